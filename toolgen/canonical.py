@@ -1,0 +1,149 @@
+"""The one JSON byte form behind every digest and every audit entry: RFC 8785 (JCS)."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+import orjson
+
+from toolgen.errors import CanonicalError
+
+__all__ = ["canonical", "digest", "encodable"]
+
+# orjson with sorted keys already *is* RFC 8785 unless the value holds a float (other digits), an integer beyond 2**53 (no form at all)
+# or a character outside the BMP (keys sort by UTF-16 unit there). Those three are looked for outside strings, at the speed of C.
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_FLOAT_OR_WIDE = re.compile(rb"[0-9][.eE]|[0-9]{16}")
+_OUTSIDE_BMP = re.compile(rb"[\xf0-\xf4]")
+_LARGEST = 2**53 - 1
+_DEEPEST = 200
+
+
+def canonical(value: object) -> bytes:
+    """The RFC 8785 bytes of a JSON value (mappings, lists, tuples, strings, numbers, booleans, None).
+
+    Raises `CanonicalError` for what RFC 8785 has no form for: NaN and infinities, keys that are not strings, lone surrogates and
+    integers beyond ±(2**53 - 1), which two different numbers could share. `encodable` turns the last into something that has one.
+    """
+    try:
+        raw = orjson.dumps(value, default=_plain, option=orjson.OPT_SORT_KEYS)
+    except (TypeError, ValueError, RecursionError):
+        raw = b""
+    if raw and not _OUTSIDE_BMP.search(raw) and not _FLOAT_OR_WIDE.search(_STRING.sub(b"", raw)) and b"null" not in raw:
+        return raw
+    # The slow way: also taken where `null` stands, because orjson writes NaN as null.
+    parts: list[str] = []
+    _write(value, parts, 0)
+    try:
+        return "".join(parts).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise CanonicalError("a string holds a lone surrogate, which is not Unicode text") from error
+
+
+def digest(value: object) -> str:
+    """`sha256:` and the hex SHA-256 of the canonical form."""
+    return "sha256:" + hashlib.sha256(canonical(value)).hexdigest()
+
+
+def encodable(value: object) -> object:
+    """The same value with every integer beyond ±(2**53 - 1) as `{"$integer": "…"}`, so that no two calls share a digest."""
+    match value:
+        case bool() | None | str() | float():
+            return value
+        case int():
+            return value if -_LARGEST <= value <= _LARGEST else {"$integer": str(value)}
+        case Mapping():
+            return {key: encodable(item) for key, item in value.items()}
+        case list() | tuple():
+            return [encodable(item) for item in value]
+        case _:
+            return value
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(type(value).__name__)
+
+
+def _write(value: object, parts: list[str], depth: int) -> None:
+    if depth > _DEEPEST:
+        raise CanonicalError(f"the value is nested more than {_DEEPEST} levels deep")
+    match value:
+        case None:
+            parts.append("null")
+        case bool():
+            parts.append("true" if value else "false")
+        case str():
+            parts.append(_string(value))
+        case int():
+            if not -_LARGEST <= value <= _LARGEST:
+                raise CanonicalError("an integer beyond 2**53 - 1 has no RFC 8785 form")
+            parts.append(str(int(value)))
+        case float():
+            parts.append(_number(value))
+        case Mapping():
+            _write_object(value, parts, depth)
+        case Sequence() if not isinstance(value, (bytes, bytearray)):
+            parts.append("[")
+            for index, item in enumerate(value):
+                if index:
+                    parts.append(",")
+                _write(item, parts, depth + 1)
+            parts.append("]")
+        case _:
+            raise CanonicalError(f"a {type(value).__name__} is not a JSON value")
+
+
+def _write_object(value: Mapping[object, object], parts: list[str], depth: int) -> None:
+    keys: list[str] = []
+    for key in value:
+        if not isinstance(key, str):
+            raise CanonicalError(f"an object key is a {type(key).__name__}, not a string")
+        keys.append(key)
+    parts.append("{")
+    for index, key in enumerate(sorted(keys, key=_utf16)):
+        if index:
+            parts.append(",")
+        parts.append(_string(key))
+        parts.append(":")
+        _write(value[key], parts, depth + 1)
+    parts.append("}")
+
+
+def _utf16(key: str) -> bytes:
+    return key.encode("utf-16-be", "surrogatepass")
+
+
+def _string(text: str) -> str:
+    try:
+        return orjson.dumps(text).decode("utf-8")
+    except TypeError as error:
+        raise CanonicalError("a string holds a lone surrogate, which is not Unicode text") from error
+
+
+def _number(value: float) -> str:
+    """ECMAScript's Number::toString, which RFC 8785 section 3.2.2.3 prescribes."""
+    if not math.isfinite(value):
+        raise CanonicalError(f"{value} is not a JSON number")
+    if value == 0:
+        return "0"
+    sign = "-" if value < 0 else ""
+    mantissa, _, exponent = f"{abs(value)!r}".partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    digits = (whole + fraction).lstrip("0")
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    digits = digits.rstrip("0")
+    count = len(digits)
+    if count <= point <= 21:
+        return sign + digits + "0" * (point - count)
+    if 0 < point <= 21:
+        return f"{sign}{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    tail = f"e{'+' if point > 0 else '-'}{abs(point - 1)}"
+    return f"{sign}{digits[0]}{'.' + digits[1:] if count > 1 else ''}{tail}"

@@ -1,0 +1,53 @@
+"""Time, injected: nothing below asks the operating system for it directly."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+__all__ = ["Clock", "FixedClock", "SystemClock"]
+
+
+class Clock(Protocol):
+    """Both kinds of time a gateway needs."""
+
+    def now(self) -> float:
+        """Seconds since the epoch, UTC: for records and expiries."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back: for durations and buckets."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemClock:
+    """The machine's clocks."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+@dataclass(slots=True)
+class FixedClock:
+    """A clock for tests that stands still until it is told to move."""
+
+    seconds: float = field(default=1_000_000_000.0)
+
+    def now(self) -> float:
+        return self.seconds
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def advance(self, seconds: float) -> None:
+        """Moves both times forward."""
+        self.seconds += seconds
+
+
+def timestamp(seconds: float) -> str:
+    """RFC 3339 in UTC with microseconds, as audit entries carry it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

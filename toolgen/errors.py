@@ -1,0 +1,86 @@
+"""The errors toolgen raises itself; everything a caller did wrong is a `Result` and everything wrong in a description a `Problem`.
+
+ToolgenError                 anything a person can put right: text, where, what to do
+├── ConfigError              toolgen.yaml or the command line
+├── PolicyError              a file below policies/
+├── DescriptionError         a description that cannot be read at all
+├── ManifestError            generated/ is missing, broken or was edited
+├── SecretError              a secret reference that cannot be resolved
+├── CanonicalError           a value with no canonical JSON form
+└── AuditError               the audit log cannot be written or read
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AuditError",
+    "CanonicalError",
+    "ConfigError",
+    "DescriptionError",
+    "ManifestError",
+    "PolicyError",
+    "SecretError",
+    "ToolgenError",
+]
+
+
+class ToolgenError(Exception):
+    """Something a person can put right.
+
+    `message` says what happened, `where` names the file and line or the JSON pointer, `suggestion` what to do. None of them ever holds
+    a secret: they are printed, logged and shown to agents.
+    """
+
+    code = "internal"
+
+    def __init__(self, message: str, *, where: str = "", suggestion: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.suggestion = suggestion
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.message}" if self.where else self.message
+        return f"{text} ({self.suggestion})" if self.suggestion else text
+
+
+class ConfigError(ToolgenError):
+    """toolgen.yaml or the command line asks for something that is not there."""
+
+    code = "config"
+
+
+class PolicyError(ToolgenError):
+    """A policy file is broken, or names something that does not exist."""
+
+    code = "policy"
+
+
+class DescriptionError(ToolgenError):
+    """A description cannot be read at all; a fault in one operation is a `Problem` instead."""
+
+    code = "description"
+
+
+class ManifestError(ToolgenError):
+    """The generated manifest is missing, broken, edited by hand or stale."""
+
+    code = "manifest"
+
+
+class SecretError(ToolgenError):
+    """A secret reference cannot be resolved; the text names the reference, never a value."""
+
+    code = "secret_unavailable"
+
+
+class CanonicalError(ToolgenError):
+    """A value has no canonical JSON form (NaN, a key that is no string, an integer beyond 2**53)."""
+
+    code = "canonical"
+
+
+class AuditError(ToolgenError):
+    """The audit log cannot be written, or is not what a log looks like."""
+
+    code = "audit_unavailable"

@@ -1,0 +1,41 @@
+"""What every executor is: the one thing at the end of the pipeline that touches another system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from toolgen.model.call import Call
+from toolgen.model.result import Failed, Success
+from toolgen.model.schema import JsonObject
+from toolgen.model.verdict import Verdict
+
+__all__ = ["Destination", "Executor", "Permit"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """A place on the network. `address` is an IP address literal once it was resolved, and "" before."""
+
+    host: str
+    port: int
+    address: str = ""
+
+
+Permit: TypeAlias = Callable[[Destination], Verdict]
+"""Asked with the resolved address before every connection; anything but Allow means the connection is not made."""
+
+
+class Executor(Protocol):
+    """Turns a checked call into a real one.
+
+    `execute` returns Failed for whatever the other system did wrong and never raises for it. `preview` renders what `execute` would send,
+    with `***` for every secret, and touches nothing outside the process.
+    """
+
+    async def execute(self, call: Call) -> Success | Failed: ...
+
+    def preview(self, call: Call) -> JsonObject: ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""Frozen data every other part speaks in; no I/O."""

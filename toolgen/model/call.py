@@ -1,0 +1,59 @@
+"""Who calls, what is called, and with what: frozen from the moment a front end has parsed it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Tool
+
+__all__ = ["Call", "Principal", "Statement"]
+
+_NOTHING: Mapping[str, Json] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """Somebody whose credential was verified, and whom they act for. Both must be allowed, both are recorded."""
+
+    id: str
+    roles: frozenset[str] = frozenset()
+    attributes: Mapping[str, Json] = field(default=_NOTHING)
+    on_behalf_of: Principal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """SQL that a guard rendered from the tree it checked: the only text an executor may run.
+
+    `parameters` are positional, in the order of the placeholders in `sql`. `names` are the columns a person asked for, in order.
+    """
+
+    sql: str
+    parameters: tuple[Json, ...]
+    tables: frozenset[str]
+    columns: frozenset[str]
+    max_rows: int
+    max_bytes: int
+    max_cell_bytes: int
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call to one tool. `arguments` are what the caller sent until the arguments stage has repaired, bound and checked them.
+
+    `statement` is set by the inspect stage, for SQL tools alone. `session`, `client` and `parent` are ids the front end was given, or "".
+    """
+
+    id: str
+    tool: Tool
+    arguments: JsonObject
+    principal: Principal
+    session: str = ""
+    client: str = ""
+    parent: str = ""
+    idempotency_key: str = ""
+    statement: Statement | None = None

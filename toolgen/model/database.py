@@ -1,0 +1,35 @@
+"""What a build found in a database: the tables and columns a statement may be resolved against."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["Column", "Database", "Table"]
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A column as the engine names and types it."""
+
+    name: str
+    type: str
+    nullable: bool = True
+    comment: str = ""
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A table or view. `references` maps a column to `table.column`."""
+
+    name: str
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] = ()
+    references: dict[str, str] = {}
+    view: bool = False
+    schema: str = ""
+    comment: str = ""
+
+
+class Database(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The physical schema of one database. `dialect` is sqlglot's name: sqlite, postgres, mysql or duckdb."""
+
+    dialect: str
+    tables: tuple[Table, ...]

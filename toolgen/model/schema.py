@@ -1,0 +1,13 @@
+"""JSON and JSON Schema as types; a schema is shared between tools, so nobody writes to one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+__all__ = ["Json", "JsonObject", "Schema"]
+
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+JsonObject: TypeAlias = Mapping[str, Json]
+Schema: TypeAlias = Mapping[str, Any]
+"""A JSON Schema 2020-12 object: read-only by type, and shared between tools, so treat it as frozen."""

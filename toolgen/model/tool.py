@@ -1,0 +1,165 @@
+"""A tool: what an agent sees, and the binding that says how a call to it becomes a request."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TypeAlias
+
+import msgspec
+
+from toolgen.canonical import digest
+from toolgen.model.schema import Schema
+
+__all__ = [
+    "Binding",
+    "Effect",
+    "GraphQLBinding",
+    "HttpBinding",
+    "HttpBody",
+    "HttpParameter",
+    "HttpPart",
+    "NoBinding",
+    "SqlBinding",
+    "Tool",
+    "absent",
+    "seal",
+]
+
+
+class Effect(StrEnum):
+    """What a call may do to the system behind it."""
+
+    READ = "read"
+    WRITE = "write"
+    DESTRUCTIVE = "destructive"
+
+
+class HttpParameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where one argument goes in a request. `name` is the wire name; `style` and `explode` are OpenAPI's (3.1, section 4.8.12)."""
+
+    argument: str
+    in_: str = msgspec.field(name="in")  # path | query | header | cookie | querystring
+    name: str
+    style: str
+    explode: bool
+    allow_reserved: bool = False
+    content_type: str | None = None  # set when the parameter has `content` instead of a style
+    required: bool = False
+
+
+class HttpPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How one property of a form or multipart body is sent (OpenAPI's Encoding Object)."""
+
+    content_type: str | None = None
+    style: str | None = None
+    explode: bool | None = None
+    allow_reserved: bool = False
+    file: bool = False
+    headers: dict[str, str] = {}
+
+
+class HttpBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The request body: one argument (`argument`), or an object whose properties are arguments (`properties`: argument -> property)."""
+
+    media_type: str
+    argument: str | None = None
+    properties: dict[str, str] = {}
+    required: bool = False
+    parts: dict[str, HttpPart] = {}  # by property, for forms and multipart
+    file: bool = False  # the whole body is one file
+
+
+class HttpBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="http"):
+    """One HTTP request. `security` is OpenAPI's OR of ANDs of scheme names; `[]` means none is needed, `[[]]` that it is optional."""
+
+    method: str
+    path: str
+    servers: tuple[str, ...]
+    parameters: tuple[HttpParameter, ...]
+    body: HttpBody | None
+    security: tuple[tuple[str, ...], ...]
+
+    @property
+    def kind(self) -> str:
+        return "http"
+
+
+class GraphQLBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="graphql"):
+    """One stored operation. `variables` maps argument -> variable; `type` is query, mutation or subscription."""
+
+    type: str
+    field: str
+    operation: str
+    operation_name: str
+    variables: dict[str, str]
+    endpoint: str
+
+    @property
+    def kind(self) -> str:
+        return "graphql"
+
+
+class SqlBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="sql"):
+    """One thing to do with a database. The tables it may name stand in the manifest's source."""
+
+    dialect: str  # sqlite | postgres | mysql | duckdb
+    operation: str  # query | list_tables | describe_table | explain
+
+    @property
+    def kind(self) -> str:
+        return "sql"
+
+
+class NoBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="none"):
+    """What a tool that does not exist is bound to, so that a call to it takes the same road as any other and ends refused."""
+
+    @property
+    def kind(self) -> str:
+        return "none"
+
+
+Binding: TypeAlias = HttpBinding | GraphQLBinding | SqlBinding | NoBinding
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool of a catalog, shaped as contracts.md prints it. Made with `seal`, which computes the digest."""
+
+    name: str
+    title: str
+    description: str
+    input_schema: Schema
+    output_schema: Schema | None
+    effect: Effect
+    idempotent: bool
+    source: str
+    origin: str
+    binding: Binding
+    digest: str = ""
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form, with the JSON's names (`in`, not `in_`)."""
+        built: dict[str, object] = msgspec.to_builtins(self)
+        return built
+
+
+def seal(tool: Tool) -> Tool:
+    """The same tool with the digest of everything else in it: what approvals, pins and the audit refer to."""
+    content = tool.to_dict()
+    del content["digest"]
+    return msgspec.structs.replace(tool, digest=digest(content))
+
+
+def absent(name: str) -> Tool:
+    """The tool behind a name nobody has: visible to no principal, bound to nothing."""
+    return Tool(
+        name=name,
+        title="",
+        description="",
+        input_schema={"type": "object"},
+        output_schema=None,
+        effect=Effect.DESTRUCTIVE,
+        idempotent=False,
+        source="",
+        origin="",
+        binding=NoBinding(),
+    )

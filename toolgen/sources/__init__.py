@@ -1,0 +1,1 @@
+"""A description in, `Tool`s and `Problem`s out."""

@@ -20,7 +20,7 @@ class Principal:
 
     id: str
     roles: frozenset[str] = frozenset()
-    attributes: Mapping[str, Json] = field(default=_NOTHING)
+    attributes: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
     on_behalf_of: Principal | None = None
 
 

@@ -44,7 +44,7 @@ class Success:
     data: Json
     truncated: bool = False
     next_cursor: str = ""
-    facts: Mapping[str, Json] = field(default=_NOTHING)
+    facts: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Failed:
 
     error: Error
     data: Json = None
-    facts: Mapping[str, Json] = field(default=_NOTHING)
+    facts: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,8 +28,8 @@ class SourceConfig:
     location: str
     server: str = ""  # openapi: overrides the document's servers
     endpoint: str = ""  # graphql
-    include: Mapping[str, Any] = field(default=_NOTHING)
-    exclude: Mapping[str, Any] = field(default=_NOTHING)
+    include: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    exclude: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,225 @@
+"""Arguments as JSON Schema 2020-12: nullable is not optional, recursion lives in `$defs`, `@oneOf` is exactly one property."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+from graphql import (
+    GraphQLArgument,
+    GraphQLEnumType,
+    GraphQLEnumValue,
+    GraphQLField,
+    GraphQLInputField,
+    GraphQLInputObjectType,
+    GraphQLInputType,
+    GraphQLList,
+    GraphQLNonNull,
+    GraphQLScalarType,
+    ListValueNode,
+    NullValueNode,
+    ObjectValueNode,
+    ValueNode,
+    get_nullable_type,
+    is_specified_scalar_type,
+    value_from_ast_untyped,
+)
+from graphql.utilities.get_default_value_ast import get_default_value_ast
+
+from toolgen.model.schema import Json, Schema
+from toolgen.sources.graphql.scalars import input_scalar
+from toolgen.sources.graphql.text import prose
+
+__all__ = ["Inputs", "is_required"]
+
+_MOST_INLINE = 16  # values of an enum that is written out where it is used; longer ones are written once
+_LARGEST = 2**53 - 1
+
+
+_LONGEST_NOTE = 300  # characters about one enum value or scalar
+_Definable: TypeAlias = GraphQLEnumType | GraphQLInputObjectType
+_Found: TypeAlias = dict[str, _Definable]
+
+
+class _NoJsonError(Exception):
+    """A default value that JSON cannot say."""
+
+
+class Inputs:
+    """Schemas of the input types of one GraphQL schema, each made once and shared between tools."""
+
+    def __init__(self) -> None:
+        self._definitions: dict[str, Schema] = {}
+        self._references: dict[str, _Found] = {}
+
+    def arguments(self, field: GraphQLField) -> Schema:
+        """The input schema of a tool that calls this field with variables."""
+        found: _Found = {}
+        schema = _object(field.args, found)
+        definitions = self._closure(found)
+        return {**schema, "$defs": definitions} if definitions else schema
+
+    def _closure(self, found: _Found) -> dict[str, Schema]:
+        """The definitions of what was found and of everything it leads to; in a loop, because inputs may be nested without end."""
+        reached: set[str] = set()
+        waiting = list(found.values())
+        while waiting:
+            type_ = waiting.pop()
+            if type_.name not in reached:
+                reached.add(type_.name)
+                self._define(type_)
+                waiting.extend(self._references[type_.name].values())
+        return {name: self._definitions[name] for name in sorted(reached)}
+
+    def _define(self, type_: _Definable) -> None:
+        if type_.name not in self._definitions:
+            found: _Found = {}
+            match type_:
+                case GraphQLEnumType():
+                    self._definitions[type_.name] = _enum(type_)
+                case GraphQLInputObjectType():
+                    self._definitions[type_.name] = _input_object(type_, found)
+            self._references[type_.name] = found
+
+
+def is_required(member: GraphQLArgument | GraphQLInputField) -> bool:
+    """Non-null and without a default (spec, sections 3.6.1 and 3.10)."""
+    return isinstance(member.type, GraphQLNonNull) and get_default_value_ast(member) is None
+
+
+def _object(members: Mapping[str, GraphQLArgument] | Mapping[str, GraphQLInputField], found: _Found) -> dict[str, Any]:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: _member(member, member.type, found) for name, member in members.items()},
+    }
+    if required := [name for name, member in members.items() if is_required(member)]:
+        schema["required"] = required
+    # A service refuses what it does not know (spec, section 5.6.2), so a name that does not exist is refused here already.
+    schema["additionalProperties"] = False
+    return schema
+
+
+def _input_object(type_: GraphQLInputObjectType, found: _Found) -> Schema:
+    schema = _object(type_.fields, found)
+    if type_.is_one_of:
+        # Exactly one member, and not null (GraphQL September 2025, section 3.10.1).
+        schema["properties"] = {
+            name: _member(member, GraphQLNonNull(get_nullable_type(member.type)), found)
+            for name, member in type_.fields.items()
+        }
+        schema |= {"minProperties": 1, "maxProperties": 1}
+    if about := prose(type_.description):
+        schema["description"] = about
+    return schema
+
+
+def _member(member: GraphQLArgument | GraphQLInputField, type_: GraphQLInputType, found: _Found) -> Schema:
+    schema = dict(_type(type_, found))
+    about = [prose(member.description), schema.pop("description", "")]
+    if member.deprecation_reason is not None:
+        schema["deprecated"] = True
+        about.append(f"Deprecated: {prose(member.deprecation_reason)}")
+    if text := "\n".join(line for line in about if line):
+        schema["description"] = text
+    node = get_default_value_ast(member)
+    if node is not None:
+        with suppress(_NoJsonError):
+            schema["default"] = _literal(node, member.type)
+    return schema
+
+
+def _type(type_: GraphQLInputType, found: _Found) -> Schema:
+    if isinstance(type_, GraphQLNonNull):
+        return _present(type_.of_type, found)
+    return _nullable(_present(type_, found))
+
+
+def _present(type_: GraphQLInputType, found: _Found) -> Schema:
+    """The schema of a type without null among its values."""
+    match type_:
+        case GraphQLList():
+            return {"type": "array", "items": _type(type_.of_type, found)}
+        case GraphQLEnumType() if len(type_.values) <= _MOST_INLINE:
+            return _enum(type_)
+        case GraphQLEnumType() | GraphQLInputObjectType():
+            found[type_.name] = type_
+            return {"$ref": f"#/$defs/{type_.name}"}
+        case GraphQLScalarType():
+            return _scalar(type_)
+        case _:
+            raise TypeError(f"{type_} is no input type")
+
+
+def _nullable(schema: Schema) -> Schema:
+    if "$ref" in schema:
+        return {"anyOf": [schema, {"type": "null"}]}
+    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    widened = {**schema, "type": [*types, "null"]}
+    if "enum" in schema:
+        widened["enum"] = [*schema["enum"], None]
+    return widened
+
+
+def _scalar(type_: GraphQLScalarType) -> Schema:
+    schema = input_scalar(type_.name)
+    if is_specified_scalar_type(type_):
+        return schema
+    about = [
+        f"{type_.name}: {prose(type_.description, limit=_LONGEST_NOTE)}".rstrip(": "),
+        type_.specified_by_url or "",
+    ]
+    return {**schema, "description": " ".join(part for part in about if part)}
+
+
+def _enum(type_: GraphQLEnumType) -> Schema:
+    lines = [prose(type_.description)]
+    lines += [f"{name}: {about}" for name, value in type_.values.items() if (about := _about_value(value))]
+    schema: dict[str, Any] = {"type": "string", "enum": list(type_.values)}
+    if text := "\n".join(line for line in lines if line):
+        schema["description"] = text
+    return schema
+
+
+def _about_value(value: GraphQLEnumValue) -> str:
+    about = prose(value.description, limit=_LONGEST_NOTE)
+    if value.deprecation_reason is None:
+        return about
+    return f"{about} (deprecated: {prose(value.deprecation_reason, limit=_LONGEST_NOTE)})".strip()
+
+
+def _literal(node: ValueNode, type_: GraphQLInputType) -> Json:
+    """A default as the JSON an agent would write for it. Raises `_NoJsonError` where there is none."""
+    inner = type_.of_type if isinstance(type_, GraphQLNonNull) else type_
+    match node, inner:
+        case NullValueNode(), _:
+            return None
+        case ListValueNode(values=items), GraphQLList():
+            return [_literal(item, inner.of_type) for item in items]
+        case _, GraphQLList():
+            return [_literal(node, inner.of_type)]  # input coercion of a single value (spec, section 3.11)
+        case ObjectValueNode(fields=members), GraphQLInputObjectType():
+            known = [member for member in members if member.name.value in inner.fields]
+            return {one.name.value: _literal(one.value, inner.fields[one.name.value].type) for one in known}
+        case _:
+            return _exact(value_from_ast_untyped(node))
+
+
+def _exact(value: Any) -> Json:
+    """JSON numbers that every reader reads alike: no NaN, no infinity, no integer beyond 2**53 (RFC 8259, section 6)."""
+    match value:
+        case bool() | str() | None:
+            return value
+        case int() if not -_LARGEST <= value <= _LARGEST:
+            return str(value)
+        case float() if not math.isfinite(value):
+            raise _NoJsonError
+        case int() | float():
+            return value
+        case list():
+            return [_exact(item) for item in value]
+        case dict():
+            return {key: _exact(item) for key, item in value.items()}
+        case _:
+            raise _NoJsonError

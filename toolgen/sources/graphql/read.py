@@ -1,0 +1,206 @@
+"""One GraphQL description in, a `Reading` out: a tool for every query and mutation, or a problem that says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+from urllib.parse import urlsplit
+
+from graphql import GraphQLField, GraphQLObjectType, GraphQLSchema, get_named_type, get_nullable_type, is_list_type
+
+from toolgen.errors import CanonicalError, ConfigError
+from toolgen.model.manifest import Problem, SourceInfo
+from toolgen.model.tool import Effect, GraphQLBinding, Tool, seal
+from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.graphql.description import Description, is_url, load_description
+from toolgen.sources.graphql.inputs import Inputs
+from toolgen.sources.graphql.naming import local_name, title_of, tool_names
+from toolgen.sources.graphql.operation import faults_of, render_operation
+from toolgen.sources.graphql.outputs import output_schema
+from toolgen.sources.graphql.selection import Selector, is_connection
+from toolgen.sources.graphql.text import LONGEST_DESCRIPTION, prose
+
+__all__ = ["read_graphql"]
+
+_FILTERS = frozenset({"operations", "effects"})
+_LEVELS = {"query": 1, "mutation": 2}  # a mutation returns a payload, and what it is about stands one level below
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Operation:
+    """One root field: what may become a tool."""
+
+    kind: str  # query | mutation
+    coordinate: str
+    field: str
+    definition: GraphQLField
+    local: str
+
+    @property
+    def effect(self) -> Effect:
+        return Effect.READ if self.kind == "query" else Effect.DESTRUCTIVE
+
+
+def read_graphql(config: SourceConfig) -> Reading:
+    """Tools for the queries and mutations of SDL, an introspection result or a live endpoint.
+
+    Raises `DescriptionError` for a description no schema can be built from and `ConfigError` for options that cannot be meant.
+    """
+    endpoint = _endpoint(config)
+    wanted = _filter(config)
+    description = load_description(config.location)
+    schema = description.schema
+    operations = [one for one in _operations(schema) if wanted(one)]
+    names = tool_names(config.name, {one.coordinate: one.local for one in operations})
+    maker = _Maker(config.name, endpoint, schema)
+    tools: list[Tool] = []
+    problems = list(_problems(config.name, description, endpoint))
+    lost = sum(problem.level == "error" for problem in problems)
+    for one in operations:
+        made = maker.make(one, names[one.coordinate])
+        match made:
+            case Tool():
+                tools.append(made)
+            case Problem():
+                problems.append(made)
+    skipped = [_subscription(config.name, coordinate) for coordinate in _subscriptions(schema)]
+    return Reading(
+        info=SourceInfo(
+            kind="graphql",
+            digest=description.digest,
+            title=prose(schema.description, limit=80).partition("\n")[0] or config.name,
+            version="",
+        ),
+        tools=tuple(tools),
+        problems=(*problems, *skipped),
+        operations=len(operations) + len(skipped) + lost,
+    )
+
+
+class _Maker:
+    """Makes tools from the root fields of one schema."""
+
+    def __init__(self, source: str, endpoint: str, schema: GraphQLSchema) -> None:
+        self._source = source
+        self._endpoint = endpoint
+        self._schema = schema
+        self._inputs = Inputs()
+        self._selector = Selector(schema)
+
+    def make(self, one: _Operation, name: str) -> Tool | Problem:
+        """The tool, or the error that cost it."""
+        below = self._selector.below(one.definition, levels=_LEVELS[one.kind])
+        operation = render_operation(one.kind, name, one.field, one.definition, below)
+        if faults := faults_of(self._schema, operation):
+            return self._lost(
+                one, "invalid_operation", f"no valid operation could be made for it: {prose(faults[0], limit=300)}"
+            )
+        tool = Tool(
+            name=name,
+            title=title_of(one.local),
+            description=_describe(one),
+            input_schema=self._inputs.arguments(one.definition),
+            output_schema=output_schema(one.field, one.definition, below),
+            effect=one.effect,
+            idempotent=one.kind == "query",
+            source=self._source,
+            origin=one.coordinate,
+            binding=GraphQLBinding(
+                type=one.kind,
+                field=one.field,
+                operation=operation,
+                operation_name=name,
+                variables={argument: argument for argument in one.definition.args},
+                endpoint=self._endpoint,
+            ),
+        )
+        try:
+            return seal(tool)
+        except CanonicalError as error:
+            return self._lost(one, "no_canonical_form", f"its schema cannot be written down: {error.message}")
+
+    def _lost(self, one: _Operation, code: str, message: str) -> Problem:
+        return Problem(level="error", source=self._source, origin=one.coordinate, code=code, message=message)
+
+
+def _operations(schema: GraphQLSchema) -> Iterator[_Operation]:
+    for kind, root in (("query", schema.query_type), ("mutation", schema.mutation_type)):
+        if root is None:
+            continue
+        for field, definition in root.fields.items():
+            many = is_list_type(get_nullable_type(definition.type)) or is_connection(get_named_type(definition.type))
+            local = local_name(field, read=kind == "query", many=many)
+            coordinate = f"{root.name}.{field}"
+            yield _Operation(kind=kind, coordinate=coordinate, field=field, definition=definition, local=local)
+
+
+def _describe(one: _Operation) -> str:
+    lines = [prose(one.definition.description) or f"The GraphQL {one.kind} `{one.field}`."]
+    lines.append(f"Returns {one.definition.type}.")
+    if one.definition.deprecation_reason is not None:
+        lines.append(f"Deprecated: {prose(one.definition.deprecation_reason, limit=200)}")
+    return prose("\n".join(lines), limit=LONGEST_DESCRIPTION)
+
+
+def _problems(source: str, description: Description, endpoint: str) -> Iterator[Problem]:
+    for fault in description.faults:
+        yield Problem(level="warning", source=source, origin=fault.origin, code=fault.code, message=fault.message)
+    roots = {
+        root.name for root in (description.schema.query_type, description.schema.mutation_type) if root is not None
+    }
+    for dropped in description.dropped:
+        level = "error" if dropped.type in roots else "warning"
+        origin = f"{dropped.type}.{dropped.field}"
+        yield Problem(
+            level=level, source=source, origin=origin, code="unknown_type", message=f"left out: {dropped.reason}"
+        )
+    if not roots:
+        message = "the schema has no query and no mutation root, so there is nothing to call"
+        yield Problem(level="warning", source=source, origin="schema", code="no_operations", message=message)
+    if not endpoint:
+        message = "no endpoint is configured, so these tools can be shown but not called; set `endpoint`"
+        yield Problem(level="warning", source=source, origin="schema", code="no_endpoint", message=message)
+
+
+def _subscriptions(schema: GraphQLSchema) -> list[str]:
+    root: GraphQLObjectType | None = schema.subscription_type
+    return [f"{root.name}.{field}" for field in root.fields] if root is not None else []
+
+
+def _subscription(source: str, coordinate: str) -> Problem:
+    message = "subscriptions do not become tools yet"
+    return Problem(level="info", source=source, origin=coordinate, code="unsupported_subscription", message=message)
+
+
+def _endpoint(config: SourceConfig) -> str:
+    endpoint = config.endpoint or (config.location if is_url(config.location) else "")
+    where = f"sources.{config.name}.endpoint"
+    try:
+        parts = urlsplit(endpoint)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and not parts.fragment and parts.port != 0
+    except ValueError:
+        raise ConfigError("the endpoint is no URL", where=where) from None
+    if endpoint and not usable:
+        raise ConfigError("the endpoint is no http or https URL", where=where)
+    if parts.username is not None or parts.password is not None:
+        message = "the endpoint holds a credential, which would be written into the manifest"
+        raise ConfigError(message, where=where, suggestion="put it under `auth`")
+    return endpoint
+
+
+def _filter(config: SourceConfig) -> Callable[[_Operation], bool]:
+    """`include` keeps what fits every key it has, `exclude` drops what fits every key of it. Globs are on the field's name."""
+    for option, given in (("include", config.include), ("exclude", config.exclude)):
+        if unknown := sorted(given.keys() - _FILTERS):
+            message = f"`{unknown[0]}` does not apply to a GraphQL source"
+            where = f"sources.{config.name}.{option}"
+            raise ConfigError(message, where=where, suggestion="use operations or effects")
+
+    def fits(given: Mapping[str, Any], one: _Operation) -> bool:
+        globs, effects = given.get("operations"), given.get("effects")
+        named = globs is None or any(fnmatchcase(one.field, glob) for glob in globs)
+        return named and (effects is None or one.effect in effects)
+
+    return lambda one: fits(config.include, one) and not (config.exclude and fits(config.exclude, one))

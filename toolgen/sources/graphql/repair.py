@@ -1,0 +1,246 @@
+"""SDL with the faults real services publish, made buildable: what can be kept is kept, everything else is named."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypeAlias, TypeVar, cast
+
+from graphql import ASTValidationRule, DocumentNode, GraphQLError, Node
+from graphql.language import (
+    DefinitionNode,
+    DirectiveDefinitionNode,
+    EnumTypeDefinitionNode,
+    EnumTypeExtensionNode,
+    FieldDefinitionNode,
+    InputObjectTypeDefinitionNode,
+    InputObjectTypeExtensionNode,
+    InputValueDefinitionNode,
+    InterfaceTypeDefinitionNode,
+    InterfaceTypeExtensionNode,
+    ListTypeNode,
+    NamedTypeNode,
+    NonNullTypeNode,
+    ObjectTypeDefinitionNode,
+    ObjectTypeExtensionNode,
+    ScalarTypeDefinitionNode,
+    ScalarTypeExtensionNode,
+    SchemaDefinitionNode,
+    SchemaExtensionNode,
+    TypeDefinitionNode,
+    TypeExtensionNode,
+    TypeNode,
+    TypeSystemDefinitionNode,
+    TypeSystemExtensionNode,
+    UnionTypeDefinitionNode,
+    UnionTypeExtensionNode,
+)
+from graphql.validation import (
+    KnownDirectivesRule,
+    KnownTypeNamesRule,
+    PossibleTypeExtensionsRule,
+    UniqueFieldDefinitionNamesRule,
+)
+from graphql.validation.specified_rules import specified_sdl_rules
+from graphql.validation.validate import validate_sdl
+
+__all__ = ["Dropped", "Fault", "Repaired", "repair"]
+
+_MOST_FAULTS = 100
+_CODES: Mapping[type[ASTValidationRule], str] = MappingProxyType(
+    {
+        KnownDirectivesRule: "unknown_directive",
+        UniqueFieldDefinitionNamesRule: "duplicate_field",
+        PossibleTypeExtensionsRule: "orphan_extension",
+    }
+)
+_DEFINITION_OF: Mapping[type[TypeExtensionNode], type[TypeDefinitionNode]] = MappingProxyType(
+    {
+        ObjectTypeExtensionNode: ObjectTypeDefinitionNode,
+        InterfaceTypeExtensionNode: InterfaceTypeDefinitionNode,
+        InputObjectTypeExtensionNode: InputObjectTypeDefinitionNode,
+        EnumTypeExtensionNode: EnumTypeDefinitionNode,
+        UnionTypeExtensionNode: UnionTypeDefinitionNode,
+        ScalarTypeExtensionNode: ScalarTypeDefinitionNode,
+    }
+)
+_BUILT_IN = frozenset({"Int", "Float", "String", "Boolean", "ID"})
+_Fielded: TypeAlias = (
+    ObjectTypeDefinitionNode | ObjectTypeExtensionNode | InterfaceTypeDefinitionNode | InterfaceTypeExtensionNode
+)
+_AnyNode = TypeVar("_AnyNode", bound=Node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Something a strict reader would refuse the description for, and that was read around."""
+
+    code: str
+    origin: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """A field that cannot be kept, because something it is made of is not defined."""
+
+    type: str
+    field: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repaired:
+    """A document graphql-core builds a schema from."""
+
+    document: DocumentNode
+    faults: tuple[Fault, ...]
+    dropped: tuple[Dropped, ...]
+
+
+def repair(document: DocumentNode) -> Repaired:
+    """Keeps the last of several definitions of one field, as graphql-js does; turns an `extend` of nothing into a definition; takes out
+    references to types that are not there, with the fields that need them."""
+    faults = _faults(document)
+    definitions = _promote(document)
+    pruner = _Pruner(definitions)
+    kept = [node for node in map(pruner.definition, definitions) if node is not None]
+    # graphql-core types `extend schema` as no definition, though it stands among a document's definitions.
+    repaired = DocumentNode(definitions=cast("tuple[DefinitionNode, ...]", tuple(kept)))
+    return Repaired(document=repaired, faults=faults, dropped=tuple(pruner.dropped))
+
+
+def _faults(document: DocumentNode) -> tuple[Fault, ...]:
+    """graphql-core's own judgement of the SDL, one fault per distinct message: a directive is used a thousand times."""
+    # Unknown types are left to the pruner, which knows what became of them.
+    rules = [rule for rule in specified_sdl_rules if rule is not KnownTypeNamesRule]
+    if not validate_sdl(document, rules=rules):
+        return ()
+    found: dict[str, Fault] = {}
+    for rule, code in _CODES.items():
+        _collect(validate_sdl(document, rules=[rule]), code, found)
+    _collect(validate_sdl(document, rules=[rule for rule in rules if rule not in _CODES]), "invalid_sdl", found)
+    faults = list(found.values())
+    if len(faults) > _MOST_FAULTS:
+        rest = Fault(code="invalid_sdl", origin="schema", message=f"and {len(faults) - _MOST_FAULTS} more faults")
+        faults = [*faults[:_MOST_FAULTS], rest]
+    return tuple(faults)
+
+
+def _collect(errors: Iterable[GraphQLError], code: str, found: dict[str, Fault]) -> None:
+    for error in errors:
+        line = error.locations[0].line if error.locations else 0
+        found.setdefault(error.message, Fault(code=code, origin=f"line {line}", message=error.message))
+
+
+def _promote(document: DocumentNode) -> list[TypeSystemDefinitionNode | TypeSystemExtensionNode]:
+    """`extend type X` without an X is what a federation subgraph looks like; the first one becomes the definition."""
+    defined = {node.name.value for node in document.definitions if isinstance(node, TypeDefinitionNode)}
+    promoted: list[TypeSystemDefinitionNode | TypeSystemExtensionNode] = []
+    for node in document.definitions:
+        if isinstance(node, TypeExtensionNode) and node.name.value not in defined:
+            defined.add(node.name.value)
+            made = _DEFINITION_OF[type(node)]
+            promoted.append(made(**{key: getattr(node, key) for key in node.keys if hasattr(node, key)}))
+        elif isinstance(node, (TypeSystemDefinitionNode, TypeSystemExtensionNode)):
+            promoted.append(node)  # an executable definition in a schema file is no part of the schema
+    return promoted
+
+
+class _Pruner:
+    """Takes out what refers to types of the wrong kind or of no kind."""
+
+    def __init__(self, definitions: Iterable[TypeSystemDefinitionNode | TypeSystemExtensionNode]) -> None:
+        named = [node for node in definitions if isinstance(node, TypeDefinitionNode)]
+        leaves = _names(named, (ScalarTypeDefinitionNode, EnumTypeDefinitionNode)) | _BUILT_IN
+        self._objects = _names(named, (ObjectTypeDefinitionNode,))
+        self._interfaces = _names(named, (InterfaceTypeDefinitionNode,))
+        self._inputs = leaves | _names(named, (InputObjectTypeDefinitionNode,))
+        self._outputs = leaves | self._objects | self._interfaces | _names(named, (UnionTypeDefinitionNode,))
+        self.dropped: list[Dropped] = []
+
+    def definition(
+        self, node: TypeSystemDefinitionNode | TypeSystemExtensionNode
+    ) -> TypeSystemDefinitionNode | TypeSystemExtensionNode | None:
+        """The node as it can be kept, or None when nothing of it can."""
+        match node:
+            case (
+                ObjectTypeDefinitionNode()
+                | ObjectTypeExtensionNode()
+                | InterfaceTypeDefinitionNode()
+                | InterfaceTypeExtensionNode()
+            ):
+                return self._fielded(node)
+            case InputObjectTypeDefinitionNode() | InputObjectTypeExtensionNode():
+                return self._input(node)
+            case UnionTypeDefinitionNode() | UnionTypeExtensionNode():
+                return _with(node, types=self._known(node.types, self._objects))
+            case SchemaDefinitionNode() | SchemaExtensionNode():
+                roots = tuple(root for root in node.operation_types or () if root.type.name.value in self._objects)
+                return _with(node, operation_types=roots)
+            case DirectiveDefinitionNode():
+                known = all(_named(argument.type) in self._inputs for argument in node.arguments or ())
+                return node if known else None
+            case _:
+                return node
+
+    def _fielded(self, node: _Fielded) -> _Fielded:
+        owner = node.name.value
+        fields = tuple(field for one in node.fields or () if (field := self._field(owner, one)) is not None)
+        return _with(node, fields=fields, interfaces=self._known(node.interfaces, self._interfaces))
+
+    def _field(self, owner: str, field: FieldDefinitionNode) -> FieldDefinitionNode | None:
+        if (returned := _named(field.type)) not in self._outputs:
+            self._drop(owner, field.name.value, f"it returns {returned}, which is no output type of the schema")
+            return None
+        arguments = tuple(field.arguments or ())
+        for argument in arguments:
+            if (taken := _named(argument.type)) not in self._inputs and _is_required(argument):
+                reason = f"its argument {argument.name.value} takes {taken}, which is no input type of the schema"
+                self._drop(owner, field.name.value, reason)
+                return None
+        kept = tuple(argument for argument in arguments if _named(argument.type) in self._inputs)
+        return field if len(kept) == len(arguments) else _with(field, arguments=kept)
+
+    def _input(
+        self, node: InputObjectTypeDefinitionNode | InputObjectTypeExtensionNode
+    ) -> InputObjectTypeDefinitionNode | InputObjectTypeExtensionNode:
+        fields = []
+        for field in node.fields or ():
+            if _named(field.type) in self._inputs:
+                fields.append(field)
+            else:
+                reason = f"it takes {_named(field.type)}, which is no input type of the schema"
+                self._drop(node.name.value, field.name.value, reason)
+        return _with(node, fields=tuple(fields))
+
+    def _drop(self, owner: str, field: str, reason: str) -> None:
+        self.dropped.append(Dropped(type=owner, field=field, reason=reason))
+
+    @staticmethod
+    def _known(nodes: Iterable[NamedTypeNode] | None, names: Collection[str]) -> tuple[NamedTypeNode, ...]:
+        return tuple(node for node in nodes or () if node.name.value in names)
+
+
+def _with(node: _AnyNode, **changes: object) -> _AnyNode:
+    """The same node with some of its parts replaced."""
+    return type(node)(**{**{key: getattr(node, key) for key in node.keys if hasattr(node, key)}, **changes})
+
+
+def _names(nodes: Iterable[TypeDefinitionNode], kinds: tuple[type[TypeDefinitionNode], ...]) -> frozenset[str]:
+    return frozenset(node.name.value for node in nodes if isinstance(node, kinds))
+
+
+def _named(node: TypeNode) -> str:
+    match node:
+        case ListTypeNode() | NonNullTypeNode():
+            return _named(node.type)
+        case NamedTypeNode():
+            return node.name.value
+        case _:
+            raise TypeError(f"{node.kind} is no type")
+
+
+def _is_required(argument: InputValueDefinitionNode) -> bool:
+    return isinstance(argument.type, NonNullTypeNode) and argument.default_value is None

@@ -1,0 +1,72 @@
+"""How scalars look in JSON: exact for GraphQL's own, a careful guess for well-known custom ones, any JSON value for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from toolgen.model.schema import Schema
+
+__all__ = ["input_scalar", "output_scalar"]
+
+_ANY = ["string", "number", "boolean", "object", "array"]
+_TEXT: Schema = {"type": "string"}
+
+# GraphQL spec October 2021, section 3.5: Int is a signed 32-bit integer; an ID is taken as a string or an integer.
+_OWN: Mapping[str, Schema] = MappingProxyType(
+    {
+        "Int": {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1},
+        "Float": {"type": "number"},
+        "String": _TEXT,
+        "Boolean": {"type": "boolean"},
+        "ID": {"type": ["string", "integer"]},
+    }
+)
+
+
+def _each(names: str, schema: Schema) -> dict[str, Schema]:
+    return dict.fromkeys(names.split(), schema)
+
+
+# By lower-case name without underscores. A type that is too narrow makes a tool useless, one that is too wide costs one clear answer
+# from the server; so a name stands here only where services agree. `format` is an annotation in 2020-12, not a check.
+_KNOWN: Mapping[str, Schema] = MappingProxyType(
+    {
+        **_each("datetime iso8601datetime timestamptz", {"type": "string", "format": "date-time"}),
+        **_each("date iso8601date", {"type": "string", "format": "date"}),
+        **_each("uuid guid", {"type": "string", "format": "uuid"}),
+        **_each("uri url", {"type": "string", "format": "uri"}),
+        **_each("email emailaddress", {"type": "string", "format": "email"}),
+        **_each(
+            "time localtime localdate localdatetime duration html markdown citext base64string hexcolorcode", _TEXT
+        ),
+        **_each(
+            "bigint long int64 uint64 unsignedint64 bigserial", {"type": ["integer", "string"], "pattern": "^-?[0-9]+$"}
+        ),
+        **_each("bigdecimal decimal numeric money float8 double positivedecimal", {"type": ["number", "string"]}),
+        **_each("jsonobject map", {"type": "object"}),
+    }
+)
+
+
+def input_scalar(name: str) -> Schema:
+    """What a value of this scalar may be in variables; never null."""
+    own = _OWN.get(name)
+    return own if own is not None else _KNOWN.get(_plain(name), {"type": _ANY})
+
+
+def output_scalar(name: str) -> Schema:
+    """What a service answers with, as far as the spec promises anything: custom scalars may be any JSON value."""
+    match name:
+        case "Int":
+            return {"type": "integer"}
+        case "ID":
+            return _TEXT
+        case "Float" | "String" | "Boolean":
+            return _OWN[name]
+        case _:
+            return {}
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()

@@ -1,0 +1,240 @@
+"""What a tool reads when nobody says what it should: the fields near the root, within a budget of leaves and depth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from graphql import (
+    GraphQLField,
+    GraphQLInterfaceType,
+    GraphQLNamedType,
+    GraphQLObjectType,
+    GraphQLOutputType,
+    GraphQLSchema,
+    GraphQLUnionType,
+    get_named_type,
+    is_leaf_type,
+)
+
+from toolgen.sources.graphql.inputs import is_required
+
+__all__ = ["Fragment", "Selected", "Selector", "is_connection"]
+
+_MOST_LEAVES = 60  # of a whole selection
+_MOST_OWN = 40  # of those, on the object a tool is about
+_MOST_NESTED = 8  # on an object below it
+_MOST_FRAGMENTS = 12  # of a union or interface
+_DEEPEST = 6  # levels, however empty they are
+_TYPENAME = "__typename"
+_ERRORS = frozenset({"errors", "userErrors", "user_errors"})
+_FIRST = {name: rank for rank, name in enumerate(("id", "databaseId", "name", "title", "code", "message", "field"))}
+
+_Composite: TypeAlias = GraphQLObjectType | GraphQLInterfaceType | GraphQLUnionType
+_Fielded: TypeAlias = GraphQLObjectType | GraphQLInterfaceType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selected:
+    """One field. `alias` is "" when it answers under its own name; `type` is None for `__typename`."""
+
+    name: str
+    type: GraphQLOutputType | None
+    alias: str = ""
+    below: tuple[Selection, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The response name (spec, section 2.7)."""
+        return self.alias or self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fragment:
+    """Fields of one of the types a union or interface may turn out to be."""
+
+    on: str
+    below: tuple[Selected, ...]
+
+
+Selection: TypeAlias = Selected | Fragment
+
+
+class Selector:
+    """Default selections for the root fields of one schema."""
+
+    def __init__(self, schema: GraphQLSchema) -> None:
+        self._schema = schema
+        roots = (schema.query_type, schema.mutation_type, schema.subscription_type)
+        self._roots = frozenset(root.name for root in roots if root is not None)
+
+    def below(self, field: GraphQLField, *, levels: int) -> tuple[Selection, ...]:
+        """What to select below a root field: nothing for a leaf. `levels` of objects stand below the one it returns."""
+        named = get_named_type(field.type)
+        if is_leaf_type(named):
+            return ()
+        budget = _Budget(_MOST_LEAVES)
+        return self._composite(named, _Place(levels=levels, share=_MOST_OWN, path=(), connection=True), budget)
+
+    def _composite(self, type_: GraphQLNamedType, place: _Place, budget: _Budget) -> tuple[Selection, ...]:
+        match type_:
+            case GraphQLObjectType() if is_connection(type_):
+                return self._connection(type_, place, budget)
+            case GraphQLObjectType():
+                return self._fields(type_, place, budget) or (_typename(),)
+            case GraphQLInterfaceType():
+                own = self._fields(type_, place, budget)
+                return (_typename(), *own, *self._fragments(type_, own, place, budget))
+            case GraphQLUnionType():
+                return (_typename(), *self._fragments(type_, (), place, budget))
+            case _:
+                return (_typename(),)
+
+    def _connection(self, type_: GraphQLObjectType, place: _Place, budget: _Budget) -> tuple[Selection, ...]:
+        """Relay's connection (GraphQL Cursor Connections Specification): its own leaves, `pageInfo`, and the nodes once."""
+        inner = place.inside(type_)
+        chosen = [_leaf(name, field) for name, field in _usable(type_) if is_leaf_type(get_named_type(field.type))]
+        budget.take(len(chosen))
+        fields = dict(_usable(type_))
+        if page_info := fields.get("pageInfo"):
+            chosen += self._child("pageInfo", page_info, inner, budget)
+        if nodes := fields.get("nodes"):
+            chosen += self._child("nodes", nodes, inner, budget)
+        elif edges := fields.get("edges"):
+            edge = get_named_type(edges.type)
+            below = (
+                self._edge(edge, inner, budget) if isinstance(edge, (GraphQLObjectType, GraphQLInterfaceType)) else ()
+            )
+            if below:
+                chosen.append(Selected(name="edges", type=edges.type, below=below))
+        return tuple(chosen) or (_typename(),)
+
+    def _edge(self, type_: _Fielded, place: _Place, budget: _Budget) -> tuple[Selection, ...]:
+        chosen: list[Selected] = []
+        for name, field in _usable(type_):
+            if is_leaf_type(get_named_type(field.type)):
+                chosen += [_leaf(name, field)] * budget.take(1)
+            elif name == "node":
+                chosen += self._child(name, field, place, budget)
+        return tuple(chosen) or (_typename(),)
+
+    def _child(self, name: str, field: GraphQLField, place: _Place, budget: _Budget) -> list[Selected]:
+        named = get_named_type(field.type)
+        if is_leaf_type(named):
+            return [_leaf(name, field)] * budget.take(1)
+        return [Selected(name=name, type=field.type, below=self._composite(named, place, budget))]
+
+    def _fields(self, type_: _Fielded, place: _Place, budget: _Budget) -> tuple[Selected, ...]:
+        """Leaves first, so that what is near the root is read before what is far from it."""
+        usable = list(_usable(type_))
+        leaves = [(name, field) for name, field in usable if is_leaf_type(get_named_type(field.type))]
+        leaves.sort(key=lambda item: _FIRST.get(item[0], len(_FIRST)))
+        chosen = [_leaf(name, field) for name, field in leaves[: budget.take(min(place.share, len(leaves)))]]
+        objects = [(name, field) for name, field in usable if not is_leaf_type(get_named_type(field.type))]
+        objects.sort(key=lambda item: item[0] not in _ERRORS)
+        below = place.below(type_, empty=not leaves)
+        for name, field in objects:
+            if self._is_wanted(name, field, place, empty=not leaves) and not budget.is_spent:
+                chosen += self._child(name, field, below, budget)
+        return tuple(chosen)
+
+    def _is_wanted(self, name: str, field: GraphQLField, place: _Place, *, empty: bool) -> bool:
+        named = get_named_type(field.type)
+        if named.name in place.path or named.name in self._roots or len(place.path) >= _DEEPEST:
+            return False
+        if isinstance(named, GraphQLObjectType) and is_connection(named):
+            # A page of a page multiplies; and many services refuse a connection that is asked for without `first`.
+            return empty and place.connection
+        return place.levels > 0 or empty or name in _ERRORS
+
+    def _fragments(
+        self, type_: GraphQLInterfaceType | GraphQLUnionType, own: Iterable[Selected], place: _Place, budget: _Budget
+    ) -> Iterator[Fragment]:
+        members = self._schema.get_possible_types(type_)[:_MOST_FRAGMENTS]
+        taken = {one.key: one for one in own}
+        inherited = frozenset(taken)
+        for index, member in enumerate(members):
+            share = max(2, min(place.share, budget.left // (len(members) - index)))
+            inner = place.inside(type_).narrowed(share)
+            found = [one for one in self._fields(member, inner, budget) if one.name not in inherited]
+            below = tuple(_unambiguous(one, member.name, taken) for one in found)
+            if below:
+                yield Fragment(on=member.name, below=below)
+
+
+@dataclass(slots=True)
+class _Budget:
+    left: int
+
+    def take(self, wanted: int) -> int:
+        """How many of `wanted` leaves there are still to give."""
+        given = min(wanted, self.left)
+        self.left -= given
+        return given
+
+    @property
+    def is_spent(self) -> bool:
+        return self.left <= 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where in a selection one is: how deep it may still go, how many leaves an object may have, and the types above."""
+
+    levels: int
+    share: int
+    path: tuple[str, ...]
+    connection: bool  # whether a connection may still be opened
+
+    def inside(self, type_: GraphQLNamedType) -> _Place:
+        """In a wrapper, which costs no level."""
+        return _Place(levels=self.levels, share=self.share, path=(*self.path, type_.name), connection=False)
+
+    def below(self, type_: GraphQLNamedType, *, empty: bool) -> _Place:
+        """One object further down; an object without leaves of its own costs no level."""
+        levels = self.levels if empty else self.levels - 1
+        share = self.share if empty else _MOST_NESTED
+        return _Place(levels=levels, share=share, path=(*self.path, type_.name), connection=self.connection)
+
+    def narrowed(self, share: int) -> _Place:
+        return _Place(levels=self.levels, share=share, path=self.path, connection=self.connection)
+
+
+def is_connection(type_: object) -> bool:
+    """A Relay connection: `pageInfo`, and `edges` or `nodes`."""
+    return (
+        isinstance(type_, GraphQLObjectType)
+        and "pageInfo" in type_.fields
+        and not type_.fields.keys().isdisjoint({"edges", "nodes"})
+    )
+
+
+def _usable(type_: _Fielded) -> Iterator[tuple[str, GraphQLField]]:
+    """Fields that can be asked for without arguments and that nobody was told to leave."""
+    for name, field in type_.fields.items():
+        if field.deprecation_reason is None and not any(map(is_required, field.args.values())):
+            yield name, field
+
+
+def _leaf(name: str, field: GraphQLField) -> Selected:
+    return Selected(name=name, type=field.type)
+
+
+def _typename() -> Selected:
+    return Selected(name=_TYPENAME, type=None)
+
+
+def _unambiguous(one: Selected, member: str, taken: dict[str, Selected]) -> Selected:
+    """Fields of one response name must have one shape (spec, section 5.3.2), so a different one answers under an alias.
+
+    An equal type is given the very selection it has elsewhere, which makes their shapes equal all the way down.
+    """
+    alias = ""
+    while (other := taken.get(alias or one.name)) is not None:
+        if other.name == one.name and str(other.type) == str(one.type):
+            return other
+        alias = f"{alias or one.name}_{'' if alias else member}"
+    chosen = Selected(name=one.name, type=one.type, alias=alias, below=one.below)
+    taken[chosen.key] = chosen
+    return chosen

@@ -16,11 +16,12 @@ from toolgen.model.tool import Effect, GraphQLBinding, Tool, seal
 from toolgen.sources.base import Reading, SourceConfig
 from toolgen.sources.graphql.description import Description, is_url, load_description
 from toolgen.sources.graphql.inputs import Inputs
-from toolgen.sources.graphql.naming import local_name, title_of, tool_names
+from toolgen.sources.graphql.naming import candidates, title_of
 from toolgen.sources.graphql.operation import faults_of, render_operation
 from toolgen.sources.graphql.outputs import output_schema
 from toolgen.sources.graphql.selection import Selector, is_connection
 from toolgen.sources.graphql.text import LONGEST_DESCRIPTION, prose
+from toolgen.sources.naming import assign
 
 __all__ = ["read_graphql"]
 
@@ -36,7 +37,7 @@ class _Operation:
     coordinate: str
     field: str
     definition: GraphQLField
-    local: str
+    names: tuple[tuple[str, ...], ...]  # as words, best first
 
     @property
     def effect(self) -> Effect:
@@ -53,7 +54,7 @@ def read_graphql(config: SourceConfig) -> Reading:
     description = load_description(config.location)
     schema = description.schema
     operations = [one for one in _operations(schema) if wanted(one)]
-    names = tool_names(config.name, {one.coordinate: one.local for one in operations})
+    names = assign(config.name, {one.coordinate: one.names for one in operations})
     maker = _Maker(config.name, endpoint, schema)
     tools: list[Tool] = []
     problems = list(_problems(config.name, description, endpoint))
@@ -99,7 +100,7 @@ class _Maker:
             )
         tool = Tool(
             name=name,
-            title=title_of(one.local),
+            title=title_of(one.names[0]),
             description=_describe(one),
             input_schema=self._inputs.arguments(one.definition),
             output_schema=output_schema(one.field, one.definition, below),
@@ -131,9 +132,13 @@ def _operations(schema: GraphQLSchema) -> Iterator[_Operation]:
             continue
         for field, definition in root.fields.items():
             many = is_list_type(get_nullable_type(definition.type)) or is_connection(get_named_type(definition.type))
-            local = local_name(field, read=kind == "query", many=many)
-            coordinate = f"{root.name}.{field}"
-            yield _Operation(kind=kind, coordinate=coordinate, field=field, definition=definition, local=local)
+            yield _Operation(
+                kind=kind,
+                coordinate=f"{root.name}.{field}",
+                field=field,
+                definition=definition,
+                names=candidates(field, kind=kind, many=many),
+            )
 
 
 def _describe(one: _Operation) -> str:

@@ -29,7 +29,28 @@ _MOST_FRAGMENTS = 12  # of a union or interface
 _DEEPEST = 6  # levels, however empty they are
 _TYPENAME = "__typename"
 _ERRORS = frozenset({"errors", "userErrors", "user_errors"})
-_FIRST = {name: rank for rank, name in enumerate(("id", "databaseId", "name", "title", "code", "message", "field"))}
+# What tells an agent which thing it is looking at comes before the rest; many schemas list their fields by alphabet.
+_FIRST = {
+    name: rank
+    for rank, name in enumerate(
+        (
+            "id",
+            "name",
+            "title",
+            "login",
+            "slug",
+            "handle",
+            "code",
+            "key",
+            "number",
+            "message",
+            "field",
+            "state",
+            "status",
+            "url",
+        )
+    )
+}
 
 _Composite: TypeAlias = GraphQLObjectType | GraphQLInterfaceType | GraphQLUnionType
 _Fielded: TypeAlias = GraphQLObjectType | GraphQLInterfaceType
@@ -151,12 +172,14 @@ class Selector:
     def _fragments(
         self, type_: GraphQLInterfaceType | GraphQLUnionType, own: Iterable[Selected], place: _Place, budget: _Budget
     ) -> Iterator[Fragment]:
-        members = self._schema.get_possible_types(type_)[:_MOST_FRAGMENTS]
+        # Of too many, the types with the most fields: `Node` of GitHub has 300, and nobody means most of its events.
+        members = sorted(self._schema.get_possible_types(type_), key=lambda one: (-len(one.fields), one.name))
+        members = members[:_MOST_FRAGMENTS]
         taken = {one.key: one for one in own}
         inherited = frozenset(taken)
         for index, member in enumerate(members):
             share = max(2, min(place.share, budget.left // (len(members) - index)))
-            inner = place.inside(type_).narrowed(share)
+            inner = place.inside(type_).flat(share)
             found = [one for one in self._fields(member, inner, budget) if one.name not in inherited]
             below = tuple(_unambiguous(one, member.name, taken) for one in found)
             if below:
@@ -197,8 +220,9 @@ class _Place:
         share = self.share if empty else _MOST_NESTED
         return _Place(levels=levels, share=share, path=(*self.path, type_.name), connection=self.connection)
 
-    def narrowed(self, share: int) -> _Place:
-        return _Place(levels=self.levels, share=share, path=self.path, connection=self.connection)
+    def flat(self, share: int) -> _Place:
+        """In one of several fragments, which share what there is to give: leaves only."""
+        return _Place(levels=0, share=share, path=self.path, connection=False)
 
 
 def is_connection(type_: object) -> bool:

@@ -1,0 +1,135 @@
+"""A gateway for the front ends' tests: fixed tools, fixed answers, and a list of the calls that reached it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from toolgen.errors import AuditError
+from toolgen.model.call import Principal
+from toolgen.model.result import Envelope, Error, Meta
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Effect, NoBinding, Tool, seal
+
+KEY = "bot-key-1"
+OTHER_KEY = "other-key-2"
+REVIEWER_KEY = "reviewer-key-3"
+BOT = Principal(id="bot", roles=frozenset({"support"}))
+OTHER = Principal(id="other", roles=frozenset({"support"}))
+REVIEWER = Principal(id="reviewer", roles=frozenset({"ops"}))
+PEOPLE = {KEY: BOT, OTHER_KEY: OTHER, REVIEWER_KEY: REVIEWER}
+
+
+def tool(name: str, *, effect: Effect = Effect.READ, output: Mapping[str, Any] | None = None) -> Tool:
+    """A tool that takes a text."""
+    return seal(
+        Tool(
+            name=name,
+            title=name,
+            description=f"What {name} does.",
+            input_schema={"type": "object", "properties": {"text": {"type": "string"}}},
+            output_schema=output,
+            effect=effect,
+            idempotent=True,
+            source="test",
+            origin="#/test",
+            binding=NoBinding(),
+        )
+    )
+
+
+PET: Mapping[str, Any] = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
+
+TOOLS = (
+    tool("test__broken_promise", output=PET),
+    tool("test__echo"),
+    tool("test__fail"),
+    tool("test__fail_typed", output=PET),
+    tool("test__list", output={"type": "array"}),
+    tool("test__pet", output=PET),
+    tool("test__slow", effect=Effect.WRITE),
+)
+
+
+def envelope(
+    name: str, status: str, data: Json = None, error: Error | None = None, *, truncated: bool = False, cursor: str = ""
+) -> Envelope:
+    """An envelope with a fixed call id."""
+    meta = Meta(duration_ms=1.5, truncated=truncated, next_cursor=cursor, audit_seq=7)
+    return Envelope(status=status, tool=name, call_id="call-1", data=data, error=error, meta=meta)
+
+
+@dataclass
+class FakeGateway:
+    """Answers by tool name. `calls` is what reached it, `ended` the tools whose calls ran to their end."""
+
+    tools: tuple[Tool, ...] = TOOLS
+    answer: Callable[[str, JsonObject], Envelope] | None = None
+    has_credentials: bool = True
+    reasons: tuple[str, ...] = ()
+    entries: list[dict[str, Any]] | None = field(default_factory=list)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    entered: asyncio.Event = field(default_factory=asyncio.Event)
+    open: bool = False
+
+    async def __aenter__(self) -> Self:
+        self.open = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.open = False
+
+    def authenticate(self, credential: str) -> Principal | None:
+        return PEOPLE.get(credential)
+
+    def catalog(self, principal: Principal) -> tuple[Tool, ...]:
+        return self.tools if principal.id != "other" else ()
+
+    async def call(self, name: str, arguments: JsonObject, *, principal: Principal | str, **origin: str) -> Envelope:
+        self.calls.append({"name": name, "arguments": arguments, "principal": principal, **origin})
+        if name == "test__slow":
+            self.entered.set()
+            await self.gate.wait()
+        result = self.answer(name, arguments) if self.answer else self._answer(name, arguments)
+        self.ended.append(name)
+        return result
+
+    def _answer(self, name: str, arguments: JsonObject) -> Envelope:
+        match name:
+            case "test__pet":
+                return envelope(name, "ok", {"id": 5, "name": "Rex"})
+            case "test__broken_promise":
+                return envelope(name, "ok", {"id": "five"})
+            case "test__list":
+                return envelope(name, "ok", [1, 2], truncated=True, cursor="c2")
+            case "test__echo" | "test__slow":
+                return envelope(name, "ok", dict(arguments))
+            case "test__fail" | "test__fail_typed":
+                error = Error(code="rate_limited", message="too many calls", suggestion="wait a little", retry_after_s=1.2)
+                return envelope(name, "refused", error=error)
+            case _:
+                return envelope(name, "refused", error=Error(code="unknown_tool", message="there is no such tool"))
+
+    def ready(self) -> tuple[str, ...]:
+        return self.reasons
+
+    def may_review(self, principal: Principal) -> bool:
+        return "ops" in principal.roles
+
+    def audit_entries(self, *, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
+        if self.entries is None:
+            raise AuditError("a segment is missing")
+        found = [entry for entry in self.entries if before is None or entry["seq"] < before]
+        return found[:limit]
+
+    def audit_entry(self, seq: int) -> dict[str, Any] | None:
+        if self.entries is None:
+            raise AuditError("a segment is missing")
+        return next((entry for entry in self.entries if entry["seq"] == seq), None)

@@ -1,0 +1,161 @@
+"""The one ASGI application: where a request goes, who it comes from, and what every answer has in common."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+from toolgen.gateway.description import openapi_json
+from toolgen.gateway.facade import Facade
+from toolgen.gateway.http import (
+    LOOPBACK_HOSTS,
+    Receive,
+    Rejected,
+    Request,
+    Response,
+    Scope,
+    Send,
+    check_host,
+    json_response,
+    refusal,
+)
+from toolgen.gateway.listings import Listings
+from toolgen.gateway.mcp import Mcp
+from toolgen.gateway.mcp_http import McpEndpoint
+from toolgen.gateway.rest import Rest
+from toolgen.gateway.running import Running
+from toolgen.model.call import Principal
+
+__all__ = ["App"]
+
+log = logging.getLogger("toolgen.gateway")
+
+_BEARER = re.compile(r"bearer +([\x21-\x7e]{1,16384})\Z", re.IGNORECASE)
+_CALL = re.compile(r"/v1/tools/([^/]+)/call\Z")
+_ENTRY = re.compile(r"/v1/audit/([^/]+)\Z")
+
+
+class App:
+    """MCP at /mcp and REST below /v1, over one gateway.
+
+    `hosts` are the names this gateway answers to in the Host header; `ANY_HOST` for a gateway whose names are not known.
+    """
+
+    def __init__(self, gateway: Facade, *, hosts: frozenset[str] = LOOPBACK_HOSTS) -> None:
+        self._gateway = gateway
+        self._hosts = hosts
+        self._running = Running()
+        listings = Listings(gateway)
+        self._mcp = McpEndpoint(Mcp(gateway, listings, self._running))
+        self._rest = Rest(gateway, listings, self._running)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI 3. Only HTTP is answered; a WebSocket is closed, and the lifespan is the server's business."""
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":
+                await receive()
+                await send({"type": "websocket.close", "code": 1000})
+            return
+        try:
+            response = await self._answer(Request(scope, receive))
+        except Rejected as rejected:
+            response = refusal(rejected)
+        except Exception as error:  # noqa: BLE001  (the outermost boundary; the text stays inside, it may hold anything)
+            log.error(  # noqa: TRY400  (a traceback carries the text of the error)
+                "a request to %s ended in %s", _route(scope["path"]), _place(error)
+            )
+            response = refusal(Rejected(500, "internal", "the gateway failed; the operator's log says where"))
+        await response.send(send)
+
+    async def drain(self) -> None:
+        """Waits for the calls in flight."""
+        await self._running.drain()
+
+    async def _answer(self, request: Request) -> Response:
+        check_host(request, self._hosts)
+        request.check()
+        if request.path == "/healthz":
+            _only(request, "GET")
+            return json_response({"status": "ok"})
+        if request.path == "/readyz":
+            _only(request, "GET")
+            return self._ready(request)
+        principal = self._authenticated(request)
+        if request.path == "/mcp":
+            return await self._mcp.handle(request, principal)
+        if found := _CALL.match(request.path):
+            _only(request, "POST")
+            return await self._rest.call(request, principal, found[1])
+        return await self._rare(request, principal)
+
+    async def _rare(self, request: Request, principal: Principal) -> Response:
+        match request.path:
+            case "/v1/tools":
+                _only(request, "GET")
+                return await self._rest.tools(request, principal)
+            case "/v1/tool_calls":
+                _only(request, "POST")
+                return await self._rest.tool_calls(request, principal)
+            case "/v1/audit":
+                _only(request, "GET")
+                return await self._rest.audit(request, principal)
+            case "/openapi.json":
+                _only(request, "GET")
+                return Response(body=openapi_json())
+        if found := _ENTRY.match(request.path):
+            _only(request, "GET")
+            return await self._rest.audit_entry(request, principal, found[1])
+        raise Rejected(404, "not_found", "there is nothing at this path", suggestion="/openapi.json lists the routes")
+
+    def _ready(self, request: Request) -> Response:
+        """Whether calls are taken is for anybody; why not is for those who could call."""
+        reasons = self._gateway.ready()
+        if not reasons:
+            return json_response({"status": "ready"})
+        answer: dict[str, object] = {"status": "not ready"}
+        if request.headers.get(b"authorization") is not None:
+            self._authenticated(request)
+            answer["reasons"] = list(reasons)
+        return json_response(answer, status=503)
+
+    def _authenticated(self, request: Request) -> Principal:
+        """RFC 6750: the credential of the Authorization header and of no other place."""
+        value = request.headers.get(b"authorization")
+        if value is None:
+            raise _unauthenticated("this needs a credential", "Bearer")
+        found = _BEARER.match(value.decode("latin-1"))
+        principal = self._gateway.authenticate(found[1]) if found else None
+        if principal is None:
+            raise _unauthenticated("this credential is not accepted", 'Bearer error="invalid_token"')
+        return principal
+
+
+def _unauthenticated(message: str, challenge: str) -> Rejected:
+    return Rejected(
+        401,
+        "unauthenticated",
+        message,
+        suggestion="send `Authorization: Bearer KEY` with a key of a principal in policies/",
+        headers=((b"www-authenticate", challenge.encode("ascii")),),
+    )
+
+
+def _only(request: Request, method: str) -> None:
+    if request.method != method:
+        raise Rejected(405, "bad_request", f"this route takes {method}", headers=((b"allow", method.encode("ascii")),))
+
+
+def _route(path: str) -> str:
+    """The route for the log: a fixed word, because a path is text from outside."""
+    if path == "/mcp":
+        return "/mcp"
+    return "/v1" if path.startswith("/v1/") else "another path"
+
+
+def _place(error: BaseException) -> str:
+    """The type of an error and the line that raised it, without its text, which may hold what nobody should log."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f"{trace.tb_frame.f_globals.get('__name__', '?')}:{trace.tb_lineno}" if trace is not None else "?"
+    return f"{type(error).__name__} at {where}"

@@ -1,0 +1,58 @@
+"""What a front end may ask of the gateway, and nothing else: every front end is written against this one Protocol."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from toolgen.model.call import Principal
+from toolgen.model.result import Envelope
+from toolgen.model.schema import JsonObject
+from toolgen.model.tool import Tool
+
+__all__ = ["Facade"]
+
+
+class Facade(Protocol):
+    """The gateway as seen from outside. Entered once, before the first call; left after the last one has ended."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> object: ...
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether anybody at all could authenticate."""
+
+    def authenticate(self, credential: str) -> Principal | None:
+        """The principal behind a bearer credential, or None when it is not one."""
+
+    def catalog(self, principal: Principal) -> tuple[Tool, ...]:
+        """The tools this principal may call, in name order, with the schemas it is given. The same object until the catalog changes."""
+
+    async def call(
+        self,
+        name: str,
+        arguments: JsonObject,
+        *,
+        principal: Principal | str,
+        session: str = "",
+        client: str = "",
+        parent: str = "",
+        idempotency_key: str = "",
+    ) -> Envelope:
+        """One call, through every stage. Never raises."""
+
+    def ready(self) -> tuple[str, ...]:
+        """Why the gateway does not take calls; empty when it does."""
+
+    def may_review(self, principal: Principal) -> bool:
+        """Whether this principal may read the audit."""
+
+    def audit_entries(self, *, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
+        """The newest entries first, below `before`. Raises `AuditError`."""
+
+    def audit_entry(self, seq: int) -> dict[str, Any] | None:
+        """One entry. Raises `AuditError`."""

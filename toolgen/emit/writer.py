@@ -1,0 +1,139 @@
+"""Writes generated/: only what changed, each file whole or not at all; or says what would be written."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+
+import orjson
+
+from toolgen.emit.formats import FORMATS, render
+from toolgen.errors import ConfigError, ToolgenError
+from toolgen.model.manifest import Manifest
+from toolgen.model.names import nearest
+
+__all__ = ["FILES", "MANIFEST", "check", "render_all", "write"]
+
+MANIFEST = "manifest.json"
+FILES: Mapping[str, str] = MappingProxyType({name: f"{name}.json" for name in sorted(FORMATS)})
+"""Format -> the file it is written to."""
+
+_OURS = frozenset({MANIFEST, *FILES.values()})
+_OPENING = b'{\n  "format": '  # of every manifest, since its first field is its format
+_TEMPORARY = ".tmp-"
+
+
+def render_all(manifest: Manifest, formats: Iterable[str] = tuple(FORMATS)) -> dict[str, bytes]:
+    """File name -> content: the manifest, and every tool in each of the formats. Same manifest, same bytes.
+
+    Raises `ConfigError` for a format nobody knows.
+    """
+    files = {MANIFEST: _pretty(manifest.to_dict())}
+    for name in formats:
+        if name not in FORMATS:
+            raise ConfigError(f"`{name}` is no format{nearest(name, FORMATS)}", suggestion=f"use {', '.join(FILES)}")
+        files[FILES[name]] = _pretty(render(name, manifest.tools.values()))
+    return dict(sorted(files.items()))
+
+
+def write(directory: Path, files: Mapping[str, bytes]) -> list[str]:
+    """Makes the directory hold `files`; returns the names that were written or removed, in order.
+
+    Every file is replaced in one step (written beside its place, flushed to disk, renamed), so a reader sees the old content or the new,
+    also after a power cut. The manifest goes first, because it is what marks the directory as ours. Raises `ToolgenError` when the
+    directory cannot be written, or holds a file of one of our names that no build has written.
+    """
+    changed = check(directory, files)
+    _refuse_foreign(directory)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name in sorted(changed, key=lambda name: (name != MANIFEST, name)):
+            if name in files:
+                _replace(directory / name, files[name])
+            else:
+                (directory / name).unlink(missing_ok=True)
+        if changed:
+            _sync_directory(directory)
+    except OSError as error:
+        raise ToolgenError(f"cannot be written: {error.strerror}", where=str(directory)) from error
+    return changed
+
+
+def check(directory: Path, files: Mapping[str, bytes]) -> list[str]:
+    """The names `write` would write or remove: what is missing, different, or left over from another build."""
+    if unknown := sorted(files.keys() - _OURS):
+        raise ValueError(f"{unknown[0]} is no file of generated/")
+    different = {name for name, content in files.items() if not _holds(directory / name, content)}
+    stale = {name for name in _OURS - files.keys() if os.path.lexists(directory / name)}
+    return sorted(different | stale)
+
+
+def _refuse_foreign(directory: Path) -> None:
+    """`-o .` in somebody's project must not cost them a manifest.json or mcp.json of another kind."""
+    manifest = directory / MANIFEST
+    try:
+        with manifest.open("rb") as file:
+            if file.read(len(_OPENING)) == _OPENING:
+                return
+        found = MANIFEST
+    except FileNotFoundError:
+        found = next((name for name in sorted(_OURS) if os.path.lexists(directory / name)), "")
+    except OSError as error:
+        raise ToolgenError(f"cannot be read: {error.strerror}", where=str(manifest)) from error
+    if found:
+        message = "stands where a build writes, and no build has written it"
+        raise ToolgenError(
+            message, where=str(directory / found), suggestion="choose another directory, or move the file away"
+        )
+
+
+def _pretty(value: object) -> bytes:
+    """Two spaces, one newline at the end; keys stay in the order they have a meaning in."""
+    return orjson.dumps(value, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(type(value).__name__)
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    """Whether a regular file, and no link to one, holds exactly this."""
+    try:
+        if path.is_symlink() or path.stat().st_size != len(content):
+            return False
+        return path.read_bytes() == content
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise ToolgenError(f"cannot be read: {error.strerror}", where=str(path)) from error
+
+
+def _replace(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f"{_TEMPORARY}{secrets.token_hex(8)}-{path.name}")
+    try:
+        # O_EXCL: nobody's prepared link is followed. The mode is cut down by the umask, as for any file a person makes.
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _sync_directory(directory: Path) -> None:
+    """A rename is on disk once the directory is."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

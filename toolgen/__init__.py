@@ -1,0 +1,24 @@
+"""toolgen: descriptions of APIs become tools for LLM agents, and every call to them is governed and recorded."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toolgen.build import build
+    from toolgen.gateway.service import Gateway
+    from toolgen.pipeline.preview import preview
+
+__version__ = "0.1.0"
+__all__ = ["Gateway", "build", "preview"]
+
+# Loaded on first use, so that `import toolgen.model` and a short command line pay for nothing they do not need.
+_HOMES = {"Gateway": "toolgen.gateway.service", "build": "toolgen.build", "preview": "toolgen.pipeline.preview"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        return value
+    raise AttributeError(f"module 'toolgen' has no attribute '{name}'")

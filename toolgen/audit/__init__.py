@@ -1,0 +1,1 @@
+"""The record: an append-only, hash-chained log, and what reads and verifies it."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from toolgen.model.database import Database
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
 
@@ -28,7 +29,8 @@ class Principal:
 class Statement:
     """SQL that a guard rendered from the tree it checked: the only text an executor may run.
 
-    `parameters` are positional, in the order of the placeholders in `sql`. `names` are the columns a person asked for, in order.
+    `parameters` are positional, in the order of the placeholders in `sql`. `tables` and `columns` (`table.column`) are all it may read,
+    `functions` all it calls. `limited`: the policy's limit stands in place of a larger one or of none.
     """
 
     sql: str
@@ -39,13 +41,15 @@ class Statement:
     max_bytes: int
     max_cell_bytes: int
     timeout_s: float
+    functions: frozenset[str] = frozenset()
+    limited: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call to one tool. `arguments` are what the caller sent until the arguments stage has repaired, bound and checked them.
+    """One call to one tool, with the arguments every stage sees: `repaired` and `dropped` say what was changed in what was sent.
 
-    `statement` is set by the inspect stage, for SQL tools alone. `session`, `client` and `parent` are ids the front end was given, or "".
+    `statement` and `database`, the part of the database this principal may see, are set by the inspect stage, for SQL tools alone. `session`, `client` and `parent` are ids the front end was given, or "".
     """
 
     id: str
@@ -56,4 +60,7 @@ class Call:
     client: str = ""
     parent: str = ""
     idempotency_key: str = ""
+    repaired: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
     statement: Statement | None = None
+    database: Database | None = None

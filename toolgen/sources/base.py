@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.tool import Tool
 
-__all__ = ["Reading", "SourceConfig"]
+__all__ = ["Reading", "SourceConfig", "SourceKind"]
 
+SourceKind: TypeAlias = Literal["openapi", "graphql", "sql"]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -24,7 +25,7 @@ class SourceConfig:
     """
 
     name: str
-    kind: str  # openapi | graphql | sql
+    kind: SourceKind
     location: str
     server: str = ""  # openapi: overrides the document's servers
     endpoint: str = ""  # graphql

@@ -1,0 +1,121 @@
+"""`toolgen call`: one governed call from the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from toolgen.cli.options import as_json, config, default_principal
+from toolgen.cli.output import print_json
+from toolgen.gateway.service import Gateway
+from toolgen.model.call import Principal
+from toolgen.model.result import Envelope
+from toolgen.model.schema import JsonObject, Schema
+from toolgen.policy.arguments import repair
+
+
+@click.command()
+@click.argument("tool")
+@click.argument("pairs", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--args", "given", metavar="JSON|@FILE|-", help="All arguments as one JSON object.")
+@click.option(
+    "--as", "principal", metavar="PRINCIPAL", help="Who calls; needed when the policy has several principals."
+)
+@click.option("--on-behalf-of", metavar="PRINCIPAL", help="Whom the caller acts for.")
+@click.option("--dry-run", is_flag=True, help="Print what would be sent, secrets masked, and send nothing.")
+@as_json
+@config
+def command(
+    tool: str,
+    pairs: tuple[str, ...],
+    given: str | None,
+    principal: str | None,
+    on_behalf_of: str | None,
+    dry_run: bool,
+    as_json: bool,
+    config_path: str,
+) -> None:
+    """Call TOOL. NAME=VALUE arguments take the types of the tool's schema; a name given twice makes a list."""
+    gateway = Gateway.load(config_path)
+    who = gateway.principal(default_principal(gateway.principals, principal), on_behalf_of)
+    known = gateway.manifest.tools.get(tool)
+    schema: Schema = known.input_schema if known else {"type": "object", "additionalProperties": True}
+    arguments = {**_object(given), **_typed(schema, pairs)}
+    envelope = asyncio.run(_call(gateway, tool, arguments, who, dry_run))
+    if as_json and not (dry_run and envelope.status == "ok"):
+        print_json(envelope.to_dict())
+    elif envelope.error is None:
+        print_json(envelope.data)
+    else:
+        _explain(envelope)
+    sys.exit(0 if envelope.status == "ok" else 1)
+
+
+async def _call(gateway: Gateway, tool: str, arguments: JsonObject, who: Principal, dry_run: bool) -> Envelope:
+    if dry_run:
+        return await gateway.preview(tool, arguments, principal=who)
+    async with gateway:
+        return await gateway.call(tool, arguments, principal=who, client="toolgen-cli")
+
+
+def _explain(envelope: Envelope) -> None:
+    error = envelope.error
+    if error is None:
+        return
+    rule = f" (rule {error.rule})" if error.rule else ""
+    click.echo(f"{envelope.status}: {error.code}: {error.message}{rule}", err=True)
+    if error.suggestion:
+        click.echo(f"  {error.suggestion}", err=True)
+    if envelope.data is not None:
+        print_json(envelope.data)
+
+
+def _object(given: str | None) -> dict[str, Any]:
+    if given is None:
+        return {}
+    try:
+        text: str | bytes = given
+        if given == "-":
+            text = sys.stdin.buffer.read()
+        elif given.startswith("@"):
+            text = Path(given[1:]).read_bytes()
+        decoded = msgspec.json.decode(text)
+    except OSError as error:
+        raise click.BadParameter(f"{given[1:]} cannot be read: {error.strerror}", param_hint="--args") from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise click.BadParameter(f"is not JSON: {error}", param_hint="--args") from error
+    if not isinstance(decoded, dict):
+        raise click.BadParameter("must be a JSON object", param_hint="--args")
+    return decoded
+
+
+def _typed(schema: Schema, pairs: tuple[str, ...]) -> JsonObject:
+    values: dict[str, list[str]] = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name:
+            raise click.BadParameter(f"'{pair}' is not like name=value", param_hint="NAME=VALUE")
+        values.setdefault(name, []).append(value)
+    properties = schema.get("properties", {})
+    lists = {
+        name: _items(properties.get(name, {}), texts)
+        for name, texts in values.items()
+        if len(texts) > 1 or _takes_list(properties.get(name, {}), texts[0])
+    }
+    # Here a text is all a person can type, so it is parsed as the gateway would repair it; what the schema does not know goes as it is.
+    single = {name: texts[0] for name, texts in values.items() if name not in lists}
+    return {**single, **repair({**schema, "additionalProperties": True}, single).arguments, **lists}
+
+
+def _takes_list(declared: Schema, text: str) -> bool:
+    return declared.get("type") == "array" and not text.lstrip().startswith("[")
+
+
+def _items(declared: Schema, texts: list[str]) -> list[Any]:
+    item = {"properties": {"item": declared.get("items", {})}}
+    return [repair(item, {"item": text}).arguments.get("item", text) for text in texts]

@@ -1,0 +1,53 @@
+"""The `toolgen` command: finds the subcommand, and turns our errors into one sentence and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from toolgen import __version__
+from toolgen.errors import ToolgenError
+
+__all__ = ["main"]
+
+_COMMANDS = {
+    "audit": "toolgen.cli.audit",
+    "build": "toolgen.cli.build",
+    "call": "toolgen.cli.call",
+    "init": "toolgen.cli.init",
+    "policy": "toolgen.cli.policy",
+    "serve": "toolgen.cli.serve",
+    "tools": "toolgen.cli.tools",
+}
+
+
+class _Commands(click.Group):
+    """Imports a command's module only when that command is asked for."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        command: click.Command = import_module(_COMMANDS[name]).command
+        return command
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="toolgen")
+def cli() -> None:
+    """Turn API descriptions into tools for LLM agents, and govern every call to them."""
+
+
+def main(arguments: Sequence[str] | None = None) -> Any:
+    """Runs the command line. Exits 0 when all is well, 1 when a problem was found, 2 when it was misused."""
+    try:
+        return cli.main(args=arguments, prog_name="toolgen")
+    except ToolgenError as error:
+        click.echo(f"toolgen: {error}", err=True)
+        sys.exit(1)

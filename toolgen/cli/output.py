@@ -1,0 +1,30 @@
+"""How commands print: JSON for programs, aligned columns for people."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+import orjson
+
+__all__ = ["print_json", "print_table"]
+
+
+def print_json(value: object) -> None:
+    """Indented JSON and a line end, on standard output."""
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
+    sys.stdout.buffer.write(orjson.dumps(value, option=options, default=str))
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Columns as wide as their widest cell, on standard output. Control characters are shown, not sent to the terminal."""
+    table = [[_clean(cell) for cell in row] for row in [header, *rows]]
+    widths = [max(len(row[index]) for row in table) for index in range(len(header))]
+    for row in table:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _clean(cell: object) -> str:
+    text = "" if cell is None else str(cell)
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

@@ -1,0 +1,61 @@
+"""`toolgen tools`: what a principal may call, or everything there is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from toolgen.cli.options import as_json, config
+from toolgen.cli.output import print_json, print_table
+from toolgen.emit.formats import FORMATS, render
+from toolgen.emit.writer import MANIFEST
+from toolgen.errors import ManifestError
+from toolgen.gateway.service import Gateway, catalog_of
+from toolgen.model.manifest import Manifest
+from toolgen.model.manifest import load as load_manifest
+from toolgen.model.tool import Tool
+from toolgen.settings import load as load_settings
+
+
+@click.command()
+@click.option("--as", "principal", metavar="PRINCIPAL", help="Only what this principal may call.")
+@click.option(
+    "--format", "format_name", type=click.Choice(["manifest", *sorted(FORMATS)]), help="Print this format's JSON."
+)
+@click.option("--manifest", "directory", metavar="DIR", help="Read this generated/ instead of the project's.")
+@as_json
+@config
+def command(
+    principal: str | None, format_name: str | None, directory: str | None, as_json: bool, config_path: str
+) -> None:
+    """List tools."""
+    manifest, tools = _load(principal, directory, config_path)
+    if format_name == "manifest":
+        print_json({**manifest.to_dict(), "tools": [tool.to_dict() for tool in tools]})
+    elif format_name is not None:
+        print_json(render(format_name, tools))
+    elif as_json:
+        print_json([{"name": tool.name, "effect": tool.effect, "description": tool.description} for tool in tools])
+    else:
+        print_table(("tool", "effect", "description"), [(tool.name, tool.effect, _line(tool)) for tool in tools])
+
+
+def _load(principal: str | None, directory: str | None, config_path: str) -> tuple[Manifest, Sequence[Tool]]:
+    if directory is not None:
+        path = Path(directory) / MANIFEST
+        if not path.is_file():
+            raise ManifestError("there is no such file", where=str(path), suggestion="run `toolgen build` first")
+        manifest = load_manifest(path.read_bytes(), where=str(path))
+        return manifest, list(manifest.tools.values())
+    if principal is None:
+        manifest = catalog_of(load_settings(config_path))
+        return manifest, list(manifest.tools.values())
+    gateway = Gateway.load(config_path)
+    return gateway.manifest, gateway.catalog(gateway.principal(principal))
+
+
+def _line(tool: Tool) -> str:
+    first = tool.description.splitlines()[0] if tool.description else ""
+    return first if len(first) <= 80 else first[:79] + "…"

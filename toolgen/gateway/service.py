@@ -1,0 +1,295 @@
+"""The gateway: one facade over catalog, pipeline and audit, which every front end, the command line and Python callers use."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from toolgen.audit.entry import keyed_digest
+from toolgen.audit.log import AuditLog
+from toolgen.audit.query import entries, entry_at
+from toolgen.build import build_sources
+from toolgen.clock import Clock, SystemClock
+from toolgen.emit.writer import MANIFEST
+from toolgen.errors import ManifestError
+from toolgen.execute.base import Destination
+from toolgen.gateway.identity import Identity
+from toolgen.model.call import Call, Principal
+from toolgen.model.manifest import Manifest
+from toolgen.model.manifest import load as load_manifest
+from toolgen.model.result import Cancelled, Envelope, Failed, Meta, Pending, Refused, Result, Success
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Tool, absent
+from toolgen.model.verdict import Verdict
+from toolgen.pipeline.chain import Next, Trail
+from toolgen.pipeline.deliver import Deliver, Preview
+from toolgen.pipeline.executors import make_executors
+from toolgen.pipeline.inspection import destination_of, sql_guard
+from toolgen.pipeline.order import Parts, dry_road, road
+from toolgen.pipeline.record import Record
+from toolgen.pipeline.stages import (
+    AccessStage,
+    ApproveStage,
+    ArgumentsStage,
+    InspectStage,
+    LimitStage,
+    RedactStage,
+)
+from toolgen.policy.access import Access
+from toolgen.policy.arguments import Repaired, repair
+from toolgen.policy.document import Policy
+from toolgen.policy.document import load as load_policy
+from toolgen.policy.redact import redactor, replace_at, sensitive_paths
+from toolgen.policy.selftest import SelfTestResult
+from toolgen.policy.selftest import run as run_selftests
+from toolgen.settings import Settings
+from toolgen.settings import load as load_settings
+from toolgen.state.buckets import MemoryBuckets
+
+__all__ = ["Gateway"]
+
+REVIEWER = "reviewer"
+"""The role whose principals may read the audit over REST."""
+
+
+class Gateway:
+    """A project, loaded: its catalog, its policy, its executors and its audit log.
+
+    An asynchronous context manager: entering opens the audit log, leaving waits for the calls in flight and closes everything.
+    """
+
+    def __init__(self, *, settings: Settings, manifest: Manifest, policy: Policy, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.manifest = manifest
+        self.policy = policy
+        self._clock = clock or SystemClock()
+        self._identity = Identity(policy.principals, self._clock)
+        self._access = Access(policy.rules, manifest.tools)
+        self._log = AuditLog(settings.audit_dir, self._clock)
+        self._executors = make_executors(settings.sources, manifest, self._permit)
+        self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
+        self._sensitive: dict[str, tuple[str, ...]] = {}
+        self._running: set[asyncio.Task[tuple[Result, Trail]]] = set()
+        parts = self._parts()
+        self._road: Next = road(parts)
+        self._dry_road: Next = dry_road(parts)
+
+    @classmethod
+    def load(cls, path: str | Path = "toolgen.yaml") -> Self:
+        """Loads a project: generated/ as it was built, or the descriptions themselves where nothing was generated yet.
+
+        Raises a `ToolgenError` naming file, line or pointer for whatever is wrong with toolgen.yaml, the catalog or the policy.
+        """
+        settings = load_settings(path)
+        manifest = catalog_of(settings)
+        return cls(settings=settings, manifest=manifest, policy=load_policy(settings.policies, manifest))
+
+    async def __aenter__(self) -> Self:
+        self._log.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._running:
+            await asyncio.wait(self._running)
+        for executor in self._executors.values():
+            await executor.close()
+        await self._log.close()
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether anybody at all could authenticate."""
+        return self._identity.has_credentials
+
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """The ids of the policy's principals."""
+        return self._identity.names
+
+    def authenticate(self, credential: str) -> Principal | None:
+        """The principal behind a bearer credential, or None when it is not one."""
+        return self._identity.authenticate(credential)
+
+    def acting_for(self, principal: Principal, user: str) -> Principal | None:
+        """The principal as it acts for a user, or None when the policy does not let it."""
+        return self._identity.acting_for(principal, user)
+
+    def principal(self, name: str, on_behalf_of: str | None = None) -> Principal:
+        """A principal by its id, for those who run the gateway. Raises `ConfigError` when there is none."""
+        return self._identity.named(name, on_behalf_of)
+
+    def catalog(self, principal: Principal) -> tuple[Tool, ...]:
+        """The tools this principal may call, in name order. The same object until the catalog changes."""
+        key = (principal.roles,) if principal.on_behalf_of is None else (principal.roles, principal.on_behalf_of.roles)
+        found = self._catalogs.get(key)
+        if found is None:
+            visible = (tool for tool in self.manifest.tools.values() if self._access.visible(principal, tool))
+            found = self._catalogs[key] = tuple(visible)
+        return found
+
+    async def call(
+        self,
+        name: str,
+        arguments: JsonObject,
+        *,
+        principal: Principal | str,
+        session: str = "",
+        client: str = "",
+        parent: str = "",
+        idempotency_key: str = "",
+    ) -> Envelope:
+        """One call, through every stage. Never raises, and runs to its end even when the caller goes away."""
+        started = self._clock.monotonic()
+        call = self._call(name, arguments, principal, session, client, parent, idempotency_key)
+        task = asyncio.create_task(self._run(call))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        result, trail = await asyncio.shield(task)
+        return _envelope(call, result, trail, (self._clock.monotonic() - started) * 1000)
+
+    async def preview(self, name: str, arguments: JsonObject, *, principal: Principal | str) -> Envelope:
+        """What the call would send, secrets masked, after every guard has had its say. Sends, counts and records nothing."""
+        started = self._clock.monotonic()
+        call = self._call(name, arguments, principal, "", "", "", "")
+        result = await self._dry_road(call, Trail())
+        return _envelope(call, result, Trail(), (self._clock.monotonic() - started) * 1000)
+
+    def ready(self) -> tuple[str, ...]:
+        """Why the gateway does not take calls; empty when it does."""
+        return (self._log.fault,) if self._log.fault else ()
+
+    def may_review(self, principal: Principal) -> bool:
+        """Whether this principal may read the audit."""
+        return principal.on_behalf_of is None and REVIEWER in principal.roles
+
+    def audit_entries(self, *, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
+        """The newest entries first, those below `before`. Raises `AuditError`."""
+        found = [dict(entry) for entry in entries(self.settings.audit_dir)]
+        if before is not None:
+            found = [entry for entry in found if entry.get("seq", 0) < before]
+        return found[-limit:][::-1]
+
+    def audit_entry(self, seq: int) -> dict[str, Any] | None:
+        """One entry by its number. Raises `AuditError`."""
+        found = entry_at(self.settings.audit_dir, seq)
+        return dict(found[0]) if found else None
+
+    def check_policy(self) -> tuple[SelfTestResult, ...]:
+        """Runs the tests that the policy files carry."""
+        return run_selftests(self.policy.tests, self._access, self.manifest.tools, self._identity.named)
+
+    async def _run(self, call: Call) -> tuple[Result, Trail]:
+        trail = Trail()
+        return await self._road(call, trail), trail
+
+    def _call(
+        self,
+        name: str,
+        arguments: JsonObject,
+        principal: Principal | str,
+        session: str,
+        client: str,
+        parent: str,
+        idempotency_key: str,
+    ) -> Call:
+        who = self._identity.named(principal) if isinstance(principal, str) else principal
+        tool = self.manifest.tools.get(name) or absent(name)
+        seen = Repaired(arguments=arguments, repaired=(), dropped=())
+        if self._access.visible(who, tool):
+            seen = repair(tool.input_schema, arguments)
+        return Call(
+            id=f"call_{secrets.token_hex(12)}",
+            tool=tool,
+            arguments=seen.arguments,
+            principal=who,
+            session=session,
+            client=client,
+            parent=parent,
+            idempotency_key=idempotency_key,
+            repaired=seen.repaired,
+            dropped=seen.dropped,
+        )
+
+    def _parts(self) -> Parts:
+        guards = {
+            source: partial(sql_guard, database=info.database, scope=self.policy.sql[source])
+            for source, info in self.manifest.sources.items()
+            if info.database is not None and source in self.policy.sql
+        }
+        return Parts(
+            record=Record(
+                journal=self._log,
+                clock=self._clock,
+                policy_digest=self.policy.digest,
+                conceal=self._conceal,
+            ),
+            limit=LimitStage(limits=self.policy.limits, buckets=MemoryBuckets(self._clock)),
+            access=AccessStage(access=self._access),
+            arguments=ArgumentsStage(),
+            inspect=InspectStage(guards=guards, destination=partial(destination_of, self.policy.egress)),
+            approve=ApproveStage(),
+            redact=RedactStage(redactor=partial(redactor, self.policy.redactions)),
+            deliver=Deliver(executors=self._executors),
+            preview=Preview(executors=self._executors),
+        )
+
+    def _permit(self, destination: Destination) -> Verdict:
+        return self.policy.egress.check(destination.host, destination.port, destination.address)
+
+    def _conceal(self, call: Call) -> JsonObject:
+        """The call's arguments as the record keeps them."""
+        paths = self._sensitive.get(call.tool.digest)
+        if paths is None:
+            paths = (*self.policy.sensitive, *sensitive_paths(call.tool.input_schema))
+            self._sensitive[call.tool.digest] = paths
+        if not paths:
+            return call.arguments
+        concealed = replace_at(call.arguments, paths, self._digest_of)
+        return concealed if isinstance(concealed, Mapping) else {}
+
+    def _digest_of(self, value: Json) -> Json:
+        return keyed_digest(self._log.key, value)
+
+
+def catalog_of(settings: Settings) -> Manifest:
+    """The catalog a project serves: what was generated, and if nothing was, what its descriptions say now."""
+    path = settings.generated / MANIFEST
+    where = f"{settings.generated.name}/{MANIFEST}"
+    if not path.exists():
+        return build_sources(settings.sources).manifest
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ManifestError(f"cannot be read: {error.strerror or type(error).__name__}", where=where) from error
+    manifest = load_manifest(data, where=where)
+    named, built = set(settings.sources), set(manifest.sources)
+    if named != built:
+        raise ManifestError(
+            f"its sources are {', '.join(sorted(built)) or 'none'}, toolgen.yaml has {', '.join(sorted(named))}",
+            where=where,
+            suggestion="run `toolgen build` to write it again",
+        )
+    return manifest
+
+
+def _envelope(call: Call, result: Result, trail: Trail, duration_ms: float) -> Envelope:
+    meta = Meta(duration_ms=round(duration_ms, 3), truncated=False, audit_seq=trail.outcome_seq)
+    name = call.tool.name
+    match result:
+        case Success(data=data, truncated=truncated, next_cursor=cursor):
+            meta = Meta(duration_ms=meta.duration_ms, truncated=truncated, next_cursor=cursor, audit_seq=meta.audit_seq)
+            return Envelope(status="ok", tool=name, call_id=call.id, data=data, error=None, meta=meta)
+        case Failed(error=error, data=data):
+            return Envelope(status="error", tool=name, call_id=call.id, data=data, error=error, meta=meta)
+        case Refused(error=error):
+            return Envelope(status="refused", tool=name, call_id=call.id, data=None, error=error, meta=meta)
+        case Pending(error=error):
+            return Envelope(status="pending", tool=name, call_id=call.id, data=None, error=error, meta=meta)
+        case Cancelled(error=error):
+            return Envelope(status="cancelled", tool=name, call_id=call.id, data=None, error=error, meta=meta)

@@ -1,0 +1,36 @@
+"""One executor a source: who carries out the calls of what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from toolgen.execute.base import Executor, Permit
+from toolgen.execute.graphql import GraphQLExecutor
+from toolgen.execute.http import HttpExecutor
+from toolgen.execute.secrets import Secrets
+from toolgen.execute.sql import SqlExecutor
+from toolgen.model.manifest import Manifest
+from toolgen.settings import SourceSettings
+
+__all__ = ["make_executors"]
+
+
+def make_executors(sources: Mapping[str, SourceSettings], manifest: Manifest, permit: Permit) -> Mapping[str, Executor]:
+    """The executors of a project, by source. They open nothing before the first call."""
+    secrets = Secrets()
+    return {name: _make(source, manifest, secrets, permit) for name, source in sources.items()}
+
+
+def _make(source: SourceSettings, manifest: Manifest, secrets: Secrets, permit: Permit) -> Executor:
+    config = source.config
+    match config.kind:
+        case "openapi":
+            schemes = manifest.sources[config.name].security_schemes
+            return HttpExecutor(schemes=schemes, auth=source.auth, secrets=secrets, permit=permit)
+        case "graphql":
+            return GraphQLExecutor(auth=source.auth, secrets=secrets, permit=permit)
+        case "sql":
+            return SqlExecutor(config.location)
+        case _:
+            assert_never(config.kind)

@@ -1,0 +1,71 @@
+"""What the inspect stage asks: the SQL guard for a database's tools, the egress rules for everything that is a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from toolgen.model.call import Call, Principal, Statement
+from toolgen.model.database import Database
+from toolgen.model.schema import Json
+from toolgen.model.tool import SqlBinding
+from toolgen.model.verdict import Deny, Verdict
+from toolgen.policy.egress import Egress
+from toolgen.policy.sql.grants import SqlScope, visible
+from toolgen.policy.sql.guard import guard
+from toolgen.policy.sql.scope import row_attributes
+
+__all__ = ["destination_of", "sql_guard"]
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def sql_guard(call: Call, *, database: Database, scope: SqlScope) -> Statement | Database | Deny:
+    """The statement a SQL tool may run, or the part of the database it may describe."""
+    binding = call.tool.binding
+    assert isinstance(binding, SqlBinding)  # noqa: S101 - the stage matched on it
+    match binding.operation:
+        case "query" | "explain":
+            sql, parameters = call.arguments.get("sql"), call.arguments.get("parameters", [])
+            if not isinstance(sql, str) or not isinstance(parameters, list):
+                return Deny(rule="sql:arguments", code="sql_refused", reason="sql must be text and parameters a list")
+            attributes = _attributes(call.principal, scope)
+            if isinstance(attributes, Deny):
+                return attributes
+            return guard(sql, parameters, database=database, scope=scope, attributes=attributes)
+        case _:
+            return visible(database, scope)
+
+
+def destination_of(egress: Egress, url: str) -> Verdict:
+    """The verdict on where a request would go, as far as the name alone tells."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS[parts.scheme]
+        host = parts.hostname or ""
+    except (ValueError, KeyError):
+        host, port = "", 0
+    if not host:
+        return Deny(
+            rule="egress",
+            code="egress_refused",
+            reason="the tool has no usable server address",
+            suggestion="set server: (or endpoint:) for its source in toolgen.yaml",
+        )
+    return egress.check(host, port)
+
+
+def _attributes(principal: Principal, scope: SqlScope) -> Mapping[str, Json] | Deny:
+    """What row filters may ask: the caller's attributes and those of whom it acts for, which must not contradict each other."""
+    user = principal.on_behalf_of
+    if user is None:
+        return principal.attributes
+    for name in row_attributes(scope):
+        mine, theirs = principal.attributes.get(name), user.attributes.get(name)
+        if mine is not None and theirs is not None and mine != theirs:
+            return Deny(
+                rule="sql:rows",
+                code="sql_refused",
+                reason=f"{principal.id} and {user.id} may not see the same rows: their attribute {name} differs",
+            )
+    return {**principal.attributes, **user.attributes}

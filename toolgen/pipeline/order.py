@@ -1,0 +1,58 @@
+"""The one order every call goes through. Read it aloud:
+
+record -> limit -> access -> arguments -> inspect -> approve -> redact -> deliver
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolgen.pipeline.chain import Next, compose
+from toolgen.pipeline.deliver import Deliver, Preview
+from toolgen.pipeline.record import Record
+from toolgen.pipeline.stages import (
+    AccessStage,
+    ApproveStage,
+    ArgumentsStage,
+    InspectStage,
+    LimitStage,
+    RedactStage,
+)
+
+__all__ = ["Parts", "dry_road", "road"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The stages of one gateway, each made once."""
+
+    record: Record
+    limit: LimitStage
+    access: AccessStage
+    arguments: ArgumentsStage
+    inspect: InspectStage
+    approve: ApproveStage
+    redact: RedactStage
+    deliver: Deliver
+    preview: Preview
+
+
+def road(parts: Parts) -> Next:
+    """What a call goes through."""
+    return compose(
+        (
+            parts.record,
+            parts.limit,
+            parts.access,
+            parts.arguments,
+            parts.inspect,
+            parts.approve,
+            parts.redact,
+        ),
+        parts.deliver,
+    )
+
+
+def dry_road(parts: Parts) -> Next:
+    """What a dry run goes through: every guard, but nothing is counted, asked, sent or recorded."""
+    return compose((parts.access, parts.arguments, parts.inspect), parts.preview)

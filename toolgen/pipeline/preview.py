@@ -1,0 +1,98 @@
+"""`toolgen.preview`: what a call would send, for somebody who holds a manifest and no project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from toolgen.execute.base import Destination
+from toolgen.execute.secrets import MASK, SecretReference
+from toolgen.model.call import Call, Principal, Statement
+from toolgen.model.database import Database
+from toolgen.model.manifest import Manifest, SecurityScheme
+from toolgen.model.names import nearest
+from toolgen.model.result import Envelope, Error, Meta
+from toolgen.model.tool import SqlBinding, Tool
+from toolgen.model.verdict import Allow, Deny, Verdict
+from toolgen.pipeline.executors import make_executors
+from toolgen.pipeline.inspection import sql_guard
+from toolgen.policy.arguments import Validator, repair
+from toolgen.policy.sql.grants import SqlScope, TableScope, full_name
+from toolgen.settings import SourceSettings
+from toolgen.sources.base import SourceConfig
+
+__all__ = ["preview"]
+
+_NOBODY = Principal(id="preview")
+_MASKED = SecretReference("literal", MASK)
+
+
+def preview(manifest: Manifest, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What `toolgen call --dry-run` prints (contracts.md, section CLI), or an error envelope. Sends nothing and needs no policy.
+
+    Every credential a tool's source could need is taken to be configured and shown as `***`; every table of a database is open.
+    """
+    tool = manifest.tools.get(name)
+    if tool is None:
+        return _refused(
+            name, Error(code="unknown_tool", message=f"there is no tool {name}{nearest(name, manifest.tools)}")
+        )
+    repaired = repair(tool.input_schema, arguments).arguments
+    faults = Validator(tool.input_schema).faults(repaired)
+    if faults:
+        return _refused(name, Error(code="validation", message="; ".join(faults)))
+    call = Call(id="preview", tool=tool, arguments=repaired, principal=_NOBODY)
+    if isinstance(tool.binding, SqlBinding):
+        call_or_denied = _inspected(call, manifest)
+        if isinstance(call_or_denied, Deny):
+            return _refused(
+                name, Error(code=call_or_denied.code, message=call_or_denied.reason, rule=call_or_denied.rule)
+            )
+        call = call_or_denied
+    executor = make_executors({tool.source: _source(tool, manifest)}, manifest, _permit)[tool.source]
+    return executor.preview(call)
+
+
+def _inspected(call: Call, manifest: Manifest) -> Call | Deny:
+    database = manifest.sources[call.tool.source].database
+    if database is None:
+        return Deny(rule="sql", code="sql_refused", reason="the manifest holds no tables for this source")
+    scope = SqlScope(tables={full_name(table): TableScope() for table in database.tables})
+    answer = sql_guard(call, database=database, scope=scope)
+    match answer:
+        case Deny():
+            return answer
+        case Database():
+            return replace(call, database=answer)
+        case Statement():
+            return replace(call, statement=answer)
+
+
+def _source(tool: Tool, manifest: Manifest) -> SourceSettings:
+    info = manifest.sources[tool.source]
+    kinds = {"openapi": "openapi", "graphql": "graphql", "sql": "sql"}
+    config = SourceConfig(name=tool.source, kind=kinds[info.kind], location="sqlite:///:memory:")  # type: ignore[arg-type]
+    return SourceSettings(config=config, auth={name: _masked(item) for name, item in info.security_schemes.items()})
+
+
+def _masked(scheme: SecurityScheme) -> SecretReference | Mapping[str, Any]:
+    if scheme.type == "http" and scheme.scheme.lower() == "basic":
+        return {"username": _MASKED, "password": _MASKED}
+    return {"token": _MASKED} if scheme.type in {"oauth2", "openIdConnect"} else _MASKED
+
+
+def _permit(destination: Destination) -> Verdict:
+    return Allow(rule="preview")
+
+
+def _refused(name: str, error: Error) -> Mapping[str, Any]:
+    envelope = Envelope(
+        status="refused",
+        tool=name,
+        call_id="preview",
+        data=None,
+        error=error,
+        meta=Meta(duration_ms=0.0, truncated=False),
+    )
+    return envelope.to_dict()

@@ -1,0 +1,113 @@
+"""No record, no call: the intent is durable before anything else happens, the ending before anybody is told of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from toolgen.clock import Clock
+from toolgen.errors import AuditError, CanonicalError
+from toolgen.model.call import Call, Principal
+from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
+from toolgen.model.schema import JsonObject
+from toolgen.pipeline.chain import Next, Trail
+
+__all__ = ["Journal", "Record"]
+
+_logger = logging.getLogger(__name__)
+_LONGEST_NAME = 200
+
+
+class Journal(Protocol):
+    """Where entries go. `append` returns stream and number once the entry is durable."""
+
+    async def append(self, fields: Mapping[str, Any]) -> tuple[str, int]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """The outermost stage, and the one boundary that catches everything: whatever happens inside ends as a result and is written down.
+
+    `conceal` replaces sensitive arguments by their keyed digests.
+    """
+
+    journal: Journal
+    clock: Clock
+    policy_digest: str
+    conceal: Callable[[Call], JsonObject]
+
+    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        started = self.clock.monotonic()
+        who = self._who(call)
+        try:
+            await self.journal.append({"event": "intent", **who, **self._intent(call)})
+        except AuditError:
+            return Refused(error=_unavailable("the call was not made, because its record could not be written"))
+        except CanonicalError as error:
+            return Refused(error=Error(code="validation", message=f"the arguments are not JSON: {error.message}"))
+        try:
+            result = await proceed(call, trail)
+        except Exception as error:  # the outermost boundary: a call never raises
+            _logger.exception("call %s to %s failed inside the gateway", call.id, call.tool.name)
+            result = Failed(error=Error(code="internal", message=f"the gateway failed ({type(error).__name__})"))
+        ending = {"event": "outcome", **who, **_ending(result, trail)}
+        ending["duration_ms"] = round((self.clock.monotonic() - started) * 1000, 3)
+        try:
+            _, trail.outcome_seq = await self.journal.append(ending)
+        except (AuditError, CanonicalError):
+            _logger.critical("the outcome of call %s to %s could not be recorded", call.id, call.tool.name)
+            return Failed(error=_unavailable("the call was made, but its outcome could not be recorded"))
+        return result
+
+    def _who(self, call: Call) -> dict[str, Any]:
+        return {
+            "call_id": call.id,
+            "principal": call.principal.id,
+            "on_behalf_of": _chain(call.principal.on_behalf_of),
+            "tool": call.tool.name[:_LONGEST_NAME],
+        }
+
+    def _intent(self, call: Call) -> dict[str, Any]:
+        return {
+            "tool_digest": call.tool.digest,
+            "policy_digest": self.policy_digest,
+            "arguments": self.conceal(call),
+            "repaired": [
+                *({"argument": name[:_LONGEST_NAME], "change": "parsed"} for name in call.repaired),
+                *({"argument": name[:_LONGEST_NAME], "change": "dropped"} for name in call.dropped),
+            ],
+            "session": call.session[:_LONGEST_NAME],
+            "client": call.client[:_LONGEST_NAME],
+            "parent": call.parent[:_LONGEST_NAME],
+        }
+
+
+def _chain(principal: Principal | None) -> str:
+    return "" if principal is None else principal.id
+
+
+def _ending(result: Result, trail: Trail) -> dict[str, Any]:
+    ending: dict[str, Any] = {"verdict": trail.verdict, "rule": trail.rule}
+    match result:
+        case Success(facts=facts):
+            return {**ending, "status": "ok", **trail.facts, **facts}
+        case Failed(error=error, facts=facts):
+            return {**ending, "status": "error", "code": error.code, **trail.facts, **facts}
+        case Refused(error=error):
+            return {
+                **ending,
+                "verdict": "deny",
+                "rule": error.rule or trail.rule,
+                "status": "refused",
+                "code": error.code,
+            }
+        case Pending(error=error):
+            return {**ending, "status": "pending", "code": error.code}
+        case Cancelled(error=error):
+            return {**ending, "status": "cancelled", "code": error.code}
+
+
+def _unavailable(message: str) -> Error:
+    return Error(code="audit_unavailable", message=message, suggestion="try again once the gateway's audit log works")

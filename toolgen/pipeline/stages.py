@@ -1,0 +1,200 @@
+"""The stages between the record and delivery: each asks one guard and turns its verdict into a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from toolgen.model.call import Call, Statement
+from toolgen.model.database import Database
+from toolgen.model.result import Cancelled, Error, Failed, Refused, Result, Success
+from toolgen.model.schema import Json
+from toolgen.model.tool import GraphQLBinding, HttpBinding, NoBinding, SqlBinding, Tool
+from toolgen.model.verdict import Allow, Ask, Deny, Verdict
+from toolgen.pipeline.chain import Next, Trail
+from toolgen.policy.access import Access
+from toolgen.policy.arguments import Validator
+from toolgen.policy.limits import Limit, charges
+from toolgen.state.buckets import MemoryBuckets
+
+__all__ = ["AccessStage", "ApproveStage", "ArgumentsStage", "InspectStage", "LimitStage", "RedactStage", "SqlGuard"]
+
+SqlGuard = Callable[[Call], Statement | Database | Deny]
+"""Checks a call to a SQL tool: the statement to run, the part of the database to describe, or a refusal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitStage:
+    """How often: every bucket the call draws on must hold enough, or none is drawn on."""
+
+    limits: Sequence[Limit]
+    buckets: MemoryBuckets
+
+    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        refusal = self.buckets.take(charges(self.limits, call))
+        if refusal is None:
+            return await proceed(call, trail)
+        return Refused(
+            error=Error(
+                code="rate_limited",
+                message=f"too many calls: limit {refusal.limit} is used up",
+                suggestion=f"wait {refusal.retry_after_s:g} s before calling again",
+                retry_after_s=refusal.retry_after_s,
+                rule=refusal.limit,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessStage:
+    """Who may call what: the policy's verdict on principal, tool and arguments."""
+
+    access: Access
+
+    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        verdict = self.access.decide(call.principal, call.tool, call.arguments)
+        match verdict:
+            case Allow(rule=rule):
+                trail.verdict, trail.rule = "allow", rule
+                return await proceed(call, trail)
+            case Ask(rule=rule):
+                trail.verdict, trail.rule = "ask", rule
+                return await proceed(call, trail)
+            case Deny():
+                trail.verdict, trail.rule = "deny", verdict.rule
+                return _refused(verdict)
+            case _:
+                assert_never(verdict)
+
+
+@dataclass(slots=True, kw_only=True)
+class ArgumentsStage:
+    """Type, bounds and constraints: the arguments must conform to the tool's own schema, compiled at its first call."""
+
+    _validators: dict[str, Validator] = field(default_factory=dict)
+
+    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        faults = self._validator(call.tool).faults(call.arguments)
+        if not faults:
+            return await proceed(call, trail)
+        return Refused(
+            error=Error(
+                code="validation",
+                message="; ".join(faults),
+                suggestion="correct the arguments and call again; the tool's input schema says what it takes",
+                rule="arguments",
+            )
+        )
+
+    def _validator(self, tool: Tool) -> Validator:
+        validator = self._validators.get(tool.digest)
+        if validator is None:
+            validator = self._validators[tool.digest] = Validator(tool.input_schema)
+        return validator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectStage:
+    """What the call would do elsewhere: SQL is parsed and rebuilt, a request's destination is held against the egress rules.
+
+    `guards` has a SQL guard for each database the policy gives a scope; `destination` judges where a request would go, before its name
+    is resolved. The dial asks again with the address.
+    """
+
+    guards: Mapping[str, SqlGuard]
+    destination: Callable[[str], Verdict]
+
+    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        binding = call.tool.binding
+        match binding:
+            case SqlBinding():
+                return await self._sql(call, trail, proceed)
+            case HttpBinding(servers=servers):
+                return await self._request(servers[0] if servers else "", call, trail, proceed)
+            case GraphQLBinding(endpoint=endpoint):
+                return await self._request(endpoint, call, trail, proceed)
+            case NoBinding():
+                return _refused(Deny(rule="default", code="unknown_tool", reason="there is no such tool"))
+            case _:
+                assert_never(binding)
+
+    async def _request(self, url: str, call: Call, trail: Trail, proceed: Next) -> Result:
+        verdict = self.destination(url)
+        return await proceed(call, trail) if isinstance(verdict, Allow) else _refused(verdict)
+
+    async def _sql(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        guard = self.guards.get(call.tool.source)
+        if guard is None:
+            return _refused(
+                Deny(
+                    rule="sql", code="sql_refused", reason=f"the policy opens no table of {call.tool.source} to anybody"
+                )
+            )
+        answer = guard(call)
+        match answer:
+            case Statement():
+                trail.facts["sql"] = answer.sql
+                return await proceed(replace(call, statement=answer), trail)
+            case Database():
+                return await proceed(replace(call, database=answer), trail)
+            case Deny():
+                return _refused(answer)
+            case _:
+                assert_never(answer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApproveStage:
+    """A person agrees to exactly this call. So far nobody can be asked, and what nobody can agree to is called off."""
+
+    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        if trail.verdict != "ask":
+            return await proceed(call, trail)
+        return Cancelled(
+            error=Error(
+                code="cancelled",
+                message="a person would have to agree to this call, and nobody can be asked",
+                suggestion="a reviewer can allow it in the policy",
+                rule=trail.rule,
+            )
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class RedactStage:
+    """What the policy hides is taken out of the answer on its way back. `redactor` makes the redaction of one tool, or None."""
+
+    redactor: Callable[[Tool], Callable[[Json], Json] | None]
+    _redactors: dict[str, Callable[[Json], Json] | None] = field(default_factory=dict)
+
+    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        result = await proceed(call, trail)
+        key = call.tool.digest
+        if key not in self._redactors:
+            self._redactors[key] = self.redactor(call.tool)
+        redact = self._redactors[key]
+        if redact is None:
+            return result
+        match result:
+            case Success(data=data) | Failed(data=data) if data is not None:
+                return replace(result, data=redact(data))
+            case _:
+                return result
+
+
+def _refused(verdict: Verdict) -> Refused:
+    """A verdict that is no Allow, as the result the caller gets."""
+    if isinstance(verdict, Deny):
+        return Refused(
+            error=Error(
+                code=verdict.code,
+                message=verdict.reason,
+                suggestion=verdict.suggestion,
+                retry_after_s=verdict.retry_after_s,
+                rule=verdict.rule,
+            )
+        )
+    return Refused(
+        error=Error(code="forbidden", message="the gateway's rules do not allow this call", rule=verdict.rule)
+    )

@@ -1,0 +1,146 @@
+"""Arguments: repaired where their text says exactly what was meant, then validated by the tool's own schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from toolgen.model.schema import Json, JsonObject, Schema
+
+__all__ = ["Repaired", "Validator", "check_schema", "repair"]
+
+_LONGEST_REPAIR = 65_536
+_BACKTRACKS = 100_000
+_TYPES: Mapping[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repaired:
+    """Arguments as every stage sees them. `repaired` and `dropped` name top-level arguments, for the record."""
+
+    arguments: JsonObject
+    repaired: tuple[str, ...]
+    dropped: tuple[str, ...]
+
+
+def repair(schema: Schema, arguments: JsonObject) -> Repaired:
+    """Puts right what an agent plainly meant, and nothing else.
+
+    A string where the schema wants another type becomes that type when its text is exactly one JSON value of it (`"5"` to 5). An
+    argument the schema does not know is dropped, unless the schema says what to do with such arguments (`additionalProperties`,
+    `patternProperties`) or hides its properties behind a combinator.
+    """
+    properties = schema.get("properties", {})
+    drops = not any(
+        keyword in schema
+        for keyword in ("additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if")
+    )
+    kept: dict[str, Json] = {}
+    repaired: list[str] = []
+    dropped: list[str] = []
+    for name, value in arguments.items():
+        declared = properties.get(name)
+        if declared is None and drops:
+            dropped.append(name)
+            continue
+        kept[name] = value
+        if isinstance(value, str) and isinstance(declared, Mapping):
+            better = _parsed(value, _types(declared, schema, 0))
+            if better is not None:
+                kept[name] = better[0]
+                repaired.append(name)
+    return Repaired(arguments=kept, repaired=tuple(repaired), dropped=tuple(dropped))
+
+
+def check_schema(schema: Schema) -> str | None:
+    """Why something is no usable JSON Schema 2020-12, or None when it is one."""
+    try:
+        jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
+        Validator(schema)
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        return str(error).splitlines()[0][:200]
+    return None
+
+
+class Validator:
+    """A schema compiled once. Regular expressions run on a linear-time engine, or with a backtrack limit where they need one.
+
+    Raises `ValueError` when the schema cannot be compiled. References are never fetched.
+    """
+
+    __slots__ = ("_compiled",)
+
+    def __init__(self, schema: Schema) -> None:
+        plain: Any = dict(schema)
+        try:
+            options: Any = jsonschema_rs.RegexOptions()
+            self._compiled = jsonschema_rs.Draft202012Validator(plain, pattern_options=options, offline=True)
+        except ValueError:
+            options = jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKS)
+            self._compiled = jsonschema_rs.Draft202012Validator(plain, pattern_options=options, offline=True)
+
+    def accepts(self, arguments: JsonObject) -> bool:
+        """Whether the arguments conform."""
+        plain: Any = arguments
+        return self._compiled.is_valid(plain)
+
+    def faults(self, arguments: JsonObject, limit: int = 3) -> tuple[str, ...]:
+        """Up to `limit` sentences, each starting with the JSON pointer of the argument it is about; empty when all is well."""
+        plain: Any = arguments
+        return tuple(_sentences(self._compiled.iter_errors(plain), limit))
+
+
+def _sentences(errors: Iterator[jsonschema_rs.ValidationError], limit: int) -> Iterator[str]:
+    for count, error in enumerate(errors):
+        if count == limit:
+            return
+        pointer = "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in error.instance_path)
+        yield f"{pointer or 'arguments'}: {error.message[:300]}"
+
+
+def _types(schema: Mapping[str, Any], root: Schema, depth: int) -> frozenset[str]:
+    """The JSON types a property may have, or nothing when that cannot be told."""
+    if depth > 8:
+        return frozenset()
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#/$defs/"):
+        target = root.get("$defs", {}).get(reference.removeprefix("#/$defs/"))
+        return _types(target, root, depth + 1) if isinstance(target, Mapping) else frozenset()
+    declared = schema.get("type")
+    if isinstance(declared, str):
+        return frozenset({declared})
+    if isinstance(declared, Sequence):
+        return frozenset(declared)
+    for keyword in ("anyOf", "oneOf"):
+        branches = schema.get(keyword)
+        if isinstance(branches, Sequence) and branches:
+            found = [_types(branch, root, depth + 1) for branch in branches if isinstance(branch, Mapping)]
+            if len(found) == len(branches) and all(found):
+                return frozenset().union(*found)
+    return frozenset()
+
+
+def _parsed(text: str, types: frozenset[str]) -> tuple[Json] | None:
+    """The one JSON value a text spells out, when it is of a declared type and text itself is not one of them."""
+    if not types or "string" in types or len(text) > _LONGEST_REPAIR or text != text.strip():
+        return None
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return None
+    kind = _TYPES[type(value)]
+    if kind in types or (kind == "integer" and "number" in types):
+        return (value,)
+    return None

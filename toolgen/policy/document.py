@@ -1,0 +1,471 @@
+"""policies/*.yaml -> one `Policy`, with every name in it checked against the catalog before anything is served."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+import msgspec
+
+from toolgen.canonical import digest, encodable
+from toolgen.errors import PolicyError
+from toolgen.model.manifest import Manifest
+from toolgen.model.names import nearest
+from toolgen.model.tool import Effect, Tool
+from toolgen.policy.access import Rule
+from toolgen.policy.arguments import check_schema
+from toolgen.policy.egress import Egress, parse_allowed
+from toolgen.policy.limits import Limit, parse_rate
+from toolgen.policy.redact import Redaction, compile_path
+from toolgen.policy.selftest import SelfTest
+from toolgen.policy.sql.grants import SqlScope, TableScope
+from toolgen.policy.sql.scope import check_scope, row_attributes
+from toolgen.strict_yaml import Document, decode, read
+
+__all__ = ["ApiKey", "Policy", "PrincipalEntry", "load"]
+
+_RESERVED = {
+    "rules": {"when", "bind", "shadow"},
+    "principals": {"jwt", "mtls"},
+    "file": {"approvals"},
+}
+_HASH = re.compile(r"sha256:[0-9a-f]{64}\Z")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)\Z")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class _KeyDocument(msgspec.Struct, forbid_unknown_fields=True):
+    hash: str
+    expires: str | None = None
+
+
+class _PrincipalDocument(msgspec.Struct, forbid_unknown_fields=True):
+    api_key: str | list[str | _KeyDocument] | None = None
+    roles: list[str] = []
+    attributes: dict[str, Any] = {}
+    acts_for: list[str] = []
+
+
+class _RuleDocument(msgspec.Struct, forbid_unknown_fields=True):
+    id: str
+    to: list[str]
+    tools: list[str]
+    verdict: Literal["allow", "deny", "ask"]
+    effects: list[Effect] = []
+    arguments: dict[str, Any] | None = None
+
+
+class _LimitDocument(msgspec.Struct, forbid_unknown_fields=True):
+    id: str
+    rate: str
+    per: list[Literal["principal", "tool", "source"]] = []
+    burst: int | None = None
+    cost: dict[str, int] = {}
+
+
+class _TableDocument(msgspec.Struct, forbid_unknown_fields=True):
+    columns: list[str] | None = None
+    rows: str | None = None
+
+
+class _SqlDocument(msgspec.Struct, forbid_unknown_fields=True):
+    tables: dict[str, _TableDocument | None]
+    max_rows: int = 100
+    max_bytes: int = 1_000_000
+    max_cell_bytes: int = 65_536
+    timeout: str = "2s"
+    functions: list[str] = []
+
+
+class _EgressDocument(msgspec.Struct, forbid_unknown_fields=True):
+    allow: list[str] = []
+    private_networks: Literal["deny", "allow"] = "deny"
+    redirects: Literal["none"] = "none"
+
+
+class _RedactDocument(msgspec.Struct, forbid_unknown_fields=True):
+    tools: list[str]
+    fields: list[str]
+    with_: str = msgspec.field(name="with", default="[redacted]")
+
+
+class _TestDocument(msgspec.Struct, forbid_unknown_fields=True):
+    as_: str = msgspec.field(name="as")
+    call: str
+    expect: Literal["allow", "deny", "ask"]
+    arguments: dict[str, Any] = {}
+    rule: str | None = None
+    on_behalf_of: str | None = None
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    principals: dict[str, Any] = {}
+    rules: list[Any] = []
+    limits: list[Any] = []
+    sql: dict[str, Any] = {}
+    egress: _EgressDocument | None = None
+    sensitive: list[str] = []
+    redact: list[Any] = []
+    tests: list[Any] = []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """One accepted key of a principal: the hex SHA-256 of it, and when it stops working (seconds since the epoch)."""
+
+    sha256: str
+    expires: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrincipalEntry:
+    """A principal as a policy names it. `acts_for` lists the principals it may say it acts on behalf of."""
+
+    id: str
+    keys: tuple[ApiKey, ...]
+    roles: frozenset[str]
+    attributes: Mapping[str, Any]
+    acts_for: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Everything below policies/, checked. `digest` changes whenever any of its meaning does."""
+
+    digest: str
+    principals: Mapping[str, PrincipalEntry]
+    rules: tuple[Rule, ...]
+    limits: tuple[Limit, ...]
+    sql: Mapping[str, SqlScope]
+    egress: Egress
+    sensitive: tuple[str, ...]
+    redactions: tuple[Redaction, ...]
+    tests: tuple[SelfTest, ...]
+
+
+def load(directory: Path, manifest: Manifest) -> Policy:
+    """Reads every *.yaml and *.yml below a directory, in name order, as one policy.
+
+    Raises `PolicyError` with file and line for anything unreadable, unknown, contradictory or naming something that does not exist.
+    A directory without a policy is an error too: it would allow nothing, and nobody wants that by accident.
+    """
+    if not directory.is_dir():
+        raise PolicyError("there is no such policy directory", where=f"{directory.name}/")
+    files = sorted(path for path in directory.rglob("*") if path.suffix in {".yaml", ".yml"} and path.is_file())
+    if not files:
+        raise PolicyError("holds no policy (*.yaml)", where=f"{directory.name}/", suggestion="write one; see README.md")
+    collector = _Collector(manifest)
+    for path in files:
+        name = f"{directory.name}/{path.relative_to(directory)}"
+        collector.add(read(path, name, PolicyError))
+    return collector.policy()
+
+
+class _Collector:
+    """Gathers the files of one policy and refuses what does not fit together."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self._principals: dict[str, PrincipalEntry] = {}
+        self._rules: dict[str, Rule] = {}
+        self._limits: dict[str, Limit] = {}
+        self._sql: dict[str, SqlScope] = {}
+        self._egress: Egress | None = None
+        self._sensitive: list[str] = []
+        self._redactions: list[Redaction] = []
+        self._tests: list[SelfTest] = []
+        self._content: list[Any] = []
+        # What can only be checked when every file was read: (where, …).
+        self._roles: list[tuple[str, str]] = []
+        self._actors: list[tuple[str, str]] = []
+        self._test_names: list[tuple[str, SelfTest]] = []
+        self._row_attributes: list[tuple[str, str]] = []
+
+    def add(self, document: Document) -> None:
+        """Reads one file into the policy."""
+        if isinstance(document.data, dict):
+            _refuse_reserved(document, (), _RESERVED["file"])
+        file = decode(document, (), _File, PolicyError)
+        self._content.append(document.data)
+        for name in file.principals:
+            self._add_principal(document, name)
+        for index in range(len(file.rules)):
+            self._add_rule(document, index)
+        for index in range(len(file.limits)):
+            self._add_limit(document, index)
+        for source in file.sql:
+            self._add_sql(document, source)
+        if file.egress is not None:
+            self._add_egress(document, file.egress)
+        for index, path in enumerate(file.sensitive):
+            _checked_path(path, document.where("sensitive", index))
+            self._sensitive.append(path)
+        for index in range(len(file.redact)):
+            self._add_redaction(document, index)
+        for index in range(len(file.tests)):
+            self._add_test(document, index)
+
+    def policy(self) -> Policy:
+        """The whole policy, once every reference between files was found to lead somewhere."""
+        roles = {role for principal in self._principals.values() for role in principal.roles}
+        for where, role in self._roles:
+            if role not in roles:
+                raise PolicyError(f"no principal has the role '{role}'{nearest(role, roles)}", where=where)
+        for where, actor in self._actors:
+            if actor not in self._principals:
+                raise PolicyError(
+                    f"there is no principal '{actor}'{nearest(actor, self._principals)}",
+                    where=where,
+                )
+        for where, test in self._test_names:
+            user = test.on_behalf_of
+            if user is not None and user not in self._principals[test.principal].acts_for:
+                raise PolicyError(f"{test.principal} has no '{user}' under acts_for", where=where)
+            if test.rule not in {None, "default", *self._rules}:
+                raise PolicyError(f"there is no rule '{test.rule}'{nearest(test.rule or '', self._rules)}", where=where)
+        attributes = {name for principal in self._principals.values() for name in principal.attributes}
+        for where, name in self._row_attributes:
+            if name not in attributes:
+                raise PolicyError(f"no principal has the attribute '{name}'{nearest(name, attributes)}", where=where)
+        return Policy(
+            digest=digest(sorted(digest(encodable(content)) for content in self._content)),
+            principals=MappingProxyType(self._principals),
+            rules=tuple(self._rules[name] for name in sorted(self._rules)),
+            limits=tuple(self._limits[name] for name in sorted(self._limits)),
+            sql=MappingProxyType(self._sql),
+            egress=self._egress or Egress(),
+            sensitive=tuple(self._sensitive),
+            redactions=tuple(self._redactions),
+            tests=tuple(self._tests),
+        )
+
+    def _add_principal(self, document: Document, name: str) -> None:
+        path = ("principals", name)
+        where = document.where(*path)
+        if not name or len(name) > 128 or not name.isprintable():
+            raise PolicyError("a principal's name is 1 to 128 printable characters", where=where)
+        if name in self._principals:
+            raise PolicyError(f"the principal '{name}' is defined twice", where=where)
+        _refuse_reserved(document, path, _RESERVED["principals"])
+        entry = decode(document, path, _PrincipalDocument, PolicyError)
+        given = entry.api_key
+        keys = [given] if isinstance(given, str) else list(given or [])
+        self._principals[name] = PrincipalEntry(
+            id=name,
+            keys=tuple(_api_key(key, document.where(*path, "api_key")) for key in keys),
+            roles=frozenset(entry.roles),
+            attributes=MappingProxyType(dict(entry.attributes)),
+            acts_for=frozenset(entry.acts_for),
+        )
+        self._actors += [(document.where(*path, "acts_for"), other) for other in entry.acts_for]
+
+    def _add_rule(self, document: Document, index: int) -> None:
+        path = ("rules", index)
+        _refuse_reserved(document, path, _RESERVED["rules"])
+        rule = decode(document, path, _RuleDocument, PolicyError)
+        where = document.where(*path)
+        if rule.id in self._rules or rule.id == "default":
+            raise PolicyError(f"the rule id '{rule.id}' is taken", where=where)
+        if not rule.to or not rule.tools:
+            raise PolicyError(f"rule {rule.id} names no role or no tool", where=where)
+        self._roles += [(document.where(*path, "to", number), role) for number, role in enumerate(rule.to)]
+        matched = list(self._matching(rule.tools, document, (*path, "tools")))
+        effects = frozenset(rule.effects) or frozenset(Effect)
+        if not any(tool.effect in effects for tool in matched):
+            raise PolicyError(f"rule {rule.id}: none of its tools has one of these effects", where=where)
+        if rule.arguments is not None:
+            where = document.where(*path, "arguments")
+            _check_narrowing(rule, matched, where)
+        self._rules[rule.id] = Rule(
+            id=rule.id,
+            roles=frozenset(rule.to),
+            tools=tuple(rule.tools),
+            effects=effects,
+            names_destructive=Effect.DESTRUCTIVE in rule.effects,
+            arguments=rule.arguments,
+            verdict=rule.verdict,
+            where=document.where(*path),
+        )
+
+    def _add_limit(self, document: Document, index: int) -> None:
+        path = ("limits", index)
+        limit = decode(document, path, _LimitDocument, PolicyError)
+        where = document.where(*path)
+        if limit.id in self._limits:
+            raise PolicyError(f"the limit id '{limit.id}' is taken", where=where)
+        rate = parse_rate(limit.rate)
+        if rate is None:
+            raise PolicyError(f"rate: '{limit.rate}' is not like 60/min", where=document.where(*path, "rate"))
+        count, per_second = rate
+        burst = count if limit.burst is None else limit.burst
+        if burst < 1:
+            raise PolicyError("burst: must be at least 1, or no call ever passes", where=where)
+        for pattern, cost in limit.cost.items():
+            list(self._matching([pattern], document, (*path, "cost")))
+            if not 0 <= cost <= burst:
+                raise PolicyError(
+                    f"cost of {pattern} must lie between 0 and the burst, {burst}",
+                    where=document.where(*path, "cost", pattern),
+                )
+        self._limits[limit.id] = Limit(
+            id=limit.id,
+            per=tuple(sorted(limit.per)),
+            per_second=per_second,
+            burst=burst,
+            cost=tuple(limit.cost.items()),
+        )
+
+    def _add_sql(self, document: Document, source: str) -> None:
+        path = ("sql", source)
+        where = document.where(*path)
+        info = self._manifest.sources.get(source)
+        if info is None or info.database is None:
+            databases = [name for name, item in self._manifest.sources.items() if item.database is not None]
+            raise PolicyError(f"there is no SQL source '{source}'{nearest(source, databases)}", where=where)
+        if source in self._sql:
+            raise PolicyError(f"the scope of {source} is defined twice", where=where)
+        given = decode(document, path, _SqlDocument, PolicyError)
+        timeout = _seconds(given.timeout)
+        if timeout is None or timeout <= 0:
+            raise PolicyError("timeout: must be like 2s or 500ms", where=document.where(*path, "timeout"))
+        if min(given.max_rows, given.max_bytes, given.max_cell_bytes) < 1:
+            raise PolicyError("max_rows, max_bytes and max_cell_bytes must be at least 1", where=where)
+        scope = SqlScope(
+            tables=MappingProxyType(
+                {
+                    table: TableScope(
+                        columns=None if entry is None or entry.columns is None else tuple(entry.columns),
+                        rows=None if entry is None else entry.rows,
+                    )
+                    for table, entry in given.tables.items()
+                }
+            ),
+            max_rows=given.max_rows,
+            max_bytes=given.max_bytes,
+            max_cell_bytes=given.max_cell_bytes,
+            timeout_s=timeout,
+            functions=frozenset(name.lower() for name in given.functions),
+        )
+        faults = check_scope(scope, info.database)
+        if faults:
+            culprit = next((table for table in given.tables if table in faults[0]), "")
+            raise PolicyError(faults[0], where=document.where(*path, "tables", culprit))
+        self._row_attributes += [(where, name) for name in sorted(row_attributes(scope))]
+        self._sql[source] = scope
+
+    def _add_egress(self, document: Document, given: _EgressDocument) -> None:
+        if self._egress is not None:
+            raise PolicyError("egress: stands in two files", where=document.where("egress"))
+        allowed = []
+        for index, text in enumerate(given.allow):
+            parsed = parse_allowed(text)
+            if parsed is None:
+                raise PolicyError(
+                    f"'{text}' is not host:port, like api.example.com:443",
+                    where=document.where("egress", "allow", index),
+                )
+            allowed.append(parsed)
+        self._egress = Egress(allow=frozenset(allowed), private_networks=given.private_networks == "allow")
+
+    def _add_redaction(self, document: Document, index: int) -> None:
+        path = ("redact", index)
+        given = decode(document, path, _RedactDocument, PolicyError)
+        list(self._matching(given.tools, document, (*path, "tools")))
+        for number, field in enumerate(given.fields):
+            _checked_path(field, document.where(*path, "fields", number))
+        self._redactions.append(
+            Redaction(tools=tuple(given.tools), fields=tuple(given.fields), replacement=given.with_)
+        )
+
+    def _add_test(self, document: Document, index: int) -> None:
+        path = ("tests", index)
+        given = decode(document, path, _TestDocument, PolicyError)
+        where = document.where(*path)
+        test = SelfTest(
+            principal=given.as_,
+            tool=given.call,
+            arguments=given.arguments,
+            expect=given.expect,
+            rule=given.rule,
+            on_behalf_of=given.on_behalf_of,
+            where=where,
+        )
+        self._actors += [(where, name) for name in (given.as_, given.on_behalf_of) if name is not None]
+        if given.call not in self._manifest.tools:
+            raise PolicyError(
+                f"there is no tool '{given.call}'{nearest(given.call, self._manifest.tools)}", where=where
+            )
+        self._test_names.append((where, test))
+        self._tests.append(test)
+
+    def _matching(self, patterns: list[str], document: Document, path: tuple[str | int, ...]) -> Iterator[Tool]:
+        """The tools that globs match; a glob that matches nothing is an error, because somebody meant something by it."""
+        for index, pattern in enumerate(patterns):
+            found = [tool for name, tool in self._manifest.tools.items() if fnmatchcase(name, pattern)]
+            if not found:
+                raise PolicyError(
+                    f"'{pattern}' matches no tool{nearest(pattern, self._manifest.tools)}",
+                    where=document.where(*path, index),
+                )
+            yield from found
+
+
+def _check_narrowing(rule: _RuleDocument, tools: list[Tool], where: str) -> None:
+    """A narrowing must be a schema, and every argument it names must belong to one of the rule's tools."""
+    schema = rule.arguments or {}
+    fault = check_schema(schema)
+    if fault:
+        raise PolicyError(f"rule {rule.id}: arguments: {fault}", where=where)
+    known = {name for tool in tools for name in tool.input_schema.get("properties", {})}
+    named = [*schema.get("properties", {}), *schema.get("required", [])]
+    for name in named:
+        if name not in known:
+            raise PolicyError(
+                f"rule {rule.id}: no tool of it has an argument '{name}'{nearest(name, known)}", where=where
+            )
+
+
+def _refuse_reserved(document: Document, path: tuple[str | int, ...], reserved: set[str]) -> None:
+    """Keys of the policy language that this version cannot enforce: refused, because ignoring one would allow too much."""
+    value = document.data
+    for step in path:
+        value = value[step]
+    for key in value if isinstance(value, dict) else ():
+        if key in reserved:
+            raise PolicyError(f"'{key}' is not supported by this version", where=document.where(*path, key))
+
+
+def _checked_path(path: str, where: str) -> None:
+    try:
+        compile_path(path)
+    except ValueError as error:
+        raise PolicyError(f"'{path}' is not a JSONPath: {error}", where=where) from error
+
+
+def _api_key(given: str | _KeyDocument, where: str) -> ApiKey:
+    text, expires = (given, None) if isinstance(given, str) else (given.hash, given.expires)
+    if not _HASH.match(text):
+        raise PolicyError(
+            "api_key: must be sha256: and the 64 lower-case hex digits of the key's SHA-256, never the key",
+            where=where,
+        )
+    return ApiKey(sha256=text.removeprefix("sha256:"), expires=None if expires is None else _instant(expires, where))
+
+
+def _instant(text: str, where: str) -> float:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise PolicyError(f"expires: '{text}' is not a time like 2027-01-31T00:00:00Z", where=where) from error
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _seconds(text: str) -> float | None:
+    found = _DURATION.match(text)
+    return float(found[1]) * _SECONDS[found[2]] if found else None

@@ -1,0 +1,100 @@
+"""Which addresses the gateway may connect to, asked again with the resolved address before every connection."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+
+from toolgen.model.verdict import Allow, Deny, Verdict
+
+__all__ = ["Egress", "parse_allowed"]
+
+_HOST_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})\Z")
+_NAT64 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
+_CGNAT = ip_network("100.64.0.0/10")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Egress:
+    """`allow` holds (host, port) pairs that are open whatever their address; with any there, no other public place is.
+
+    `private_networks` opens loopback and private addresses (RFC 1918, RFC 4193), but never link-local, shared, multicast or reserved
+    ones, where cloud metadata services live: those take an entry of their own.
+    """
+
+    allow: frozenset[tuple[str, int]] = frozenset()
+    private_networks: bool = False
+
+    def check(self, host: str, port: int, address: str = "") -> Verdict:
+        """The verdict on one destination; `address` is the resolved IP address, or "" while it is not known."""
+        name = host.strip("[]").rstrip(".").lower()
+        if (name, port) in self.allow:
+            return Allow(rule="egress.allow")
+        literal = _literal(address or name)
+        if literal is None:
+            if address:
+                return _deny(host, port, "its address is not an IP address")
+            return Allow(rule="egress") if not self.allow or self.private_networks else _unlisted(host, port)
+        if literal.is_loopback or _is_private(literal):
+            if self.private_networks:
+                return Allow(rule="egress.private_networks")
+            return _deny(host, port, "it is a loopback or private address and private_networks is deny")
+        if not _is_public(literal):
+            return _deny(host, port, "its address is link-local, shared, multicast or reserved")
+        return _unlisted(host, port) if self.allow else Allow(rule="egress")
+
+
+def parse_allowed(text: str) -> tuple[str, int] | None:
+    """`api.example.com:443` or `[::1]:8080` as (host, port) in lower case, or None when it is neither."""
+    found = _HOST_PORT.match(text)
+    if found is None or not 0 < int(found[3]) < 65536:
+        return None
+    return (found[1] or found[2]).rstrip(".").lower(), int(found[3])
+
+
+def _literal(text: str) -> IPv4Address | IPv6Address | None:
+    """An IP address, seen through every form that carries an IPv4 address inside an IPv6 one."""
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
+        if inner is None and any(address in network for network in _NAT64 if isinstance(network, IPv6Network)):
+            inner = IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is None and int(address) >> 32 == 0 and int(address) > 1:
+            inner = IPv4Address(int(address))  # IPv4-compatible, deprecated by RFC 4291 section 2.5.5.1
+        return inner or address
+    return address
+
+
+def _is_private(address: IPv4Address | IPv6Address) -> bool:
+    return address.is_private and _is_ordinary(address)
+
+
+def _is_public(address: IPv4Address | IPv6Address) -> bool:
+    return address.is_global and _is_ordinary(address)
+
+
+def _is_ordinary(address: IPv4Address | IPv6Address) -> bool:
+    return not (
+        address.is_link_local
+        or address.is_multicast
+        or address.is_reserved
+        or address.is_unspecified
+        or (isinstance(address, IPv4Address) and (address in _CGNAT or int(address) >> 24 == 0))
+    )
+
+
+def _deny(host: str, port: int, reason: str) -> Deny:
+    return Deny(
+        rule="egress",
+        code="egress_refused",
+        reason=f"the gateway does not connect to {host[:100]}:{port}: {reason}",
+        suggestion="a reviewer can list host:port under egress.allow in the policy",
+    )
+
+
+def _unlisted(host: str, port: int) -> Deny:
+    return _deny(host, port, "it is not listed under egress.allow")

@@ -1,0 +1,264 @@
+"""toolgen.yaml -> one frozen object, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, get_args
+from urllib.parse import urlsplit
+
+import msgspec
+
+from toolgen.errors import ConfigError, SecretError
+from toolgen.execute.secrets import SecretReference, parse_reference
+from toolgen.model.names import SOURCE_NAME
+from toolgen.sources.base import SourceConfig, SourceKind
+from toolgen.strict_yaml import Document, decode, read
+
+__all__ = ["Auth", "Settings", "SourceSettings", "from_mapping", "from_specs", "load"]
+
+Auth = Mapping[str, SecretReference | Mapping[str, Any]]
+"""By security scheme: the reference of the one value, or a mapping of OpenAPI-independent names to references and plain settings."""
+
+_SECRET_KEYS = frozenset({"username", "password", "client_id", "client_secret", "token", "refresh_token", "value"})
+_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
+
+
+class _Filter(msgspec.Struct, forbid_unknown_fields=True):
+    tags: list[str] = []
+    operations: list[str] = []
+    methods: list[str] = []
+    effects: list[str] = []
+
+
+class _Source(msgspec.Struct, forbid_unknown_fields=True):
+    openapi: str | None = None
+    graphql: str | None = None
+    sql: str | None = None
+    server: str = ""
+    endpoint: str = ""
+    include: _Filter | None = None
+    exclude: _Filter | None = None
+    auth: dict[str, Any] = {}
+
+
+class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
+    host: str = "127.0.0.1"
+    port: int = 8080
+    workers: int = 1
+
+
+class _Audit(msgspec.Struct, forbid_unknown_fields=True):
+    dir: str = "var/audit"
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    sources: dict[str, Any]
+    policies: str = "policies/"
+    generated: str = "generated/"
+    gateway: _Gateway = msgspec.field(default_factory=_Gateway)
+    state: str = "memory"
+    audit: _Audit = msgspec.field(default_factory=_Audit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSettings:
+    """One source: what a build needs, and the references of its credentials, which only an executor resolves."""
+
+    config: SourceConfig
+    auth: Auth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """A project. Paths are absolute; `warnings` are sentences for a person."""
+
+    path: Path
+    sources: Mapping[str, SourceSettings]
+    policies: Path
+    generated: Path
+    host: str
+    port: int
+    audit_dir: Path
+    warnings: tuple[str, ...]
+
+
+def load(path: str | Path = "toolgen.yaml") -> Settings:
+    """Reads toolgen.yaml. Raises `ConfigError` with file and line for whatever is wrong in it."""
+    file = Path(path)
+    if not file.is_file():
+        raise ConfigError(
+            "there is no such file",
+            where=str(path),
+            suggestion="run toolgen where toolgen.yaml is, or name it with --config",
+        )
+    return _settings(read(file, file.name, ConfigError), file.resolve())
+
+
+def from_mapping(sources: Mapping[str, Any], root: Path) -> Mapping[str, SourceSettings]:
+    """The sources of a mapping shaped like toolgen.yaml's `sources:`, relative to `root`."""
+    document = Document("sources", {"sources": dict(sources)}, {})
+    return MappingProxyType({name: _source(document, name, root, []) for name in document.data["sources"]})
+
+
+def from_specs(specs: tuple[str, ...], root: Path) -> Mapping[str, SourceSettings]:
+    """Sources for bare descriptions, as in `toolgen build specs/petstore.yaml`: the kind by looking, the name from the file's."""
+    entries: dict[str, dict[str, str]] = {}
+    for spec in specs:
+        name = _name_for(spec, entries)
+        entries[name] = {_kind_of(spec, root): spec}
+    return from_mapping(entries, root)
+
+
+def _settings(document: Document, path: Path) -> Settings:
+    file = decode(document, (), _File, ConfigError)
+    root = path.parent
+    if not file.sources:
+        raise ConfigError("names no source", where=document.where("sources"), suggestion="add one under sources:")
+    if file.state != "memory":
+        raise ConfigError(f"state: '{_short(file.state)}' is not supported; use memory", where=document.where("state"))
+    if file.gateway.workers != 1:
+        raise ConfigError("only one worker is supported", where=document.where("gateway", "workers"))
+    if not 0 <= file.gateway.port <= 65535:
+        raise ConfigError(f"{file.gateway.port} is not a port", where=document.where("gateway", "port"))
+    warnings: list[str] = []
+    return Settings(
+        path=path,
+        sources=MappingProxyType({name: _source(document, name, root, warnings) for name in file.sources}),
+        policies=root / file.policies,
+        generated=root / file.generated,
+        host=file.gateway.host,
+        port=file.gateway.port,
+        audit_dir=root / file.audit.dir,
+        warnings=tuple(warnings),
+    )
+
+
+def _source(document: Document, name: str, root: Path, warnings: list[str]) -> SourceSettings:
+    where = document.where("sources", name)
+    if not SOURCE_NAME.match(name):
+        raise ConfigError(
+            f"'{_short(name)}' is not a source name",
+            where=where,
+            suggestion="use up to 20 lower-case letters, digits and _, starting with a letter",
+        )
+    source = decode(document, ("sources", name), _Source, ConfigError)
+    given = [kind for kind in _KINDS if getattr(source, kind) is not None]
+    if len(given) != 1:
+        raise ConfigError(f"source {name} must have exactly one of {', '.join(_KINDS)}", where=where)
+    kind = given[0]
+    for key, owner in (("server", "openapi"), ("endpoint", "graphql")):
+        address = getattr(source, key)
+        if address and kind != owner:
+            raise ConfigError(f"{key}: belongs to {owner} sources", where=document.where("sources", name, key))
+        if address and not _is_origin(address):
+            raise ConfigError(
+                f"{key}: is not an http(s) URL without user name, query and fragment",
+                where=document.where("sources", name, key),
+            )
+    return SourceSettings(
+        config=SourceConfig(
+            name=name,
+            kind=kind,
+            location=_location(kind, getattr(source, kind), root, where),
+            server=source.server.rstrip("/"),
+            endpoint=source.endpoint,
+            include=_filter(source.include),
+            exclude=_filter(source.exclude),
+        ),
+        auth=_auth(document, name, source.auth, warnings),
+    )
+
+
+def _filter(given: _Filter | None) -> Mapping[str, Any]:
+    if given is None:
+        return MappingProxyType({})
+    built = msgspec.to_builtins(given)
+    return MappingProxyType({key: tuple(value) for key, value in built.items() if value})
+
+
+def _is_origin(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        return (
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and parts.port != 0
+            and not (parts.username or parts.password or parts.query or parts.fragment)
+        )
+    except ValueError:
+        return False
+
+
+def _location(kind: SourceKind, given: str, root: Path, where: str) -> str:
+    if kind == "sql":
+        scheme, separator, path = given.partition(":///")
+        if separator and scheme in {"sqlite", "duckdb"}:
+            return f"{scheme}:///{root / path}"
+        return given
+    if given.startswith(("http://", "https://")):
+        return given
+    if "://" in given:
+        raise ConfigError(f"{kind}: takes a file or an http(s) URL", where=where)
+    return str(root / given)
+
+
+def _auth(document: Document, source: str, auth: Mapping[str, Any], warnings: list[str]) -> Auth:
+    parsed: dict[str, SecretReference | Mapping[str, Any]] = {}
+    for scheme, value in auth.items():
+        path = ("sources", source, "auth", scheme)
+        if isinstance(value, str):
+            parsed[scheme] = _reference(document, path, value, warnings)
+        elif isinstance(value, dict):
+            parsed[scheme] = MappingProxyType(
+                {
+                    key: _reference(document, (*path, key), item, warnings) if isinstance(item, str) else item
+                    for key, item in value.items()
+                }
+            )
+        else:
+            raise ConfigError(f"auth {scheme}: must be text or a mapping", where=document.where(*path))
+    return MappingProxyType(parsed)
+
+
+def _reference(document: Document, path: tuple[str, ...], text: str, warnings: list[str]) -> SecretReference:
+    where = document.where(*path)
+    try:
+        reference = parse_reference(text)
+    except SecretError as error:
+        raise ConfigError(f"{path[-1]} {error.message}", where=where, suggestion=error.suggestion) from error
+    if reference.provider == "literal" and path[-1] not in {"username", "client_id"}:
+        warnings.append(f"{where}: a secret is written out; keep it outside with ${{env:NAME}} or ${{file:/path}}")
+    return reference
+
+
+def _kind_of(spec: str, root: Path) -> SourceKind:
+    """By what the file is, not by its ending alone: a GraphQL schema, a database, or else an OpenAPI document."""
+    if "://" in spec and not spec.startswith(("http://", "https://")):
+        return "sql"
+    if spec.endswith((".graphql", ".graphqls", ".gql")):
+        return "graphql"
+    path = root / spec
+    if spec.endswith(".json") and path.is_file():
+        with path.open("rb") as file:
+            if b'"__schema"' in file.read(65536):
+                return "graphql"
+    return "openapi"
+
+
+def _name_for(spec: str, taken: Mapping[str, object]) -> str:
+    stem = Path(urlsplit(spec).path if "://" in spec else spec).name.split(".")[0]
+    letters = "".join(character if character.isalnum() and character.isascii() else "_" for character in stem.lower())
+    base = "_".join(part for part in letters.split("_") if part)[:20].rstrip("_")
+    base = base if SOURCE_NAME.match(base) else f"api_{base}"[:20].rstrip("_")
+    name, number = base, 2
+    while name in taken:
+        name = f"{base[:17]}_{number}"
+        number += 1
+    return name
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else text[:39] + "…"

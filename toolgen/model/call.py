@@ -49,7 +49,8 @@ class Statement:
 class Call:
     """One call to one tool, with the arguments every stage sees: `repaired` and `dropped` say what was changed in what was sent.
 
-    `statement` and `database`, the part of the database this principal may see, are set by the inspect stage, for SQL tools alone. `session`, `client` and `parent` are ids the front end was given, or "".
+    `statement` and `database` (the part of the database this principal may see) are set by the inspect stage, for SQL tools alone.
+    `session`, `client` and `parent` are ids the front end was given, or "".
     """
 
     id: str

@@ -1,0 +1,186 @@
+"""One read-only SQLite connection that may do exactly what one statement declared, for as long as it was given.
+
+The guard has already refused everything else; this session refuses it again, with the database's own means: https://www.sqlite.org/security.html
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+from toolgen.clock import Clock
+from toolgen.model.call import Statement
+
+__all__ = ["Watch", "open_session"]
+
+_STEPS = 2_000  # virtual machine instructions between two looks at the clock: well below a millisecond
+_LONGEST_VALUE = 4_000_000  # bytes a value may have while the statement computes; what is answered is capped lower
+_TABLE_FUNCTIONS = ("json_each", "json_tree")
+# What operators and keywords are called when the authorizer is asked about them.
+_OPERATORS = frozenset({"like", "glob", "->", "->>", "current_date", "current_time", "current_timestamp"})
+
+_LIMITS = (
+    (sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE),
+    (sqlite3.SQLITE_LIMIT_SQL_LENGTH, 200_000),
+    (sqlite3.SQLITE_LIMIT_COLUMN, 500),
+    (sqlite3.SQLITE_LIMIT_EXPR_DEPTH, 500),
+    (sqlite3.SQLITE_LIMIT_COMPOUND_SELECT, 100),
+    (sqlite3.SQLITE_LIMIT_VDBE_OP, 250_000),
+    (sqlite3.SQLITE_LIMIT_FUNCTION_ARG, 100),
+    (sqlite3.SQLITE_LIMIT_ATTACHED, 0),
+    (sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000),
+    (sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 500),
+    (sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH, 1),
+    (sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0),
+)
+
+_PRAGMAS = (
+    "PRAGMA query_only=ON",
+    "PRAGMA trusted_schema=OFF",
+    "PRAGMA cell_size_check=ON",
+    "PRAGMA mmap_size=0",
+    "PRAGMA cache_size=-8000",
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class Watch:
+    """Whether a statement should stop: its time is up, or nobody waits for it any more. Shared by two threads, written by one bit each."""
+
+    clock: Clock
+    deadline: float = float("inf")  # of clock.monotonic()
+    expired: bool = False
+    cancelled: bool = False
+
+    def start(self, seconds: float) -> None:
+        """Begins the statement's time."""
+        self.deadline = self.clock.monotonic() + seconds
+
+    def stop(self) -> bool:
+        """True when the statement must end now."""
+        if self.clock.monotonic() >= self.deadline:
+            self.expired = True
+        return self.expired or self.cancelled
+
+
+@dataclass(slots=True)
+class _Footprint:
+    """What reading a view reads below it."""
+
+    columns: set[tuple[str, str]] = field(default_factory=set)
+    tables: set[str] = field(default_factory=set)
+    functions: set[str] = field(default_factory=set)
+    views: set[str] = field(default_factory=set)
+
+    def note(
+        self, action: int, first: str | None, second: str | None, _database: str | None, source: str | None
+    ) -> int:
+        """An authorizer that allows everything and writes down what was asked."""
+        if action == sqlite3.SQLITE_READ:
+            self.columns.add(((first or "").lower(), (second or "").lower()))
+            self.tables.add((first or "").lower())
+        elif action == sqlite3.SQLITE_FUNCTION:
+            self.functions.add((second or "").lower())
+        if source:
+            self.views.add(source.lower())
+        return sqlite3.SQLITE_OK
+
+
+def open_session(path: Path, statement: Statement, watch: Watch) -> sqlite3.Connection:
+    """A connection inside a read transaction, ready for `statement` and nothing else. The caller closes it.
+
+    Raises `sqlite3.Error` when the file is not a database that can be opened for reading.
+    """
+    uri = f"file:{quote(str(path))}?mode=ro"
+    connection = sqlite3.connect(
+        uri,
+        uri=True,
+        isolation_level=None,
+        timeout=min(statement.timeout_s, 5.0),
+        cached_statements=0,
+        check_same_thread=True,
+    )
+    try:
+        _harden(connection, watch)
+        connection.execute("BEGIN")
+        _confine(connection, statement)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _harden(connection: sqlite3.Connection, watch: Watch) -> None:
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    connection.set_progress_handler(watch.stop, _STEPS)
+    for category, limit in _LIMITS:
+        connection.setlimit(category, limit)
+    for pragma in _PRAGMAS:
+        connection.execute(pragma)
+
+
+def _confine(connection: sqlite3.Connection, statement: Statement) -> None:
+    """Installs the authorizer. It is asked while a statement is compiled: a refused read or function never runs."""
+    kinds = {
+        name.lower(): kind
+        for name, kind in connection.execute(
+            "SELECT name, type FROM main.sqlite_schema WHERE type IN ('table', 'view')"
+        )
+    }
+    tables = {name.lower() for name in statement.tables}
+    below = _below(connection, [name for name in tables if kinds.get(name) == "view"])
+    if any(name in statement.functions for name in _TABLE_FUNCTIONS):
+        # Their first use declares them, which asks for writes; so that happens before there is anybody to ask.
+        for name in _TABLE_FUNCTIONS:
+            connection.execute(f"SELECT 1 FROM {name}('[]')")  # noqa: S608  one of two constants
+    connection.set_authorizer(_authorizer(statement, set(kinds), tables, below))
+
+
+def _below(connection: sqlite3.Connection, views: list[str]) -> _Footprint:
+    footprint = _Footprint()
+    if views:
+        connection.set_authorizer(footprint.note)
+        for name in views:
+            quoted = name.replace('"', '""')
+            connection.execute(f'EXPLAIN SELECT * FROM main."{quoted}"')  # noqa: S608  the database's own name, quoted
+        connection.set_authorizer(None)
+    return footprint
+
+
+def _authorizer(
+    statement: Statement, physical: set[str], tables: set[str], below: _Footprint
+) -> Callable[[int, str | None, str | None, str | None, str | None], int]:
+    columns = {column.lower() for column in statement.columns}
+    functions = {name.lower() for name in statement.functions} | _OPERATORS
+    views = below.views & physical
+
+    def may_read(table: str, column: str, source: str) -> bool:
+        if not column:
+            # Rows are counted and nothing is read. Common table expressions are asked about by name here; base tables are known by theirs.
+            return (
+                table in tables or table in below.tables or (table not in physical and not table.startswith("sqlite_"))
+            )
+        if f"{table}.{column}" in columns:
+            return True
+        if table in _TABLE_FUNCTIONS and table in functions and table not in physical:
+            return True
+        # A common table expression can pose as a view in `source`; the guard refuses one with a view's name.
+        return source in views and (table, column) in below.columns
+
+    def authorize(action: int, first: str | None, second: str | None, _database: str | None, source: str | None) -> int:
+        match action:
+            case sqlite3.SQLITE_SELECT | sqlite3.SQLITE_RECURSIVE:
+                allowed = True
+            case sqlite3.SQLITE_READ:
+                allowed = may_read((first or "").lower(), (second or "").lower(), (source or "").lower())
+            case sqlite3.SQLITE_FUNCTION:
+                name = (second or "").lower()
+                allowed = name in functions or (bool(source) and name in below.functions)
+            case _:
+                allowed = False
+        return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+    return authorize

@@ -1,0 +1,104 @@
+"""Row filters: how a policy's `rows:` is read, and put between a statement and a table."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from sqlglot import exp
+
+from toolgen.model.database import Table
+from toolgen.policy.sql.grammar import check_grammar
+from toolgen.policy.sql.grants import fold_column
+from toolgen.policy.sql.refusal import refuse
+from toolgen.policy.sql.resolve import Filtered
+from toolgen.policy.sql.text import SLOT, parse, slot_number
+
+__all__ = ["attributes_of", "columns_of", "install", "read_filter"]
+
+# A string, a quoted name, a cast (`::`), or what we look for: `:name` where neither a name nor another colon stands before it.
+_PIECE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\]]*\]|::|(?<![\w:]):([A-Za-z_][A-Za-z0-9_.]*)")
+
+
+@lru_cache(maxsize=256)
+def _split(rows: str, dialect: str) -> tuple[str, tuple[str, ...]]:
+    """The filter with a placeholder for each `:name`, and the names in order."""
+    names: list[str] = []
+
+    def replaced(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[0]
+        names.append(found[1])
+        return f"${len(names)}" if dialect == "postgres" else "?"
+
+    return _PIECE.sub(replaced, rows), tuple(names)
+
+
+def read_filter(rows: str, dialect: str) -> tuple[exp.Expr, tuple[str, ...]]:
+    """The condition and the attributes its placeholders stand for. Raises `Refusal` when it is not one plain condition.
+
+    The text is parsed as the WHERE of a SELECT and must be nothing else: no further clause, no subquery, no comma.
+    """
+    text, names = _split(rows, dialect)
+    parsed = parse(f"SELECT 1 WHERE ({text})", dialect)
+    root = parsed.root
+    check_grammar(root, dialect, frozenset())
+    extra = {name for name, value in root.args.items() if value} - {"expressions", "where"}
+    if not isinstance(root, exp.Select) or extra or len(root.expressions) != 1 or parsed.asked != len(names):
+        refuse("row-filter", "it is not one condition", "write what would follow WHERE")
+    condition: exp.Expr = root.args["where"].this
+    if any(isinstance(node, (exp.Query, exp.Table, exp.Window, exp.Star)) for node in condition.walk()):
+        refuse(
+            "row-filter",
+            "it holds a subquery, a window or a *",
+            "compare columns of the table with values and attributes",
+        )
+    return condition, names
+
+
+def columns_of(condition: exp.Expr, table: Table, dialect: str) -> tuple[str, ...]:
+    """The columns a filter reads, as the database spells them. Raises `Refusal` for one the table does not have."""
+    known = {fold_column(dialect, column.name, quoted=True): column.name for column in table.columns}
+    found: list[str] = []
+    for column in condition.find_all(exp.Column):
+        if slot_number(column) is not None:
+            continue
+        name = fold_column(dialect, column.name, quoted=bool(column.this.args.get("quoted")))
+        if column.args.get("table") is not None or name not in known:
+            refuse(
+                "row-filter",
+                f"it uses {column.name!r}, which is not a column of the table",
+                "use the table's own columns, without a prefix",
+            )
+        found.append(known[name])
+    return tuple(found)
+
+
+def install(place: Filtered, dialect: str, first: int) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Puts the filter in the tree: `t` becomes `(SELECT granted columns FROM t WHERE condition) AS t`.
+
+    Its placeholders are numbered from `first`. Returns the attributes they stand for and the columns (`table.column`) the filter reads.
+    """
+    condition, names = read_filter(place.rows, dialect)
+    columns = columns_of(condition, place.table, dialect)
+    for column in list(condition.find_all(exp.Column)):
+        if (number := slot_number(column)) is not None:
+            column.set("this", exp.to_identifier(f"{SLOT}{first + number}", quoted=False))
+    node = place.node
+    alias = node.args.get("alias")
+    if alias is None:
+        alias = exp.TableAlias(this=exp.to_identifier(place.table.name, quoted=True))
+    base = exp.Table(this=node.this.copy(), db=node.args.get("db"))
+    inner = exp.Select(
+        expressions=[exp.Column(this=exp.to_identifier(name, quoted=True)) for name in place.columns],
+        from_=exp.From(this=base),
+        where=exp.Where(this=condition),
+    )
+    node.replace(exp.Subquery(this=inner, alias=alias.copy(), joins=node.args.get("joins")))
+    owner = f"{place.table.schema}.{place.table.name}" if place.table.schema else place.table.name
+    return names, frozenset(f"{owner}.{column}" for column in columns)
+
+
+def attributes_of(rows: str) -> tuple[str, ...]:
+    """The `:name`s in a filter, in order."""
+    return _split(rows, "sqlite")[1]

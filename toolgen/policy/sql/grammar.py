@@ -1,0 +1,319 @@
+"""Which syntax a statement may consist of: every node class and every argument of it, listed; what is not listed is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sqlglot import exp
+
+from toolgen.policy.sql.functions import CAPS, FORMATTERS, FUNCTIONS, TABLE_FUNCTIONS
+from toolgen.policy.sql.refusal import refuse, shown
+from toolgen.policy.sql.text import CALL, RESERVED, SLOT, slot_number
+
+__all__ = ["called", "check_grammar"]
+
+Arguments = frozenset[str]
+_WIDTH = re.compile(r"%[-+ 0,!#]*(\*|[0-9]*)(?:\.(\*|[0-9]*))?")
+_WIDEST = 1_000
+
+
+def _arguments(text: str = "") -> Arguments:
+    return frozenset(text.split())
+
+
+_TWO = _arguments("this expression")
+_ONE = _arguments("this")
+_MANY = _arguments("expressions")
+
+# By name, because a class that a version of sqlglot does not have simply cannot occur.
+_EVERYWHERE: Mapping[str, Arguments] = {
+    # queries
+    "Select": _arguments("with_ expressions distinct from_ joins laterals where group having qualify windows order limit offset"),
+    "Union": _arguments("with_ this expression distinct by_name order limit offset"),
+    "Except": _arguments("with_ this expression distinct by_name order limit offset"),
+    "Intersect": _arguments("with_ this expression distinct by_name order limit offset"),
+    "Subquery": _arguments("this alias with_ joins order limit offset"),
+    "Values": _arguments("expressions alias"),
+    "With": _arguments("expressions recursive"),
+    "CTE": _arguments("this alias materialized"),
+    "From": _ONE,
+    "Join": _arguments("this on side kind using method"),
+    "Lateral": _arguments("this alias ordinality"),
+    "Unnest": _arguments("expressions alias offset"),
+    "Table": _arguments("this alias db joins ordinality"),
+    "TableAlias": _arguments("this columns"),
+    "Where": _ONE,
+    "Group": _arguments("expressions grouping_sets cube rollup all"),
+    "GroupingSets": _MANY,
+    "Cube": _MANY,
+    "Rollup": _MANY,
+    "Having": _ONE,
+    "Qualify": _ONE,
+    "Order": _arguments("this expressions"),
+    "Ordered": _arguments("this desc nulls_first"),
+    "Limit": _arguments("expression"),
+    "Offset": _arguments("expression"),
+    "Fetch": _arguments("direction count limit_options"),
+    "LimitOptions": _arguments("rows"),
+    "Distinct": _arguments("expressions on"),
+    # names and values
+    "Column": _arguments("this table db"),
+    "Identifier": _arguments("this quoted"),
+    "Star": _arguments("except_"),
+    "Alias": _arguments("this alias"),
+    "Literal": _arguments("this is_string"),
+    "Boolean": _ONE,
+    "Null": _arguments(),
+    "HexString": _arguments("this is_integer"),
+    "BitString": _ONE,
+    "ByteString": _arguments("this is_bytes"),
+    "RawString": _ONE,
+    "Paren": _ONE,
+    "Tuple": _MANY,
+    "Var": _ONE,
+    "Interval": _arguments("this unit"),
+    # conditions
+    "And": _TWO, "Or": _TWO, "Xor": _TWO, "Not": _ONE,
+    "EQ": _TWO, "NEQ": _TWO, "GT": _TWO, "GTE": _TWO, "LT": _TWO, "LTE": _TWO, "NullSafeEQ": _TWO, "NullSafeNEQ": _TWO,
+    "Is": _arguments("this expression negate"),
+    "Between": _arguments("this low high symmetric"),
+    "In": _arguments("this expressions query"),
+    "Like": _arguments("this expression negate"),
+    "ILike": _arguments("this expression negate"),
+    "Glob": _TWO,
+    "Escape": _TWO,
+    "Exists": _ONE,
+    "Case": _arguments("this ifs default"),
+    "If": _arguments("this true false"),
+    # operators
+    "Add": _TWO, "Sub": _TWO, "Mul": _TWO, "Div": _arguments("this expression typed safe"), "Mod": _TWO, "IntDiv": _TWO, "Neg": _ONE,
+    "BitwiseAnd": _TWO, "BitwiseOr": _TWO, "BitwiseXor": _TWO, "BitwiseNot": _ONE, "BitwiseLeftShift": _TWO, "BitwiseRightShift": _TWO,
+    "DPipe": _arguments("this expression safe"),
+    "Collate": _TWO,
+    "Cast": _arguments("this to"),
+    "TryCast": _arguments("this to safe requires_string"),
+    "DataType": _arguments("this expressions nested"),
+    "DataTypeParam": _ONE,
+    "JSONExtract": _arguments("this expression only_json_types"),
+    "JSONExtractScalar": _arguments("this expression only_json_types scalar_only"),
+    "JSONPath": _MANY, "JSONPathRoot": _arguments(), "JSONPathKey": _arguments("this quoted"), "JSONPathSubscript": _ONE,
+    # functions and windows
+    "Anonymous": _arguments("this expressions"),
+    "Window": _arguments("this partition_by order spec alias over"),
+    "WindowSpec": _arguments("kind start start_side end end_side exclude"),
+    "Filter": _TWO,
+    "WithinGroup": _TWO,
+    "RespectNulls": _ONE,
+    "IgnoreNulls": _ONE,
+    "CurrentDate": _arguments(), "CurrentTime": _arguments(), "CurrentTimestamp": _arguments(),
+}  # fmt: skip
+
+_ONLY: Mapping[str, Mapping[str, Arguments]] = {
+    "sqlite": {},
+    "postgres": {
+        "RegexpLike": _TWO, "RegexpILike": _TWO, "SimilarTo": _TWO, "Any": _ONE, "All": _ONE,
+        "Array": _arguments("expressions bracket_notation"), "Bracket": _arguments("this expressions offset"), "Slice": _TWO,
+        "AtTimeZone": _arguments("this zone"), "Extract": _TWO, "Substring": _arguments("this start length"),
+        "Trim": _arguments("this expression position"), "StrPosition": _arguments("this substr"),
+        "Overlay": _arguments("this expression from_ for_"),
+        "ArrayContainsAll": _TWO, "ArrayContainedBy": _TWO, "ArrayOverlaps": _TWO, "JSONBContains": _TWO,
+        "JSONBExtract": _TWO, "JSONBExtractScalar": _arguments("this expression json_type"), "Pow": _TWO, "Sqrt": _ONE, "Cbrt": _ONE,
+        "JSONObject": _arguments("expressions"), "JSONKeyValue": _TWO, "Overlaps": _TWO, "Extract_": _TWO,
+        "TableSample": _arguments("method percent size seed"),
+    },
+    "mysql": {
+        "RegexpLike": _TWO, "Extract": _TWO, "Substring": _arguments("this start length"), "Trim": _arguments("this expression position"),
+        "StrPosition": _arguments("this substr"), "GroupConcat": _arguments("this separator"), "MemberOf": _TWO,
+        "Localtime": _arguments(), "Localtimestamp": _arguments(), "CharacterSet": _ONE,
+    },
+    "duckdb": {
+        "RegexpLike": _TWO, "RegexpFullMatch": _TWO, "SimilarTo": _TWO, "Any": _ONE, "All": _ONE,
+        "Array": _arguments("expressions bracket_notation"), "Bracket": _arguments("this expressions offset safe returns_list_for_maps"),
+        "Slice": _TWO, "AtTimeZone": _arguments("this zone"), "Extract": _TWO, "Substring": _arguments("this start length"),
+        "Trim": _arguments("this expression position"), "StrPosition": _arguments("this substr"),
+        "Struct": _MANY, "PropertyEQ": _TWO, "Pow": _TWO, "List": _MANY, "ToMap": _ONE, "Map": _arguments("keys values"),
+        "Lambda": _arguments("this expressions colon"), "Comprehension": _arguments("this expression iterator condition"),
+        "ArrayContainsAll": _TWO, "ArrayContainedBy": _TWO, "ArrayOverlaps": _TWO, "Parameter": _arguments(),
+    },
+}  # fmt: skip
+
+
+def _listed(dialect: str) -> Mapping[type[exp.Expr], Arguments]:
+    named = {**_EVERYWHERE, **_ONLY[dialect]}
+    return MappingProxyType(
+        {kind: allowed for name, allowed in named.items() if (kind := getattr(exp, name, None)) is not None}
+    )
+
+
+_GRAMMAR: Mapping[str, Mapping[type[exp.Expr], Arguments]] = {dialect: _listed(dialect) for dialect in _ONLY}
+
+_TYPES = _arguments(
+    """
+    BIGINT BINARY BIT BLOB BOOLEAN CHAR DATE DATETIME DATETIME2 DATE32 DECIMAL DOUBLE FLOAT HUGEINT INT INT128 INTERVAL JSON JSONB LIST
+    ARRAY LONGTEXT MEDIUMINT MEDIUMTEXT NCHAR NVARCHAR SMALLINT SMALLDATETIME TEXT TIME TIMETZ TIMESTAMP TIMESTAMPTZ TIMESTAMPNTZ
+    TIMESTAMPLTZ TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS TINYINT TINYTEXT UBIGINT UDECIMAL UINT USMALLINT UTINYINT UUID VARBINARY VARCHAR YEAR
+    """
+)
+_FRAMES = frozenset({"CURRENT ROW", "UNBOUNDED"})
+_SIDES = frozenset({"LEFT", "RIGHT", "FULL"})
+_JOINS = frozenset({"INNER", "CROSS", "OUTER", "SEMI", "ANTI"})
+_METHODS = frozenset({"NATURAL"})
+
+
+def check_grammar(root: exp.Expr, dialect: str, added: frozenset[str]) -> None:
+    """Refuses the first node, argument, function, type or operator of the tree that is not listed. `added` are the policy's functions."""
+    listed = _GRAMMAR[dialect]
+    for node in root.walk():
+        kind = type(node)
+        allowed = listed.get(kind)
+        if allowed is None:
+            refuse("syntax", f"{_readable(kind)} is not supported", "use plain SELECT syntax")
+        for name, value in node.args.items():
+            if value and name not in allowed:
+                refuse(
+                    "syntax",
+                    f"{name.strip('_').upper()} is not supported in {_readable(kind)}",
+                    "use plain SELECT syntax",
+                )
+        if kind is exp.Identifier:
+            _check_identifier(node)
+        elif kind is exp.Anonymous:
+            _check_call(node, dialect, added)
+        elif kind is exp.DataType:
+            _check_type(node)
+        elif kind is exp.Join:
+            _check_join(node)
+        elif kind is exp.WindowSpec:
+            _check_frame(node)
+        elif kind is exp.Table and not isinstance(node.this, exp.Identifier):
+            _check_table_function(node, dialect)
+
+
+def _readable(kind: type[exp.Expr]) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__)
+
+
+def _check_identifier(node: exp.Expr) -> None:
+    name = node.name
+    if name.lower().startswith(RESERVED):
+        parent = node.parent
+        if not (
+            name.startswith(SLOT)
+            and isinstance(parent, exp.Column)
+            and parent.this is node
+            and not parent.args.get("table")
+        ):
+            refuse("syntax", "a placeholder or call stands where a name belongs", "write the name")
+    elif not name or not name.isprintable():
+        refuse("name", "a name is empty or not printable", "use the names as they are listed")
+
+
+def called(node: exp.Anonymous) -> str:
+    """The name of a call as it was written, in lower case, or "" for one that was not read as a plain call."""
+    name = node.this
+    return name[len(CALL) :].lower() if isinstance(name, str) and name.startswith(CALL) else ""
+
+
+def _check_call(node: exp.Expr, dialect: str, added: frozenset[str]) -> None:
+    name = called(node) if isinstance(node, exp.Anonymous) else ""
+    in_from = isinstance(node.parent, (exp.Table, exp.Lateral))
+    known = TABLE_FUNCTIONS[dialect] if in_from else FUNCTIONS[dialect]
+    if not name or (name not in known and (in_from or name not in added)):
+        written = name or str(node.this)
+        refuse(
+            "function",
+            f"the function {shown(written)} is not available",
+            "use the dialect's ordinary functions for values",
+        )
+    if isinstance(node.parent, exp.Dot):
+        refuse("function", f"{shown(name)} is called through a schema", "call it by its name alone")
+    if cap := CAPS.get(name):
+        _check_cap(node, name, cap.index, cap.largest)
+    if name in FORMATTERS and dialect != "mysql":
+        _check_template(node, name)
+
+
+def _check_cap(node: exp.Expr, name: str, index: int, largest: int) -> None:
+    if len(node.expressions) <= index:
+        return
+    argument = node.expressions[index]
+    if isinstance(argument, exp.Neg):
+        return
+    if (
+        not isinstance(argument, exp.Literal)
+        or argument.is_string
+        or not argument.name.isdigit()
+        or int(argument.name[:9]) > largest
+    ):
+        refuse(
+            "size",
+            f"argument {index + 1} of {name} must be a number written out, up to {largest}",
+            "write a smaller number",
+        )
+
+
+def _check_template(node: exp.Expr, name: str) -> None:
+    template = node.expressions[0] if node.expressions else None
+    if not isinstance(template, exp.Literal) or not template.is_string:
+        refuse("size", f"the template of {name} must be written out", "write the template as a string")
+    for width, precision in _WIDTH.findall(template.name):
+        for number in (width, precision):
+            if number == "*" or (number and int(number[:9]) > _WIDEST):
+                refuse(
+                    "size",
+                    f"a width in the template of {name} is not a number up to {_WIDEST}",
+                    "write a smaller width",
+                )
+
+
+def _check_type(node: exp.Expr) -> None:
+    kind = node.this
+    if getattr(kind, "name", None) not in _TYPES:
+        refuse(
+            "type",
+            "a value is converted to a type that is not supported",
+            "use an ordinary type such as TEXT or INTEGER",
+        )
+
+
+def _check_join(node: exp.Expr) -> None:
+    side, kind, method = (str(node.args.get(name) or "").upper() for name in ("side", "kind", "method"))
+    if (side and side not in _SIDES) or (kind and kind not in _JOINS) or (method and method not in _METHODS):
+        refuse(
+            "syntax",
+            f"{shown(' '.join(filter(None, (method, side, kind))))} JOIN is not supported",
+            "use INNER, LEFT or CROSS JOIN",
+        )
+
+
+def _check_frame(node: exp.Expr) -> None:
+    for name in ("start", "end"):
+        bound = node.args.get(name)
+        if isinstance(bound, str) and bound.upper() not in _FRAMES:
+            refuse(
+                "syntax", "a window frame has a bound that is not supported", "use UNBOUNDED, CURRENT ROW or a number"
+            )
+    for name in ("kind", "start_side", "end_side", "exclude"):
+        word = node.args.get(name)
+        if word and not (isinstance(word, str) and word.replace(" ", "").isalpha()):
+            refuse("syntax", "a window frame is not understood", "use ROWS BETWEEN … AND …")
+
+
+def _check_table_function(node: exp.Expr, dialect: str) -> None:
+    if not isinstance(node.this, exp.Anonymous) or node.args.get("db"):
+        refuse("syntax", "something other than a table stands in FROM", "name a table")
+    if called(node.this) not in TABLE_FUNCTIONS[dialect]:
+        refuse(
+            "function",
+            f"the function {shown(called(node.this) or str(node.this.this))} is not available in FROM",
+            "name a table",
+        )
+
+
+def is_number(node: exp.Expr | None) -> bool:
+    """Whether a LIMIT or OFFSET is a whole number written out, or a placeholder."""
+    if isinstance(node, exp.Column):
+        return slot_number(node) is not None
+    return isinstance(node, exp.Literal) and not node.is_string and node.name.isascii() and node.name.isdigit()

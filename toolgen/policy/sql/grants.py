@@ -1,0 +1,121 @@
+"""What a principal may see of a database: the policy's `sql:` section as data, its load-time checks, and the database seen through it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import msgspec
+
+from toolgen.model.database import Database, Table
+from toolgen.model.names import nearest
+
+__all__ = ["SqlScope", "TableScope", "find_table", "fold_column", "visible", "visible_columns"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableScope:
+    """One table of a policy. `columns` None means every column; `rows` is a filter in the database's own SQL, with `:attribute`s."""
+
+    columns: tuple[str, ...] | None = None
+    rows: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SqlScope:
+    """The tables a principal may read and how much of an answer it is given; sizes are bytes. Compared by identity, as caches need it.
+
+    `tables` is keyed by the table's name as the database spells it, `schema.table` outside the default schema. `functions` are added to
+    the curated list of the dialect.
+    """
+
+    tables: Mapping[str, TableScope] = field(default_factory=lambda: MappingProxyType({}))
+    max_rows: int = 100
+    max_bytes: int = 1_000_000
+    max_cell_bytes: int = 100_000
+    timeout_s: float = 5.0
+    functions: frozenset[str] = frozenset()
+
+
+def full_name(table: Table) -> str:
+    """`schema.table`, or the name alone in the default schema."""
+    return f"{table.schema}.{table.name}" if table.schema else table.name
+
+
+def fold_column(dialect: str, name: str, *, quoted: bool) -> str:
+    """A column name as the dialect compares it: only PostgreSQL keeps the case of a quoted one."""
+    return name if dialect == "postgres" and quoted else name.lower()
+
+
+def find_table(database: Database, name: str) -> Table | None:
+    """The table a policy names, spelt as the database spells it; SQLite and DuckDB ignore case."""
+    folds = database.dialect in {"sqlite", "duckdb"}
+    for table in database.tables:
+        known = full_name(table)
+        if known == name or (folds and known.lower() == name.lower()):
+            return table
+    return None
+
+
+def visible_columns(table: Table, scope: TableScope, dialect: str) -> tuple[str, ...]:
+    """The columns of a table that a policy grants, in the table's order."""
+    if scope.columns is None:
+        return tuple(column.name for column in table.columns)
+    granted = {_own(dialect, name) for name in scope.columns}
+    return tuple(column.name for column in table.columns if _own(dialect, column.name) in granted)
+
+
+def visible(database: Database, scope: SqlScope) -> Database:
+    """The part of the database a principal may know about: nothing in the answer names a table or column outside the policy."""
+    granted: dict[str, tuple[str, ...]] = {}
+    tables: list[Table] = []
+    for name, table_scope in scope.tables.items():
+        if table := find_table(database, name):
+            tables.append(table)
+            granted[full_name(table)] = visible_columns(table, table_scope, database.dialect)
+    order = {id(table): index for index, table in enumerate(database.tables)}
+    shown = (_visible_table(table, granted) for table in sorted(tables, key=lambda table: order[id(table)]))
+    return Database(dialect=database.dialect, tables=tuple(shown))
+
+
+def _visible_table(table: Table, granted: Mapping[str, tuple[str, ...]]) -> Table:
+    columns = set(granted[full_name(table)])
+    references = {}
+    for column, target in table.references.items():
+        other, _, referred = target.rpartition(".")
+        if column in columns and referred in granted.get(other, ()):
+            references[column] = target
+    return msgspec.structs.replace(
+        table,
+        columns=tuple(column for column in table.columns if column.name in columns),
+        primary_key=table.primary_key if columns.issuperset(table.primary_key) else (),
+        references=references,
+    )
+
+
+def unknown_names(scope: SqlScope, database: Database) -> list[str]:
+    """Tables and columns a policy names that the database does not have, each with the nearest one it has."""
+    found: list[str] = []
+    seen: dict[str, str] = {}
+    for name, table_scope in scope.tables.items():
+        table = find_table(database, name)
+        if table is None:
+            found.append(f"there is no table {name!r}{nearest(name, map(full_name, database.tables))}")
+            continue
+        if earlier := seen.get(full_name(table)):
+            found.append(f"table {name!r} is the same table as {earlier!r}; keep one of them")
+        seen[full_name(table)] = name
+        known = [column.name for column in table.columns]
+        folded = {_own(database.dialect, column) for column in known}
+        found.extend(
+            f"table {name!r} has no column {column!r}{nearest(column, known)}"
+            for column in table_scope.columns or ()
+            if _own(database.dialect, column) not in folded
+        )
+    return found
+
+
+def _own(dialect: str, name: str) -> str:
+    """A name out of a policy, which is written as the database spells it."""
+    return fold_column(dialect, name, quoted=True)

@@ -1,0 +1,296 @@
+"""The guard: SQL an agent wrote becomes a statement that was parsed, checked, rewritten and rendered, or a refusal."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from toolgen.model.call import Statement
+from toolgen.model.database import Database
+from toolgen.model.schema import Json
+from toolgen.model.verdict import Deny
+from toolgen.policy.sql.filters import install
+from toolgen.policy.sql.grammar import called, check_grammar, is_number
+from toolgen.policy.sql.grants import SqlScope, visible
+from toolgen.policy.sql.refusal import Refusal, refuse
+from toolgen.policy.sql.resolve import Resolver
+from toolgen.policy.sql.text import LONGEST, parse, render, slot_number
+
+__all__ = ["DIALECTS", "guard", "visible"]
+
+DIALECTS = frozenset({"sqlite", "postgres", "mysql", "duckdb"})
+_LARGEST_OFFSET = 2**63 - 1
+_LONGEST_PARAMETER = 100_000  # characters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sent:
+    """A parameter the caller sends. `counts` marks one that is a LIMIT (capped) or an OFFSET (checked to be a number)."""
+
+    index: int
+    counts: str = ""  # "" | limit | offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attribute:
+    """A parameter that is an attribute of the principal."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """Everything about a statement that does not depend on values: what the cache keeps."""
+
+    sql: str
+    asked: int
+    slots: tuple[_Sent | _Attribute, ...]
+    tables: frozenset[str]
+    columns: frozenset[str]
+    functions: frozenset[str]
+    limited: bool
+
+
+class _Seen:
+    """The verdicts on statements seen lately. Database and scope are compared by identity and kept, so that no id is ever reused."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._lock = Lock()
+        self._entries: OrderedDict[tuple[int, int, str], tuple[Database, SqlScope, _Plan | Deny]] = OrderedDict()
+
+    def get(self, database: Database, scope: SqlScope, sql: str) -> _Plan | Deny | None:
+        key = (id(database), id(scope), sql)
+        with self._lock:
+            found = self._entries.get(key)
+            if found is None:
+                return None
+            self._entries.move_to_end(key)
+        return found[2]
+
+    def put(self, database: Database, scope: SqlScope, sql: str, plan: _Plan | Deny) -> None:
+        with self._lock:
+            self._entries[id(database), id(scope), sql] = (database, scope, plan)
+            while len(self._entries) > self._size:
+                self._entries.popitem(last=False)
+
+
+_SEEN = _Seen(2_000)
+_LONGEST_SEEN = 4_000  # characters; longer statements are planned anew each time, so that the cache stays small
+_Limited: TypeAlias = tuple[bool, dict[int, str]]
+
+
+def guard(
+    sql: str,
+    parameters: Sequence[Json],
+    *,
+    database: Database,
+    scope: SqlScope,
+    attributes: Mapping[str, object],
+) -> Statement | Deny:
+    """What may be run in place of `sql`, or why nothing may.
+
+    `attributes` are the principal's; row filters take their values from them. Never raises; bounded in time and memory by the limits on the
+    text. The rules are those of ARCHITECTURE.md: parse, list what is allowed, resolve every name, filter rows, force the limit, render.
+    """
+    try:
+        plan = _planned(sql, database, scope)
+        return plan if isinstance(plan, Deny) else _bound(plan, parameters, scope, attributes)
+    except Refusal as refusal:
+        return refusal.verdict()
+    except Exception:  # noqa: BLE001  the outermost boundary of the guard: whatever it did not expect is a refusal
+        return Refusal("internal", "the statement could not be checked", "write it more simply").verdict()
+
+
+def _planned(sql: str, database: Database, scope: SqlScope) -> _Plan | Deny:
+    if not isinstance(sql, str):
+        refuse("syntax", "the statement is not a string", "send SQL as a string")
+    if (seen := _SEEN.get(database, scope, sql)) is not None:
+        return seen
+    plan: _Plan | Deny
+    try:
+        plan = _plan(sql, database, scope)
+    except Refusal as refusal:
+        plan = refusal.verdict()
+    if len(sql) <= min(LONGEST, _LONGEST_SEEN):
+        _SEEN.put(database, scope, sql, plan)
+    return plan
+
+
+def _plan(sql: str, database: Database, scope: SqlScope) -> _Plan:
+    dialect = database.dialect
+    if dialect not in DIALECTS:
+        refuse("dialect", f"SQL of the dialect {dialect!r} is not understood", "use another source")
+    parsed = parse(sql, dialect)
+    check_grammar(parsed.root, dialect, scope.functions)
+    root = _query_root(parsed.root)
+    resolver = Resolver(database, scope)
+    resolver.resolve(root)
+    limited, counts = _limit(root, scope.max_rows)
+    columns = set(resolver.columns)
+    attributes: list[str] = []
+    for place in resolver.filtered:
+        names, read = install(place, dialect, parsed.asked + len(attributes))
+        attributes.extend(names)
+        columns |= read
+    functions = frozenset(called(node) for node in root.find_all(exp.Anonymous))
+    text, order = render(root, dialect)
+    slots: list[_Sent | _Attribute] = []
+    for number in order:
+        if number < parsed.asked:
+            slots.append(_Sent(index=number, counts=counts.get(number, "")))
+        else:
+            slots.append(_Attribute(name=attributes[number - parsed.asked]))
+    return _Plan(
+        sql=text,
+        asked=parsed.asked,
+        slots=tuple(slots),
+        tables=frozenset(resolver.tables),
+        columns=frozenset(columns),
+        functions=functions,
+        limited=limited,
+    )
+
+
+def _query_root(root: exp.Expr) -> exp.Expr:
+    """The query itself, out of parentheses that mean nothing."""
+    while isinstance(root, exp.Subquery) and not any(value for name, value in root.args.items() if name != "this"):
+        root = root.this.pop() if isinstance(root.this, exp.Expr) else root.this
+    if not isinstance(root, (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)):
+        refuse("not-a-query", "the statement is not a query", "send a SELECT; this tool only reads")
+    return root
+
+
+def _limit(root: exp.Expr, largest: int) -> _Limited:
+    """Sets LIMIT to the smaller of what was asked and the policy's; returns whether that is the policy's, and which parameters count."""
+    counts: dict[int, str] = {}
+    offset = root.args.get("offset")
+    if offset is not None:
+        _counted(offset.expression, "offset", counts)
+    asked = _asked(root)
+    if isinstance(root, exp.Values):
+        if len(root.expressions) > largest:
+            refuse("limit", f"there are more than {largest} rows in VALUES", "ask for fewer")
+        return False, counts
+    if isinstance(asked, exp.Column):
+        _counted(asked, "limit", counts)
+        root.set("limit", exp.Limit(expression=asked))
+        return False, counts
+    smaller = min(int(asked.name), largest) if asked is not None else largest
+    root.set("limit", exp.Limit(expression=exp.Literal.number(smaller)))
+    return asked is None or int(asked.name) > largest, counts
+
+
+def _asked(root: exp.Expr) -> exp.Expr | None:
+    limit = root.args.get("limit")
+    match limit:
+        case None:
+            return None
+        case exp.Limit():
+            count = limit.expression
+            if isinstance(count, exp.Null) or (
+                isinstance(count, exp.Column) and count.name.upper() == "ALL" and slot_number(count) is None
+            ):
+                return None  # PostgreSQL: LIMIT NULL and LIMIT ALL ask for everything
+        case exp.Fetch():
+            options = limit.args.get("limit_options")
+            if options is not None and (options.args.get("with_ties") or options.args.get("percent")):
+                refuse("limit", "WITH TIES and PERCENT are not supported", "write LIMIT and a number")
+            count = limit.args.get("count") or exp.Literal.number(1)
+        case _:
+            refuse("limit", "the limit is not understood", "write LIMIT and a number")
+    if isinstance(count, exp.Paren):
+        count = count.this
+    if not is_number(count) or (isinstance(count, exp.Literal) and len(count.name) > 18):
+        refuse("limit", "LIMIT must be a whole number written out, or a parameter", "write LIMIT and a number")
+    found: exp.Expr = count
+    return found
+
+
+def _counted(node: exp.Expr, what: str, counts: dict[int, str]) -> None:
+    if not is_number(node):
+        refuse(
+            "limit",
+            f"{what.upper()} must be a whole number written out, or a parameter",
+            f"write {what.upper()} and a number",
+        )
+    if isinstance(node, exp.Column) and (number := slot_number(node)) is not None:
+        counts[number] = what
+
+
+def _bound(plan: _Plan, parameters: Sequence[Json], scope: SqlScope, attributes: Mapping[str, object]) -> Statement:
+    """The plan with values. Raises `Refusal` for a wrong number of parameters, one that is no plain value, or a missing attribute."""
+    if len(parameters) != plan.asked:
+        refuse(
+            "parameters",
+            f"the statement has {plan.asked} placeholders and {len(parameters)} parameters were sent",
+            "send one parameter for each placeholder, in order",
+        )
+    values: list[Json] = []
+    limited = plan.limited
+    for slot in plan.slots:
+        match slot:
+            case _Sent():
+                value = _plain(parameters[slot.index], slot.index)
+                if slot.counts:
+                    value, cut = _row_count(value, slot, scope.max_rows)
+                    limited = limited or cut
+            case _Attribute():
+                value = _attribute(attributes, slot.name)
+        values.append(value)
+    return Statement(
+        sql=plan.sql,
+        parameters=tuple(values),
+        tables=plan.tables,
+        columns=plan.columns,
+        max_rows=scope.max_rows,
+        max_bytes=scope.max_bytes,
+        max_cell_bytes=scope.max_cell_bytes,
+        timeout_s=scope.timeout_s,
+        functions=plan.functions,
+        limited=limited,
+    )
+
+
+def _plain(value: object, index: int) -> Json:
+    match value:
+        case None | bool():
+            return value
+        case int() if -(2**63) <= value < 2**63:
+            return value
+        case float() if math.isfinite(value):
+            return value
+        case str() if len(value) <= _LONGEST_PARAMETER and "\x00" not in value:
+            return value
+    return refuse(
+        "parameters", f"parameter {index + 1} is not a plain value", "send strings, numbers, booleans or null"
+    )
+
+
+def _row_count(value: Json, slot: _Sent, largest: int) -> tuple[int, bool]:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST_OFFSET:
+        refuse("limit", f"parameter {slot.index + 1} counts rows and is not a whole number", "send a number from 0 up")
+    return (min(value, largest), value > largest) if slot.counts == "limit" else (value, False)
+
+
+def _attribute(attributes: Mapping[str, object], name: str) -> Json:
+    if name not in attributes:
+        refuse(
+            "row-filter",
+            "rows of this table are filtered by an attribute this principal does not have",
+            "ask the operator for it",
+        )
+    value = attributes[name]
+    if value is None or not isinstance(value, (bool, int, float, str)):
+        refuse(
+            "row-filter",
+            "rows of this table are filtered by an attribute that is not a plain value",
+            "ask the operator to change it",
+        )
+    return value

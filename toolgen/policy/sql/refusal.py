@@ -1,0 +1,36 @@
+"""How the parts of the SQL guard say no to each other; `guard` turns it into a `Deny` and nothing else ever sees it."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from toolgen.model.verdict import Deny
+
+__all__ = ["Refusal", "refuse", "shown"]
+
+_LONGEST_NAME = 64
+
+
+class Refusal(Exception):  # noqa: N818  a verdict on its way, not an error
+    """A statement is not understood or not allowed. `rule` is the id after `sql:` in the verdict."""
+
+    def __init__(self, rule: str, reason: str, suggestion: str) -> None:
+        super().__init__(reason)
+        self.rule = rule
+        self.reason = reason
+        self.suggestion = suggestion
+
+    def verdict(self) -> Deny:
+        """The same as a verdict: `sql_refused`, with what to change."""
+        return Deny(rule=f"sql:{self.rule}", code="sql_refused", reason=self.reason, suggestion=self.suggestion)
+
+
+def refuse(rule: str, reason: str, suggestion: str) -> NoReturn:
+    """Ends the guard's work on this statement."""
+    raise Refusal(rule, reason, suggestion)
+
+
+def shown(name: str) -> str:
+    """A name out of a statement, bounded and printable, for a message."""
+    cut = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    return "".join(character if character.isprintable() else "?" for character in cut)

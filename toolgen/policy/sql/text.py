@@ -1,0 +1,316 @@
+"""Between text and tree: what is checked before parsing, how a statement is read, and how the checked tree is written out again.
+
+Two things go through the parser under names of our own, and come back from them when the tree is rendered. A call of an ordinary function
+is read as `_toolgen_f_NAME(…)`, so that the parser keeps the call as it was written instead of translating it; a placeholder is read as
+`_toolgen_p_N`, so that the order of the parameters can be taken from the rendered text, where it counts.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from toolgen.policy.sql.functions import SPECIAL
+from toolgen.policy.sql.refusal import refuse, shown
+
+__all__ = ["CALL", "LONGEST", "SLOT", "Parsed", "parse", "render", "slot_number"]
+
+LONGEST = 20_000  # characters
+_MOST_TOKENS = 4_000
+_DEEPEST = 32  # parentheses, brackets and CASEs
+_MOST_PREFIXES = 16  # of NOT, -, + and ~ in a row
+_LONGEST_CHAIN = 200  # operators in a row, each a level of the tree
+_MOST_PARAMETERS = 200
+RESERVED = "_toolgen_"
+CALL = "_toolgen_f_"
+SLOT = "_toolgen_p_"
+
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
+_PREFIX = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE})
+_QUOTED = frozenset(
+    {TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING, TokenType.RAW_STRING, TokenType.BYTE_STRING}
+)
+_STARTS = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN})
+_TYPE_FOLLOWS = frozenset({TokenType.ALIAS, TokenType.DCOLON})
+_OWN_GRAMMAR = frozenset({TokenType.FROM, TokenType.FOR, TokenType.IN, TokenType.USING, TokenType.ALIAS})
+_SPACES = frozenset("\t\n\r")
+# Chains of these nest the tree to the left, one level an operator; AND, OR, commas and joins do not.
+_CHAINED = frozenset(
+    {
+        TokenType.DPIPE, TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH, TokenType.MOD, TokenType.AMP, TokenType.PIPE,
+        TokenType.ARROW, TokenType.DARROW, TokenType.EQ, TokenType.DCOLON, TokenType.COLLATE, TokenType.UNION, TokenType.EXCEPT,
+        TokenType.INTERSECT, TokenType.LT, TokenType.GT, TokenType.LTE, TokenType.GTE, TokenType.NEQ, TokenType.IS, TokenType.LIKE,
+        TokenType.IN, TokenType.BETWEEN, TokenType.DOT, TokenType.AND, TokenType.OR, TokenType.JOIN,
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """A tree nobody has checked yet. `asked` is how many parameters the text has placeholders for."""
+
+    root: exp.Expr
+    asked: int
+
+
+def parse(sql: str, dialect: str) -> Parsed:
+    """The one statement in `sql`. Raises `Refusal` for text that is too long, too deep, more than one statement or not a query."""
+    if len(sql) > LONGEST:
+        refuse("too-long", f"the statement is longer than {LONGEST} characters", "ask for less at once")
+    _refuse_controls(sql)
+    reader = Dialect.get_or_raise(dialect)
+    try:
+        tokens = reader.tokenize(sql)
+    except (TokenError, ValueError, RecursionError) as error:
+        raise_unreadable(error)
+    _refuse_odd_spaces(sql, tokens)
+    tokens = _one_statement(tokens, dialect)
+    _refuse_deep(tokens)
+    marked, asked = _marked(tokens, dialect)
+    try:
+        trees = reader.parser(error_level=ErrorLevel.IMMEDIATE).parse(marked, sql)
+    except (SqlglotError, ValueError, RecursionError, AttributeError, TypeError, KeyError, IndexError) as error:
+        raise_unreadable(error)
+    if len(trees) != 1 or not isinstance(trees[0], exp.Expr):
+        refuse("one-statement", "there is not exactly one statement", "send one SELECT")
+    return Parsed(root=trees[0], asked=asked)
+
+
+def raise_unreadable(error: Exception) -> None:
+    """Refuses what the parser could not read, saying where, without repeating the text."""
+    where = ""
+    if isinstance(error, ParseError) and error.errors:
+        first = error.errors[0]
+        where = f" at line {first.get('line')}, column {first.get('col')}"
+    refuse("syntax", f"the statement could not be parsed{where}", "check the syntax of this SQL dialect")
+
+
+def _refuse_controls(sql: str) -> None:
+    if sql.isprintable():
+        return
+    for character in sql:
+        if character not in _SPACES and unicodedata.category(character) in {"Cc", "Cs"}:
+            refuse("character", f"the statement holds the control character U+{ord(character):04X}", "leave it out")
+
+
+def _refuse_odd_spaces(sql: str, tokens: Sequence[Token]) -> None:
+    """Spaces that are not ASCII, and invisible characters, mean different things to different lexers, except inside quotes."""
+    if sql.isascii():
+        return
+    end = 0
+    for token in [*tokens, None]:
+        start = token.start if token else len(sql)
+        for character in sql[end:start] if token is None or token.token_type in _QUOTED else sql[end : token.end + 1]:
+            if ord(character) > 127 and unicodedata.category(character) in {"Zs", "Zl", "Zp", "Cf", "Co", "Cn"}:
+                refuse(
+                    "character",
+                    f"the statement holds U+{ord(character):04X}, a space or invisible character that is not ASCII, outside quotes",
+                    "use ordinary spaces",
+                )
+        end = token.end + 1 if token else end
+
+
+def _one_statement(tokens: list[Token], dialect: str) -> list[Token]:
+    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        tokens = tokens[:-1]
+    if not tokens:
+        refuse("one-statement", "there is no statement", "send one SELECT")
+    if any(token.token_type is TokenType.SEMICOLON for token in tokens):
+        refuse("one-statement", "there is more than one statement", "send one SELECT at a time")
+    starts = _STARTS | {TokenType.FROM} if dialect == "duckdb" else _STARTS
+    if tokens[0].token_type not in starts:
+        word = shown(tokens[0].text.upper())
+        refuse("not-a-query", f"{word} is not a query", "send a SELECT; this tool only reads")
+    return tokens
+
+
+def _refuse_deep(tokens: Sequence[Token]) -> None:
+    if len(tokens) > _MOST_TOKENS:
+        refuse("too-long", f"the statement has more than {_MOST_TOKENS} words and signs", "ask for less at once")
+    depth = prefixes = 0
+    chains = [0]
+    for token in tokens:
+        kind = token.token_type
+        prefixes = prefixes + 1 if kind in _PREFIX else 0
+        if kind in _OPENING:
+            depth += 1
+            chains.append(0)
+        elif kind in _CLOSING:
+            depth -= 1
+            if len(chains) > 1:
+                chains.pop()
+        elif kind is TokenType.COMMA:
+            chains[-1] = 0
+        elif kind in _CHAINED:
+            chains[-1] += 1
+        if depth > _DEEPEST or prefixes > _MOST_PREFIXES or chains[-1] > _LONGEST_CHAIN:
+            refuse(
+                "too-deep", "the statement is nested too deeply", "write it with fewer levels, or as several statements"
+            )
+
+
+def _marked(tokens: Sequence[Token], dialect: str) -> tuple[list[Token], int]:
+    """The tokens with calls and placeholders under our own names, and how many parameters they need."""
+    marked: list[Token] = []
+    asked = 0
+    skip = False
+    for index, token in enumerate(tokens):
+        if skip:
+            skip = False
+            continue
+        if token.token_type is not TokenType.STRING and token.text.lower().startswith(RESERVED):
+            refuse("name", f"names that begin with {RESERVED} are reserved", "use another name")
+        following = tokens[index + 1] if index + 1 < len(tokens) else None
+        number = _placeholder(token, following, dialect)
+        if number is not None:
+            numbered = number > 0
+            position = number - 1 if numbered else asked
+            asked = max(asked, position + 1)
+            skip = numbered
+            if asked > _MOST_PARAMETERS:
+                refuse("parameters", f"there are more than {_MOST_PARAMETERS} placeholders", "use fewer")
+            token = _renamed(token, f"{SLOT}{position}")  # noqa: PLW2901
+        elif following and following.token_type is TokenType.L_PAREN and _is_call(tokens, index, dialect):
+            token = _renamed(token, CALL + token.text)  # noqa: PLW2901
+        marked.append(token)
+    return marked, asked
+
+
+def _placeholder(token: Token, following: Token | None, dialect: str) -> int | None:
+    """0 for a plain `?`, n for `?n` and `$n`, None for anything else. PostgreSQL's `?` is an operator of jsonb."""
+    numbered = following is not None and following.token_type is TokenType.NUMBER and following.start == token.end + 1
+    if token.token_type is TokenType.PLACEHOLDER and dialect != "postgres":
+        if not (numbered and following):
+            return 0
+        return _number(following.text) if dialect == "sqlite" else 0
+    if (
+        token.token_type is TokenType.PARAMETER
+        and token.text == "$"
+        and numbered
+        and following
+        and dialect in {"postgres", "duckdb"}
+    ):
+        return _number(following.text)
+    return None
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= _MOST_PARAMETERS):
+        refuse(
+            "parameters", "a placeholder's number is out of range", f"number placeholders from 1 to {_MOST_PARAMETERS}"
+        )
+    return int(text)
+
+
+def _is_call(tokens: Sequence[Token], index: int, dialect: str) -> bool:
+    token = tokens[index]
+    name = token.text.lower()
+    if token.token_type in _QUOTED or not name.isidentifier():
+        return False
+    if index and tokens[index - 1].token_type in _TYPE_FOLLOWS | {TokenType.DOT}:
+        return False
+    if _names_a_cte(tokens, index):
+        return False
+    if name in SPECIAL[dialect]:
+        return name in {"trim", "substring"} and not _has_own_grammar(tokens, index + 1)
+    # A keyword such as IN, AND, VALUES or USING before a parenthesis is no call; a keyword that is also a function is.
+    return token.token_type is TokenType.VAR or token.token_type in _FUNCTION_WORDS or name in _ALSO_FUNCTIONS
+
+
+def _has_own_grammar(tokens: Sequence[Token], opening: int) -> bool:
+    """Whether the parentheses hold keywords, as in `TRIM(LEADING ' ' FROM name)`."""
+    depth = 0
+    for token in tokens[opening : _closing(tokens, opening)]:
+        if token.token_type is TokenType.L_PAREN:
+            depth += 1
+        elif token.token_type is TokenType.R_PAREN:
+            depth -= 1
+        elif depth == 1 and (token.token_type in _OWN_GRAMMAR or token.text.upper() in {"LEADING", "TRAILING", "BOTH"}):
+            return True
+    return False
+
+
+def _names_a_cte(tokens: Sequence[Token], index: int) -> bool:
+    """Whether this is the head of `name(columns) AS (query)`; nothing else puts AS and a parenthesis behind a closing one."""
+    if index == 0 or tokens[index - 1].token_type not in {TokenType.WITH, TokenType.RECURSIVE, TokenType.COMMA}:
+        return False
+    after = tokens[_closing(tokens, index + 1) + 1 :][:2]
+    return (
+        len(after) == 2
+        and after[0].token_type is TokenType.ALIAS
+        and (after[1].token_type is TokenType.L_PAREN or after[1].text.upper() in {"MATERIALIZED", "NOT"})
+    )
+
+
+def _closing(tokens: Sequence[Token], opening: int) -> int:
+    """The index of the parenthesis that closes the one at `opening`, or the last index."""
+    depth = 0
+    for index in range(opening, len(tokens)):
+        if tokens[index].token_type is TokenType.L_PAREN:
+            depth += 1
+        elif tokens[index].token_type is TokenType.R_PAREN:
+            depth -= 1
+            if depth == 0:
+                return index
+    return len(tokens) - 1
+
+
+def _words(*names: str) -> frozenset[TokenType]:
+    return frozenset(kind for name in names if (kind := getattr(TokenType, name, None)) is not None)
+
+
+_FUNCTION_WORDS = _words(
+    "LEFT", "RIGHT", "REPLACE", "INSERT", "FIRST", "FORMAT", "DATE", "DATETIME", "TIME", "TIMESTAMP", "JSON", "CHAR", "YEAR", "RANGE",
+    "TRUNCATE", "MAP", "LIST", "STRUCT", "ROW", "OVERLAPS", "INTERVAL", "GLOB", "MOD", "DIV", "BIT", "HASH", "NEXT", "KEEP", "LOAD",
+    "QUALIFY", "PERCENT", "RANK", "ROW_NUMBER",
+)  # fmt: skip
+_ALSO_FUNCTIONS = frozenset(
+    {"if", "isnull", "schema", "database", "user", "current_user", "current_date", "replace", "utc_date", "utc_time"}
+)
+
+
+def _renamed(token: Token, text: str) -> Token:
+    return Token(TokenType.VAR, text, token.line, token.col, token.start, token.end, [])
+
+
+def slot_number(column: exp.Column) -> int | None:
+    """Which parameter a marked placeholder stands for, or None for a real column."""
+    name = column.this
+    if isinstance(name, exp.Identifier) and not name.args.get("quoted") and name.name.startswith(SLOT):
+        return int(name.name[len(SLOT) :])
+    return None
+
+
+def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
+    """The text of a checked tree, without comments, and the number of each placeholder in the order they stand in it."""
+    writer = Dialect.get_or_raise(dialect)
+    try:
+        generator = writer.generator(comments=False, normalize_functions=False, unsupported_level=ErrorLevel.RAISE)
+        text = generator.generate(root, copy=False)
+        tokens = writer.tokenize(text)
+    except (SqlglotError, ValueError, RecursionError) as error:
+        raise_unreadable(error)
+    parts: list[str] = []
+    slots: list[int] = []
+    end = 0
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            refuse("syntax", "the statement does not stay one statement when it is written out", "write it more simply")
+        if token.token_type is not TokenType.VAR or not token.text.startswith(RESERVED):
+            continue
+        parts.append(text[end : token.start])
+        if token.text.startswith(SLOT):
+            slots.append(int(token.text[len(SLOT) :]))
+            parts.append(f"${len(slots)}" if dialect == "postgres" else "?")
+        else:
+            parts.append(token.text[len(CALL) :])
+        end = token.end + 1
+    parts.append(text[end:])
+    return "".join(parts), tuple(slots)

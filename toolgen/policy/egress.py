@@ -13,6 +13,7 @@ __all__ = ["Egress", "parse_allowed"]
 _HOST_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})\Z")
 _NAT64 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
 _CGNAT = ip_network("100.64.0.0/10")
+_GLOBAL_UNICAST = ip_network("2000::/3")  # all that RFC 4291 section 2.4 has given out so far
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,8 @@ def _is_private(address: IPv4Address | IPv6Address) -> bool:
 
 
 def _is_public(address: IPv4Address | IPv6Address) -> bool:
-    return address.is_global and _is_ordinary(address)
+    allocated = isinstance(address, IPv4Address) or address in _GLOBAL_UNICAST
+    return allocated and address.is_global and _is_ordinary(address)
 
 
 def _is_ordinary(address: IPv4Address | IPv6Address) -> bool:

@@ -28,6 +28,8 @@ class Redaction:
 @lru_cache(maxsize=1024)
 def compile_path(path: str) -> jsonpath.JSONPath:
     """A compiled JSONPath; raises `ValueError` when the text is not one."""
+    if not path.startswith("$"):
+        raise ValueError("a path starts with $")
     try:
         compiled = jsonpath.compile(path)
     except jsonpath.JSONPathError as error:

@@ -136,7 +136,7 @@ SPECIAL: Mapping[str, frozenset[str]] = MappingProxyType(
         "sqlite": _names("cast"),
         "postgres": _names("cast extract position overlay trim substring json_object"),
         "mysql": _names("cast convert extract position trim substring group_concat interval"),
-        "duckdb": _names("cast try_cast extract position trim substring list map struct_pack row unnest"),
+        "duckdb": _names("cast try_cast extract position trim substring unnest"),
     }
 )
 """Calls with a grammar of their own, which the parser must read as itself; everything else is `name(argument, …)`, kept as written."""
@@ -153,10 +153,11 @@ UNIT_FIRST: Mapping[str, frozenset[str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cap:
-    """The argument at `index` must be a whole number written out, no larger than `largest`."""
+    """A number written out at `index` must be no larger than `largest`; with `strict`, nothing else may stand there."""
 
     index: int
     largest: int
+    strict: bool = True
 
 
 CAPS: Mapping[str, Cap] = MappingProxyType(
@@ -166,7 +167,8 @@ CAPS: Mapping[str, Cap] = MappingProxyType(
         "rpad": Cap(index=1, largest=1_000),
         "space": Cap(index=0, largest=1_000),
         "zeroblob": Cap(index=0, largest=1_000),
-        "generate_series": Cap(index=1, largest=100_000),
+        "generate_series": Cap(index=1, largest=100_000, strict=False),
+        "range": Cap(index=-1, largest=100_000, strict=False),
     }
 )
 FORMATTERS = _names("printf format")

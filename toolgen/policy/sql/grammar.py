@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
-from toolgen.policy.sql.functions import CAPS, FORMATTERS, FUNCTIONS, TABLE_FUNCTIONS
+from toolgen.policy.sql.functions import CAPS, FORMATTERS, FUNCTIONS, TABLE_FUNCTIONS, Cap
 from toolgen.policy.sql.refusal import refuse, shown
 from toolgen.policy.sql.text import CALL, RESERVED, SLOT, slot_number
 
@@ -104,7 +104,6 @@ _EVERYWHERE: Mapping[str, Arguments] = {
     "Window": _arguments("this partition_by order spec alias over"),
     "WindowSpec": _arguments("kind start start_side end end_side exclude"),
     "Filter": _TWO,
-    "WithinGroup": _TWO,
     "RespectNulls": _ONE,
     "IgnoreNulls": _ONE,
     "CurrentDate": _arguments(), "CurrentTime": _arguments(), "CurrentTimestamp": _arguments(),
@@ -120,8 +119,8 @@ _ONLY: Mapping[str, Mapping[str, Arguments]] = {
         "Overlay": _arguments("this expression from_ for_"),
         "ArrayContainsAll": _TWO, "ArrayContainedBy": _TWO, "ArrayOverlaps": _TWO, "JSONBContains": _TWO,
         "JSONBExtract": _TWO, "JSONBExtractScalar": _arguments("this expression json_type"), "Pow": _TWO, "Sqrt": _ONE, "Cbrt": _ONE,
-        "JSONObject": _arguments("expressions"), "JSONKeyValue": _TWO, "Overlaps": _TWO, "Extract_": _TWO,
-        "TableSample": _arguments("method percent size seed"),
+        "JSONObject": _arguments("expressions"), "JSONKeyValue": _TWO, "Overlaps": _TWO, "WithinGroup": _TWO,
+        "Table": _arguments("this alias db joins ordinality sample"), "TableSample": _arguments("method percent size seed"),
     },
     "mysql": {
         "RegexpLike": _TWO, "Extract": _TWO, "Substring": _arguments("this start length"), "Trim": _arguments("this expression position"),
@@ -230,26 +229,23 @@ def _check_call(node: exp.Expr, dialect: str, added: frozenset[str]) -> None:
     if isinstance(node.parent, exp.Dot):
         refuse("function", f"{shown(name)} is called through a schema", "call it by its name alone")
     if cap := CAPS.get(name):
-        _check_cap(node, name, cap.index, cap.largest)
+        _check_cap(node, name, cap)
     if name in FORMATTERS and dialect != "mysql":
         _check_template(node, name)
 
 
-def _check_cap(node: exp.Expr, name: str, index: int, largest: int) -> None:
-    if len(node.expressions) <= index:
+def _check_cap(node: exp.Expr, name: str, cap: Cap) -> None:
+    arguments = node.expressions
+    if not arguments or len(arguments) <= cap.index:
         return
-    argument = node.expressions[index]
+    argument = arguments[cap.index]
     if isinstance(argument, exp.Neg):
         return
-    if (
-        not isinstance(argument, exp.Literal)
-        or argument.is_string
-        or not argument.name.isdigit()
-        or int(argument.name[:9]) > largest
-    ):
+    written = isinstance(argument, exp.Literal) and not argument.is_string and argument.name.isdigit()
+    if not (written or not cap.strict) or (written and (len(argument.name) > 9 or int(argument.name) > cap.largest)):
         refuse(
             "size",
-            f"argument {index + 1} of {name} must be a number written out, up to {largest}",
+            f"an argument of {name} must be a number written out, up to {cap.largest}",
             "write a smaller number",
         )
 

@@ -55,6 +55,7 @@ class _Plan:
     columns: frozenset[str]
     functions: frozenset[str]
     limited: bool
+    lists: bool  # PostgreSQL takes arrays as parameters
 
 
 class _Seen:
@@ -155,6 +156,7 @@ def _plan(sql: str, database: Database, scope: SqlScope) -> _Plan:
         columns=frozenset(columns),
         functions=functions,
         limited=limited,
+        lists=dialect == "postgres",
     )
 
 
@@ -237,7 +239,7 @@ def _bound(plan: _Plan, parameters: Sequence[Json], scope: SqlScope, attributes:
     for slot in plan.slots:
         match slot:
             case _Sent():
-                value = _plain(parameters[slot.index], slot.index)
+                value = _plain(parameters[slot.index], slot.index, lists=plan.lists)
                 if slot.counts:
                     value, cut = _row_count(value, slot, scope.max_rows)
                     limited = limited or cut
@@ -258,7 +260,7 @@ def _bound(plan: _Plan, parameters: Sequence[Json], scope: SqlScope, attributes:
     )
 
 
-def _plain(value: object, index: int) -> Json:
+def _plain(value: object, index: int, *, lists: bool) -> Json:
     match value:
         case None | bool():
             return value
@@ -266,6 +268,8 @@ def _plain(value: object, index: int) -> Json:
             return value
         case float() if math.isfinite(value):
             return value
+        case list() if lists and not any(isinstance(item, list) for item in value):
+            return [_plain(item, index, lists=False) for item in value]
         case str() if len(value) <= _LONGEST_PARAMETER and "\x00" not in value:
             return value
     return refuse(

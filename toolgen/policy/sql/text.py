@@ -38,7 +38,9 @@ _QUOTED = frozenset(
     {TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING, TokenType.RAW_STRING, TokenType.BYTE_STRING}
 )
 _STARTS = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN})
-_TYPE_FOLLOWS = frozenset({TokenType.ALIAS, TokenType.DCOLON})
+# A type and a schema's function (refused as such later) follow these.
+_NO_CALL_AFTER = frozenset({TokenType.ALIAS, TokenType.DCOLON, TokenType.DOT})
+_NO_CALLS = frozenset({("WITHIN", "group"), ("TABLESAMPLE", "bernoulli"), ("TABLESAMPLE", "system"), ("*", "exclude")})
 _OWN_GRAMMAR = frozenset({TokenType.FROM, TokenType.FOR, TokenType.IN, TokenType.USING, TokenType.ALIAS})
 _SPACES = frozenset("\t\n\r")
 # Chains of these nest the tree to the left, one level an operator; AND, OR, commas and joins do not.
@@ -214,7 +216,8 @@ def _is_call(tokens: Sequence[Token], index: int, dialect: str) -> bool:
     name = token.text.lower()
     if token.token_type in _QUOTED or not name.isidentifier():
         return False
-    if index and tokens[index - 1].token_type in _TYPE_FOLLOWS | {TokenType.DOT}:
+    before = tokens[index - 1] if index else None
+    if before and (before.token_type in _NO_CALL_AFTER or (before.text.upper(), name) in _NO_CALLS):
         return False
     if _names_a_cte(tokens, index):
         return False
@@ -303,8 +306,10 @@ def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
             refuse("syntax", "the statement does not stay one statement when it is written out", "write it more simply")
-        if token.token_type is not TokenType.VAR or not token.text.startswith(RESERVED):
+        if token.token_type is TokenType.STRING or not token.text.lower().startswith(RESERVED):
             continue
+        if token.token_type is not TokenType.VAR or not token.text.startswith((SLOT, CALL)):
+            refuse("syntax", "a call stands where none belongs", "write it more simply")
         parts.append(text[end : token.start])
         if token.text.startswith(SLOT):
             slots.append(int(token.text[len(SLOT) :]))

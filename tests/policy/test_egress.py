@@ -1,0 +1,122 @@
+"""Which addresses are open, in every form an address can take."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolgen.model.verdict import Allow
+from toolgen.policy.egress import Egress, parse_allowed
+
+CLOSED = [
+    "127.0.0.1",
+    "127.8.8.8",
+    "10.0.0.1",
+    "172.16.0.1",
+    "172.31.255.255",
+    "192.168.1.1",
+    "169.254.169.254",
+    "100.64.0.1",
+    "100.100.100.200",
+    "0.0.0.0",
+    "0.1.2.3",
+    "224.0.0.1",
+    "240.0.0.1",
+    "255.255.255.255",
+    "198.18.0.1",
+    "192.0.2.1",
+    "::1",
+    "::",
+    "fe80::1",
+    "fe80::1%eth0",
+    "fc00::1",
+    "fd00:ec2::254",
+    "fec0::1",
+    "ff02::1",
+    "::ffff:127.0.0.1",
+    "::ffff:7f00:1",
+    "::ffff:169.254.169.254",
+    "::127.0.0.1",
+    "64:ff9b::7f00:1",
+    "64:ff9b::a9fe:a9fe",
+    "64:ff9b:1::7f00:1",
+    "2002:7f00:1::",
+    "2002:a9fe:a9fe::",
+    "2001:db8::1",
+    "not-an-address",
+]
+PUBLIC = ["93.184.216.34", "8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"]
+
+
+@pytest.mark.parametrize("address", CLOSED)
+def test_addresses_that_are_closed_by_default(address: str) -> None:
+    assert not isinstance(Egress().check("api.example.com", 443, address), Allow)
+
+
+@pytest.mark.parametrize("address", [item for item in CLOSED if item != "not-an-address"])
+def test_literal_hosts_are_judged_before_any_look_up(address: str) -> None:
+    assert not isinstance(Egress().check(address, 443), Allow)
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_public_addresses_are_open(address: str) -> None:
+    assert isinstance(Egress().check("api.example.com", 443, address), Allow)
+
+
+@pytest.mark.parametrize(
+    ("address", "opened"),
+    [
+        ("127.0.0.1", True),
+        ("10.1.2.3", True),
+        ("::1", True),
+        ("fd12::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("169.254.169.254", False),
+        ("::ffff:169.254.169.254", False),
+        ("100.64.0.1", False),
+        ("224.0.0.1", False),
+        ("0.0.0.0", False),
+        ("64:ff9b::a9fe:a9fe", False),
+    ],
+)
+def test_private_networks_open_private_addresses_and_no_others(address: str, opened: bool) -> None:
+    assert isinstance(Egress(private_networks=True).check("internal.example", 80, address), Allow) is opened
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "address", "opened"),
+    [
+        ("api.example.com", 443, "10.0.0.1", True),
+        ("API.example.COM.", 443, "10.0.0.1", True),
+        ("api.example.com", 444, "10.0.0.1", False),
+        ("other.example.com", 443, "93.184.216.34", False),
+        ("169.254.169.254", 80, "169.254.169.254", True),
+        ("::1", 8080, "::1", True),
+    ],
+)
+def test_a_listed_place_is_open_whatever_its_address_and_closes_the_rest(
+    host: str, port: int, address: str, opened: bool
+) -> None:
+    egress = Egress(allow=frozenset({("api.example.com", 443), ("169.254.169.254", 80), ("::1", 8080)}))
+    assert isinstance(egress.check(host, port, address), Allow) is opened
+    if not opened:
+        assert not isinstance(egress.check(host, port), Allow)
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("api.example.com:443", ("api.example.com", 443)),
+        ("API.Example.com.:443", ("api.example.com", 443)),
+        ("[::1]:8080", ("::1", 8080)),
+        ("127.0.0.1:80", ("127.0.0.1", 80)),
+        ("api.example.com", None),
+        ("*:443", None),
+        ("api.example.com:0", None),
+        ("api.example.com:99999", None),
+        ("http://api.example.com:80", None),
+        ("user@host:80", None),
+        ("", None),
+    ],
+)
+def test_entries_of_the_allow_list(text: str, parsed: tuple[str, int] | None) -> None:
+    assert parse_allowed(text) == parsed

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from graphql import GraphQLField, GraphQLObjectType, GraphQLSchema, get_named_type, get_nullable_type, is_list_type
 
 from toolgen.errors import CanonicalError, ConfigError
-from toolgen.model.manifest import Problem, SourceInfo
+from toolgen.model.manifest import Problem, SecurityScheme, SourceInfo
 from toolgen.model.tool import Effect, GraphQLBinding, Tool, seal
 from toolgen.sources.base import Reading, SourceConfig
 from toolgen.sources.graphql.description import Description, is_url, load_description
@@ -26,7 +26,12 @@ from toolgen.sources.naming import assign
 __all__ = ["read_graphql"]
 
 _FILTERS = frozenset({"operations", "effects"})
-_LEVELS = {"query": 1, "mutation": 2}  # a mutation returns a payload, and what it is about stands one level below
+# A GraphQL description says nothing about credentials; these are the ways `auth:` can name.
+_SCHEMES = {
+    "bearer": SecurityScheme(type="http", scheme="bearer"),
+    "basic": SecurityScheme(type="http", scheme="basic"),
+    "api_key": SecurityScheme(type="apiKey", in_="header", name="X-API-Key"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +78,7 @@ def read_graphql(config: SourceConfig) -> Reading:
             digest=description.digest,
             title=prose(schema.description, limit=80).partition("\n")[0] or config.name,
             version="",
+            security_schemes=dict(_SCHEMES),
         ),
         tools=tuple(tools),
         problems=(*problems, *skipped),
@@ -92,7 +98,7 @@ class _Maker:
 
     def make(self, one: _Operation, name: str) -> Tool | Problem:
         """The tool, or the error that cost it."""
-        below = self._selector.below(one.definition, levels=_LEVELS[one.kind])
+        below = self._selector.below(one.definition)
         operation = render_operation(one.kind, name, one.field, one.definition, below)
         if faults := faults_of(self._schema, operation):
             return self._lost(
@@ -185,6 +191,7 @@ def _endpoint(config: SourceConfig) -> str:
     try:
         parts = urlsplit(endpoint)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and not parts.fragment and parts.port != 0
+        usable = usable and not set(endpoint) & set(" {}<>\\")
     except ValueError:
         raise ConfigError("the endpoint is no URL", where=where) from None
     if endpoint and not usable:

@@ -26,9 +26,11 @@ _MOST_LEAVES = 60  # of a whole selection
 _MOST_OWN = 40  # of those, on the object a tool is about
 _MOST_NESTED = 8  # on an object below it
 _MOST_FRAGMENTS = 12  # of a union or interface
-_DEEPEST = 6  # levels, however empty they are
+_DEEPEST = 6  # types above one another, however empty they are
+_LEVELS = 1  # of objects below the one an operation is about
 _TYPENAME = "__typename"
 _ERRORS = frozenset({"errors", "userErrors", "user_errors"})
+_INCIDENTAL = frozenset({"clientMutationId", "ok", "success"})  # leaves of a payload, which is about something else
 # What tells an agent which thing it is looking at comes before the rest; many schemas list their fields by alphabet.
 _FIRST = {
     name: rank
@@ -90,13 +92,13 @@ class Selector:
         roots = (schema.query_type, schema.mutation_type, schema.subscription_type)
         self._roots = frozenset(root.name for root in roots if root is not None)
 
-    def below(self, field: GraphQLField, *, levels: int) -> tuple[Selection, ...]:
-        """What to select below a root field: nothing for a leaf. `levels` of objects stand below the one it returns."""
+    def below(self, field: GraphQLField) -> tuple[Selection, ...]:
+        """What to select below a root field: nothing for a leaf."""
         named = get_named_type(field.type)
         if is_leaf_type(named):
             return ()
         budget = _Budget(_MOST_LEAVES)
-        return self._composite(named, _Place(levels=levels, share=_MOST_OWN, path=(), connection=True), budget)
+        return self._composite(named, _Place(levels=_LEVELS, share=_MOST_OWN, path=(), connection=True), budget)
 
     def _composite(self, type_: GraphQLNamedType, place: _Place, budget: _Budget) -> tuple[Selection, ...]:
         match type_:
@@ -154,9 +156,10 @@ class Selector:
         chosen = [_leaf(name, field) for name, field in leaves[: budget.take(min(place.share, len(leaves)))]]
         objects = [(name, field) for name, field in usable if not is_leaf_type(get_named_type(field.type))]
         objects.sort(key=lambda item: item[0] not in _ERRORS)
-        below = place.below(type_, empty=not leaves)
+        empty = all(name in _INCIDENTAL for name, _ in leaves)
+        below = place.below(type_, empty=empty)
         for name, field in objects:
-            if self._is_wanted(name, field, place, empty=not leaves) and not budget.is_spent:
+            if self._is_wanted(name, field, place, empty=empty) and not budget.is_spent:
                 chosen += self._child(name, field, below, budget)
         return tuple(chosen)
 

@@ -1,0 +1,258 @@
+"""Answers, which are data from a stranger: capped while they stream, decoded, cleaned, and scrubbed of what was sent in confidence."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Protocol
+
+import orjson
+
+from toolgen.execute.secrets import MASK
+from toolgen.model.result import Error, Failed, Success, bounded
+from toolgen.model.schema import Json
+
+__all__ = ["LARGEST_ANSWER", "Answer", "Scrubber", "decode", "read", "result", "retry_after"]
+
+LARGEST_ANSWER = 1024 * 1024
+_DEEPEST = 200
+_LONGEST_EXCERPT = 600
+_SHORTEST_SUBSTRING = 6
+# Everything a terminal or a model would act on and a reader would not see: C0 and C1 controls but tab and line ends, bidi controls,
+# zero-width marks (joiners stay: scripts and emoji need them), the tag block; and lone surrogates, which no output can carry.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f\ud800-\udfff]"
+)
+_MANY_DIGITS = re.compile(rb"[0-9]{16}|[0-9]{309}")
+_JSON = re.compile(r"[^;\s]+/(?:[^;\s]+\+)?json\Z")
+_TEXT = re.compile(
+    r"text/.*|application/(?:xml|yaml|x-yaml|javascript|graphql|x-www-form-urlencoded|x-ndjson)|.*\+(?:xml|yaml)\Z"
+)
+_CHARSET = re.compile(
+    r"utf-?8|utf-?16(?:le|be)?|us-ascii|ascii|iso-8859-[0-9]{1,2}|latin-?1|windows-125[0-8]|shift_jis|euc-jp|euc-kr|gbk|gb2312|gb18030|big5|koi8-r"
+)
+_SUGGESTIONS: Mapping[int, str] = {
+    400: "change the arguments as the answer says",
+    401: "the credential configured for this source was not accepted; tell whoever runs the gateway",
+    403: "the credential configured for this source may not do this; tell whoever runs the gateway",
+    404: "check the identifiers in the arguments",
+    405: "the description and the server disagree; tell whoever runs the gateway",
+    409: "read the current state first, then decide again",
+    410: "it is gone for good; do not try again",
+    413: "send less",
+    415: "the description and the server disagree; tell whoever runs the gateway",
+    422: "change the arguments as the answer says",
+    429: "wait before the next call",
+}
+
+
+class Stream(Protocol):
+    """The part of a streamed answer that is read here."""
+
+    def read_chunk(self) -> Awaitable[object]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back. `truncated` says the body went on beyond the cap."""
+
+    status: int
+    content_type: str
+    body: bytes
+    truncated: bool
+    retry_after_s: float | None = None
+    location: str = ""
+    headers: Mapping[str, str]
+
+
+class Scrubber:
+    """Replaces secrets wherever an answer repeats them: long ones inside text, short ones only where they are the whole text."""
+
+    __slots__ = ("_long", "_short")
+
+    def __init__(self, secrets: Sequence[str]) -> None:
+        self._long = sorted((one for one in secrets if len(one) >= _SHORTEST_SUBSTRING), key=len, reverse=True)
+        self._short = frozenset(one for one in secrets if len(one) < _SHORTEST_SUBSTRING)
+
+    def __repr__(self) -> str:
+        return "Scrubber(***)"
+
+    def touches(self, text: str) -> bool:
+        """Whether the text could hold any of them."""
+        return any(secret in text for secret in self._long) or any(secret in text for secret in self._short)
+
+    def text(self, text: str) -> str:
+        """The text without them and without characters nobody sees."""
+        cleaned = _UNSEEN.sub("", text)
+        if cleaned in self._short:
+            return MASK
+        for secret in self._long:
+            cleaned = cleaned.replace(secret, MASK)
+        return cleaned
+
+    def raw(self, body: bytes) -> bytes:
+        """Bytes without them."""
+        for secret in self._long:
+            body = body.replace(secret.encode(), MASK.encode())
+        return body
+
+
+async def read(stream: Stream, limit: int) -> tuple[bytes, bool]:
+    """At most `limit` bytes after decompression, and whether there was more; a bomb is never held whole."""
+    parts: list[bytes] = []
+    size = 0
+    while (chunk := await stream.read_chunk()) is not None:
+        piece = bytes(chunk)  # type: ignore[call-overload]
+        parts.append(piece)
+        size += len(piece)
+        if size > limit:
+            return b"".join(parts)[:limit], True
+    return b"".join(parts), False
+
+
+def decode(answer: Answer, scrubber: Scrubber) -> Json:
+    """JSON as JSON, text as text, anything else as `{"base64", "media_type"}`; None for an empty body."""
+    if not answer.body:
+        return None
+    media_type, _, parameters = answer.content_type.partition(";")
+    media_type = media_type.strip().lower()
+    if _JSON.match(media_type) or not media_type:
+        try:
+            return _json(answer.body, scrubber)
+        except (ValueError, RecursionError):
+            pass  # it is not what it says it is; what it is may still be read
+    if _JSON.match(media_type) or _TEXT.match(media_type) or (not media_type and _is_text(answer.body)):
+        return scrubber.text(answer.body.decode(_charset(parameters), "replace"))
+    return {
+        "base64": base64.b64encode(scrubber.raw(answer.body)).decode(),
+        "media_type": scrubber.text(media_type)[:100] or "application/octet-stream",
+    }
+
+
+def _is_text(body: bytes) -> bool:
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in body
+
+
+def _charset(parameters: str) -> str:
+    for one in parameters.split(";"):
+        name, _, value = one.partition("=")
+        charset = value.strip().strip('"').lower()
+        if name.strip().lower() == "charset" and _CHARSET.fullmatch(charset):
+            return charset
+    return "utf-8"
+
+
+def _json(body: bytes, scrubber: Scrubber) -> Json:
+    body = body.removeprefix(b"\xef\xbb\xbf")
+    value: Json
+    if _MANY_DIGITS.search(body):
+        value = json.loads(body, parse_constant=_no_constant)  # orjson would round an integer beyond 64 bits
+    else:
+        try:
+            value = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            value = json.loads(body, parse_constant=_no_constant)
+    text = body.decode("utf-8", "replace")
+    # An escape can hide what the raw text does not show, and only brackets nest; most answers have nothing to look for.
+    if "\\" in text or _UNSEEN.search(text) or scrubber.touches(text) or text.count("[") + text.count("{") > _DEEPEST:
+        return _clean(value, scrubber, 0)
+    return value
+
+
+def _no_constant(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _clean(value: Json, scrubber: Scrubber, depth: int) -> Json:
+    if depth > _DEEPEST:
+        raise ValueError("nested too deeply")
+    match value:
+        case str():
+            return scrubber.text(value)
+        case list():
+            return [_clean(item, scrubber, depth + 1) for item in value]
+        case dict():
+            return {scrubber.text(key): _clean(item, scrubber, depth + 1) for key, item in value.items()}
+        case _:
+            return value
+
+
+def retry_after(value: str, now: float) -> float | None:
+    """Seconds to wait, from RFC 9110 section 10.2.3's number or date; `now` is seconds since the epoch."""
+    if value.isascii() and value.isdigit():
+        return float(min(int(value[:9]), 86_400))
+    try:
+        return max(0.0, min(parsedate_to_datetime(value).timestamp() - now, 86_400.0))
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def result(answer: Answer, scrubber: Scrubber, method: str, facts: Mapping[str, Json]) -> Success | Failed:
+    """What the caller is given for one answer."""
+    if answer.status >= 400 or 300 <= answer.status < 400 or answer.status < 200:
+        return _failed(answer, scrubber, facts)
+    if method == "HEAD":
+        shown = {name: scrubber.text(value) for name, value in answer.headers.items()}
+        return Success(data={"status": answer.status, "headers": shown}, facts=facts)
+    if answer.truncated:
+        kind = answer.content_type.partition(";")[0].strip().lower()
+        if not _TEXT.match(kind):
+            return Failed(
+                error=Error(
+                    code="response_too_large",
+                    message=f"the answer is larger than {LARGEST_ANSWER} bytes",
+                    suggestion="ask for less: a filter, fewer fields or a smaller page",
+                ),
+                facts=facts,
+            )
+    return Success(data=decode(answer, scrubber), truncated=answer.truncated, facts=facts)
+
+
+def _failed(answer: Answer, scrubber: Scrubber, facts: Mapping[str, Json]) -> Failed:
+    data = None if answer.truncated else decode(answer, scrubber)
+    try:
+        phrase = f"{answer.status} {HTTPStatus(answer.status).phrase}"
+    except ValueError:
+        phrase = str(answer.status)
+    if 300 <= answer.status < 400:
+        suggestion = "redirects are not followed; set `server:` to where the API really is"
+    else:
+        suggestion = _SUGGESTIONS.get(
+            answer.status, "try again later" if answer.status >= 500 else "change the arguments"
+        )
+    said = _excerpt(data)
+    return Failed(
+        error=Error(
+            code="upstream_error",
+            message=f"the server answered {phrase}{f': {said}' if said else ''}",
+            suggestion=suggestion,
+            retry_after_s=answer.retry_after_s,
+        ),
+        data=data,
+        facts=facts,
+    )
+
+
+def _excerpt(data: Json) -> str:
+    """The sentence in an error body that says what was wrong, as RFC 9457 and most APIs name it; otherwise the body itself."""
+    if isinstance(data, str):
+        return bounded(" ".join(data.split()), _LONGEST_EXCERPT)
+    if not isinstance(data, Mapping) or "base64" in data:
+        return ""
+    inner = data.get("error")
+    holders = [inner, data] if isinstance(inner, Mapping) else [data]
+    for holder in holders:
+        for key in ("detail", "message", "error_description", "error", "title", "reason"):
+            said = holder.get(key)
+            if isinstance(said, str) and said:
+                return bounded(" ".join(said.split()), _LONGEST_EXCERPT)
+    return bounded(json.dumps(data, ensure_ascii=False), _LONGEST_EXCERPT)

@@ -1,0 +1,197 @@
+"""OpenAPI's parameter styles (3.1.1, section 4.8.12 and appendix C), which are RFC 6570 with exceptions."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import quote, quote_plus
+
+import orjson
+
+from toolgen.errors import ToolgenError
+from toolgen.model.schema import Json
+from toolgen.model.tool import HttpParameter, HttpPart
+
+__all__ = ["UnbindableError", "encode_json", "form_pairs", "percent", "query_pairs", "scalar", "simple", "template"]
+
+_DELIMITERS: Mapping[str, str] = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C", "tabDelimited": "%09"}
+# With allowReserved these stay as they are. Not among them: & + # (they would end the value or become a space) and ' (never needed).
+_RESERVED = ":/?[]@!$()*,;="
+_DEEPEST = 20
+_UNENCODABLE = re.compile(r"[\ud800-\udfff]")
+
+
+class UnbindableError(ToolgenError):
+    """Arguments that cannot become the request they are for; nothing was sent."""
+
+    code = "validation"
+
+
+def percent(text: str, *, keep: str = "") -> str:
+    """Percent-encodes everything but unreserved characters (RFC 3986, section 2.3) and `keep`."""
+    if _UNENCODABLE.search(text):
+        raise UnbindableError("an argument holds a lone surrogate, which is not Unicode text")
+    return quote(text, safe=keep)
+
+
+def encode_json(value: Json) -> bytes:
+    """Compact JSON that keeps every integer exact. Raises `UnbindableError` for NaN and infinities, which JSON has no form for."""
+    try:
+        # orjson writes NaN as null and refuses integers beyond 64 bits; Python's own writer handles both.
+        raw = orjson.dumps(value, default=_plain)
+        if b"null" not in raw:
+            return raw
+    except TypeError:
+        pass
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
+        return text.encode("utf-8")
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UnbindableError("an argument is not a JSON value that can be sent") from error
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, tuple):
+        return list(value)
+    raise TypeError(type(value).__name__)
+
+
+def scalar(value: Json) -> str:
+    """A primitive as text: booleans as `true`, numbers as JSON writes them. Anything nested is JSON text, which no style defines."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case None:
+            return "null"
+        case int():
+            return str(value)
+        case _:
+            return encode_json(value).decode()
+
+
+def _list(value: Json) -> Sequence[Json] | None:
+    return value if isinstance(value, (list, tuple)) else None
+
+
+def _members(value: Mapping[str, Json]) -> list[tuple[str, Json]]:
+    """An undefined member is not sent (RFC 6570, section 2.3); null is the only way JSON has to say undefined."""
+    return [(name, item) for name, item in value.items() if item is not None]
+
+
+def simple(value: Json, explode: bool, encode: Callable[[str], str]) -> str:
+    """`a,b` for arrays; `R,100,G,200` or, exploded, `R=100,G=200` for objects."""
+    if (items := _list(value)) is not None:
+        return ",".join(encode(scalar(item)) for item in items)
+    if isinstance(value, Mapping):
+        between = "=" if explode else ","
+        return ",".join(f"{encode(name)}{between}{encode(scalar(item))}" for name, item in _members(value))
+    return encode(scalar(value))
+
+
+def template(parameter: HttpParameter, value: Json) -> str:
+    """A value in the path: simple, label or matrix."""
+    match parameter.style:
+        case "label":
+            text = simple(value, parameter.explode, percent)
+            return "." + (text.replace(",", ".") if parameter.explode else text)
+        case "matrix":
+            return _matrix(percent(parameter.name), value, parameter.explode)
+        case "simple":
+            return simple(value, parameter.explode, percent)
+        case style:
+            delimiter = _DELIMITERS.get(style)
+            if delimiter is None:
+                raise UnbindableError(f"the style {style!r} does not exist in a path")
+            return delimiter.join(percent(scalar(item)) for item in (_list(value) or [value]))
+
+
+def _matrix(name: str, value: Json, explode: bool) -> str:
+    if explode:
+        if (items := _list(value)) is not None:
+            return "".join(f";{name}={percent(scalar(item))}" for item in items)
+        if isinstance(value, Mapping):
+            return "".join(f";{percent(key)}={percent(scalar(item))}" for key, item in _members(value))
+    text = simple(value, False, percent)
+    return f";{name}={text}" if text else f";{name}"
+
+
+def query_pairs(parameter: HttpParameter, value: Json) -> list[str]:
+    """Encoded `name=value` pairs in the query or, joined otherwise, in the Cookie header. An empty array or object sends nothing."""
+    keep = _RESERVED if parameter.allow_reserved else ""
+
+    def encode(text: str) -> str:
+        return percent(text, keep=keep)
+
+    return _pairs(percent(parameter.name), value, parameter.style, parameter.explode, encode)
+
+
+def _pairs(name: str, value: Json, style: str, explode: bool, encode: Callable[[str], str]) -> list[str]:
+    items = _list(value)
+    members = _members(value) if isinstance(value, Mapping) else None
+    if items is None and members is None:
+        return [f"{name}={encode(scalar(value))}"]
+    if not items and not members:
+        return []
+    if style == "deepObject":
+        return _deep(name, value, encode, 0)
+    if explode:
+        if members is not None:
+            return [f"{encode(key)}={encode(scalar(item))}" for key, item in members]
+        return [f"{name}={encode(scalar(item))}" for item in items or ()]
+    delimiter = _DELIMITERS.get(style)
+    if delimiter is None:
+        raise UnbindableError(f"the style {style!r} does not exist in a query")
+    flat = [text for key, item in members or () for text in (key, scalar(item))] or [
+        scalar(item) for item in items or ()
+    ]
+    return [f"{name}={delimiter.join(encode(text) for text in flat)}"]
+
+
+def _deep(name: str, value: Json, encode: Callable[[str], str], depth: int) -> list[str]:
+    """`color[R]=100`. Deeper objects nest their brackets and arrays repeat the name, as most servers read it; the standard is silent."""
+    if depth > _DEEPEST:
+        raise UnbindableError("an argument is nested too deeply for a query")
+    if isinstance(value, Mapping):
+        return [
+            pair
+            for key, item in _members(value)
+            for pair in _deep(f"{name}{encode('[')}{encode(key)}{encode(']')}", item, encode, depth + 1)
+        ]
+    if (items := _list(value)) is not None:
+        return [f"{name}={encode(scalar(item))}" for item in items]
+    return [f"{name}={encode(scalar(value))}"]
+
+
+def form_pairs(value: Mapping[str, Json], parts: Mapping[str, HttpPart]) -> list[str]:
+    """application/x-www-form-urlencoded, property by property (3.1.1, section 4.8.15): a space is `+`, an object without a style JSON."""
+    pairs: list[str] = []
+    for name, item in value.items():
+        if item is None:
+            continue
+        part = parts.get(name)
+        styled = part is not None and (part.style is not None or part.explode is not None or part.allow_reserved)
+        if part is not None and styled:
+            explode = part.explode if part.explode is not None else part.style in (None, "form")
+            pairs += _pairs(
+                _plus(name), item, part.style or "form", explode, _reserved_plus if part.allow_reserved else _plus
+            )
+        elif isinstance(item, Mapping) or (part is not None and "json" in (part.content_type or "")):
+            pairs.append(f"{_plus(name)}={_plus(encode_json(item).decode())}")
+        else:
+            pairs += _pairs(_plus(name), item, "form", True, _plus)
+    return pairs
+
+
+def _plus(text: str) -> str:
+    if _UNENCODABLE.search(text):
+        raise UnbindableError("an argument holds a lone surrogate, which is not Unicode text")
+    return quote_plus(text)
+
+
+def _reserved_plus(text: str) -> str:
+    return percent(text, keep=f"{_RESERVED} ").replace(" ", "+")

@@ -1,0 +1,81 @@
+"""The one internal model that Swagger 2.0 and OpenAPI 3.0, 3.1 and 3.2 are read into; schemas are still as written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["METHODS", "Body", "FaultError", "Operation", "Parameter", "Part"]
+
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
+
+
+class FaultError(Exception):
+    """Why one operation cannot become a tool. `origin` is a JSON pointer; `code` is stable."""
+
+    def __init__(self, code: str, origin: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.origin = origin
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A parameter, with style and explode already decided. `schema` and `example` are as written."""
+
+    name: str
+    in_: str  # path | query | header | cookie | querystring
+    required: bool
+    schema: Any
+    description: str
+    style: str
+    explode: bool
+    allow_reserved: bool = False
+    content_type: str | None = None
+    examples: tuple[Any, ...] = ()
+    deprecated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """An Encoding Object, as far as it is written; `None` is absent."""
+
+    content_type: str | None = None
+    style: str | None = None
+    explode: bool | None = None
+    allow_reserved: bool = False
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    """The one media type that will be sent, of those the operation offers."""
+
+    media_type: str
+    schema: Any
+    required: bool
+    description: str
+    parts: Mapping[str, Part]
+    examples: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One operation, its path item's share included. `security` is an OR of ANDs of scheme names."""
+
+    origin: str
+    method: str
+    path: str
+    identifier: str
+    summary: str
+    description: str
+    tags: tuple[str, ...]
+    deprecated: bool
+    hint: str  # x-toolgen-effect
+    parameters: tuple[Parameter, ...]
+    body: Body | None
+    servers: tuple[str, ...]
+    security: tuple[tuple[str, ...], ...]
+    outputs: tuple[Any, ...]

@@ -1,0 +1,158 @@
+"""Swagger 2.0 into the internal model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from toolgen.sources.documents import Documents, UnresolvedRefError
+from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter, Part
+from toolgen.sources.openapi.routes import Route
+from toolgen.sources.openapi.security import requirements
+from toolgen.sources.openapi.v3 import choose, text
+
+__all__ = ["operation"]
+
+_PLACES = frozenset({"path", "query", "header"})
+_NOT_SCHEMA = frozenset({"name", "in", "required", "description", "collectionFormat", "allowEmptyValue", "schema"})
+# collectionFormat -> (style, explode); tsv has no name in OpenAPI 3.
+_COLLECTIONS: Mapping[str, tuple[str, bool]] = {
+    "csv": ("form", False),
+    "ssv": ("spaceDelimited", False),
+    "tsv": ("tabDelimited", False),
+    "pipes": ("pipeDelimited", False),
+    "multi": ("form", True),
+}
+_FORM = "application/x-www-form-urlencoded"
+_MULTIPART = "multipart/form-data"
+
+
+def operation(documents: Documents, route: Route, note: Callable[[str, str], None]) -> Operation:
+    """Reads one operation. Raises `FaultError`; `note(code, message)` hears what was put right."""
+    raw, root = route.raw, documents.root
+    parameters: list[Parameter] = []
+    form: list[dict[str, Any]] = []
+    body: Body | None = None
+    consumes = _list(raw.get("consumes", root.get("consumes")))
+    for origin, one in route.parameters(documents).values():
+        match one["in"]:
+            case "body":
+                body = _body(one, consumes)
+            case "formData":
+                form.append(one)
+            case place if place in _PLACES:
+                parameters.append(_parameter(one, note))
+            case place:
+                raise FaultError("bad_parameter", origin, f"a parameter cannot be in {place[:40]!r}")
+    if form and body is None:
+        body = _form(form, consumes, note)
+    security = raw["security"] if raw.get("security") is not None else root.get("security")
+    return Operation(
+        origin=route.origin,
+        method=route.method,
+        path=route.path,
+        identifier=text(raw, "operationId"),
+        summary=text(raw, "summary"),
+        description=text(raw, "description"),
+        tags=tuple(_list(raw.get("tags"))),
+        deprecated=raw.get("deprecated") is True,
+        hint=text(raw, "x-toolgen-effect"),
+        parameters=tuple(parameters),
+        body=body,
+        servers=_servers(root, _list(raw.get("schemes", root.get("schemes")))),
+        security=requirements(security, f"{route.origin}/security"),
+        outputs=_outputs(documents, raw.get("responses")),
+    )
+
+
+def _list(value: Any) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _schema(raw: dict[str, Any]) -> dict[str, Any]:
+    """A parameter that is not a body carries its schema's keywords itself."""
+    return {key: value for key, value in raw.items() if key not in _NOT_SCHEMA}
+
+
+def _parameter(raw: dict[str, Any], note: Callable[[str, str], None]) -> Parameter:
+    style, explode = _collection(raw, note)
+    if raw["in"] != "query":
+        style, explode = ("simple" if style == "form" else style), False
+    return Parameter(
+        name=raw["name"],
+        in_=raw["in"],
+        required=raw.get("required") is True or raw["in"] == "path",
+        schema=_schema(raw),
+        description=text(raw, "description"),
+        style=style,
+        explode=explode,
+        examples=(raw["x-example"],) if "x-example" in raw else (),
+    )
+
+
+def _collection(raw: dict[str, Any], note: Callable[[str, str], None]) -> tuple[str, bool]:
+    written = raw.get("collectionFormat", "csv")
+    if written not in _COLLECTIONS:
+        note("unknown_style", f"parameter {raw['name']!r}: collectionFormat {str(written)[:40]!r} does not exist")
+        written = "csv"
+    return _COLLECTIONS[written]
+
+
+def _body(raw: dict[str, Any], consumes: list[str]) -> Body:
+    media_type = choose(dict.fromkeys(consumes or ["application/json"]))
+    if media_type in {_FORM, _MULTIPART, "*/*"}:
+        media_type = "application/json"  # a body parameter is never a form; the document contradicts itself
+    return Body(
+        media_type=media_type,
+        schema=raw.get("schema", {}),
+        required=raw.get("required") is True,
+        description=text(raw, "description"),
+        parts={},
+    )
+
+
+def _form(parameters: list[dict[str, Any]], consumes: list[str], note: Callable[[str, str], None]) -> Body:
+    """formData parameters become the properties of one object, as OpenAPI 3 writes it."""
+    files = any(raw.get("type") == "file" for raw in parameters)
+    parts: dict[str, Part] = {}
+    properties: dict[str, Any] = {}
+    for raw in parameters:
+        style, explode = _collection(raw, note)
+        properties[raw["name"]] = {**_schema(raw), "description": text(raw, "description")}
+        if raw.get("type") == "array":
+            parts[raw["name"]] = Part(style=style, explode=explode, headers={})
+    return Body(
+        media_type=_MULTIPART if files or (_MULTIPART in consumes and _FORM not in consumes) else _FORM,
+        schema={
+            "type": "object",
+            "properties": properties,
+            "required": [raw["name"] for raw in parameters if raw.get("required") is True],
+        },
+        required=any(raw.get("required") is True for raw in parameters),
+        description="",
+        parts=parts,
+    )
+
+
+def _servers(root: Mapping[str, Any], schemes: list[str]) -> tuple[str, ...]:
+    host, base = text(root, "host"), text(root, "basePath")
+    base = f"/{base.strip('/')}" if base.strip("/") else ""
+    if not host:
+        return (base or "/",)
+    usable = [scheme for scheme in schemes if scheme in {"https", "http"}] or ["https"]
+    return tuple(f"{scheme}://{host}{base}" for scheme in sorted(set(usable), reverse=True))
+
+
+def _outputs(documents: Documents, responses: Any) -> tuple[Any, ...]:
+    found: list[Any] = []
+    for status in sorted(responses) if isinstance(responses, dict) else ():
+        if not status.startswith("2") and not (status == "default" and not found):
+            continue
+        try:
+            response = documents.follow(responses[status])
+        except UnresolvedRefError:
+            return ()
+        schema = response.get("schema") if isinstance(response, dict) else None
+        if isinstance(schema, dict) and schema.get("type") != "file" and schema not in found:
+            found.append(schema)
+    return tuple(found)

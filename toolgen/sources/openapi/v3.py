@@ -1,0 +1,225 @@
+"""OpenAPI 3.0, 3.1 and 3.2 into the internal model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from toolgen.sources.documents import Documents, UnresolvedRefError
+from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter, Part
+from toolgen.sources.openapi.routes import Route
+from toolgen.sources.openapi.security import requirements
+
+__all__ = ["JSON", "choose", "operation", "text"]
+
+JSON = re.compile(r"application/(?:[^;\s]+\+)?json\s*(?:;.*)?\Z|text/json\b|[^/;\s]+/[^;\s]+\+json\b", re.IGNORECASE)
+_STYLES: Mapping[str, tuple[str, ...]] = {
+    "path": ("simple", "label", "matrix"),
+    "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
+    "header": ("simple",),
+    "cookie": ("form", "cookie"),
+}
+_VARIABLE = re.compile(r"\{([^{}]+)\}")
+
+Note = Callable[[str, str], None]
+
+
+def operation(documents: Documents, route: Route, note: Note) -> Operation:
+    """Reads one operation. Raises `FaultError`; `note(code, message)` hears what was put right."""
+    raw = route.raw
+    written = [_parameter(documents, origin, one, note) for origin, one in route.parameters(documents).values()]
+    servers = raw.get("servers") or route.item.get("servers") or documents.root.get("servers") or [{"url": "/"}]
+    security = raw["security"] if raw.get("security") is not None else documents.root.get("security")
+    tags = raw.get("tags")
+    return Operation(
+        origin=route.origin,
+        method=route.method,
+        path=route.path,
+        identifier=text(raw, "operationId"),
+        summary=text(raw, "summary") or text(route.item, "summary"),
+        description=text(raw, "description") or text(route.item, "description"),
+        tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
+        deprecated=raw.get("deprecated") is True,
+        hint=text(raw, "x-toolgen-effect"),
+        parameters=tuple(written),
+        body=_body(documents, route),
+        servers=_servers(servers, route.origin),
+        security=requirements(security, f"{route.origin}/security"),
+        outputs=_outputs(documents, raw.get("responses")),
+    )
+
+
+def text(raw: Mapping[str, Any], key: str) -> str:
+    """A text that is absent, or is no text at all, is empty."""
+    value = raw.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _parameter(documents: Documents, origin: str, raw: dict[str, Any], note: Note) -> Parameter:
+    place = raw["in"]
+    if place not in _STYLES and place != "querystring":
+        raise FaultError("bad_parameter", origin, f"a parameter cannot be in {place[:40]!r}")
+    schema, content_type = raw.get("schema", {}), None
+    content = raw.get("content")
+    if isinstance(content, dict) and content:
+        content_type, media = next(iter(content.items()))
+        schema = media.get("schema", {}) if isinstance(media, dict) else {}
+    elif place == "querystring":
+        raise FaultError("bad_parameter", origin, "a parameter in the querystring needs `content`")
+    style = raw.get("style")
+    default = _STYLES.get(place, ("form",))[0]
+    if style is None or place == "querystring":
+        style = default
+    elif style not in _STYLES[place]:
+        note("unknown_style", f"parameter {raw['name']!r}: style {str(style)[:40]!r} does not exist in {place}")
+        style = default
+    explode = raw.get("explode")
+    return Parameter(
+        name=raw["name"],
+        in_=place,
+        required=raw.get("required") is True or place == "path",
+        schema=schema,
+        description=text(raw, "description"),
+        style=style,
+        explode=explode if isinstance(explode, bool) else style in {"form", "cookie"},
+        allow_reserved=raw.get("allowReserved") is True,
+        content_type=content_type,
+        examples=_examples(documents, raw),
+        deprecated=raw.get("deprecated") is True,
+    )
+
+
+def _examples(documents: Documents, raw: Mapping[str, Any]) -> tuple[Any, ...]:
+    if "example" in raw:
+        return (raw["example"],)
+    named = raw.get("examples")
+    found = []
+    for one in list(named.values())[:3] if isinstance(named, dict) else []:
+        try:
+            example = documents.follow(one)
+        except UnresolvedRefError:
+            continue
+        if isinstance(example, dict) and ("value" in example or "dataValue" in example):
+            found.append(example.get("dataValue", example.get("value")))
+    return tuple(found)
+
+
+def choose(media_types: Mapping[str, Any]) -> str:
+    """The media type a body is sent as: the one an agent's arguments fit best, the document's order among equals."""
+
+    def rank(media_type: str) -> int:
+        plain = media_type.partition(";")[0].strip().lower()
+        if plain == "application/json":
+            return 0
+        order = (
+            "multipart/form-data",
+            "application/x-www-form-urlencoded",
+            "application/octet-stream",
+            "text/plain",
+            "*/*",
+        )
+        if JSON.match(media_type):
+            return 1
+        return order.index(plain) + 2 if plain in order else 9
+
+    return min(media_types, key=rank)
+
+
+def _body(documents: Documents, route: Route) -> Body | None:
+    origin = f"{route.origin}/requestBody"
+    try:
+        raw = documents.follow(route.raw.get("requestBody"))
+    except UnresolvedRefError as error:
+        raise FaultError("unresolved_ref", origin, str(error)) from error
+    if raw is None:
+        return None
+    content = raw.get("content") if isinstance(raw, dict) else None
+    if not isinstance(raw, dict) or (content is not None and not isinstance(content, dict)):
+        raise FaultError("bad_body", origin, "its request body has no `content`")
+    if not content:
+        return None
+    media_type = choose(content)
+    try:
+        media = documents.follow(content[media_type])
+    except UnresolvedRefError as error:
+        raise FaultError("unresolved_ref", origin, str(error)) from error
+    media = media if isinstance(media, dict) else {}
+    encoding = media.get("encoding")
+    return Body(
+        media_type="application/json" if media_type.strip() == "*/*" else media_type.strip(),
+        schema=media.get("schema", {}),
+        required=raw.get("required") is True,
+        description=text(raw, "description"),
+        parts={
+            name: _part(one)
+            for name, one in (encoding.items() if isinstance(encoding, dict) else ())
+            if isinstance(one, dict)
+        },
+        examples=_examples(documents, media),
+    )
+
+
+def _part(raw: dict[str, Any]) -> Part:
+    headers = raw.get("headers")
+    fixed: dict[str, str] = {}
+    for name, header in headers.items() if isinstance(headers, dict) else ():
+        schema = header.get("schema") if isinstance(header, dict) else None
+        value = schema.get("const", schema.get("default")) if isinstance(schema, dict) else None
+        if isinstance(value, str) and name.lower() not in {"content-type", "content-disposition"}:
+            fixed[name] = value
+    explode = raw.get("explode")
+    return Part(
+        content_type=text(raw, "contentType") or None,
+        style=text(raw, "style") or None,
+        explode=explode if isinstance(explode, bool) else None,
+        allow_reserved=raw.get("allowReserved") is True,
+        headers=fixed,
+    )
+
+
+def _servers(written: Any, origin: str) -> tuple[str, ...]:
+    servers = [one for one in written if isinstance(one, dict)] if isinstance(written, list) else []
+    found = [
+        _substitute(one["url"], one.get("variables"), origin) for one in servers if isinstance(one.get("url"), str)
+    ]
+    return tuple(found) or ("/",)
+
+
+def _substitute(url: str, variables: Any, origin: str) -> str:
+    """A server's URL with its variables at their defaults, which must be among the values allowed for them."""
+
+    def value(match: re.Match[str]) -> str:
+        variable = variables.get(match[1]) if isinstance(variables, dict) else None
+        default = variable.get("default") if isinstance(variable, dict) else None
+        allowed = variable.get("enum") if isinstance(variable, dict) else None
+        if not isinstance(default, (str, int)) or (isinstance(allowed, list) and allowed and default not in allowed):
+            raise FaultError("bad_server", origin, f"the server variable {match[1][:40]!r} has no usable default")
+        return str(default)
+
+    return _VARIABLE.sub(value, url)
+
+
+def _outputs(documents: Documents, responses: Any) -> tuple[Any, ...]:
+    """The JSON schemas of the successful answers, each once."""
+    found: list[Any] = []
+    if not isinstance(responses, dict):
+        return ()
+    for status in sorted(responses):
+        if not status.startswith("2") and not (status == "default" and not found):
+            continue
+        try:
+            response = documents.follow(responses[status])
+        except UnresolvedRefError:
+            return ()
+        content = response.get("content") if isinstance(response, dict) else None
+        for media_type, media in content.items() if isinstance(content, dict) else ():
+            if (
+                JSON.match(media_type)
+                and isinstance(media, dict)
+                and "schema" in media
+                and media["schema"] not in found
+            ):
+                found.append(media["schema"])
+                break
+    return tuple(found)

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from toolgen.policy.sql.functions import CAPS, FORMATTERS, FUNCTIONS, TABLE_FUNCTIONS, Cap
 from toolgen.policy.sql.refusal import refuse, shown
-from toolgen.policy.sql.text import CALL, RESERVED, SLOT, slot_number
+from toolgen.policy.sql.text import CALL, NUMERIC, RESERVED, SLOT, slot_number
 
 __all__ = ["called", "check_grammar"]
 
@@ -94,7 +94,7 @@ _EVERYWHERE: Mapping[str, Arguments] = {
     "Collate": _TWO,
     "Cast": _arguments("this to"),
     "TryCast": _arguments("this to safe requires_string"),
-    "DataType": _arguments("this expressions nested"),
+    "DataType": _arguments("this expressions nested kind"),
     "DataTypeParam": _ONE,
     "JSONExtract": _arguments("this expression only_json_types"),
     "JSONExtractScalar": _arguments("this expression only_json_types scalar_only"),
@@ -168,6 +168,12 @@ def check_grammar(root: exp.Expr, dialect: str, added: frozenset[str]) -> None:
         kind = type(node)
         allowed = listed.get(kind)
         if allowed is None:
+            if kind in {exp.Placeholder, exp.Parameter, exp.SessionParameter}:
+                refuse(
+                    "parameters",
+                    "placeholders with names and variables are not supported",
+                    "write ? (PostgreSQL: $1) for each parameter",
+                )
             refuse("syntax", f"{_readable(kind)} is not supported", "use plain SELECT syntax")
         for name, value in node.args.items():
             if value and name not in allowed:
@@ -181,7 +187,7 @@ def check_grammar(root: exp.Expr, dialect: str, added: frozenset[str]) -> None:
         elif kind is exp.Anonymous:
             _check_call(node, dialect, added)
         elif kind is exp.DataType:
-            _check_type(node)
+            _check_type(node, dialect)
         elif kind is exp.Join:
             _check_join(node)
         elif kind is exp.WindowSpec:
@@ -264,9 +270,10 @@ def _check_template(node: exp.Expr, name: str) -> None:
                 )
 
 
-def _check_type(node: exp.Expr) -> None:
-    kind = node.this
-    if getattr(kind, "name", None) not in _TYPES:
+def _check_type(node: exp.Expr, dialect: str) -> None:
+    kind = node.args.get("kind")
+    known = kind == NUMERIC and dialect == "sqlite" if kind else getattr(node.this, "name", None) in _TYPES
+    if not known:
         refuse(
             "type",
             "a value is converted to a type that is not supported",

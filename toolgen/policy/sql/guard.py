@@ -209,7 +209,7 @@ def _asked(root: exp.Expr) -> exp.Expr | None:
             refuse("limit", "the limit is not understood", "write LIMIT and a number")
     if isinstance(count, exp.Paren):
         count = count.this
-    if not is_number(count) or (isinstance(count, exp.Literal) and len(count.name) > 18):
+    if not is_number(count) or (isinstance(count, exp.Literal) and len(count.name) > 100):
         refuse("limit", "LIMIT must be a whole number written out, or a parameter", "write LIMIT and a number")
     found: exp.Expr = count
     return found

@@ -54,6 +54,16 @@ _CHAINED = frozenset(
 )  # fmt: skip
 
 
+_Kind = exp.DataType.Type
+_AFFINITIES = (
+    (frozenset({_Kind.VARCHAR, _Kind.CHAR, _Kind.NCHAR, _Kind.NVARCHAR}), _Kind.TEXT),
+    (frozenset({_Kind.BIGINT, _Kind.SMALLINT, _Kind.TINYINT, _Kind.MEDIUMINT, _Kind.INT128}), _Kind.INT),
+)
+_NUMERIC = frozenset({_Kind.DECIMAL, _Kind.BOOLEAN})
+NUMERIC = "UNSIGNED"
+"""A type name that SQLite takes for NUMERIC, and that is read again as it was written."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
     """A tree nobody has checked yet. `asked` is how many parameters the text has placeholders for."""
@@ -82,7 +92,30 @@ def parse(sql: str, dialect: str) -> Parsed:
         raise_unreadable(error)
     if len(trees) != 1 or not isinstance(trees[0], exp.Expr):
         refuse("one-statement", "there is not exactly one statement", "send one SELECT")
+    _settle(trees[0], dialect)
     return Parsed(root=trees[0], asked=asked)
+
+
+def _settle(root: exp.Expr, dialect: str) -> None:
+    """Gives what can be written in several ways the one way it is written out: dollar-quoted strings, and SQLite's type names.
+
+    SQLite only looks for the affinity in a type's name (https://www.sqlite.org/datatype3.html, section 3.1): whatever is none of the
+    others is NUMERIC.
+    """
+    for node in list(root.find_all(exp.RawString)):
+        node.replace(exp.Literal.string(node.this))
+    if dialect != "sqlite":
+        return
+    for node in list(root.find_all(exp.DataType)):
+        kind = node.this
+        if kind in _NUMERIC:
+            node.set("this", _Kind.USERDEFINED)
+            node.set("kind", NUMERIC)
+            node.set("expressions", None)
+        for kinds, settled in _AFFINITIES:
+            if kind in kinds:
+                node.set("this", settled)
+                node.set("expressions", None)
 
 
 def raise_unreadable(error: Exception) -> None:
@@ -292,14 +325,21 @@ def slot_number(column: exp.Column) -> int | None:
 
 
 def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
-    """The text of a checked tree, without comments, and the number of each placeholder in the order they stand in it."""
+    """The text of a checked tree, without comments, and the number of each placeholder in the order they stand in it.
+
+    The text is parsed once more and must give the same tree. Raises `Refusal` when it does not.
+    """
     writer = Dialect.get_or_raise(dialect)
     try:
         generator = writer.generator(comments=False, normalize_functions=False, unsupported_level=ErrorLevel.RAISE)
-        text = generator.generate(root, copy=False)
+        text = generator.generate(root, copy=True)
         tokens = writer.tokenize(text)
+        again = writer.parser(error_level=ErrorLevel.IMMEDIATE).parse(list(tokens), text)
     except (SqlglotError, ValueError, RecursionError) as error:
         raise_unreadable(error)
+    if len(again) != 1 or again[0] != root:
+        # A generator may rewrite what its dialect lacks; what was checked is the tree, so the text must say that and nothing else.
+        refuse("syntax", "the statement cannot be written out as it was read", "write it more simply")
     parts: list[str] = []
     slots: list[int] = []
     end = 0

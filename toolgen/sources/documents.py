@@ -36,7 +36,8 @@ class UnresolvedRefError(Exception):
 class _Loader(yaml.CSafeLoader):
     """YAML 1.2's core schema (what OpenAPI asks for): `on`, `no`, `010` and dates stay text; keys are always text."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
+    # Of its own, or the resolvers added below would be added to PyYAML's.
+    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}  # type: ignore[misc]
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         self.flatten_mapping(node)

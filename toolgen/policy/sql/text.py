@@ -102,8 +102,8 @@ def _settle(root: exp.Expr, dialect: str) -> None:
     SQLite only looks for the affinity in a type's name (https://www.sqlite.org/datatype3.html, section 3.1): whatever is none of the
     others is NUMERIC.
     """
-    for node in list(root.find_all(exp.RawString)):
-        node.replace(exp.Literal.string(node.this))
+    for raw in list(root.find_all(exp.RawString)):
+        raw.replace(exp.Literal.string(raw.this))
     if dialect != "sqlite":
         return
     for node in list(root.find_all(exp.DataType)):

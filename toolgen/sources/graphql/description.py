@@ -10,17 +10,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
-from graphql import GraphQLError, GraphQLSchema, build_ast_schema, build_client_schema, is_introspection_type, parse
+from graphql import GraphQLError, GraphQLSchema, build_ast_schema, build_client_schema, parse, parse_const_value
 
 from toolgen.errors import DescriptionError
 from toolgen.sources.graphql.introspect import introspect
 from toolgen.sources.graphql.repair import Dropped, Fault, repair
-from toolgen.sources.graphql.text import is_name
+from toolgen.sources.graphql.text import is_name, prose
 
 __all__ = ["LARGEST", "Description", "is_url", "load_description"]
 
 LARGEST = 64 * 1024 * 1024
-_TOKENS = 20_000_000  # GitHub's schema has about 300,000
+_TOKENS = 4_000_000  # GitHub's schema has about 300,000
+_LONGEST_REASON = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +77,12 @@ def _from_sdl(raw: bytes, where: str) -> Description:
         raise DescriptionError("is not UTF-8 text", where=where) from error
     except GraphQLError as error:
         line = f":{error.locations[0].line}" if error.locations else ""
-        raise DescriptionError(f"is not GraphQL: {error.message}", where=f"{where}{line}") from error
+        raise DescriptionError(f"is not GraphQL: {_reason(error)}", where=f"{where}{line}") from error
     repaired = repair(document)
     try:
         schema = build_ast_schema(repaired.document, assume_valid=True, assume_valid_sdl=True)
     except (GraphQLError, TypeError, ValueError, RecursionError) as error:
-        raise DescriptionError(f"no schema can be built from it: {error}", where=where) from error
+        raise DescriptionError(f"no schema can be built from it: {_reason(error)}", where=where) from error
     return Description(schema=schema, digest=_sha256(raw), faults=repaired.faults, dropped=repaired.dropped)
 
 
@@ -102,40 +103,56 @@ def _from_introspection(raw: bytes, where: str) -> Description:
         if not is_name(name):
             raise DescriptionError(f"{name!r:.60} is not a GraphQL name", where=where)
     try:
-        schema = build_client_schema(_sendable(document), assume_valid=True)
+        faults = tuple(_drop_defaults(document["__schema"]))
+        schema = build_client_schema({"__schema": document["__schema"]}, assume_valid=True)
         _touch(schema)
     except (GraphQLError, TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise DescriptionError(
-            f"no schema can be built from it: {error}", where=where, suggestion=suggestion
+            f"no schema can be built from it: {_reason(error)}", where=where, suggestion=suggestion
         ) from error
-    return Description(schema=schema, digest=_sha256(raw))
+    return Description(schema=schema, digest=_sha256(raw), faults=faults)
 
 
-def _names(value: object) -> Iterator[object]:
+def _names(schema: object) -> Iterator[object]:
     """Every `name` in an introspection result, but for the null ones of wrapping types."""
+    return (item["name"] for item in _objects(schema) if item.get("name") is not None)
+
+
+def _drop_defaults(schema: object) -> Iterator[Fault]:
+    """Takes out default values that are no GraphQL (some services print those of their own language)."""
+    for item in _objects(schema):
+        default = item.get("defaultValue")
+        if default is None:
+            continue
+        try:
+            parse_const_value(default, no_location=True)
+        except (GraphQLError, TypeError):
+            item["defaultValue"] = None
+            message = f"the default value of an input named {item.get('name')} is no GraphQL and was left out"
+            yield Fault(code="invalid_default", origin="schema", message=message)
+
+
+def _objects(value: object) -> Iterator[dict[str, Any]]:
+    """Every object in a JSON value, however deep."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
-        if isinstance(item, Mapping):
-            if item.get("name") is not None:
-                yield item["name"]
+        if isinstance(item, dict):
+            yield item
             waiting.extend(item.values())
         elif isinstance(item, list):
             waiting.extend(item)
 
 
-def _sendable(document: Mapping[str, Any]) -> Any:
-    return {"__schema": document["__schema"]}
-
-
 def _touch(schema: GraphQLSchema) -> None:
-    """Fields are built when first asked for; ask for all of them here, where a fault in them can be reported."""
+    """Members are built when first asked for; they are asked for here, where a fault in them can be reported."""
     for named in schema.type_map.values():
-        if not is_introspection_type(named):
-            for member in getattr(named, "fields", {}).values():
-                getattr(member, "args", None)
-            getattr(named, "types", None)
-            getattr(named, "interfaces", None)
+        for members in ("fields", "types", "interfaces"):
+            getattr(named, members, None)
+
+
+def _reason(error: Exception) -> str:
+    return prose(error.message if isinstance(error, GraphQLError) else str(error), limit=_LONGEST_REASON)
 
 
 def _sha256(raw: bytes) -> str:

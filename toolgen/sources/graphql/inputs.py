@@ -32,15 +32,21 @@ from toolgen.model.schema import Json, Schema
 from toolgen.sources.graphql.scalars import input_scalar
 from toolgen.sources.graphql.text import prose
 
-__all__ = ["Inputs", "is_required"]
+__all__ = ["Inputs", "TooLargeError", "is_required"]
 
 _MOST_INLINE = 16  # values of an enum that is written out where it is used; longer ones are written once
 _LARGEST = 2**53 - 1
 
 
+_MOST_DEFINITIONS = 2000  # types that the arguments of one operation lead to; the largest schema known to us needs 300
+_LONGEST_VALUES = 4096  # characters about all values of an enum
 _LONGEST_NOTE = 300  # characters about one enum value or scalar
 _Definable: TypeAlias = GraphQLEnumType | GraphQLInputObjectType
 _Found: TypeAlias = dict[str, _Definable]
+
+
+class TooLargeError(Exception):
+    """The arguments of one operation need more types than a tool can carry."""
 
 
 class _NoJsonError(Exception):
@@ -55,7 +61,7 @@ class Inputs:
         self._references: dict[str, _Found] = {}
 
     def arguments(self, field: GraphQLField) -> Schema:
-        """The input schema of a tool that calls this field with variables."""
+        """The input schema of a tool that calls this field with variables. Raises `TooLargeError`."""
         found: _Found = {}
         schema = _object(field.args, found)
         definitions = self._closure(found)
@@ -68,6 +74,8 @@ class Inputs:
         while waiting:
             type_ = waiting.pop()
             if type_.name not in reached:
+                if len(reached) >= _MOST_DEFINITIONS:
+                    raise TooLargeError
                 reached.add(type_.name)
                 self._define(type_)
                 waiting.extend(self._references[type_.name].values())
@@ -177,7 +185,7 @@ def _enum(type_: GraphQLEnumType) -> Schema:
     lines = [prose(type_.description)]
     lines += [f"{name}: {about}" for name, value in type_.values.items() if (about := _about_value(value))]
     schema: dict[str, Any] = {"type": "string", "enum": list(type_.values)}
-    if text := "\n".join(line for line in lines if line):
+    if text := prose("\n".join(line for line in lines if line), limit=_LONGEST_VALUES):
         schema["description"] = text
     return schema
 

@@ -8,14 +8,15 @@ from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import urlsplit
 
+import orjson
 from graphql import GraphQLField, GraphQLObjectType, GraphQLSchema, get_named_type, get_nullable_type, is_list_type
 
-from toolgen.errors import CanonicalError, ConfigError
+from toolgen.errors import CanonicalError, ConfigError, DescriptionError
 from toolgen.model.manifest import Problem, SecurityScheme, SourceInfo
 from toolgen.model.tool import Effect, GraphQLBinding, Tool, seal
 from toolgen.sources.base import Reading, SourceConfig
 from toolgen.sources.graphql.description import Description, is_url, load_description
-from toolgen.sources.graphql.inputs import Inputs
+from toolgen.sources.graphql.inputs import Inputs, TooLargeError
 from toolgen.sources.graphql.naming import candidates, title_of
 from toolgen.sources.graphql.operation import faults_of, render_operation
 from toolgen.sources.graphql.outputs import output_schema
@@ -25,6 +26,9 @@ from toolgen.sources.naming import assign
 
 __all__ = ["read_graphql"]
 
+_MOST_OPERATIONS = 5000
+_LARGEST_SCHEMA = 256 * 1024  # bytes of one tool's arguments; the largest we know has 90 KiB
+_LARGEST_TOTAL = 128 * 1024 * 1024  # bytes of all tools of one source
 _FILTERS = frozenset({"operations", "effects"})
 # A GraphQL description says nothing about credentials; these are the ways `auth:` can name.
 _SCHEMES = {
@@ -59,6 +63,11 @@ def read_graphql(config: SourceConfig) -> Reading:
     description = load_description(config.location)
     schema = description.schema
     operations = [one for one in _operations(schema) if wanted(one)]
+    if len(operations) > _MOST_OPERATIONS:
+        message = f"has {len(operations)} queries and mutations, more than {_MOST_OPERATIONS}"
+        raise DescriptionError(
+            message, where=config.location, suggestion="choose some with `include: {operations: […]}`"
+        )
     names = assign(config.name, {one.coordinate: one.names for one in operations})
     maker = _Maker(config.name, endpoint, schema)
     tools: list[Tool] = []
@@ -95,20 +104,28 @@ class _Maker:
         self._schema = schema
         self._inputs = Inputs()
         self._selector = Selector(schema)
+        self._room = _LARGEST_TOTAL
 
     def make(self, one: _Operation, name: str) -> Tool | Problem:
         """The tool, or the error that cost it."""
+        try:
+            arguments = self._inputs.arguments(one.definition)
+        except TooLargeError:
+            return self._lost(one, "schema_too_large", "its arguments lead to more types than a tool can carry")
+        size = len(orjson.dumps(arguments))
+        if size > _LARGEST_SCHEMA or size > self._room:
+            return self._lost(one, "schema_too_large", f"its arguments take {size} bytes, more than a tool can carry")
+        self._room -= size
         below = self._selector.below(one.definition)
         operation = render_operation(one.kind, name, one.field, one.definition, below)
         if faults := faults_of(self._schema, operation):
-            return self._lost(
-                one, "invalid_operation", f"no valid operation could be made for it: {prose(faults[0], limit=300)}"
-            )
+            reason = prose(faults[0], limit=300)
+            return self._lost(one, "invalid_operation", f"no valid operation could be made for it: {reason}")
         tool = Tool(
             name=name,
             title=title_of(one.names[0]),
             description=_describe(one),
-            input_schema=self._inputs.arguments(one.definition),
+            input_schema=arguments,
             output_schema=output_schema(one.field, one.definition, below),
             effect=one.effect,
             idempotent=one.kind == "query",

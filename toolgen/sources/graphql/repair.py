@@ -45,9 +45,12 @@ from graphql.validation import (
 from graphql.validation.specified_rules import specified_sdl_rules
 from graphql.validation.validate import validate_sdl
 
+from toolgen.sources.graphql.text import prose
+
 __all__ = ["Dropped", "Fault", "Repaired", "repair"]
 
 _MOST_FAULTS = 100
+_LONGEST_MESSAGE = 300
 _CODES: Mapping[type[ASTValidationRule], str] = MappingProxyType(
     {
         KnownDirectivesRule: "unknown_directive",
@@ -131,7 +134,8 @@ def _faults(document: DocumentNode) -> tuple[Fault, ...]:
 def _collect(errors: Iterable[GraphQLError], code: str, found: dict[str, Fault]) -> None:
     for error in errors:
         line = error.locations[0].line if error.locations else 0
-        found.setdefault(error.message, Fault(code=code, origin=f"line {line}", message=error.message))
+        message = prose(error.message, limit=_LONGEST_MESSAGE)
+        found.setdefault(message, Fault(code=code, origin="schema", message=f"line {line}: {message}"))
 
 
 def _promote(document: DocumentNode) -> list[TypeSystemDefinitionNode | TypeSystemExtensionNode]:
@@ -175,20 +179,29 @@ class _Pruner:
             case InputObjectTypeDefinitionNode() | InputObjectTypeExtensionNode():
                 return self._input(node)
             case UnionTypeDefinitionNode() | UnionTypeExtensionNode():
-                return _with(node, types=self._known(node.types, self._objects))
+                return _with(node, types=self._known(node.name.value, node.types, self._objects))
             case SchemaDefinitionNode() | SchemaExtensionNode():
-                roots = tuple(root for root in node.operation_types or () if root.type.name.value in self._objects)
-                return _with(node, operation_types=roots)
+                return self._schema(node)
             case DirectiveDefinitionNode():
+                # Nothing here depends on a directive, so one with an argument of no known type is not worth a word.
                 known = all(_named(argument.type) in self._inputs for argument in node.arguments or ())
                 return node if known else None
             case _:
                 return node
 
+    def _schema(self, node: SchemaDefinitionNode | SchemaExtensionNode) -> SchemaDefinitionNode | SchemaExtensionNode:
+        kept = []
+        for root in node.operation_types or ():
+            if (name := root.type.name.value) in self._objects:
+                kept.append(root)
+            else:
+                self._drop("schema", root.operation.value, f"its type {name} is no object type of the schema")
+        return _with(node, operation_types=tuple(kept))
+
     def _fielded(self, node: _Fielded) -> _Fielded:
         owner = node.name.value
         fields = tuple(field for one in node.fields or () if (field := self._field(owner, one)) is not None)
-        return _with(node, fields=fields, interfaces=self._known(node.interfaces, self._interfaces))
+        return _with(node, fields=fields, interfaces=self._known(owner, node.interfaces, self._interfaces))
 
     def _field(self, owner: str, field: FieldDefinitionNode) -> FieldDefinitionNode | None:
         if (returned := _named(field.type)) not in self._outputs:
@@ -218,9 +231,17 @@ class _Pruner:
     def _drop(self, owner: str, field: str, reason: str) -> None:
         self.dropped.append(Dropped(type=owner, field=field, reason=reason))
 
-    @staticmethod
-    def _known(nodes: Iterable[NamedTypeNode] | None, names: Collection[str]) -> tuple[NamedTypeNode, ...]:
-        return tuple(node for node in nodes or () if node.name.value in names)
+    def _known(
+        self, owner: str, nodes: Iterable[NamedTypeNode] | None, names: Collection[str]
+    ) -> tuple[NamedTypeNode, ...]:
+        """The members of a union or the interfaces of a type that are there and are such."""
+        kept = []
+        for node in nodes or ():
+            if node.name.value in names:
+                kept.append(node)
+            else:
+                self._drop(owner, node.name.value, "it is not defined, or as something else")
+        return tuple(kept)
 
 
 def _with(node: _AnyNode, **changes: object) -> _AnyNode:

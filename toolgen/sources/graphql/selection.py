@@ -56,6 +56,8 @@ _FIRST = {
 
 _Composite: TypeAlias = GraphQLObjectType | GraphQLInterfaceType | GraphQLUnionType
 _Fielded: TypeAlias = GraphQLObjectType | GraphQLInterfaceType
+_Member: TypeAlias = tuple[str, GraphQLField]
+_Members: TypeAlias = tuple[list[_Member], list[_Member]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +93,8 @@ class Selector:
         self._schema = schema
         roots = (schema.query_type, schema.mutation_type, schema.subscription_type)
         self._roots = frozenset(root.name for root in roots if root is not None)
+        self._members: dict[str, _Members] = {}
+        self._possible: dict[str, list[GraphQLObjectType]] = {}
 
     def below(self, field: GraphQLField) -> tuple[Selection, ...]:
         """What to select below a root field: nothing for a leaf."""
@@ -150,18 +154,33 @@ class Selector:
 
     def _fields(self, type_: _Fielded, place: _Place, budget: _Budget) -> tuple[Selected, ...]:
         """Leaves first, so that what is near the root is read before what is far from it."""
-        usable = list(_usable(type_))
-        leaves = [(name, field) for name, field in usable if is_leaf_type(get_named_type(field.type))]
-        leaves.sort(key=lambda item: _FIRST.get(item[0], len(_FIRST)))
+        leaves, objects = self._members_of(type_)
         chosen = [_leaf(name, field) for name, field in leaves[: budget.take(min(place.share, len(leaves)))]]
-        objects = [(name, field) for name, field in usable if not is_leaf_type(get_named_type(field.type))]
-        objects.sort(key=lambda item: item[0] not in _ERRORS)
         empty = all(name in _INCIDENTAL for name, _ in leaves)
         below = place.below(type_, empty=empty)
         for name, field in objects:
             if self._is_wanted(name, field, place, empty=empty) and not budget.is_spent:
                 chosen += self._child(name, field, below, budget)
         return tuple(chosen)
+
+    def _members_of(self, type_: _Fielded) -> _Members:
+        """The usable leaves and objects of a type, each in the order they are chosen in; sorted once, however often it is met."""
+        if (known := self._members.get(type_.name)) is None:
+            leaves: list[_Member] = []
+            objects: list[_Member] = []
+            for name, field in _usable(type_):
+                (leaves if is_leaf_type(get_named_type(field.type)) else objects).append((name, field))
+            leaves.sort(key=lambda one: _FIRST.get(one[0], len(_FIRST)))
+            objects.sort(key=lambda one: one[0] not in _ERRORS)
+            known = self._members[type_.name] = (leaves, objects)
+        return known
+
+    def _possible_types(self, type_: GraphQLInterfaceType | GraphQLUnionType) -> list[GraphQLObjectType]:
+        """Of too many, the types with the most fields: `Node` of GitHub has 300, and nobody means most of its events."""
+        if (known := self._possible.get(type_.name)) is None:
+            members = sorted(self._schema.get_possible_types(type_), key=lambda one: (-len(one.fields), one.name))
+            known = self._possible[type_.name] = members[:_MOST_FRAGMENTS]
+        return known
 
     def _is_wanted(self, name: str, field: GraphQLField, place: _Place, *, empty: bool) -> bool:
         named = get_named_type(field.type)
@@ -175,9 +194,7 @@ class Selector:
     def _fragments(
         self, type_: GraphQLInterfaceType | GraphQLUnionType, own: Iterable[Selected], place: _Place, budget: _Budget
     ) -> Iterator[Fragment]:
-        # Of too many, the types with the most fields: `Node` of GitHub has 300, and nobody means most of its events.
-        members = sorted(self._schema.get_possible_types(type_), key=lambda one: (-len(one.fields), one.name))
-        members = members[:_MOST_FRAGMENTS]
+        members = self._possible_types(type_)
         taken = {one.key: one for one in own}
         inherited = frozenset(taken)
         for index, member in enumerate(members):

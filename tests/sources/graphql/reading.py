@@ -1,0 +1,41 @@
+"""Reads a fixture, or SDL written in a test, into tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from graphql import GraphQLSchema, build_schema
+
+from toolgen.model.tool import GraphQLBinding, Tool
+from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.graphql import read_graphql
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "graphql"
+ENDPOINT = "https://api.example/graphql"
+
+
+def read(location: Path | str, **options: Any) -> Reading:
+    return read_graphql(
+        SourceConfig(**{"name": "s", "kind": "graphql", "location": str(location), "endpoint": ENDPOINT, **options})
+    )
+
+
+def read_sdl(directory: Path, sdl: str, **options: Any) -> Reading:
+    path = directory / "schema.graphql"
+    path.write_text(sdl, encoding="utf-8")
+    return read(path, **options)
+
+
+def tools_of(reading: Reading) -> dict[str, Tool]:
+    return {tool.name: tool for tool in reading.tools}
+
+
+def binding(tool: Tool) -> GraphQLBinding:
+    assert isinstance(tool.binding, GraphQLBinding)
+    return tool.binding
+
+
+def edges() -> tuple[dict[str, Tool], GraphQLSchema]:
+    path = FIXTURES / "edges.graphql"
+    return tools_of(read(path)), build_schema(path.read_text(encoding="utf-8"))

@@ -1,0 +1,82 @@
+"""Descriptions made to cost: each is refused or survived within bounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.sources.graphql.reading import binding, read_sdl
+from toolgen.errors import DescriptionError
+from toolgen.sources.graphql import description
+
+
+def test_a_selection_stays_within_its_budget_however_wide_and_deep_types_are(tmp_path: Path) -> None:
+    leaves = " ".join(f"f{number}: Int" for number in range(500))
+    links = " ".join(f"t{number}: T{number}" for number in range(60))
+    types = "\n".join(f"type T{number} {{ {leaves} {links} }}" for number in range(60))
+    [tool] = read_sdl(tmp_path, f"type Query {{ a: T0 }}\n{types}").tools
+    assert len(binding(tool).operation.splitlines()) < 200
+
+
+def test_a_union_of_everything_is_cut_to_some_of_its_types(tmp_path: Path) -> None:
+    types = "\n".join(f"type T{number} {{ a: Int b: String }}" for number in range(1000))
+    union = " | ".join(f"T{number}" for number in range(1000))
+    [tool] = read_sdl(tmp_path, f"union U = {union}\n{types}\ntype Query {{ a: [U] }}").tools
+    assert binding(tool).operation.count("... on") == 12
+
+
+def test_arguments_that_lead_to_thousands_of_types_cost_the_operation_its_tool(tmp_path: Path) -> None:
+    types = "\n".join(f"input I{number} {{ next: I{number + 1} }}" for number in range(3000))
+    reading = read_sdl(tmp_path, f"{types}\ninput I3000 {{ a: Int }} type Query {{ big(i: I0): Int small: Int }}")
+    assert [tool.name for tool in reading.tools] == ["s__get_small"]
+    assert [(one.level, one.code, one.origin) for one in reading.problems] == [
+        ("error", "schema_too_large", "Query.big")
+    ]
+    assert reading.operations == 2
+
+
+def test_arguments_that_take_too_many_bytes_cost_the_operation_its_tool(tmp_path: Path) -> None:
+    fields = "\n".join(f'"{"d" * 900}" f{number}: Int' for number in range(400))
+    reading = read_sdl(tmp_path, f"input I {{ {fields} }} type Query {{ big(i: I): Int }}")
+    assert [one.code for one in reading.problems] == ["schema_too_large"]
+
+
+def test_an_enum_of_thousands_is_written_once_and_its_notes_are_cut(tmp_path: Path) -> None:
+    values = "\n".join(f'"{"note " * 20}" V{number}' for number in range(3000))
+    [tool] = read_sdl(tmp_path, f"enum E {{ {values} }} type Query {{ a(x: E, y: [E!]): Int }}").tools
+    assert list(tool.input_schema["$defs"]) == ["E"]
+    assert len(tool.input_schema["$defs"]["E"]["description"]) <= 4096
+
+
+def test_types_nested_as_deep_as_the_parser_allows_do_not_crash(tmp_path: Path) -> None:
+    deep = "[" * 190 + "Int" + "]" * 190
+    reading = read_sdl(tmp_path, f"type Query {{ a(x: {deep}): {deep} b: Int }}")
+    assert reading.operations == 2
+    assert {tool.name for tool in reading.tools} | {one.origin for one in reading.problems} >= {"s__get_b"}
+    for tool in reading.tools:
+        orjson.dumps(tool.input_schema)
+
+
+def test_too_many_operations_ask_for_a_choice(tmp_path: Path) -> None:
+    fields = " ".join(f"f{number}: Int" for number in range(5001))
+    with pytest.raises(DescriptionError, match="more than 5000") as caught:
+        read_sdl(tmp_path, f"type Query {{ {fields} }}")
+    assert "include" in caught.value.suggestion
+    assert len(read_sdl(tmp_path, f"type Query {{ {fields} }}", include={"operations": ["f1?"]}).tools) == 10
+
+
+def test_too_large_a_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(description, "LARGEST", 2**20)
+    with pytest.raises(DescriptionError, match="is larger than 1 MiB"):
+        read_sdl(tmp_path, "type Query { a: Int }" + " " * 2**20)
+
+
+def test_defaults_json_cannot_say_are_left_out_or_written_as_text(tmp_path: Path) -> None:
+    sdl = "scalar Long scalar Any type Query { a(x: Float = 1e999, y: Long = 99999999999999999999, z: Any = {k: [1e999]}): Int }"
+    [tool] = read_sdl(tmp_path, sdl).tools
+    properties = tool.input_schema["properties"]
+    assert "default" not in properties["x"]
+    assert properties["y"]["default"] == "99999999999999999999"
+    assert "default" not in properties["z"]

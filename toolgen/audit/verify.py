@@ -13,7 +13,7 @@ from toolgen.audit.entry import FIRST, hashed
 from toolgen.audit.query import stream_files
 from toolgen.audit.segment import lines
 from toolgen.canonical import canonical
-from toolgen.errors import CanonicalError
+from toolgen.errors import AuditError, CanonicalError
 
 __all__ = ["Fault", "Report", "verify"]
 
@@ -66,6 +66,8 @@ class Report:
 def verify(directory: Path) -> Report:
     """Verifies every stream of a log. Reads only; raises `AuditError` when there is nothing to read."""
     files = stream_files(directory)
+    if not files:
+        raise AuditError("holds no audit log", where=str(directory))
     streams = [_Stream(path) for path in files]
     faults = [fault for stream in streams for fault in stream.run()]
     return Report(

@@ -29,7 +29,8 @@ def _make(source: SourceSettings, manifest: Manifest, secrets: Secrets, permit: 
             schemes = manifest.sources[config.name].security_schemes
             return HttpExecutor(schemes=schemes, auth=source.auth, secrets=secrets, permit=permit)
         case "graphql":
-            return GraphQLExecutor(auth=source.auth, secrets=secrets, permit=permit)
+            schemes = manifest.sources[config.name].security_schemes
+            return GraphQLExecutor(schemes=schemes, auth=source.auth, secrets=secrets, permit=permit)
         case "sql":
             return SqlExecutor(config.location)
         case _:

@@ -1,0 +1,119 @@
+"""Every way of tampering with a log is found, at the entry it was done to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from toolgen.audit.entry import line_of, seal
+from toolgen.audit.log import AuditLog
+from toolgen.audit.verify import verify
+from toolgen.clock import FixedClock
+from toolgen.errors import AuditError
+
+Lines = list[bytes]
+
+
+async def write(directory: Path, count: int) -> None:
+    log = AuditLog(directory, FixedClock())
+    log.open()
+    for number in range(count):
+        await log.append({"event": "intent", "call_id": f"call_{number}", "principal": "bot"})
+        await log.append({"event": "outcome", "call_id": f"call_{number}", "status": "ok"})
+    await log.close()
+
+
+def edit(lines: Lines) -> Lines:
+    return [*lines[:4], lines[4].replace(b'"bot"', b'"ops"'), *lines[5:]]
+
+
+def edit_with_hash(lines: Lines) -> Lines:
+    entry = msgspec.json.decode(lines[4])
+    content = {name: value for name, value in entry.items() if name not in {"seq", "stream", "time", "prev", "hash"}}
+    forged = seal(
+        {**content, "principal": "ops"},
+        seq=entry["seq"],
+        stream=entry["stream"],
+        time=entry["time"],
+        prev=entry["prev"],
+    )
+    return [*lines[:4], line_of(forged), *lines[5:]]
+
+
+def spaced(lines: Lines) -> Lines:
+    return [*lines[:4], lines[4].replace(b'":', b'": ', 1), *lines[5:]]
+
+
+TAMPERINGS: list[tuple[Callable[[Lines], Lines], str, int]] = [
+    (edit, "edited", 5),
+    (edit_with_hash, "forked", 6),
+    (spaced, "unreadable", 5),
+    (lambda lines: [*lines[:4], *lines[5:]], "removed", 5),
+    (lambda lines: lines[1:], "removed", 1),
+    (lambda lines: [*lines[:4], lines[5], lines[4], *lines[6:]], "removed", 5),
+    (lambda lines: [*lines[:5], lines[4], *lines[5:]], "reordered", 6),
+    (lambda lines: [*lines[:4], b"not json\n", *lines[5:]], "unreadable", 5),
+    (lambda lines: [*lines[:4], b"[1]\n", *lines[5:]], "unreadable", 5),
+]
+
+
+@pytest.mark.parametrize(("tamper", "kind", "line"), TAMPERINGS)
+def test_tampering_is_found_where_it_was_done(
+    tmp_path: Path, tamper: Callable[[Lines], Lines], kind: str, line: int
+) -> None:
+    asyncio.run(write(tmp_path, 5))
+    path = tmp_path / "gateway-1.jsonl"
+    path.write_bytes(b"".join(tamper(path.read_bytes().splitlines(keepends=True))))
+    report = verify(tmp_path)
+    assert not report.ok
+    assert (report.faults[0].kind, report.faults[0].line) == (kind, line)
+
+
+def test_every_single_change_of_one_byte_is_found(tmp_path: Path) -> None:
+    asyncio.run(write(tmp_path, 1))
+    path = tmp_path / "gateway-1.jsonl"
+    whole = path.read_bytes()
+    for index, byte in enumerate(whole[:-1]):
+        changed = bytearray(whole)
+        changed[index] = byte ^ 1
+        path.write_bytes(changed)
+        assert not verify(tmp_path).ok, index
+
+
+def test_every_removal_and_swap_is_found(tmp_path: Path) -> None:
+    asyncio.run(write(tmp_path, 10))
+    path = tmp_path / "gateway-1.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    for index in range(len(lines) - 1):
+        path.write_bytes(b"".join(lines[:index] + lines[index + 1 :]))
+        assert not verify(tmp_path).ok
+        path.write_bytes(b"".join([*lines[:index], lines[index + 1], lines[index], *lines[index + 2 :]]))
+        assert not verify(tmp_path).ok
+
+
+def test_a_stream_under_another_name_is_found(tmp_path: Path) -> None:
+    asyncio.run(write(tmp_path, 1))
+    (tmp_path / "gateway-1.jsonl").rename(tmp_path / "gateway-2.jsonl")
+    assert {fault.kind for fault in verify(tmp_path).faults} == {"reordered"}
+
+
+def test_an_outcome_without_an_intent_is_found(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        log = AuditLog(tmp_path, FixedClock())
+        log.open()
+        await log.append({"event": "outcome", "call_id": "call_1", "status": "ok"})
+        await log.close()
+
+    asyncio.run(scenario())
+    assert [fault.kind for fault in verify(tmp_path).faults] == ["unmatched"]
+
+
+def test_no_log_is_an_error_and_not_an_intact_log(tmp_path: Path) -> None:
+    with pytest.raises(AuditError):
+        verify(tmp_path / "nowhere")
+    with pytest.raises(AuditError):
+        verify(tmp_path)

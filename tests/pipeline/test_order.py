@@ -1,0 +1,223 @@
+"""The order of the stages, and that nobody gets past a stage that says no."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.catalogs import PETS, SHOP
+from toolgen.clock import FixedClock
+from toolgen.model.call import Call, Principal
+from toolgen.model.result import Cancelled, Refused, Result, Success
+from toolgen.model.schema import JsonObject
+from toolgen.model.tool import Effect, Tool, absent
+from toolgen.model.verdict import Allow, Deny, Verdict
+from toolgen.pipeline import order
+from toolgen.pipeline.chain import Trail
+from toolgen.pipeline.deliver import Deliver, Preview
+from toolgen.pipeline.inspection import sql_guard
+from toolgen.pipeline.order import Parts, dry_road, road
+from toolgen.pipeline.record import Record
+from toolgen.pipeline.stages import (
+    AccessStage,
+    ApproveStage,
+    ArgumentsStage,
+    InspectStage,
+    LimitStage,
+    RedactStage,
+)
+from toolgen.policy.access import Access, Rule
+from toolgen.policy.limits import Limit
+from toolgen.policy.redact import Redaction, redactor
+from toolgen.policy.sql.grants import SqlScope, TableScope
+from toolgen.state.buckets import MemoryBuckets
+
+BOT = Principal(id="bot", roles=frozenset({"bot"}))
+
+
+class Journal:
+    def __init__(self) -> None:
+        self.entries: list[dict[str, Any]] = []
+
+    async def append(self, fields: Mapping[str, Any]) -> tuple[str, int]:
+        self.entries.append(dict(fields))
+        return "gateway-1", len(self.entries)
+
+
+class Executor:
+    """Counts what reaches it."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    async def execute(self, call: Call) -> Success:
+        self.calls.append(call)
+        return Success(data={"email": "a@b", "id": 1})
+
+    def preview(self, call: Call) -> JsonObject:
+        return {"method": "GET"}
+
+    async def close(self) -> None: ...
+
+
+class World:
+    """A pipeline of real stages around an executor that only counts."""
+
+    def __init__(self, *rules: Rule, burst: int = 100, destination: Verdict | None = None) -> None:
+        self.journal, self.executor = Journal(), Executor()
+        scope = SqlScope(tables={"customers": TableScope(columns=("id", "name"))})
+        executors = {"pets": self.executor, "shop": self.executor}
+        self.parts = Parts(
+            record=Record(
+                journal=self.journal,
+                clock=FixedClock(),
+                policy_digest="",
+                conceal=lambda call: call.arguments,
+            ),
+            limit=LimitStage(
+                limits=[Limit(id="few", per=("principal",), per_second=1, burst=burst, cost=())],
+                buckets=MemoryBuckets(FixedClock()),
+            ),
+            access=AccessStage(access=Access(rules, PETS.tools)),
+            arguments=ArgumentsStage(),
+            inspect=InspectStage(
+                guards={"shop": lambda call: sql_guard(call, database=SHOP, scope=scope)},
+                destination=lambda url: destination or Allow(rule="egress"),
+            ),
+            approve=ApproveStage(),
+            redact=RedactStage(redactor=self._redactor),
+            deliver=Deliver(executors=executors),
+            preview=Preview(executors=executors),
+        )
+
+    @staticmethod
+    def _redactor(tool: Tool) -> Any:
+        return redactor([Redaction(tools=("*",), fields=("$..email",), replacement="***")], tool)
+
+    def call(self, name: str, arguments: JsonObject, *, dry: bool = False) -> Result:
+        tool = PETS.tools.get(name) or absent(name)
+        call = Call(id="call_1", tool=tool, arguments=arguments, principal=BOT)
+        return asyncio.run((dry_road if dry else road)(self.parts)(call, Trail()))
+
+
+def rule(verdict: str = "allow", *effects: Effect) -> Rule:
+    return Rule(
+        id=f"r-{verdict}",
+        roles=frozenset({"bot"}),
+        tools=("*",),
+        effects=frozenset(effects) or frozenset(Effect),
+        names_destructive=Effect.DESTRUCTIVE in effects,
+        arguments=None,
+        verdict=verdict,
+        where="",
+    )
+
+
+def test_the_order_is_the_one_the_architecture_names() -> None:
+    tree = ast.parse(Path(order.__file__).read_text(encoding="utf-8"))
+    function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "road")
+    names = [node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)]
+    assert sorted(names, key=names.index) == sorted(
+        ["deliver", "record", "limit", "access", "arguments", "inspect", "approve", "redact"], key=names.index
+    )
+    written = (order.__doc__ or "").rstrip().splitlines()[-1].split(" -> ")
+    stages = [node.attr for node in ast.walk(function.body[-1].value.args[0]) if isinstance(node, ast.Attribute)]  # type: ignore[attr-defined]
+    assert [*stages, "deliver"] == written
+
+
+REFUSALS = [
+    # name, arguments, code, rule
+    ("pets__no_such", {}, "unknown_tool", "default"),
+    ("pets__get_pet", {}, "validation", "arguments"),
+    ("pets__get_pet", {"petId": "one"}, "validation", "arguments"),
+    ("shop__query", {"sql": "SELECT email FROM customers"}, "sql_refused", "sql:column"),
+    ("shop__query", {"sql": "SELECT * FROM orders"}, "sql_refused", "sql:table"),
+    ("shop__query", {"sql": "WITH d AS (DELETE FROM customers RETURNING id) SELECT * FROM d"}, "sql_refused", None),
+    ("shop__query", {"sql": "SELECT 1; DROP TABLE customers"}, "sql_refused", None),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "code", "by"), REFUSALS)
+def test_a_refused_call_never_reaches_the_executor_and_is_recorded(
+    name: str, arguments: JsonObject, code: str, by: str | None
+) -> None:
+    world = World(rule())
+    result = world.call(name, arguments)
+    assert isinstance(result, Refused)
+    assert result.error.code == code
+    assert by is None or result.error.rule == by
+    assert world.executor.calls == []
+    assert [entry["event"] for entry in world.journal.entries] == ["intent", "outcome"]
+    assert world.journal.entries[1]["code"] == code
+    assert world.journal.entries[1]["verdict"] == "deny"
+
+
+def test_without_a_rule_every_tool_is_unknown() -> None:
+    world = World()
+    for name in PETS.tools:
+        result = world.call(name, {})
+        assert isinstance(result, Refused)
+        assert result.error.code == "unknown_tool"
+    assert world.executor.calls == []
+
+
+def test_a_destination_the_policy_closes_is_refused_before_anything_is_sent() -> None:
+    world = World(rule(), destination=Deny(rule="egress", code="egress_refused", reason="closed"))
+    result = world.call("pets__list_pets", {})
+    assert isinstance(result, Refused)
+    assert result.error.code == "egress_refused"
+    assert world.executor.calls == []
+
+
+def test_a_call_too_many_is_refused_with_the_time_to_wait() -> None:
+    world = World(rule(), burst=2)
+    results = [world.call("pets__list_pets", {}) for _ in range(3)]
+    assert [type(result) for result in results] == [Success, Success, Refused]
+    assert isinstance(results[2], Refused)
+    assert (results[2].error.code, results[2].error.rule) == ("rate_limited", "few")
+    assert results[2].error.retry_after_s == 1.0
+    assert len(world.executor.calls) == 2
+
+
+@pytest.mark.parametrize(("rules", "name"), [([rule("ask")], "pets__list_pets"), ([rule()], "pets__delete_pet")])
+def test_what_nobody_can_agree_to_is_cancelled(rules: list[Rule], name: str) -> None:
+    world = World(*rules)
+    result = world.call(name, {})
+    assert isinstance(result, Cancelled)
+    assert world.executor.calls == []
+    assert (world.journal.entries[1]["verdict"], world.journal.entries[1]["status"]) == ("ask", "cancelled")
+
+
+def test_sql_reaches_the_executor_only_as_the_guard_rendered_it() -> None:
+    world = World(rule())
+    assert isinstance(world.call("shop__query", {"sql": "select * from customers -- all of them"}), Success)
+    statement = world.executor.calls[0].statement
+    assert statement is not None
+    assert "--" not in statement.sql
+    assert "email" not in statement.sql
+    assert "LIMIT" in statement.sql.upper()
+    assert world.journal.entries[1]["sql"] == statement.sql
+
+
+def test_answers_are_redacted_on_their_way_back() -> None:
+    assert World(rule()).call("pets__list_pets", {}) == Success(data={"email": "***", "id": 1})
+
+
+@pytest.mark.parametrize(("name", "arguments", "code", "by"), REFUSALS)
+def test_a_dry_run_meets_the_same_refusals(name: str, arguments: JsonObject, code: str, by: str | None) -> None:
+    result = World(rule()).call(name, arguments, dry=True)
+    assert isinstance(result, Refused)
+    assert result.error.code == code
+
+
+def test_a_dry_run_sends_counts_and_records_nothing() -> None:
+    world = World(rule(), burst=1)
+    for _ in range(3):
+        assert world.call("pets__list_pets", {}, dry=True) == Success(data={"method": "GET"})
+    assert world.executor.calls == []
+    assert world.journal.entries == []

@@ -1,0 +1,134 @@
+"""No record, no call; and every ending is written down before anybody is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.catalogs import PETS
+from toolgen.clock import FixedClock
+from toolgen.errors import AuditError
+from toolgen.model.call import Call, Principal
+from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
+from toolgen.pipeline.chain import Trail, compose
+from toolgen.pipeline.record import Record
+
+USER = Principal(id="ann")
+CALL = Call(
+    id="call_1",
+    tool=PETS.tools["pets__get_pet"],
+    arguments={"petId": 1, "card": "4111"},
+    principal=Principal(id="bot", on_behalf_of=USER),
+    session="s-1",
+    client="client/1",
+    parent="p-1",
+    repaired=("petId",),
+    dropped=("extra",),
+)
+
+
+class Journal:
+    """Keeps what is appended; refuses from the entry on that it was told to refuse."""
+
+    def __init__(self, refuse_from: int = 10) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self._refuse_from = refuse_from
+
+    async def append(self, fields: Mapping[str, Any]) -> tuple[str, int]:
+        if len(self.entries) + 1 >= self._refuse_from:
+            raise AuditError("the audit log cannot be written: No space left on device")
+        self.entries.append(dict(fields))
+        return "gateway-1", len(self.entries)
+
+
+def run(journal: Journal, ending: Result | Exception) -> tuple[Result, int]:
+    reached = 0
+
+    async def last(call: Call, trail: Trail) -> Result:
+        nonlocal reached
+        reached += 1
+        assert journal.entries[-1]["event"] == "intent"
+        trail.verdict, trail.rule = "allow", "reads"
+        if isinstance(ending, Exception):
+            raise ending
+        return ending
+
+    record = Record(
+        journal=journal,
+        clock=FixedClock(),
+        policy_digest="sha256:policy",
+        conceal=lambda call: {**call.arguments, "card": "hmac"},
+    )
+    return asyncio.run(compose((record,), last)(CALL, Trail())), reached
+
+
+def test_intent_and_outcome_hold_who_what_for_whom_and_how_it_ended() -> None:
+    journal = Journal()
+    result, _ = run(journal, Success(data=1, facts={"rows": 3, "attempts": 2}))
+    assert result == Success(data=1, facts={"rows": 3, "attempts": 2})
+    who = {"call_id": "call_1", "principal": "bot", "on_behalf_of": "ann", "tool": "pets__get_pet"}
+    assert journal.entries == [
+        {
+            "event": "intent",
+            **who,
+            "tool_digest": CALL.tool.digest,
+            "policy_digest": "sha256:policy",
+            "arguments": {"petId": 1, "card": "hmac"},
+            "repaired": [{"argument": "petId", "change": "parsed"}, {"argument": "extra", "change": "dropped"}],
+            "session": "s-1",
+            "client": "client/1",
+            "parent": "p-1",
+        },
+        {
+            "event": "outcome",
+            **who,
+            "verdict": "allow",
+            "rule": "reads",
+            "status": "ok",
+            "rows": 3,
+            "attempts": 2,
+            "duration_ms": 0.0,
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ending", "status", "code", "verdict"),
+    [
+        (Failed(error=Error(code="upstream_error", message="x")), "error", "upstream_error", "allow"),
+        (Refused(error=Error(code="sql_refused", message="x", rule="sql:column")), "refused", "sql_refused", "deny"),
+        (Pending(error=Error(code="approval_required", message="x")), "pending", "approval_required", "allow"),
+        (Cancelled(error=Error(code="cancelled", message="x")), "cancelled", "cancelled", "allow"),
+        (ValueError("broken"), "error", "internal", "allow"),
+    ],
+)
+def test_every_ending_is_recorded(ending: Result | Exception, status: str, code: str, verdict: str) -> None:
+    journal = Journal()
+    run(journal, ending)
+    outcome = journal.entries[1]
+    assert (outcome["status"], outcome["code"], outcome["verdict"]) == (status, code, verdict)
+
+
+def test_an_error_inside_the_gateway_shows_its_type_alone() -> None:
+    result, _ = run(Journal(), ValueError("password=hunter2"))
+    assert isinstance(result, Failed)
+    assert "ValueError" in result.error.message
+    assert "hunter2" not in repr(result)
+
+
+def test_without_a_durable_intent_nothing_runs() -> None:
+    result, reached = run(Journal(refuse_from=1), Success(data=1))
+    assert reached == 0
+    assert isinstance(result, Refused)
+    assert result.error.code == "audit_unavailable"
+
+
+def test_a_call_whose_outcome_cannot_be_recorded_says_so_and_hands_nothing_out() -> None:
+    result, reached = run(Journal(refuse_from=2), Success(data="the answer"))
+    assert reached == 1
+    assert isinstance(result, Failed)
+    assert result.error.code == "audit_unavailable"
+    assert result.data is None

@@ -1,0 +1,164 @@
+"""Policy files: what is read, and every mistake named with its file and line."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.catalogs import PETS
+from toolgen.errors import PolicyError
+from toolgen.policy.document import Policy, load
+
+HASH = "sha256:" + hashlib.sha256(b"key").hexdigest()
+WHOLE = f"""\
+principals:
+  bot: {{api_key: "{HASH}", roles: [bot], attributes: {{tenant: acme}}, acts_for: [ann]}}
+  ann: {{api_key: ["sha256:{'b' * 64}", {{hash: "sha256:{'c' * 64}", expires: 2030-01-01T00:00:00Z}}], roles: [user]}}
+rules:
+  - {{id: reads, to: [bot], tools: ["pets__*", shop__query], effects: [read], verdict: allow,
+     arguments: {{properties: {{limit: {{maximum: 100}}}}}}}}
+  - {{id: users, to: [user], tools: ["*"], verdict: ask}}
+limits:
+  - {{id: each, per: [principal, tool], rate: 60/min, burst: 10, cost: {{shop__query: 5}}}}
+sql:
+  shop: {{tables: {{customers: {{columns: [id, name], rows: "tenant = :tenant"}}, orders: {{}}}}, max_rows: 10, timeout: 500ms}}
+egress: {{allow: ["api.example.com:443"], private_networks: deny, redirects: none}}
+sensitive: ["$..card_number"]
+redact:
+  - {{tools: ["*"], fields: ["$..email"], with: "[hidden]"}}
+tests:
+  - {{as: bot, call: pets__list_pets, arguments: {{limit: 5}}, expect: allow, rule: reads, on_behalf_of: ann}}
+"""
+
+
+def loaded(directory: Path, **files: str) -> Policy:
+    policies = directory / "policies"
+    policies.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (policies / f"{name}.yaml").write_text(dedent(text), encoding="utf-8")
+    return load(policies, PETS)
+
+
+def test_a_whole_policy_is_read(tmp_path: Path) -> None:
+    policy = loaded(tmp_path, shop=WHOLE)
+    assert [rule.id for rule in policy.rules] == ["reads", "users"]
+    assert policy.principals["bot"].attributes == {"tenant": "acme"}
+    assert policy.principals["ann"].keys[1].expires == 1893456000.0
+    assert policy.limits[0].per == ("principal", "tool")
+    assert policy.sql["shop"].max_rows == 10
+    assert policy.sql["shop"].timeout_s == 0.5
+    assert policy.egress.allow == {("api.example.com", 443)}
+    assert policy.redactions[0].replacement == "[hidden]"
+    assert policy.tests[0].rule == "reads"
+
+
+def test_files_are_one_policy_whatever_their_order(tmp_path: Path) -> None:
+    head, tail = WHOLE.split("limits:")
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    first = loaded(tmp_path / "one", a=head, b="limits:" + tail)
+    second = loaded(tmp_path / "two", b=head, a="limits:" + tail)
+    assert first.digest == second.digest
+    assert first.rules == second.rules or [rule.id for rule in first.rules] == [rule.id for rule in second.rules]
+
+
+def test_the_digest_follows_the_meaning(tmp_path: Path) -> None:
+    before = loaded(tmp_path, shop=WHOLE).digest
+    assert loaded(tmp_path, shop=WHOLE + "\n# a remark\n").digest == before
+    assert loaded(tmp_path, shop=WHOLE.replace("maximum: 100", "maximum: 101")).digest != before
+
+
+MISTAKES = [
+    ("tools: [\"pets__*\", shop__query]", "tools: [\"pets__lst_*\"]", "shop.yaml:5: 'pets__lst_*' matches no tool"),
+    ("to: [bot]", "to: [bto]", "shop.yaml:5: no principal has the role 'bto' (did you mean 'bot'?)"),
+    ("maximum: 100", "maximun: 100, minimum: x", "shop.yaml:6: rule reads: arguments:"),
+    ("{limit: {maximum", "{limt: {maximum", "shop.yaml:6: rule reads: no tool of it has an argument 'limt' (did you mean 'limit'?)"),
+    ("verdict: ask", "verdict: asks", "shop.yaml:7: rules.1.verdict: invalid enum value 'asks'"),
+    ("verdict: ask", "verdct: ask", "shop.yaml:7: unknown key 'verdct' in rules.1 (did you mean 'verdict'?)"),
+    ("effects: [read]", "effects: [reads]", "shop.yaml:5: rules.0.effects.0: invalid enum value 'reads'"),
+    ("{id: users", "{id: reads", "shop.yaml:7: the rule id 'reads' is taken"),
+    ("{id: users", "{id: default", "shop.yaml:7: the rule id 'default' is taken"),
+    ("to: [user]", "to: []", "shop.yaml:7: rule users names no role or no tool"),
+    ("effects: [read], verdict: allow,", "effects: [read], verdict: allow, when: 'true',", "shop.yaml:5: 'when' is not supported"),
+    ("effects: [read], verdict: allow,", "effects: [read], verdict: allow, bind: {},", "shop.yaml:5: 'bind' is not supported"),
+    ("60/min", "60/fortnight", "shop.yaml:9: rate: '60/fortnight' is not like 60/min"),
+    ("burst: 10", "burst: 0", "shop.yaml:9: burst: must be at least 1"),
+    ("shop__query: 5", "shop__query: 50", "shop.yaml:9: cost of shop__query must lie between 0 and the burst, 10"),
+    ("cost: {shop__query", "cost: {shop__qery", "'shop__qery' matches no tool (did you mean 'shop__query'?)"),
+    ("[principal, tool]", "[principle]", "shop.yaml:9: limits.0.per.0: invalid enum value 'principle'"),
+    ("sql:\n  shop:", "sql:\n  shpo:", "shop.yaml:11: there is no SQL source 'shpo' (did you mean 'shop'?)"),
+    ("{customers:", "{custmers:", "shop.yaml:11: "),
+    ("[id, name]", "[id, nmae]", "shop.yaml:11: "),
+    ("tenant = :tenant", "tenant = :tennant", "shop.yaml:11: no principal has the attribute 'tennant' (did you mean 'tenant'?)"),
+    ("tenant = :tenant", "tenant = = :tenant", "shop.yaml:11: "),
+    ("500ms", "500", "shop.yaml:11: "),
+    ("500ms", "\"0s\"", "shop.yaml:11: timeout: must be like 2s or 500ms"),
+    ("max_rows: 10", "max_rows: 0", "shop.yaml:11: max_rows"),
+    ("api.example.com:443", "api.example.com", "shop.yaml:12: 'api.example.com' is not host:port"),
+    ("redirects: none", "redirects: any", "shop.yaml:12: egress.redirects: invalid enum value 'any'"),
+    ("$..card_number", "..card_number", "shop.yaml:13: '..card_number' is not a JSONPath"),
+    ("$..email", "$[", "shop.yaml:15: '$[' is not a JSONPath"),
+    ("call: pets__list_pets", "call: pets__list_pet", "shop.yaml:17: there is no tool 'pets__list_pet'"),
+    ("as: bot", "as: bob", "shop.yaml:17: there is no principal 'bob' (did you mean 'bot'?)"),
+    ("rule: reads", "rule: read", "shop.yaml:17: there is no rule 'read' (did you mean 'reads'?)"),
+    (", acts_for: [ann]", "", "shop.yaml:17: bot has no 'ann' under acts_for"),
+    ("acts_for: [ann]", "acts_for: [anna]", "shop.yaml:2: there is no principal 'anna' (did you mean 'ann'?)"),
+    (HASH, "plain-key", "shop.yaml:2: api_key: must be sha256:"),
+    ("2030-01-01T00:00:00Z", "someday", "shop.yaml:3: expires: 'someday' is not a time"),
+    ("principals:\n", "principals:\n  bot: {}\n", "shop.yaml:3: the key 'bot' stands twice"),
+    ("principals:\n", "jwt: {}\nprincipals:\n", "shop.yaml:1: unknown key 'jwt' in the file"),
+    ("principals:\n", "approvals: {approvers: [user]}\nprincipals:\n", "shop.yaml:1: 'approvals' is not supported"),
+    ("rules:\n", "rules: [\n", "is not YAML"),
+    ("tests:\n", "tests: &a\n", ""),
+    ("sensitive: [", "sensitive: &x [", ""),
+    ("redact:\n", "redact: *x\n", "is not YAML"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("right", "wrong", "message"), MISTAKES)
+def test_mistakes_are_named_with_file_and_line(tmp_path: Path, right: str, wrong: str, message: str) -> None:
+    assert right in WHOLE
+    text = WHOLE.replace(right, wrong, 1)
+    if not message:  # an anchor nobody refers to does no harm
+        loaded(tmp_path, shop=text)
+        return
+    with pytest.raises(PolicyError) as caught:
+        loaded(tmp_path, shop=text)
+    assert message in str(caught.value)
+    assert "shop.yaml" in str(caught.value)
+
+
+def test_a_key_that_was_written_out_is_not_repeated_in_the_error(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError) as caught:
+        loaded(tmp_path, shop=WHOLE.replace(HASH, "my-secret-key"))
+    assert "my-secret-key" not in str(caught.value)
+
+
+def test_an_alias_bomb_is_refused(tmp_path: Path) -> None:
+    bomb = "a: &a [1,1]\nb: &b [*a,*a]\nc: &c [*b,*b]\n"
+    with pytest.raises(PolicyError, match="alias"):
+        loaded(tmp_path, bomb=bomb)
+
+
+@pytest.mark.parametrize(("key", "text"), [("egress", "egress: {}\n"), ("sql", "sql: {shop: {tables: {}}}\n")])
+def test_what_may_stand_once_stands_in_one_file(tmp_path: Path, key: str, text: str) -> None:
+    with pytest.raises(PolicyError, match=r"twice|two files"):
+        loaded(tmp_path, a=text, b=text)
+
+
+def test_no_policy_is_an_error_and_never_means_allow(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="no such policy directory"):
+        load(tmp_path / "policies", PETS)
+    with pytest.raises(PolicyError, match="holds no policy"):
+        loaded(tmp_path)
+
+
+@pytest.mark.parametrize("raw", [b"\xff\xfe\x00", b"rules: \x00", b"- a\n- b\n", b"text", b"rules: " + b"[" * 1000])
+def test_what_is_no_policy_file_is_one_clear_error(tmp_path: Path, raw: bytes) -> None:
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "broken.yaml").write_bytes(raw)
+    with pytest.raises(PolicyError, match=r"broken\.yaml"):
+        load(tmp_path / "policies", PETS)

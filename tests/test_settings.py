@@ -1,0 +1,116 @@
+"""toolgen.yaml: what is read, and every mistake named with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolgen.errors import ConfigError
+from toolgen.settings import from_specs, load
+
+WHOLE = """\
+sources:
+  pets:
+    openapi: specs/pets.yaml
+    server: http://127.0.0.1:8801
+    include: {tags: [pet], operations: ["get*"], effects: [read]}
+    auth:
+      api_key: "${env:PETS_KEY}"
+      login: {username: shop, password: "${file:/run/secrets/pets}"}
+  catalog: {graphql: specs/catalog.graphql, endpoint: "http://127.0.0.1:8802/graphql"}
+  shop: {sql: "sqlite:///specs/shop.db"}
+policies: rules/
+generated: out/
+gateway: {host: 127.0.0.1, port: 8123, workers: 1}
+state: memory
+audit: {dir: var/log}
+"""
+
+
+def written(directory: Path, text: str) -> Path:
+    path = directory / "toolgen.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_whole_file_is_read_relative_to_where_it_is(tmp_path: Path) -> None:
+    settings = load(written(tmp_path, WHOLE))
+    assert settings.sources["pets"].config.location == str(tmp_path / "specs/pets.yaml")
+    assert settings.sources["pets"].config.server == "http://127.0.0.1:8801"
+    assert settings.sources["pets"].config.include == {"tags": ("pet",), "operations": ("get*",), "effects": ("read",)}
+    assert settings.sources["shop"].config.location == f"sqlite:///{tmp_path}/specs/shop.db"
+    assert (settings.policies, settings.generated) == (tmp_path / "rules", tmp_path / "out")
+    assert (settings.port, settings.audit_dir) == (8123, tmp_path / "var/log")
+    assert settings.warnings == ()
+
+
+def test_defaults_are_those_of_the_contract(tmp_path: Path) -> None:
+    settings = load(written(tmp_path, 'sources: {shop: {sql: "sqlite:////tmp/shop.db"}}'))
+    assert (settings.host, settings.port) == ("127.0.0.1", 8080)
+    assert settings.sources["shop"].config.location == "sqlite:////tmp/shop.db"
+    assert settings.audit_dir == tmp_path / "var/audit"
+
+
+def test_a_secret_written_out_is_a_warning_and_stays_out_of_it_and_of_every_repr(tmp_path: Path) -> None:
+    settings = load(written(tmp_path, WHOLE.replace("${env:PETS_KEY}", "s3cr3t")))
+    assert settings.warnings == (
+        "toolgen.yaml:7: a secret is written out; keep it outside with ${env:NAME} or ${file:/path}",
+    )
+    assert "s3cr3t" not in repr(settings)
+    assert "/run/secrets/pets" in repr(settings)
+
+
+MISTAKES = [
+    ("policies: rules/", "polices: rules/", "toolgen.yaml:11: unknown key 'polices' in the file (did you mean 'policies'?)"),
+    ("server: http", "sever: http", "toolgen.yaml:4: unknown key 'sever' in sources.pets (did you mean 'server'?)"),
+    ("{tags: [pet],", "{tag: [pet],", "toolgen.yaml:5: unknown key 'tag' in sources.pets.include (did you mean 'tags'?)"),
+    ("port: 8123", "prot: 8123", "toolgen.yaml:13: unknown key 'prot' in gateway (did you mean 'port'?)"),
+    ("port: 8123", "port: eighty", "toolgen.yaml:13: gateway.port: expected `int`, got `str`"),
+    ("port: 8123", "port: 70000", "toolgen.yaml:13: 70000 is not a port"),
+    ("workers: 1", "workers: 4", "toolgen.yaml:13: only one worker is supported"),
+    ("state: memory", "state: redis://127.0.0.1", "toolgen.yaml:14: state: 'redis://127.0.0.1' is not supported"),
+    ("  pets:", "  Pets:", "toolgen.yaml:2: 'Pets' is not a source name"),
+    ("${env:PETS_KEY}", "${vault:a#b}", "toolgen.yaml:7: api_key is not a secret reference toolgen knows"),
+    ("openapi: specs/pets.yaml", "openapi: ftp://pets", "toolgen.yaml:2: openapi: takes a file or an http(s) URL"),
+    ("    openapi: specs/pets.yaml\n", "", "toolgen.yaml:2: source pets must have exactly one of openapi, graphql, sql"),
+    ("http://127.0.0.1:8801", "127.0.0.1:8801", "toolgen.yaml:4: server: is not an http(s) URL"),
+    ("http://127.0.0.1:8801", "http://user:pw@127.0.0.1", "toolgen.yaml:4: server: is not an http(s) URL"),
+    ("shop: {sql", "shop: {server: 'http://a', sql", "toolgen.yaml:10: server: belongs to openapi sources"),
+    ("state: memory", "stat: memory", "toolgen.yaml:14: unknown key 'stat' in the file (did you mean 'state'?)"),
+    ("audit: {dir: var/log}", "audit: {dir: var/log", "is not YAML"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("right", "wrong", "message"), MISTAKES)
+def test_mistakes_are_named_with_their_line(tmp_path: Path, right: str, wrong: str, message: str) -> None:
+    assert right in WHOLE
+    with pytest.raises(ConfigError) as caught:
+        load(written(tmp_path, WHOLE.replace(right, wrong, 1)))
+    assert message in str(caught.value)
+    assert "pw@" not in str(caught.value)
+
+
+def test_no_file_is_one_clear_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"toolgen\.yaml: there is no such file"):
+        load(tmp_path / "toolgen.yaml")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "sources: {}", "5"])
+def test_an_empty_project_is_an_error(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match=r"toolgen\.yaml"):
+        load(written(tmp_path, text))
+
+
+def test_bare_descriptions_get_a_kind_and_a_name(tmp_path: Path) -> None:
+    (tmp_path / "introspection.json").write_text('{"data": {"__schema": {}}}', encoding="utf-8")
+    specs = ("Pet Store-3.yaml", "a/b.graphql", "sqlite:///shop.db", "introspection.json", "x/b.json", "3.yaml")
+    sources = from_specs(specs, tmp_path)
+    assert {name: source.config.kind for name, source in sources.items()} == {
+        "pet_store_3": "openapi",
+        "b": "graphql",
+        "shop": "sql",
+        "introspection": "graphql",
+        "b_2": "openapi",
+        "api_3": "openapi",
+    }

@@ -129,7 +129,7 @@ def from_identifier(identifier: str, groups: Iterable[str] = ()) -> tuple[tuple[
     """The names an author's own identifier suggests, best first.
 
     `groups` are tags or namespaces; one that the identifier opens with is dropped where the rest still says something:
-    `repos/list-for-org` in `repos` is `list_for_org`, and `pets_list` in `pets` is `list_pets`.
+    `repos/list-for-org` in `repos` is `list_repos_for_org`, and `pets_list` in `pets` is `list_pets`.
     """
     whole = words(identifier)
     if not whole:
@@ -139,10 +139,10 @@ def from_identifier(identifier: str, groups: Iterable[str] = ()) -> tuple[tuple[
         if not prefix or whole[: len(prefix)] != prefix or len(whole) == len(prefix):
             continue
         rest = whole[len(prefix) :]
-        if len(rest) > 1:
+        if len(rest) > 1 and rest[1] not in _FILLERS:
             return (rest, whole)
         noun = prefix if rest[0] in {"list", "search", "query"} else (*prefix[:-1], singular(prefix[-1]))
-        return ((*rest, *noun), whole)
+        return ((rest[0], *noun, *rest[1:]), whole)
     return (whole,)
 
 
@@ -198,7 +198,11 @@ def assign(source: str, candidates: Mapping[str, Sequence[Sequence[str]]]) -> di
 def _name(source: str, key: str, options: Sequence[Sequence[str]], level: int) -> str:
     room = LONGEST_NAME - len(join(source, ""))
     if level < len(options):
-        return join(source, _fit(tuple(options[level]), room))
+        parts = tuple(options[level])
+        if len("_".join(parts)) > room:
+            # The prefix has said it already.
+            parts = tuple(word for index, word in enumerate(parts) if index == 0 or word != source) or parts
+        return join(source, _fit(parts, room))
     # Level len(options) has a short digest of the key, the one after it the longest that fits.
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
     length = _DIGEST_LENGTH if level == len(options) else room - 2

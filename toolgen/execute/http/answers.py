@@ -28,7 +28,7 @@ _SHORTEST_SUBSTRING = 6
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f\ud800-\udfff]"
 )
-_MANY_DIGITS = re.compile(rb"[0-9]{16}|[0-9]{309}")
+_MANY_DIGITS = re.compile(rb"[0-9]{19}")
 _JSON = re.compile(r"[^;\s]+/(?:[^;\s]+\+)?json\Z")
 _TEXT = re.compile(
     r"text/.*|application/(?:xml|yaml|x-yaml|javascript|graphql|x-www-form-urlencoded|x-ndjson)|.*\+(?:xml|yaml)\Z"
@@ -66,7 +66,6 @@ class Answer:
     body: bytes
     truncated: bool
     retry_after_s: float | None = None
-    location: str = ""
     headers: Mapping[str, str]
 
 
@@ -209,7 +208,7 @@ def result(answer: Answer, scrubber: Scrubber, method: str, facts: Mapping[str, 
             return Failed(
                 error=Error(
                     code="response_too_large",
-                    message=f"the answer is larger than {LARGEST_ANSWER} bytes",
+                    message=f"the server answered {answer.status}, but with more than {LARGEST_ANSWER} bytes",
                     suggestion="ask for less: a filter, fewer fields or a smaller page",
                 ),
                 facts=facts,

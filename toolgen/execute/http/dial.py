@@ -122,7 +122,8 @@ class Dialer:
         known = self._names.get((host, port))
         if known and known[0] > now:
             return known[1]
-        found = await self._resolver(host, port)
+        async with asyncio.timeout(self._timeouts.connect_s):
+            found = await self._resolver(host, port)
         literals = tuple(str(ipaddress.ip_address(address.partition("%")[0])) for address in found)[:_MOST_ADDRESSES]
         self._names[host, port] = (now + _CACHED_S, literals)
         while len(self._names) > _MOST_NAMES:
@@ -136,10 +137,10 @@ class Dialer:
         entry = self._clients.get(key)
         if entry is None:
             entry = self._clients[key] = _Entry(client=self._build(target, address))
-            await self._evict()
         self._clients.move_to_end(key)
         entry.users += 1
         try:
+            await self._evict()
             yield entry.client
         finally:
             entry.users -= 1

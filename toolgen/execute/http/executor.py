@@ -14,6 +14,7 @@ from pyreqwest.exceptions import (
     PyreqwestError,
     RequestTimeoutError,
 )
+from pyreqwest.request import StreamRequest
 from pyreqwest.response import Response
 
 from toolgen.clock import Clock, SystemClock
@@ -128,12 +129,11 @@ class HttpExecutor:
         request = signed.request
         facts: dict[str, Json] = {"attempts": 1}
         try:
-            builder = client.request(request.method, request.url)
-            for name, value in request.headers:
-                builder = builder.header(name, value, is_sensitive=True)
-            if request.body is not None:
-                builder = builder.body_bytes(request.body)
-            async with builder.build_streamed() as response:
+            sending = _prepared(client, request)
+        except ValueError:
+            return _failed("validation", "the request holds something HTTP cannot send", "")
+        try:
+            async with sending as response:
                 answer = await self._read(response)
         except _NOT_SENT as error:
             raise _UnsentError(error) from None
@@ -165,6 +165,15 @@ class HttpExecutor:
             retry_after_s=retry_after(wait, self._clock.now()) if wait else None,
             headers={name: value for name in _HEAD_HEADERS if (value := response.get_header(name)) is not None},
         )
+
+
+def _prepared(client: Client, request: Request) -> StreamRequest:
+    builder = client.request(request.method, request.url)
+    for name, value in request.headers:
+        builder = builder.header(name, value, is_sensitive=True)
+    if request.body is not None:
+        builder = builder.body_bytes(request.body)
+    return builder.build_streamed()
 
 
 def _binding(call: Call) -> HttpBinding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote_plus
 
 import orjson
 
@@ -16,8 +16,8 @@ from toolgen.model.tool import HttpParameter, HttpPart
 __all__ = ["UnbindableError", "encode_json", "form_pairs", "percent", "query_pairs", "scalar", "simple", "template"]
 
 _DELIMITERS: Mapping[str, str] = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C", "tabDelimited": "%09"}
-# With allowReserved these stay as they are. Not among them: & + # (they would end the value or become a space) and ' (never needed).
-_RESERVED = ":/?[]@!$()*,;="
+# With allowReserved these stay as they are. Not among them: & ; # + (they can end a value or become a space) and ' (never needed).
+_RESERVED = ":/?[]@!$()*,="
 _DEEPEST = 20
 _UNENCODABLE = re.compile(r"[\ud800-\udfff]")
 
@@ -174,6 +174,7 @@ def form_pairs(value: Mapping[str, Json], parts: Mapping[str, HttpPart]) -> list
         if item is None:
             continue
         part = parts.get(name)
+        before = len(pairs)
         styled = part is not None and (part.style is not None or part.explode is not None or part.allow_reserved)
         if part is not None and styled:
             explode = part.explode if part.explode is not None else part.style in (None, "form")
@@ -184,7 +185,15 @@ def form_pairs(value: Mapping[str, Json], parts: Mapping[str, HttpPart]) -> list
             pairs.append(f"{_plus(name)}={_plus(encode_json(item).decode())}")
         else:
             pairs += _pairs(_plus(name), item, "form", True, _plus)
+        _unmixed(pairs[before:], name, value)
     return pairs
+
+
+def _unmixed(pairs: list[str], name: str, value: Mapping[str, Json]) -> None:
+    """An object spread over a form may not say again what another property says."""
+    others = {other.casefold() for other in value if other != name}
+    if any(unquote_plus(pair.partition("=")[0]).casefold() in others for pair in pairs):
+        raise UnbindableError(f"the property {name!r} holds a name that is another property's")
 
 
 def _plus(text: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, unquote_plus, urlsplit
 
 from toolgen.execute.http.bodies import encode_body
 from toolgen.execute.http.styles import UnbindableError, encode_json, form_pairs, percent, query_pairs, simple, template
@@ -39,8 +39,8 @@ _FORBIDDEN_HEADERS = frozenset(
     }
 )
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
-_UNSAFE_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_COOKIE_UNSAFE = re.compile(r'[\x00-\x20\x7f",;\\]')
+_UNSAFE_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+_COOKIE_UNSAFE = re.compile(r'[^\x21-\x7e]|[",;\\]')
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _ORIGIN = re.compile(r"https?://[^/?#@\s\\]+\Z", re.IGNORECASE)
 _SAFE_TARGET = re.compile(r"[A-Za-z0-9._~!$&()*+,;=:@/?%|\[\]-]*\Z")
@@ -78,13 +78,13 @@ def bind(binding: HttpBinding, arguments: JsonObject) -> Request:
             case "path":
                 filled[parameter.name] = _path_value(parameter, value)
             case "query":
-                query.extend(_query(parameter, value))
+                query.extend(_unmixed(_query(parameter, value), parameter, binding))
             case "querystring":
-                query.extend(_querystring(parameter, value))
+                query.extend(_unmixed(_querystring(parameter, value), parameter, binding))
             case "header":
                 _set_header(headers, parameter, value)
             case "cookie":
-                cookies.extend(_cookies(parameter, value))
+                cookies.extend(_unmixed(_cookies(parameter, value), parameter, binding))
             case place:
                 raise UnbindableError(f"the tool has a parameter in {place!r}, which does not exist")
     target = base + _fill(path, filled, base)
@@ -173,6 +173,17 @@ def _querystring(parameter: HttpParameter, value: Json) -> list[str]:
     if isinstance(value, str) and not content_type.endswith("json"):
         return [percent(value)]
     return [percent(encode_json(value).decode())]
+
+
+def _unmixed(pairs: list[str], parameter: HttpParameter, binding: HttpBinding) -> list[str]:
+    """The pairs, none of which speaks for another parameter: an object spread over the query brings names of its own, and one of them
+    could say again, and differently, what a policy narrowed or bound.
+    """
+    places = {"query", "querystring"} if parameter.in_ != "cookie" else {"cookie"}
+    others = {other.name.casefold() for other in binding.parameters if other.in_ in places and other is not parameter}
+    if others and any(unquote_plus(pair.partition("=")[0]).casefold() in others for pair in pairs):
+        raise UnbindableError(f"the argument {parameter.argument!r} holds a name that is another parameter's")
+    return pairs
 
 
 def _set_header(headers: list[tuple[str, str]], parameter: HttpParameter, value: Json) -> None:

@@ -121,9 +121,11 @@ class Selector:
     def _connection(self, type_: GraphQLObjectType, place: _Place, budget: _Budget) -> tuple[Selection, ...]:
         """Relay's connection (GraphQL Cursor Connections Specification): its own leaves, `pageInfo`, and the nodes once."""
         inner = place.inside(type_)
-        chosen = [_leaf(name, field) for name, field in _usable(type_) if is_leaf_type(get_named_type(field.type))]
-        budget.take(len(chosen))
         fields = dict(_usable(type_))
+        leaves = [
+            name for name, field in fields.items() if name != "nodes" and is_leaf_type(get_named_type(field.type))
+        ]
+        chosen = [_leaf(name, fields[name]) for name in leaves[: budget.take(len(leaves))]]
         if page_info := fields.get("pageInfo"):
             chosen += self._child("pageInfo", page_info, inner, budget)
         if nodes := fields.get("nodes"):

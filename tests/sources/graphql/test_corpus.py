@@ -1,0 +1,32 @@
+"""Schemas that real services publish: none may crash, and every query and mutation is a tool or a reported loss."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+
+from tests.sources.graphql.reading import binding, read
+from toolgen.model.manifest import assemble, load
+from toolgen.model.names import TOOL_NAME
+
+CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "graphql"
+FILES = sorted([*CORPUS.glob("*.graphql"), *CORPUS.glob("*.json")])
+
+
+@pytest.mark.skipif(not FILES, reason="../shared/corpus/graphql is not here")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_root_field_of_a_published_schema_is_a_tool_or_a_problem(path: Path) -> None:
+    reading = read(path)
+    lost = [one for one in reading.problems if one.level == "error" or one.code == "unsupported_subscription"]
+    assert len(reading.tools) + len(lost) == reading.operations
+    assert [one for one in lost if one.level == "error"] == []
+    assert len({tool.name for tool in reading.tools}) == len(reading.tools) > 0
+    for tool in reading.tools:
+        assert TOOL_NAME.match(tool.name)
+        assert binding(tool).operation.startswith(f"{binding(tool).type} {tool.name}")
+        Draft202012Validator.check_schema(tool.output_schema)
+    manifest = assemble({"s": reading.info}, reading.tools, reading.problems)
+    assert load(orjson.dumps(manifest.to_dict(), default=dict), where="manifest") == manifest

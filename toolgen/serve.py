@@ -72,10 +72,7 @@ async def _serve(gateway: Facade, listener: socket.socket, host: str) -> None:
         timeout_graceful_shutdown=_SHUTDOWN_S,
     )
     async with gateway:
-        try:
-            await _Server(config, _url(listener)).serve(sockets=[listener])
-        finally:
-            await app.drain()
+        await _Server(config, _url(listener)).serve(sockets=[listener])
 
 
 async def _serve_stdio(gateway: Facade, principal: Principal) -> None:
@@ -132,6 +129,12 @@ def _run(main: Coroutine[object, object, None]) -> None:
 
 def _bind(host: str, port: int) -> socket.socket:
     """A listening socket, made before anything is started so that an address in use is found out at once."""
+    if not 0 <= port <= 65_535:  # getaddrinfo would wrap it around
+        raise ConfigError(
+            f"cannot listen on port {port}: ports go from 0 to 65535", suggestion="choose another with --port"
+        )
+    if not host:
+        raise ConfigError("cannot listen on an empty host", suggestion="name an address with --host")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -75,6 +75,8 @@ class FakeGateway:
     ended: list[str] = field(default_factory=list)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     entered: asyncio.Event = field(default_factory=asyncio.Event)
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+    running: set[asyncio.Task[Envelope]] = field(default_factory=set)
     open: bool = False
 
     async def __aenter__(self) -> Self:
@@ -84,6 +86,8 @@ class FakeGateway:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self.running:
+            await asyncio.wait(self.running)
         self.open = False
 
     def authenticate(self, credential: str) -> Principal | None:
@@ -94,11 +98,19 @@ class FakeGateway:
 
     async def call(self, name: str, arguments: JsonObject, *, principal: Principal | str, **origin: str) -> Envelope:
         self.calls.append({"name": name, "arguments": arguments, "principal": principal, **origin})
+        task = asyncio.create_task(self.run(name, arguments))
+        self.running.add(task)
+        task.add_done_callback(self.running.discard)
+        return await asyncio.shield(task)
+
+    async def run(self, name: str, arguments: JsonObject) -> Envelope:
+        """The call itself, which nobody cancels."""
         if name == "test__slow":
             self.entered.set()
             await self.gate.wait()
         result = self.answer(name, arguments) if self.answer else self._answer(name, arguments)
         self.ended.append(name)
+        self.answered.set()
         return result
 
     def _answer(self, name: str, arguments: JsonObject) -> Envelope:
@@ -112,7 +124,9 @@ class FakeGateway:
             case "test__echo" | "test__slow":
                 return envelope(name, "ok", dict(arguments))
             case "test__fail" | "test__fail_typed":
-                error = Error(code="rate_limited", message="too many calls", suggestion="wait a little", retry_after_s=1.2)
+                error = Error(
+                    code="rate_limited", message="too many calls", suggestion="wait a little", retry_after_s=1.2
+                )
                 return envelope(name, "refused", error=error)
             case _:
                 return envelope(name, "refused", error=Error(code="unknown_tool", message="there is no such tool"))

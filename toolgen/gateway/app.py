@@ -23,7 +23,6 @@ from toolgen.gateway.listings import Listings
 from toolgen.gateway.mcp import Mcp
 from toolgen.gateway.mcp_http import McpEndpoint
 from toolgen.gateway.rest import Rest
-from toolgen.gateway.running import Running
 from toolgen.model.call import Principal
 
 __all__ = ["App"]
@@ -44,10 +43,9 @@ class App:
     def __init__(self, gateway: Facade, *, hosts: frozenset[str] = LOOPBACK_HOSTS) -> None:
         self._gateway = gateway
         self._hosts = hosts
-        self._running = Running()
         listings = Listings(gateway)
-        self._mcp = McpEndpoint(Mcp(gateway, listings, self._running))
-        self._rest = Rest(gateway, listings, self._running)
+        self._mcp = McpEndpoint(Mcp(gateway, listings))
+        self._rest = Rest(gateway, listings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI 3. Only HTTP is answered; a WebSocket is closed, and the lifespan is the server's business."""
@@ -66,10 +64,6 @@ class App:
             )
             response = refusal(Rejected(500, "internal", "the gateway failed; the operator's log says where"))
         await response.send(send)
-
-    async def drain(self) -> None:
-        """Waits for the calls in flight."""
-        await self._running.drain()
 
     async def _answer(self, request: Request) -> Response:
         check_host(request, self._hosts)

@@ -14,7 +14,7 @@ __all__ = ["Facade"]
 
 
 class Facade(Protocol):
-    """The gateway as seen from outside. Entered once, before the first call; left after the last one has ended."""
+    """The gateway as seen from outside. Entered once, before the first call; leaving waits for the calls in flight."""
 
     async def __aenter__(self) -> Self: ...
 
@@ -43,7 +43,7 @@ class Facade(Protocol):
         parent: str = "",
         idempotency_key: str = "",
     ) -> Envelope:
-        """One call, through every stage. Never raises."""
+        """One call, through every stage. Never raises, and runs to its end when whoever awaits it is cancelled."""
 
     def ready(self) -> tuple[str, ...]:
         """Why the gateway does not take calls; empty when it does."""

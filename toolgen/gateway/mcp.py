@@ -14,7 +14,6 @@ import orjson
 from toolgen.gateway.answers import data_json, data_text, envelope_json, error_text
 from toolgen.gateway.facade import Facade
 from toolgen.gateway.listings import Listing, Listings
-from toolgen.gateway.running import Running
 from toolgen.gateway.wire import Malformed, decode, encode, identifier
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope
@@ -175,10 +174,9 @@ def client_label(info: object) -> str:
 class Mcp:
     """The methods of a tool server over one gateway."""
 
-    def __init__(self, gateway: Facade, listings: Listings, running: Running) -> None:
+    def __init__(self, gateway: Facade, listings: Listings) -> None:
         self._gateway = gateway
         self._listings = listings
-        self._running = running
 
     async def answer(self, message: Message, *, era: Era, caller: Caller) -> Reply:
         """The reply to one parsed message. Notifications and responses are accepted and have none.
@@ -250,14 +248,12 @@ class Mcp:
                 code=INVALID_PARAMS,
                 message=f"params._meta.{META_CONVERSATION} must be 1 to 128 visible ASCII characters",
             )
-        envelope = await self._running.finish(
-            self._gateway.call(
-                name,
-                arguments or {},
-                principal=caller.principal,
-                session=session,
-                client=client_label(meta.get(META_CLIENT)) or caller.client,
-            )
+        envelope = await self._gateway.call(
+            name,
+            arguments or {},
+            principal=caller.principal,
+            session=session,
+            client=client_label(meta.get(META_CLIENT)) or caller.client,
         )
         return _tool_result(envelope, name, self._listings.of(caller.principal))
 

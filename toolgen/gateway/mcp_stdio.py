@@ -22,26 +22,22 @@ from toolgen.gateway.mcp import (
     failed,
     parse,
 )
-from toolgen.gateway.running import Running
 from toolgen.gateway.wire import LARGEST_BODY
 from toolgen.model.call import Principal
 
 __all__ = ["serve_streams"]
 
 _MOST_AT_ONCE = 64
+_MOST_AHEAD = 16
 
 
 async def serve_streams(gateway: Facade, principal: Principal, source: BinaryIO, sink: BinaryIO) -> None:
     """Answers the messages of `source` on `sink` until `source` ends; the calls in flight then run to their end."""
-    running = Running()
-    session = _Session(Mcp(gateway, Listings(gateway), running), principal, sink)
-    lines = _lines(source)
-    try:
-        async with asyncio.TaskGroup() as group:
-            while (line := await lines.get()) is not None:
-                await session.take(line, group)
-    finally:
-        await running.drain()
+    session = _Session(Mcp(gateway, Listings(gateway)), principal, sink)
+    lines = _Lines(source)
+    async with asyncio.TaskGroup() as group:
+        while line := await lines.next():
+            await session.take(line, group)
 
 
 class _Session:
@@ -121,23 +117,32 @@ def _write_all(sink: BinaryIO, data: bytes) -> None:
         return
 
 
-def _lines(source: BinaryIO) -> asyncio.Queue[bytes | None]:
+class _Lines:
     """Lines as a thread reads them: any kind of file works, and a read that never returns does not keep the process alive."""
-    queue: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=16)
-    loop = asyncio.get_running_loop()
 
-    def put(line: bytes | None) -> None:
-        asyncio.run_coroutine_threadsafe(queue.put(line), loop).result()
+    def __init__(self, source: BinaryIO) -> None:
+        self._source = source
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[bytes] = asyncio.Queue()
+        self._room = threading.Semaphore(_MOST_AHEAD)
+        threading.Thread(target=self._read, name="toolgen-stdin", daemon=True).start()
 
-    def read() -> None:
+    async def next(self) -> bytes:
+        """The next line, or the front of one that is too long; empty at the end."""
+        line = await self._queue.get()
+        self._room.release()
+        return line
+
+    def _read(self) -> None:
         try:
-            while line := source.readline(LARGEST_BODY + 1):
-                put(line)
+            while line := self._source.readline(LARGEST_BODY + 1):
+                self._put(line)
                 while _cut(line):
-                    line = source.readline(LARGEST_BODY + 1)
-            put(None)
+                    line = self._source.readline(LARGEST_BODY + 1)
+            self._put(b"")
         except (OSError, ValueError, RuntimeError):
             return  # the loop or the stream has gone; nobody waits for a line any more
 
-    threading.Thread(target=read, name="toolgen-stdin", daemon=True).start()
-    return queue
+    def _put(self, line: bytes) -> None:
+        self._room.acquire()
+        self._loop.call_soon_threadsafe(self._queue.put_nowait, line)

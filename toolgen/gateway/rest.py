@@ -16,7 +16,6 @@ from toolgen.gateway.answers import data_json, data_text, envelope_json, error_t
 from toolgen.gateway.facade import Facade
 from toolgen.gateway.http import Rejected, Request, Response, json_response, read_json_body
 from toolgen.gateway.listings import LISTED, Listings
-from toolgen.gateway.running import Running
 from toolgen.gateway.wire import Malformed, decode, identifier
 from toolgen.model.call import Principal
 from toolgen.model.names import nearest
@@ -95,10 +94,9 @@ def status_of(envelope: Envelope) -> int:
 class Rest:
     """The routes below /v1. Every method is given a verified principal and raises `Rejected` for a bad request."""
 
-    def __init__(self, gateway: Facade, listings: Listings, running: Running) -> None:
+    def __init__(self, gateway: Facade, listings: Listings) -> None:
         self._gateway = gateway
         self._listings = listings
-        self._running = running
 
     async def call(self, request: Request, principal: Principal, name: str) -> Response:
         """POST /v1/tools/{name}/call: the envelope, with the status of contracts.md."""
@@ -106,15 +104,13 @@ class Rest:
         body = _decoded(await read_json_body(request), _CallBody)
         if not 0 < len(name) <= _LONGEST_NAME:
             raise Rejected(404, "unknown_tool", "there is no such tool")
-        envelope = await self._running.finish(
-            self._gateway.call(
-                name,
-                body.arguments,
-                principal=principal,
-                session=_conversation(request),
-                client=_client(request),
-                idempotency_key=body.idempotency_key,
-            )
+        envelope = await self._gateway.call(
+            name,
+            body.arguments,
+            principal=principal,
+            session=_conversation(request),
+            client=_client(request),
+            idempotency_key=body.idempotency_key,
         )
         return json_response(envelope_json(envelope), status=status_of(envelope), headers=_retry_after(envelope))
 
@@ -123,7 +119,12 @@ class Rest:
         request.parameters()
         calls: list[_ToolCall] = _decoded(await read_json_body(request), _ToolCalls)
         session, client = _conversation(request), _client(request)
-        envelopes = await self._running.finish(_together(self._gateway, calls, principal, (session, client)))
+        envelopes = await asyncio.gather(
+            *(
+                self._gateway.call(call.name, call.args, principal=principal, session=session, client=client)
+                for call in calls
+            )
+        )
         return json_response([_tool_message(call, envelope) for call, envelope in zip(calls, envelopes, strict=True)])
 
     async def tools(self, request: Request, principal: Principal) -> Response:
@@ -154,7 +155,7 @@ class Rest:
         limit = _whole(query, "limit", default=50, most=MOST_ENTRIES)
         before = _whole(query, "before", default=0, most=2**53 - 1) if "before" in query else None
         try:
-            entries = self._gateway.audit_entries(limit=limit, before=before)
+            entries = await asyncio.to_thread(self._gateway.audit_entries, limit=limit, before=before)
         except AuditError:
             raise _unreadable_audit() from None
         return json_response({"entries": entries})
@@ -166,7 +167,7 @@ class Rest:
         if not seq.isascii() or not seq.isdigit() or len(seq) > 16:
             raise Rejected(404, "not_found", "there is no such audit entry")
         try:
-            entry = self._gateway.audit_entry(int(seq))
+            entry = await asyncio.to_thread(self._gateway.audit_entry, int(seq))
         except AuditError:
             raise _unreadable_audit() from None
         if entry is None:
@@ -178,15 +179,6 @@ class Rest:
             raise Rejected(
                 403, "forbidden", "this principal may not read the audit", suggestion="ask whoever owns the policy"
             )
-
-
-async def _together(
-    gateway: Facade, calls: list[_ToolCall], principal: Principal, origin: tuple[str, str]
-) -> list[Envelope]:
-    session, client = origin
-    return await asyncio.gather(
-        *(gateway.call(call.name, call.args, principal=principal, session=session, client=client) for call in calls)
-    )
 
 
 def _tool_message(call: _ToolCall, envelope: Envelope) -> dict[str, object]:

@@ -94,6 +94,8 @@ def _explained(text: str) -> tuple[str, str]:
     if found := _PATH.search(text):
         text = text[: found.start()]
         for name, index in _STEP.findall(found[1]):
+            if index == "...":  # msgspec does not say which key of a mapping it was
+                break
             pointer += "/" + (name or index).replace("~", "~0").replace("/", "~1")
     if unknown := _UNKNOWN.search(text):
         pointer += "/" + unknown[1].replace("~", "~0").replace("/", "~1")

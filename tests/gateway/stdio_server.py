@@ -1,0 +1,28 @@
+"""What the stdio tests start as a subprocess: the fake gateway on standard input and output, with a tool that prints."""
+
+from __future__ import annotations
+
+from tests.gateway.gateways import BOT, FakeGateway
+from toolgen.model.result import Envelope
+from toolgen.model.schema import JsonObject
+from toolgen.serve import serve_stdio
+
+
+class PrintingGateway(FakeGateway):
+    """A gateway whose code prints in the middle of a call, as somebody's function will."""
+
+    def _answer(self, name: str, arguments: JsonObject) -> Envelope:
+        if name == "test__slow":
+            print("a stray line")
+        return super()._answer(name, arguments)
+
+
+def main() -> None:
+    """Serves until the input ends."""
+    gateway = PrintingGateway()
+    gateway.gate.set()
+    serve_stdio(gateway, BOT)
+
+
+if __name__ == "__main__":
+    main()

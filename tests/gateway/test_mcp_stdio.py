@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+from typing import Any, BinaryIO
+
+import orjson
+import pytest
+
+from tests.gateway.clients import run
+from tests.gateway.gateways import BOT, FakeGateway
+from toolgen.gateway.mcp_stdio import serve_streams
+from toolgen.gateway.wire import LARGEST_BODY
+
+
+def line(method: str, request: object = None, **params: Any) -> bytes:
+    body = {"jsonrpc": "2.0", "method": method, "params": params} | ({} if request is None else {"id": request})
+    return orjson.dumps(body) + b"\n"
+
+
+async def answers(gateway: FakeGateway, *lines: bytes) -> list[dict[str, Any]]:
+    sink = io.BytesIO()
+    await serve_streams(gateway, BOT, io.BytesIO(b"".join(lines)), sink)
+    return [orjson.loads(found) for found in sink.getvalue().splitlines()]
+
+
+def test_each_line_is_answered_on_one_line() -> None:
+    async def main() -> None:
+        gateway = FakeGateway()
+        found = await answers(
+            gateway,
+            line("initialize", 1, protocolVersion="2025-11-25", clientInfo={"name": "t", "version": "2"}),
+            line("notifications/initialized"),
+            b"\n",
+            line("tools/call", "a", name="test__echo", arguments={"text": "one\ntwo"}),
+        )
+        assert [item["id"] for item in found] == [1, "a"]
+        assert gateway.calls[0]["client"] == "t/2"
+        assert len(gateway.calls[0]["session"]) == 32
+        assert gateway.calls[0]["principal"] is BOT
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (b"not json\n", -32700),
+        (b"[]\n", -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":"nothing"}\n', -32601),
+        (b"[" * 300 + b"\n", -32700),
+        (b"x" * (LARGEST_BODY + 100) + b"\n", -32600),
+        (b"x" * (3 * LARGEST_BODY + 100) + b"\n", -32600),
+    ],
+)
+def test_a_bad_line_is_answered_and_the_next_one_is_served(text: bytes, code: int) -> None:
+    async def main() -> None:
+        found = await answers(FakeGateway(), text, line("ping", 2))
+        assert {item["id"]: item.get("error", {}).get("code") for item in found} in (
+            {None: code, 2: None},
+            {1: code, 2: None},
+        )
+
+    run(main())
+
+
+def test_a_message_of_exactly_the_cap_is_read() -> None:
+    async def main() -> None:
+        body = line("ping", 1).rstrip()
+        found = await answers(FakeGateway(), body.ljust(LARGEST_BODY) + b"\n", body.ljust(LARGEST_BODY + 1) + b"\n")
+        assert sorted("result" in item for item in found) == [False, True]
+
+    run(main())
+
+
+def _pipe() -> tuple[BinaryIO, BinaryIO]:
+    reading, writing = os.pipe()
+    return os.fdopen(reading, "rb"), os.fdopen(writing, "wb", buffering=0)
+
+
+def test_calls_run_side_by_side_and_a_cancelled_one_runs_on_without_an_answer() -> None:
+    async def main() -> None:
+        gateway = FakeGateway()
+        source, feed = _pipe()
+        sink = io.BytesIO()
+        with source, feed:
+            serving = asyncio.create_task(serve_streams(gateway, BOT, source, sink))
+            feed.write(line("tools/call", 1, name="test__slow", arguments={}))
+            await gateway.entered.wait()
+            feed.write(line("notifications/cancelled", requestId=[1]) + line("notifications/cancelled", requestId=1))
+            feed.write(line("tools/call", 2, name="test__echo", arguments={}))
+            feed.close()
+            await gateway.answered.wait()
+            assert gateway.ended == ["test__echo"]
+            gateway.gate.set()
+            await serving
+        assert [orjson.loads(item)["id"] for item in sink.getvalue().splitlines()] == [2]
+        assert gateway.ended == ["test__echo", "test__slow"]
+
+    run(main())
+
+
+def test_a_call_in_flight_runs_to_its_end_when_serving_is_cancelled() -> None:
+    async def main() -> None:
+        gateway = FakeGateway()
+        source, feed = _pipe()
+        with source, feed:
+            serving = asyncio.create_task(serve_streams(gateway, BOT, source, io.BytesIO()))
+            feed.write(line("tools/call", 1, name="test__slow", arguments={}))
+            await gateway.entered.wait()
+            serving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await serving
+            gateway.gate.set()
+            await asyncio.wait(gateway.running)
+        assert gateway.ended == ["test__slow"]
+
+    run(main())

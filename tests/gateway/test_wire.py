@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+
+from toolgen.gateway.wire import DEEPEST, LARGEST_BODY, Malformed, decode, encode, identifier
+
+
+class Body(msgspec.Struct, forbid_unknown_fields=True):
+    arguments: dict[str, Any] = {}
+    items: list[dict[str, int]] = []
+    named: dict[str, int] = {}
+
+
+@pytest.mark.parametrize(
+    ("data", "pointer"),
+    [
+        (b"", ""),
+        (b"{", ""),
+        (b"[]", ""),
+        (b'{"arguments": []}', "/arguments"),
+        (b'{"items": [{"a": 1}, 2]}', "/items/1"),
+        (b'{"named": {"x": "text"}}', "/named"),
+        (b'{"wait_for": 1}', "/wait_for"),
+        (b'{"a/b~c": 1}', "/a~1b~0c"),
+        (b'{"arguments": {"x": NaN}}', ""),
+        (b'{"arguments": {"x": "\xff"}}', ""),
+        (b'{"arguments": {"x": "\\ud800"}}', ""),
+    ],
+)
+def test_a_bad_body_is_refused_with_the_pointer_of_the_part_at_fault(data: bytes, pointer: str) -> None:
+    with pytest.raises(Malformed) as caught:
+        decode(data, Body)
+    assert caught.value.pointer == pointer
+
+
+def test_the_refusal_of_a_value_does_not_repeat_it() -> None:
+    with pytest.raises(Malformed) as caught:
+        decode(b'{"arguments": "hunter2-secret"}', Body)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("pair", [(b"[", b"]"), (b'{"a":', b"}"), (b'[{"a":', b"}]")])
+def test_json_nested_beyond_the_cap_is_refused_and_up_to_it_is_not(pair: tuple[bytes, bytes]) -> None:
+    step = pair[0].count(b"[") + pair[0].count(b"{")
+    levels = DEEPEST // step
+    assert decode(pair[0] * levels + b"1" + pair[1] * levels, object) is not None
+    with pytest.raises(Malformed, match="nested"):
+        decode(pair[0] * (levels + 1) + b"1" + pair[1] * (levels + 1), object)
+
+
+def test_brackets_inside_strings_are_no_depth() -> None:
+    text = "[{" * 500 + '\\"' + "[" * 500
+    assert decode(orjson.dumps([text]), object) == [text]
+
+
+def test_wide_json_is_no_deep_json() -> None:
+    assert len(decode(b"[" + b",".join([b"{}"] * 10_000) + b"]", list)) == 10_000
+
+
+def test_the_deepest_body_that_fits_is_refused_without_recursion() -> None:
+    half = LARGEST_BODY // 2
+    with pytest.raises(Malformed, match="nested"):
+        decode(b"[" * half + b"]" * half, object)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": 10**30},
+        {"a": MappingProxyType({"b": (1, 2)})},
+        {"a": MappingProxyType({"b": 10**30}), "c": [None, True, 1.5, "é"]},
+    ],
+)
+def test_values_orjson_refuses_are_encoded_all_the_same(value: dict[str, Any]) -> None:
+    decoded = decode(encode(value), object)
+    assert decoded == {"a": 10**30} or decoded["a"]["b"] in ([1, 2], 10**30)  # type: ignore[index]
+
+
+def test_a_lone_surrogate_is_encoded_as_an_escape() -> None:
+    assert encode({"a": "\ud800"}) == b'{"a":"\\ud800"}'
+
+
+def test_not_a_number_is_never_written() -> None:
+    assert encode([float("nan")]) == b"[null]"
+    with pytest.raises(ValueError, match="JSON compliant"):
+        encode([float("nan"), 10**30])
+
+
+@pytest.mark.parametrize(
+    ("text", "fine"),
+    [("abc-1", True), ("x" * 128, True), ("", False), ("x" * 129, False), ("a b", False), ("a\n", False), ("é", False)],
+)
+def test_an_identifier_is_short_visible_ascii(text: str, fine: bool) -> None:
+    assert identifier(text) is fine

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from pyreqwest.client import Client
 from pyreqwest.exceptions import (
     BuilderError,
-    ConnectError,
-    ConnectTimeoutError,
     PoolTimeoutError,
     PyreqwestError,
     RequestTimeoutError,
@@ -37,7 +35,9 @@ __all__ = ["HttpExecutor"]
 _HEAD_HEADERS = ("content-type", "content-length", "etag", "last-modified", "accept-ranges", "cache-control", "link")
 _TIMEOUTS = Timeouts()
 _CLOCK = SystemClock()
-_NOT_SENT = (ConnectError, ConnectTimeoutError, PoolTimeoutError, BuilderError)
+# pyreqwest 0.15 calls every failure before the answer's head a ConnectError, also when the request was already on its way; what really
+# happened stands in the causes that hyper reports, so only this one of them counts as "nothing was sent".
+_CONNECTING = "client error (Connect)"
 
 
 class _UnsentError(Exception):
@@ -135,13 +135,13 @@ class HttpExecutor:
         try:
             async with sending as response:
                 answer = await self._read(response)
-        except _NOT_SENT as error:
-            raise _UnsentError(error) from None
-        except RequestTimeoutError:
-            if idempotent:
-                return _failed("upstream_timeout", f"{place} did not answer in time", "try again later", facts)
-            return _unknown(f"{place} did not answer in time", facts)
-        except PyreqwestError:
+        except PyreqwestError as error:
+            if _unsent(error):
+                raise _UnsentError(error) from None
+            if isinstance(error, RequestTimeoutError):
+                if idempotent:
+                    return _failed("upstream_timeout", f"{place} did not answer in time", "try again later", facts)
+                return _unknown(f"{place} did not answer in time", facts)
             # The library's text holds the URL, and a URL may hold a credential: it is never repeated.
             if idempotent:
                 return _failed(
@@ -187,11 +187,20 @@ def _host(binding: HttpBinding) -> str:
     return binding.servers[0].partition("://")[2].partition("/")[0] if binding.servers else ""
 
 
-def _reason(cause: PyreqwestError | None) -> str:
-    """The innermost cause ("Connection refused"), which unlike the outer ones never holds the URL."""
-    details = getattr(cause, "details", None)
+def _causes(error: PyreqwestError | None) -> list[str]:
+    details = getattr(error, "details", None)
     causes = details.get("causes") if isinstance(details, dict) else None
-    text = str(causes[-1].get("message", "")) if causes else ""
+    return [str(cause.get("message", "")) for cause in causes or ()]
+
+
+def _unsent(error: PyreqwestError) -> bool:
+    """Whether it is certain that no byte of the request left; in doubt it did."""
+    return isinstance(error, (PoolTimeoutError, BuilderError)) or _CONNECTING in _causes(error)
+
+
+def _reason(error: PyreqwestError | None) -> str:
+    """The innermost cause ("Connection refused"), which unlike the outer ones never holds the URL."""
+    text = (_causes(error) or [""])[-1]
     return f" ({text[:200]})" if text and "://" not in text else ""
 
 

@@ -45,7 +45,19 @@ def test_keys_are_sorted_by_utf_16_units() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [math.nan, math.inf, [math.nan], {"a": -math.inf}, {1: 2}, 2**53, -(2**53), "\ud800", {"\ud800": 1}, object(), b"x"],
+    [
+        math.nan,
+        math.inf,
+        [math.nan],
+        {"a": -math.inf},
+        {1: 2},
+        2**53,
+        -(2**53),
+        "\ud800",
+        {"\ud800": 1},
+        object(),
+        b"x",
+    ],
 )
 def test_what_has_no_form_is_refused(value: object) -> None:
     with pytest.raises(CanonicalError):

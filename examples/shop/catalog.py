@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hmac
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -127,7 +128,11 @@ def main() -> None:
     """`python -m examples.shop.catalog --port 8802 --token shop`"""
     parser = argparse.ArgumentParser(description="The sample shop's catalog, as a GraphQL service on loopback.")
     parser.add_argument("--port", type=int, default=8802)
-    parser.add_argument("--token", default="catalog-token", help="the bearer token callers must show")
+    parser.add_argument(
+        "--token",
+        default=os.environ.get("CATALOG_TOKEN", "catalog-token"),
+        help="the bearer token callers must show; $CATALOG_TOKEN by default",
+    )
     options = parser.parse_args()
     uvicorn.run(app(options.token), host="127.0.0.1", port=options.port, log_level="warning")
 

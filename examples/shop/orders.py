@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hmac
+import os
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -109,7 +110,11 @@ def main() -> None:
     """Serves the orders on loopback."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--port", type=int, default=8801)
-    parser.add_argument("--key", default="shop-key", help="what callers send in X-API-Key")
+    parser.add_argument(
+        "--key",
+        default=os.environ.get("ORDERS_KEY", "shop-key"),
+        help="what callers send in X-API-Key; $ORDERS_KEY by default",
+    )
     options = parser.parse_args()
     uvicorn.run(app(options.key), host="127.0.0.1", port=options.port, log_level="warning")
 

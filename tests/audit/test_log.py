@@ -136,6 +136,8 @@ def test_what_is_no_json_fails_alone(tmp_path: Path) -> None:
         )
         assert good == ("gateway-1", 1)
         assert isinstance(bad, CanonicalError)
+        with pytest.raises(AuditError, match="malformed"):
+            await log.append({"event": "intent", "no_such_field": 1})
         assert await log.append(intent(2)) == ("gateway-1", 2)
         await log.close()
 

@@ -102,6 +102,7 @@ MISTAKES = [
     ("$..card_number", "..card_number", "shop.yaml:13: '..card_number' is not a JSONPath"),
     ("$..email", "$[", "shop.yaml:15: '$[' is not a JSONPath"),
     ("call: pets__list_pets", "call: pets__list_pet", "shop.yaml:17: there is no tool 'pets__list_pet'"),
+    ("{limit: 5}", "{limti: 5}", "shop.yaml:17: pets__list_pets has no argument 'limti' (did you mean 'limit'?)"),
     ("as: bot", "as: bob", "shop.yaml:17: there is no principal 'bob' (did you mean 'bot'?)"),
     ("rule: reads", "rule: read", "shop.yaml:17: there is no rule 'read' (did you mean 'reads'?)"),
     (", acts_for: [ann]", "", "shop.yaml:17: bot has no 'ann' under acts_for"),

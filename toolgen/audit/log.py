@@ -134,9 +134,10 @@ class AuditLog:
         for fields, future in batch:
             try:
                 head, line = self._line(fields, head)
-            except CanonicalError as error:
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with one entry must not hold up the others
                 if not future.done():
-                    future.set_exception(error)
+                    expected = isinstance(error, CanonicalError)
+                    future.set_exception(error if expected else AuditError(f"an entry is malformed: {error!r}"))
                 continue
             ready.append((fields, future))
             data += line

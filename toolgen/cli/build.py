@@ -62,7 +62,7 @@ def command(
     else:
         _print(built, changed, target, only_check)
     if only_check and changed:
-        click.echo(f"toolgen: {target}/ is not what these descriptions build: {', '.join(changed)}", err=True)
+        click.echo(f"toolgen: {_shown(target)}/ is not what these descriptions build: {', '.join(changed)}", err=True)
         sys.exit(1)
 
 
@@ -92,7 +92,8 @@ def _print(built: Built, changed: list[str], target: Path, only_check: bool) -> 
     print_table(("source", "operations", "tools", "skipped", "problems"), _rows(built))
     _print_problems(built.manifest)
     if not only_check:
-        click.echo(f"{target}/: {len(changed)} file(s) written" if changed else f"{target}/ is up to date")
+        name = _shown(target)
+        click.echo(f"{name}/: {len(changed)} file(s) written" if changed else f"{name}/ is up to date")
 
 
 def _print_problems(manifest: Manifest) -> None:
@@ -102,3 +103,9 @@ def _print_problems(manifest: Manifest) -> None:
         click.echo(f"{problem.level}: {problem.source} {problem.origin}: {problem.message} [{problem.code}]")
     if len(ranked) > _SHOWN:
         click.echo(f"... and {len(ranked) - _SHOWN} more problems, all in manifest.json")
+
+
+def _shown(target: Path) -> Path:
+    """A path as a person in this folder would write it."""
+    absolute, here = target.resolve(), Path.cwd()
+    return absolute.relative_to(here) if absolute.is_relative_to(here) else target

@@ -39,7 +39,7 @@ def bounded(text: str, limit: int = LONGEST_MESSAGE) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Success:
-    """The system answered. `facts` are what the record keeps of it: rows, bytes, attempts, sql."""
+    """The system answered. `facts` are what the executor learned; the record keeps `sql`, `rows`, `bytes` and `attempts` of them."""
 
     data: Json
     truncated: bool = False

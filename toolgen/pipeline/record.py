@@ -11,13 +11,14 @@ from toolgen.clock import Clock
 from toolgen.errors import AuditError, CanonicalError
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
-from toolgen.model.schema import JsonObject
+from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.chain import Next, Trail
 
 __all__ = ["Journal", "Record"]
 
 _logger = logging.getLogger(__name__)
 _LONGEST_NAME = 200
+_FACTS = ("sql", "rows", "bytes", "attempts")
 
 
 class Journal(Protocol):
@@ -92,9 +93,15 @@ def _ending(result: Result, trail: Trail) -> dict[str, Any]:
     ending: dict[str, Any] = {"verdict": trail.verdict, "rule": trail.rule}
     match result:
         case Success(facts=facts):
-            return {**ending, "status": "ok", **trail.facts, **facts}
+            return {**ending, "status": "ok", **_recorded(trail.facts), **_recorded(facts)}
         case Failed(error=error, facts=facts):
-            return {**ending, "status": "error", "code": error.code, **trail.facts, **facts}
+            return {
+                **ending,
+                "status": "error",
+                "code": error.code,
+                **_recorded(trail.facts),
+                **_recorded(facts),
+            }
         case Refused(error=error):
             return {
                 **ending,
@@ -107,6 +114,11 @@ def _ending(result: Result, trail: Trail) -> dict[str, Any]:
             return {**ending, "status": "pending", "code": error.code}
         case Cancelled(error=error):
             return {**ending, "status": "cancelled", "code": error.code}
+
+
+def _recorded(facts: Mapping[str, Json]) -> dict[str, Json]:
+    """Of what an executor learned, what an entry has a field for."""
+    return {name: facts[name] for name in _FACTS if name in facts}
 
 
 def _unavailable(message: str) -> Error:

@@ -19,7 +19,7 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.model.tool import Effect, Tool
 from toolgen.policy.access import Rule
-from toolgen.policy.arguments import check_schema
+from toolgen.policy.arguments import check_schema, repair
 from toolgen.policy.egress import Egress, parse_allowed
 from toolgen.policy.limits import Limit, parse_rate
 from toolgen.policy.redact import Redaction, compile_path
@@ -401,6 +401,9 @@ class _Collector:
             raise PolicyError(
                 f"there is no tool '{given.call}'{nearest(given.call, self._manifest.tools)}", where=where
             )
+        for dropped in repair(self._manifest.tools[given.call].input_schema, given.arguments).dropped:
+            known = self._manifest.tools[given.call].input_schema.get("properties", {})
+            raise PolicyError(f"{given.call} has no argument '{dropped}'{nearest(dropped, known)}", where=where)
         self._test_names.append((where, test))
         self._tests.append(test)
 

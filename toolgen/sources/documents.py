@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -115,7 +114,7 @@ def parse(data: bytes, *, where: str) -> Any:
             "is an HTML or XML page, not a description", where=f"{where}:1", suggestion="download the raw file"
         )
     if json_fault is not None and where.endswith(".json"):
-        return _lenient_json(text, json_fault)
+        raise json_fault
     return _yaml(text, where)
 
 
@@ -125,14 +124,6 @@ def _text(data: bytes, where: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DescriptionError("is not UTF-8", where=f"{where}:{line}", suggestion="save it as UTF-8") from error
-
-
-def _lenient_json(text: str, fault: DescriptionError) -> Any:
-    """orjson refuses lone surrogates, which Python's reader takes; whatever both refuse is reported as orjson saw it."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise fault from None
 
 
 def _yaml(text: str, where: str) -> Any:
@@ -278,6 +269,8 @@ class Documents:
         with path.open("rb") as file:
             data = file.read(LARGEST_DOCUMENT + 1)
         value = parse(data, where=name or self._where)
+        if name:
+            _measure(value, name)  # JSON cannot repeat itself, but it can be deep
         self._digests[name] = hashlib.sha256(data).digest()
         return value
 

@@ -219,9 +219,17 @@ def test_an_operation_graphql_core_refuses_is_not_stored(monkeypatch: pytest.Mon
         ('{"openapi": "3.1.0"}', "holds no `__schema`"),
         ('{"data": null, "errors": []}', "holds no `__schema`"),
         ('{"__schema": {', "is not JSON"),
-        ('{"__schema": {"types": [{"kind": "OBJECT"}]}}', "no schema can be built"),
+        (
+            '{"__schema": {"types": [{"kind": "OBJECT"}]}}',
+            "is no introspection result: Object missing required field `name`",
+        ),
+        ('{"__schema": {"types": [], "description": ["x"]}}', "is no introspection result: Expected `str | null`"),
+        ('{"__schema": {"queryType": {"name": "Q"}, "types": []}}', "no schema can be built"),
         ('{"__schema": {"types": [{"kind": "UNKNOWN", "name": "A"}]}}', "no schema can be built"),
-        ('{"__schema": {"queryType": {"name": "a { b }"}, "types": []}}', "is not a GraphQL name"),
+        (
+            '{"__schema": {"queryType": {"name": "a { b }"}, "types": []}}',
+            "is no introspection result: .*queryType.name",
+        ),
         (b"type Query { a: Int } # \xff", "is not UTF-8"),
     ],
 )
@@ -287,6 +295,9 @@ def test_an_endpoint_that_cannot_be_called_is_refused(endpoint: str) -> None:
 def test_a_credential_in_the_endpoint_is_refused_and_not_repeated() -> None:
     with pytest.raises(ConfigError, match="holds a credential") as caught:
         read(FIXTURES / "edges.graphql", endpoint="https://user:canary@h/graphql")
+    assert "canary" not in str(caught.value)
+    with pytest.raises(ConfigError, match="holds a credential") as caught:
+        read("https://user:canary@h/graphql")
     assert "canary" not in str(caught.value)
 
 

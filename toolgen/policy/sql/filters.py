@@ -47,6 +47,8 @@ def read_filter(rows: str, dialect: str) -> tuple[exp.Expr, tuple[str, ...]]:
     if not isinstance(root, exp.Select) or extra or len(root.expressions) != 1 or parsed.asked != len(names):
         refuse("row-filter", "it is not one condition", "write what would follow WHERE")
     condition: exp.Expr = root.args["where"].this
+    if not isinstance(condition, exp.Paren) or not isinstance(condition.this, exp.Condition):
+        refuse("row-filter", "it is not one condition", "write what would follow WHERE")
     if any(isinstance(node, (exp.Query, exp.Table, exp.Window, exp.Star)) for node in condition.walk()):
         refuse(
             "row-filter",

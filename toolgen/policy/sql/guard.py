@@ -131,9 +131,9 @@ def _plan(sql: str, database: Database, scope: SqlScope) -> _Plan:
     parsed = parse(sql, dialect)
     check_grammar(parsed.root, dialect, scope.functions)
     root = _query_root(parsed.root)
+    limited, counts = _limit(root, scope.max_rows)
     resolver = Resolver(database, scope)
     resolver.resolve(root)
-    limited, counts = _limit(root, scope.max_rows)
     columns = set(resolver.columns)
     attributes: list[str] = []
     for place in resolver.filtered:

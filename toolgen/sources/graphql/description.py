@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import orjson
-from graphql import GraphQLError, GraphQLSchema, build_ast_schema, build_client_schema, parse, parse_const_value
+from graphql import GraphQLError, GraphQLSchema, build_ast_schema, build_client_schema, parse
 
 from toolgen.errors import DescriptionError
 from toolgen.sources.graphql.introspect import introspect
+from toolgen.sources.graphql.introspection import parse_introspection
 from toolgen.sources.graphql.repair import Dropped, Fault, repair
-from toolgen.sources.graphql.text import is_name, prose
+from toolgen.sources.graphql.text import prose
 
 __all__ = ["LARGEST", "Description", "is_url", "load_description"]
 
@@ -98,50 +100,19 @@ def _from_introspection(raw: bytes, where: str) -> Description:
         raise DescriptionError(
             "holds no `__schema`, so it is no introspection result", where=where, suggestion=suggestion
         )
-    # SDL's grammar guarantees its names; JSON guarantees nothing, and a name goes into the text of operations.
-    for name in _names(document["__schema"]):
-        if not is_name(name):
-            raise DescriptionError(f"{name!r:.60} is not a GraphQL name", where=where)
     try:
-        faults = tuple(_drop_defaults(document["__schema"]))
-        schema = build_client_schema({"__schema": document["__schema"]}, assume_valid=True)
+        parsed, faults = parse_introspection(document["__schema"])
+        schema = build_client_schema({"__schema": parsed}, assume_valid=True)
         _touch(schema)
+    except msgspec.ValidationError as error:
+        raise DescriptionError(
+            f"is no introspection result: {_reason(error)}", where=where, suggestion=suggestion
+        ) from error
     except (GraphQLError, TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise DescriptionError(
             f"no schema can be built from it: {_reason(error)}", where=where, suggestion=suggestion
         ) from error
     return Description(schema=schema, digest=_sha256(raw), faults=faults)
-
-
-def _names(schema: object) -> Iterator[object]:
-    """Every `name` in an introspection result, but for the null ones of wrapping types."""
-    return (item["name"] for item in _objects(schema) if item.get("name") is not None)
-
-
-def _drop_defaults(schema: object) -> Iterator[Fault]:
-    """Takes out default values that are no GraphQL (some services print those of their own language)."""
-    for item in _objects(schema):
-        default = item.get("defaultValue")
-        if default is None:
-            continue
-        try:
-            parse_const_value(default, no_location=True)
-        except (GraphQLError, TypeError):
-            item["defaultValue"] = None
-            message = f"the default value of an input named {item.get('name')} is no GraphQL and was left out"
-            yield Fault(code="invalid_default", origin="schema", message=message)
-
-
-def _objects(value: object) -> Iterator[dict[str, Any]]:
-    """Every object in a JSON value, however deep."""
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, dict):
-            yield item
-            waiting.extend(item.values())
-        elif isinstance(item, list):
-            waiting.extend(item)
 
 
 def _touch(schema: GraphQLSchema) -> None:

@@ -203,20 +203,25 @@ def _subscription(source: str, coordinate: str) -> Problem:
 
 
 def _endpoint(config: SourceConfig) -> str:
-    endpoint = config.endpoint or (config.location if is_url(config.location) else "")
-    where = f"sources.{config.name}.endpoint"
+    located = config.location if is_url(config.location) else ""
+    for url, option in ((config.endpoint, "endpoint"), (located, "graphql")):
+        _check_url(url, f"sources.{config.name}.{option}")
+    return config.endpoint or located
+
+
+def _check_url(url: str, where: str) -> None:
+    if not url:
+        return
     try:
-        parts = urlsplit(endpoint)
+        parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and not parts.fragment and parts.port != 0
-        usable = usable and not set(endpoint) & set(" {}<>\\")
     except ValueError:
         raise ConfigError("the endpoint is no URL", where=where) from None
-    if endpoint and not usable:
-        raise ConfigError("the endpoint is no http or https URL", where=where)
     if parts.username is not None or parts.password is not None:
         message = "the endpoint holds a credential, which would be written into the manifest"
         raise ConfigError(message, where=where, suggestion="put it under `auth`")
-    return endpoint
+    if not usable or set(url) & set(" {}<>\\"):
+        raise ConfigError("the endpoint is no http or https URL", where=where)
 
 
 def _filter(config: SourceConfig) -> Callable[[_Operation], bool]:

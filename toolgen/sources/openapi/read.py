@@ -185,7 +185,8 @@ class _Reader:
             return (self._config.server,)
         usable = tuple(url for url in operation.servers if urlsplit(url).scheme in {"http", "https"})
         if not usable:
-            self._warn("no_server", "the description names no absolute server; set `server:` in toolgen.yaml")
+            message = "the description names no absolute server for some operations; set `server:` in toolgen.yaml"
+            self._add("warning", "#/servers", "no_server", message)
             return operation.servers
         return usable
 

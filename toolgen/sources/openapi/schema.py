@@ -9,8 +9,9 @@ from enum import Enum
 from typing import Any
 
 import jsonschema_rs
-import orjson
 
+from toolgen.canonical import canonical
+from toolgen.errors import CanonicalError
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi.describe import LONGEST_PARAMETER, flatten
 from toolgen.sources.openapi.operation import FaultError
@@ -39,7 +40,8 @@ _SCHEMAS = frozenset(
 _SCHEMA_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _SCHEMA_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _PLAIN_NAME = re.compile(r"#/(?:components/schemas|definitions)/([A-Za-z0-9_.-]{1,80})\Z")
-_DEEPEST = 100
+_DEEPEST = 60
+_DEEPEST_VALUE = 20
 _MOST_EXAMPLES = 3
 _LONGEST_EXAMPLE = 200
 
@@ -55,7 +57,7 @@ FILE: Mapping[str, Any] = {
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e300 < value < 1e300
 
 
 def _names(value: Any) -> bool:
@@ -63,11 +65,24 @@ def _names(value: Any) -> bool:
 
 
 def _count(value: Any) -> bool:
-    return _number(value) and value >= 0 and value == int(value)
+    return _number(value) and 0 <= value < 2**53 and value == int(value)
 
 
-def _anything(_: Any) -> bool:
-    return True
+def _carried(value: Any) -> bool:
+    """Whether a value can stand in a manifest: it has one canonical form, so no integer beyond 2**53, and is not absurdly deep."""
+    if isinstance(value, (str, bool)) or value is None:
+        return True
+    try:
+        canonical(value)
+    except CanonicalError:
+        return False
+    return _depth(value) <= _DEEPEST_VALUE
+
+
+def _depth(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(_depth, value.values()), default=0)
+    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0
 
 
 def _true(value: Any) -> bool:
@@ -80,9 +95,9 @@ def _text(value: Any) -> bool:
 
 # Keywords that are copied as they stand, and what their value must be for the result to be a valid 2020-12 schema.
 _WELL_FORMED: Mapping[str, Callable[[Any], bool]] = {
-    "enum": lambda value: isinstance(value, list) and bool(value),
-    "const": _anything,
-    "default": _anything,
+    "enum": lambda value: isinstance(value, list) and bool(value) and _carried(value),
+    "const": _carried,
+    "default": _carried,
     "deprecated": _true,
     "uniqueItems": _true,
     "writeOnly": _true,
@@ -356,7 +371,12 @@ def _plain_keyword(built: dict[str, Any], key: str, value: Any) -> None:
     elif key == "required" and isinstance(value, list):
         built[key] = list(dict.fromkeys(name for name in value if isinstance(name, str)))
     elif (fits := _WELL_FORMED.get(key)) and fits(value):
-        built[key] = int(value) if key in _COUNTS else value
+        built[key] = int(value) if key in _COUNTS else _bounded(value)
+
+
+def _bounded(value: Any) -> Any:
+    """A bound such as int64's largest has no canonical form as an integer (RFC 8785 knows doubles); as a double it is as good."""
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53 else value
 
 
 def _modernise(built: dict[str, Any], raw: dict[str, Any]) -> None:
@@ -383,10 +403,7 @@ def _examples(built: dict[str, Any], values: list[Any]) -> None:
 
 
 def _small(value: Any) -> bool:
-    try:
-        return len(orjson.dumps(value)) <= _LONGEST_EXAMPLE
-    except TypeError:
-        return False
+    return _carried(value) and len(canonical(value)) <= _LONGEST_EXAMPLE
 
 
 def _references(value: Any) -> set[str]:

@@ -1,0 +1,131 @@
+"""`toolgen init`: a working project to start from."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import shutil
+import sqlite3
+from pathlib import Path
+
+import click
+
+from toolgen.build import build_sources
+from toolgen.errors import ConfigError
+from toolgen.model.manifest import Manifest
+from toolgen.model.tool import Effect
+from toolgen.settings import from_specs
+
+_PROJECT = """\
+# A toolgen project: what there is to call. policies/ says who may call it.
+sources:
+{sources}
+policies: policies/
+generated: generated/
+gateway: {{host: 127.0.0.1, port: 8080}}
+audit: {{dir: var/audit}}
+"""
+
+_POLICY = """\
+# Who may do what. Whatever no rule allows is denied.
+principals:
+  agent:
+    api_key: "sha256:{digest}"
+    roles: [agent]
+
+rules:{rules}
+{more}
+limits:
+  - {{id: per-agent, per: [principal], rate: 60/min, burst: 20}}
+
+# Loopback and private addresses are closed, unless this says allow or lists their host:port under allow.
+egress: {{private_networks: {private}, redirects: none}}
+"""
+
+_RULE = """
+  - {{id: agent-reads, to: [agent], tools: ["{source}__*"], effects: [read], verdict: allow}}
+"""
+
+_NOTES = """
+CREATE TABLE notes (id INTEGER PRIMARY KEY, title TEXT NOT NULL, body TEXT NOT NULL);
+INSERT INTO notes (title, body) VALUES ('Welcome', 'This table is open to the agent.'), ('Next', 'Edit policies/policy.yaml.');
+CREATE TABLE private_notes (id INTEGER PRIMARY KEY, body TEXT NOT NULL);
+INSERT INTO private_notes (body) VALUES ('No policy opens this table.');
+"""
+
+
+@click.command()
+@click.argument("directory", default=".", metavar="[DIR]")
+@click.option(
+    "--openapi", metavar="FILE", type=click.Path(exists=True, dir_okay=False), help="Start from this description."
+)
+@click.option("--server", metavar="URL", help="With --openapi: where the API is, if not where its document says.")
+def command(directory: str, openapi: str | None, server: str | None) -> None:
+    """Make a working project in DIR: toolgen.yaml, specs/ and policies/, with one principal and its key."""
+    root = Path(directory)
+    for name in ("toolgen.yaml", "policies"):
+        if (root / name).exists():
+            raise ConfigError("already exists", where=str(root / name), suggestion="init an empty folder")
+    if server and not openapi:
+        raise click.UsageError("--server goes with --openapi")
+    key = secrets.token_urlsafe(24)
+    if openapi:
+        source, sources, policy = _of_description(Path(openapi), server)
+    else:
+        source, sources, policy = _of_notes()
+    (root / "specs").mkdir(parents=True, exist_ok=True)
+    if openapi:
+        shutil.copyfile(openapi, root / "specs" / Path(openapi).name)
+    else:
+        _write_notes(root / "specs" / "notes.db")
+    (root / "policies").mkdir()
+    text = policy.format(digest=hashlib.sha256(key.encode()).hexdigest())
+    (root / "policies" / "policy.yaml").write_text(text, encoding="utf-8")
+    (root / "toolgen.yaml").write_text(_PROJECT.format(sources=sources), encoding="utf-8")
+    click.echo(f"made {root / 'toolgen.yaml'}, {root / 'specs'}/ and {root / 'policies'}/ with the source {source}")
+    click.echo(f"the key of the principal 'agent', shown this once: {key}")
+
+
+def _of_notes() -> tuple[str, str, str]:
+    sources = "  notes:\n    sql: sqlite:///specs/notes.db\n"
+    more = "sql:\n  notes: {tables: {notes: {}}, max_rows: 100}\n"
+    return "notes", sources, _filled(_RULE.format(source="notes"), more, "deny")
+
+
+def _of_description(path: Path, server: str | None) -> tuple[str, str, str]:
+    """What the files say for a description: its credentials by their schemes, and a rule for what only reads."""
+    resolved = path.resolve()
+    manifest: Manifest = build_sources(from_specs((resolved.name,), resolved.parent)).manifest
+    name, info = next(iter(manifest.sources.items()))
+    lines = [f"  {name}:", f"    openapi: specs/{path.name}"]
+    if server:
+        lines.append(f"    server: {server}")
+    if info.security_schemes:
+        lines.append("    auth:  # from the environment; name what you have, and take out what you do not")
+        lines += [f'      {scheme}: "${{env:{_variable(name, scheme)}}}"' for scheme in info.security_schemes]
+    reads = any(tool.effect is Effect.READ for tool in manifest.tools.values())
+    rules = _RULE.format(source=name) if reads else " []\n"
+    return name, "\n".join(lines) + "\n", _filled(rules, "", "allow" if _is_local(server) else "deny")
+
+
+def _filled(rules: str, more: str, private: str) -> str:
+    """The policy, with everything but the key's digest in it."""
+    text = _POLICY.format(digest="\0", rules=rules, more=more, private=private)
+    return text.replace("{", "{{").replace("}", "}}").replace("\0", "{digest}")
+
+
+def _variable(source: str, scheme: str) -> str:
+    letters = "".join(character if character.isalnum() and character.isascii() else "_" for character in scheme)
+    return f"{source}_{letters}".upper()
+
+
+def _is_local(server: str | None) -> bool:
+    return bool(server) and any(mark in str(server) for mark in ("://127.", "://localhost", "://[::1]"))
+
+
+def _write_notes(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    try:
+        connection.executescript(_NOTES)
+    finally:
+        connection.close()

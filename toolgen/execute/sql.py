@@ -187,9 +187,11 @@ class SqlExecutor:
             return _explained(error, statement, watch)
 
 
-def _read(connection: sqlite3.Connection, sql: str, statement: Statement) -> Success:
+def _read(connection: sqlite3.Connection, sql: str, statement: Statement) -> Success | Failed:
     cursor = connection.execute(sql, statement.parameters)
-    names = [column[0] for column in cursor.description or ()]
+    if cursor.description is None:
+        return _failed("upstream_error", "the statement is not a query", "send a SELECT", {"sql": statement.sql})
+    names = [column[0] for column in cursor.description]
     answer = _Answer(statement, types=[""] * len(names))
     for row in cursor:
         if not answer.take(row):

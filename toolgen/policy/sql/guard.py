@@ -196,9 +196,7 @@ def _asked(root: exp.Expr) -> exp.Expr | None:
             return None
         case exp.Limit():
             count = limit.expression
-            if isinstance(count, exp.Null) or (
-                isinstance(count, exp.Column) and count.name.upper() == "ALL" and slot_number(count) is None
-            ):
+            if isinstance(count, exp.Null) or (isinstance(count, exp.Var) and count.name.upper() == "ALL"):
                 return None  # PostgreSQL: LIMIT NULL and LIMIT ALL ask for everything
         case exp.Fetch():
             options = limit.args.get("limit_options")

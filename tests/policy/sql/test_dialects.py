@@ -1,0 +1,144 @@
+"""Where the dialects differ: how names fold, what a placeholder is, what only one of them has."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.policy.sql.lab import allowed, refused
+from toolgen.model.call import Statement
+from toolgen.model.database import Column, Database, Table
+from toolgen.policy.sql.guard import guard
+from toolgen.policy.sql.scope import SqlScope, TableScope
+
+ALLOWED = [
+    ("postgres", "SELECT ID FROM Orders", 'SELECT ID FROM "public"."orders" LIMIT 100'),
+    (
+        "postgres",
+        "SELECT id FROM orders WHERE id = $2 AND total = $1",
+        'SELECT id FROM "public"."orders" WHERE id = $1 AND total = $2 LIMIT 100',
+    ),
+    ("postgres", "SELECT id FROM orders FETCH FIRST 5 ROWS ONLY", 'SELECT id FROM "public"."orders" LIMIT 5'),
+    ("postgres", "SELECT id FROM orders LIMIT ALL", 'SELECT id FROM "public"."orders" LIMIT 100'),
+    (
+        "postgres",
+        "SELECT DISTINCT ON (status) status FROM orders",
+        'SELECT DISTINCT ON (status) status FROM "public"."orders" LIMIT 100',
+    ),
+    (
+        "postgres",
+        "SELECT to_jsonb(q) FROM (SELECT id FROM orders) q",
+        'SELECT to_jsonb(q) FROM (SELECT id FROM "public"."orders") AS q LIMIT 100',
+    ),
+    ("postgres", "SELECT $$it's$$", "SELECT 'it''s' LIMIT 100"),
+    ("mysql", 'SELECT id FROM orders WHERE status = "new"', "SELECT id FROM `orders` WHERE status = 'new' LIMIT 100"),
+    ("mysql", "SELECT 1 /*! , (SELECT password FROM users_secret) */", "SELECT 1 LIMIT 100"),
+    (
+        "mysql",
+        "SELECT timestampdiff(HOUR, status, status) FROM orders",
+        "SELECT timestampdiff(HOUR, status, status) FROM `orders` LIMIT 100",
+    ),
+    (
+        "duckdb",
+        "FROM customers LIMIT 2",
+        'SELECT "customers"."id", "customers"."name", "customers"."country" FROM "main"."customers" LIMIT 2',
+    ),
+    ("duckdb", "SELECT * EXCLUDE (id) FROM germans", 'SELECT "germans"."name" FROM "main"."germans" LIMIT 100'),
+]
+
+
+@pytest.mark.parametrize(("dialect", "sql", "rendered"), ALLOWED)
+def test_a_dialect_is_read_and_written_as_its_own(dialect: str, sql: str, rendered: str) -> None:
+    assert allowed(sql, *["x"] * (2 if "$2" in sql else 0), dialect=dialect).sql == rendered
+
+
+REFUSED = [
+    ("postgres", 'SELECT secret FROM "Customers"', "sql:table"),
+    ("postgres", "SELECT iban FROM hr.orders", "sql:table"),
+    ("postgres", "SELECT * FROM information_schema.tables", "sql:table"),
+    ("postgres", "SELECT * FROM pg_catalog.pg_user", "sql:table"),
+    ("postgres", "SELECT to_jsonb(c) FROM customers c", "sql:whole-row"),
+    ("postgres", "SELECT (c).* FROM customers c", "sql:syntax"),
+    ("postgres", "SELECT (c).ssn FROM customers c", "sql:syntax"),
+    ("postgres", "SELECT c.*::text FROM customers c", "sql:whole-row"),
+    ("postgres", "SELECT x FROM customers AS c(a, b, d, x)", "sql:syntax"),
+    ("postgres", "SELECT pg_sleep(20)", "sql:function"),
+    ("postgres", "SELECT pg_read_file('x')", "sql:function"),
+    ("postgres", "SELECT set_config('a', 'b', false)", "sql:function"),
+    ("postgres", "SELECT util.lower('x')", "sql:syntax"),
+    ("postgres", "SELECT 5::evil", "sql:type"),
+    ("postgres", "SELECT 'users_secret'::regclass", "sql:syntax"),
+    ("postgres", "SELECT status FROM orders FETCH FIRST 1 ROWS WITH TIES", "sql:syntax"),
+    ("postgres", "SELECT * INTO t FROM orders", "sql:syntax"),
+    ("postgres", "SELECT id FROM orders FOR UPDATE", "sql:syntax"),
+    ("postgres", "TABLE users_secret", "sql:not-a-query"),
+    ("postgres", "SELECT session_user", "sql:syntax"),
+    ("postgres", "COPY orders TO STDOUT", "sql:not-a-query"),
+    ("mysql", "SELECT id INTO OUTFILE 'x' FROM orders", "sql:syntax"),
+    ("mysql", "SELECT @x := 5", "sql:syntax"),
+    ("mysql", "SELECT @@version", "sql:parameters"),
+    ("mysql", "SELECT sleep(20)", "sql:function"),
+    ("mysql", "SELECT benchmark(1, 1)", "sql:function"),
+    ("mysql", "SELECT load_file('x')", "sql:function"),
+    ("mysql", "SELECT * FROM mysql.user", "sql:table"),
+    ("duckdb", "SELECT * FROM 'x.csv'", "sql:table"),
+    ("duckdb", "FROM read_csv('x')", "sql:function"),
+    ("duckdb", "SELECT COLUMNS('s.n') FROM customers", "sql:function"),
+    ("duckdb", "SELECT getenv('HOME')", "sql:function"),
+    ("duckdb", "SELECT id FROM orders LIMIT 50%", "sql:syntax"),
+    ("duckdb", "SELECT id FROM orders USING SAMPLE 5", "sql:syntax"),
+    ("duckdb", "FROM customers POSITIONAL JOIN orders", "sql:syntax"),
+    ("duckdb", "SELECT c FROM customers c", "sql:whole-row"),
+]
+
+
+@pytest.mark.parametrize(("dialect", "sql", "rule"), REFUSED)
+def test_what_a_dialect_adds_is_refused_unless_it_is_listed(dialect: str, sql: str, rule: str) -> None:
+    assert refused(sql, dialect=dialect).rule == rule
+
+
+SHARED = Path(__file__).parents[3].parent / "shared" / "corpus" / "sql" / "corpus" / "dev"
+COLUMNS = {
+    "customers": "id name email country created_at update_time deleted credit_limit limit tags profile ssn api_token",
+    "products": "id sku name category price attrs active description",
+    "orders": "id customer_id status placed_at shipped_at total note order",
+    "order_items": "order_id line_no product_id qty unit_price",
+    "events": "id user_id kind ts payload amount",
+    "v_active_customers": "id name country created_at",
+    "v_country_sales": "country month revenue n",
+}
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the SQL corpus is not here")
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres", "mysql", "duckdb"])
+def test_hardly_an_honest_question_of_the_corpus_is_refused(dialect: str) -> None:
+    tables = tuple(
+        Table(
+            name=name,
+            columns=tuple(Column(name=column, type="TEXT") for column in columns.split()),
+            view=name.startswith("v_"),
+        )
+        for name, columns in COLUMNS.items()
+    )
+    granted = {name: TableScope() for name in COLUMNS} | {
+        "customers": TableScope(columns=tuple(COLUMNS["customers"].split()[:11]))
+    }
+    counts: Counter[bool] = Counter()
+    for line in (SHARED / "benign.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        if row["dialect"] == dialect:
+            sql = row["sql"].replace("%s", "?") if row.get("params") and dialect == "mysql" else row["sql"]
+            scope = SqlScope(tables=granted)
+            verdict = guard(
+                sql,
+                row.get("params") or [],
+                database=Database(dialect=dialect, tables=tables),
+                scope=scope,
+                attributes={},
+            )
+            counts[isinstance(verdict, Statement)] += 1
+    assert counts[True] > 0
+    assert counts[False] <= (1 if dialect == "duckdb" else 0)  # DuckDB's COLUMNS() is refused by name

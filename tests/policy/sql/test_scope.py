@@ -1,0 +1,111 @@
+"""What a policy's scope is checked for when it is loaded, and what it shows of a database."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.policy.sql.lab import DATABASE, SCOPE, database, scope
+from toolgen.policy.sql.scope import SqlScope, TableScope, check_scope, row_attributes, visible
+
+
+def faults(**tables: TableScope) -> list[str]:
+    return check_scope(SqlScope(tables=tables), DATABASE)
+
+
+def test_a_scope_that_fits_the_database_has_no_faults() -> None:
+    assert check_scope(SCOPE, DATABASE) == []
+
+
+def test_a_table_that_does_not_exist_is_named_with_the_nearest() -> None:
+    assert faults(custmers=TableScope()) == ["there is no table 'custmers' (did you mean 'customers'?)"]
+
+
+def test_a_column_that_does_not_exist_is_named_with_the_nearest() -> None:
+    assert faults(customers=TableScope(columns=("id", "nmae"))) == [
+        "table 'customers' has no column 'nmae' (did you mean 'name'?)"
+    ]
+
+
+def test_a_table_written_twice_is_a_fault() -> None:
+    assert len(faults(orders=TableScope(), ORDERS=TableScope())) == 1
+
+
+BROKEN = [
+    "tenant = ",
+    "tenant = :tenant; DROP TABLE x",
+    "tenant = :tenant) OR (1 = 1",
+    "1) LIMIT 5 --",
+    "nobody = :tenant",
+    "customers.tenant = :tenant",
+    "tenant IN (SELECT password FROM users_secret)",
+    "EXISTS (SELECT 1 FROM users_secret)",
+    "load_extension(tenant)",
+    "tenant = 'x' GROUP BY id",
+    "tenant = ?",
+    "tenant = @tenant",
+    "",
+    "*",
+    "sum(1) OVER () = 1",
+    "tenant IN users_secret",
+]
+
+
+@pytest.mark.parametrize("rows", BROKEN)
+def test_a_row_filter_that_is_not_one_plain_condition_is_a_fault(rows: str) -> None:
+    (fault,) = faults(tickets=TableScope(rows=rows))
+    assert "tickets" in fault
+
+
+SOUND = [
+    ("tenant = :tenant", {"tenant"}),
+    ("tenant = :tenant AND id > :least", {"tenant", "least"}),
+    ("tenant = ':not' AND id = :yes", {"yes"}),
+    ("tenant IN ('a', :b) OR body LIKE :c || '%'", {"b", "c"}),
+    ("id > 5", set()),
+    ("upper(tenant) = upper(:tenant)", {"tenant"}),
+]
+
+
+@pytest.mark.parametrize(("rows", "names"), SOUND)
+def test_a_row_filter_says_which_attributes_it_needs(rows: str, names: set[str]) -> None:
+    assert faults(tickets=TableScope(rows=rows)) == []
+    assert row_attributes(SqlScope(tables={"tickets": TableScope(rows=rows)})) == names
+
+
+def test_a_filter_may_use_a_column_it_hides() -> None:
+    assert faults(tickets=TableScope(columns=("id", "body"), rows="tenant = :tenant")) == []
+
+
+@pytest.mark.parametrize("name", ["max_rows", "max_bytes", "max_cell_bytes", "timeout_s"])
+def test_a_size_must_be_more_than_nothing(name: str) -> None:
+    (fault,) = check_scope(scope(**{name: 0}), DATABASE)
+    assert "more than 0" in fault
+
+
+def test_only_granted_tables_and_columns_are_visible() -> None:
+    seen = visible(DATABASE, SCOPE)
+    assert {table.name: [column.name for column in table.columns] for table in seen.tables} == {
+        "customers": ["id", "name", "country"],
+        "germans": ["id", "name"],
+        "orders": ["id", "customer_id", "status", "total", "order", "detail"],
+        "tickets": ["id", "tenant", "body"],
+    }
+
+
+def test_a_reference_to_something_hidden_is_hidden_too() -> None:
+    orders = next(table for table in visible(DATABASE, SCOPE).tables if table.name == "orders")
+    assert orders.references == {"customer_id": "customers.id"}
+    alone = visible(DATABASE, SqlScope(tables={"orders": TableScope()})).tables[0]
+    assert alone.references == {}
+    keyless = visible(DATABASE, SqlScope(tables={"orders": TableScope(columns=("total",))})).tables[0]
+    assert (keyless.references, keyless.primary_key) == ({}, ())
+
+
+def test_an_empty_scope_shows_nothing() -> None:
+    assert visible(DATABASE, SqlScope()).tables == ()
+
+
+def test_postgres_tables_are_named_by_their_exact_case_and_schema() -> None:
+    wide = database("postgres")
+    assert check_scope(SqlScope(tables={"Customers": TableScope(), "hr.orders": TableScope()}), wide) == []
+    assert len(check_scope(SqlScope(tables={"CUSTOMERS": TableScope()}), wide)) == 1

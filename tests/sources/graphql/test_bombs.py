@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import random
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
+from graphql import build_schema, introspection_from_schema
 
-from tests.sources.graphql.reading import binding, read_sdl
+from tests.sources.graphql.reading import FIXTURES, binding, read_sdl
 from toolgen.errors import DescriptionError
 from toolgen.sources.graphql import description
 
@@ -80,3 +86,36 @@ def test_defaults_json_cannot_say_are_left_out_or_written_as_text(tmp_path: Path
     assert "default" not in properties["x"]
     assert properties["y"]["default"] == "99999999999999999999"
     assert "default" not in properties["z"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_damaged_description_is_read_or_refused_and_nothing_is_lost_without_a_word(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    sdl = (FIXTURES / "edges.graphql").read_text(encoding="utf-8")
+    words = re.findall(r'"""|"[^"]*"|\w+|\S', sdl)
+    introspected = json.dumps(introspection_from_schema(build_schema(sdl), input_value_deprecation=True, one_of=True))
+    for _ in range(25):
+        damaged = list(words)
+        for _ in range(rng.choice([1, 2, 4])):
+            place = rng.randrange(len(damaged))
+            damaged[place] = rng.choice(["", "!", "[", "input", "interface", "union", "extend type", *words])
+        document = json.loads(introspected)
+        holder, key = rng.choice(list(_places(document)))
+        holder[key] = rng.choice(
+            [None, 1, True, "x", "a { b }", [], {}, "User", "By", "SCALAR", "INPUT_OBJECT", "UNION"]
+        )
+        for text in (" ".join(damaged), json.dumps(document)):
+            try:
+                reading = read_sdl(tmp_path, text)
+            except DescriptionError:
+                continue
+            lost = [one for one in reading.problems if one.level == "error" or one.code == "unsupported_subscription"]
+            assert len(reading.tools) + len(lost) == reading.operations
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every spot in a JSON document: a container and a key of it."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield value, key
+        yield from _places(item)

@@ -270,12 +270,27 @@ def test_a_default_of_another_language_in_an_introspection_result_is_left_out(tm
         ({"include": {"effects": ["destructive"]}}, {"s__create_user", "s__delete_user"}),
         ({"include": {"operations": ["*User"], "effects": ["read"]}}, {"s__get_user", "s__get_old_user"}),
         ({"exclude": {"effects": ["read"]}}, {"s__create_user", "s__delete_user"}),
+        ({"exclude": {"effects": ["read"], "operations": ["delete*"]}}, {"s__create_user"}),
         ({"include": {"operations": ["deleteUser"]}, "exclude": {"operations": ["delete*"]}}, set()),
     ],
 )
 def test_include_and_exclude_choose_by_field_and_effect(options: dict[str, Any], kept: set[str]) -> None:
     reading = read(FIXTURES / "edges.graphql", **options)
     assert set(tools_of(reading)) == kept
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"effects": ["reed"]}, "'reed' is not read, write or destructive"),
+        ({"operations": "get*"}, "is not a list of texts"),
+        ({"operations": [1]}, "is not a list of texts"),
+    ],
+)
+def test_a_filter_that_cannot_be_meant_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        read(FIXTURES / "edges.graphql", exclude=given)
+    assert caught.value.where.startswith("sources.s.exclude.")
 
 
 @pytest.mark.parametrize("option", ["include", "exclude"])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
@@ -225,16 +224,24 @@ def _check_url(url: str, where: str) -> None:
 
 
 def _filter(config: SourceConfig) -> Callable[[_Operation], bool]:
-    """`include` keeps what fits every key it has, `exclude` drops what fits every key of it. Globs are on the field's name."""
+    """Every key of `include` must agree; one of `exclude` is enough to leave an operation out. Globs are on the field's name."""
     for option, given in (("include", config.include), ("exclude", config.exclude)):
-        if unknown := sorted(given.keys() - _FILTERS):
-            message = f"`{unknown[0]}` does not apply to a GraphQL source"
-            where = f"sources.{config.name}.{option}"
-            raise ConfigError(message, where=where, suggestion="use operations or effects")
+        where = f"sources.{config.name}.{option}"
+        for key, values in given.items():
+            if key not in _FILTERS:
+                message = f"`{key}` does not apply to a GraphQL source"
+                raise ConfigError(message, where=where, suggestion="use operations or effects")
+            if not isinstance(values, (list, tuple)) or not all(isinstance(value, str) for value in values):
+                raise ConfigError("is not a list of texts", where=f"{where}.{key}")
+            if key == "effects" and (wrong := [value for value in values if value not in set(Effect)]):
+                raise ConfigError(f"{wrong[0]!r} is not read, write or destructive", where=f"{where}.{key}")
 
-    def fits(given: Mapping[str, Any], one: _Operation) -> bool:
-        globs, effects = given.get("operations"), given.get("effects")
-        named = globs is None or any(fnmatchcase(one.field, glob) for glob in globs)
-        return named and (effects is None or one.effect in effects)
+    def fits(key: str, values: Iterable[str], one: _Operation) -> bool:
+        return one.effect in values if key == "effects" else any(fnmatchcase(one.field, glob) for glob in values)
 
-    return lambda one: fits(config.include, one) and not (config.exclude and fits(config.exclude, one))
+    def wanted(one: _Operation) -> bool:
+        if not all(fits(key, values, one) for key, values in config.include.items()):
+            return False
+        return not any(fits(key, values, one) for key, values in config.exclude.items())
+
+    return wanted

@@ -41,11 +41,12 @@ def command(
     config_path: str,
 ) -> None:
     """Call TOOL. NAME=VALUE arguments take the types of the tool's schema; a name given twice makes a list."""
+    whole, values = _object(given), _values(pairs)
     gateway = Gateway.load(config_path)
     who = gateway.principal(default_principal(gateway.principals, principal), on_behalf_of)
     known = gateway.manifest.tools.get(tool)
     schema: Schema = known.input_schema if known else {"type": "object", "additionalProperties": True}
-    arguments = {**_object(given), **_typed(schema, pairs)}
+    arguments = {**whole, **_typed(schema, values)}
     envelope = asyncio.run(_call(gateway, tool, arguments, who, dry_run))
     if as_json and not (dry_run and envelope.status == "ok"):
         print_json(envelope.to_dict())
@@ -94,13 +95,17 @@ def _object(given: str | None) -> dict[str, Any]:
     return decoded
 
 
-def _typed(schema: Schema, pairs: tuple[str, ...]) -> JsonObject:
+def _values(pairs: tuple[str, ...]) -> dict[str, list[str]]:
     values: dict[str, list[str]] = {}
     for pair in pairs:
         name, separator, value = pair.partition("=")
         if not separator or not name:
             raise click.BadParameter(f"'{pair}' is not like name=value", param_hint="NAME=VALUE")
         values.setdefault(name, []).append(value)
+    return values
+
+
+def _typed(schema: Schema, values: dict[str, list[str]]) -> JsonObject:
     properties = schema.get("properties", {})
     lists = {
         name: _items(properties.get(name, {}), texts)

@@ -12,7 +12,7 @@ import click
 
 from toolgen.build import build_sources
 from toolgen.errors import ConfigError
-from toolgen.model.manifest import Manifest
+from toolgen.model.manifest import Manifest, SecurityScheme
 from toolgen.model.tool import Effect
 from toolgen.settings import from_specs
 
@@ -102,7 +102,10 @@ def _of_description(path: Path, server: str | None) -> tuple[str, str, str]:
         lines.append(f"    server: {server}")
     if info.security_schemes:
         lines.append("    auth:  # from the environment; name what you have, and take out what you do not")
-        lines += [f'      {scheme}: "${{env:{_variable(name, scheme)}}}"' for scheme in info.security_schemes]
+        lines += [
+            f"      {scheme}: {_credential(found, _variable(name, scheme))}"
+            for scheme, found in info.security_schemes.items()
+        ]
     reads = any(tool.effect is Effect.READ for tool in manifest.tools.values())
     rules = _RULE.format(source=name) if reads else " []\n"
     return name, "\n".join(lines) + "\n", _filled(rules, "", "allow" if _is_local(server) else "deny")
@@ -112,6 +115,17 @@ def _filled(rules: str, more: str, private: str) -> str:
     """The policy, with everything but the key's digest in it."""
     text = _POLICY.format(digest="\0", rules=rules, more=more, private=private)
     return text.replace("{", "{{").replace("}", "}}").replace("\0", "{digest}")
+
+
+def _credential(scheme: SecurityScheme, variable: str) -> str:
+    """How toolgen.yaml names a credential of this kind."""
+    match scheme.type:
+        case "oauth2" | "openIdConnect":
+            return f'{{token: "${{env:{variable}}}"}}'
+        case "http" if scheme.scheme.lower() == "basic":
+            return f'{{username: "${{env:{variable}_USER}}", password: "${{env:{variable}_PASSWORD}}"}}'
+        case _:
+            return f'"${{env:{variable}}}"'
 
 
 def _variable(source: str, scheme: str) -> str:

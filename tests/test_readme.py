@@ -1,0 +1,76 @@
+"""README's commands do what README says, run as a reader would run them."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def commands() -> str:
+    """Every shell line of README, without those that call make: those are this very suite, and tests/examples/test_demo.py."""
+    lines = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
+    return "\n".join(line for line in lines if not line.startswith("make "))
+
+
+def test_the_commands_work_one_after_the_other(tmp_path: Path) -> None:
+    for name in ("specs", "examples", "toolgen"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    script = commands().replace("8801", str(free_port()))
+    assert "toolgen init" in script
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"X-API-Key",\n      "***"' in done.stdout
+    assert '"status": "open"' in done.stdout
+    assert "refused, as it should be" in done.stdout
+    assert "refused: unknown_tool" in done.stderr
+    assert "4 entries in 1 stream(s): intact" in done.stdout
+
+
+@pytest.mark.parametrize("target", re.findall(r"`make (.*?)`", README))
+def test_the_targets_it_names_are_in_the_makefile(target: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for name in target.split(" | "):
+        assert re.search(rf"^{name}:", makefile, re.MULTILINE), name
+
+
+def test_the_files_it_links_to_are_there() -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", README):
+        assert (ROOT / target).is_file(), target
+
+
+def test_the_policy_it_shows_is_one(tmp_path: Path) -> None:
+    block = re.search(r"```yaml\n(.*?)```", README, re.DOTALL)
+    assert block
+    for name in ("specs", "generated"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "toolgen.yaml").write_text((ROOT / "toolgen.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "policies").mkdir()
+    policy = block[1].replace("sha256:…", "sha256:" + "0" * 64)
+    policy = policy.replace("rules:", "  ann: {roles: [support]}\nrules:", 1)
+    (tmp_path / "policies" / "readme.yaml").write_text(policy, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "toolgen", "policy", "check"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

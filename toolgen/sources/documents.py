@@ -38,6 +38,19 @@ class _Loader(yaml.CSafeLoader):
     # Of its own, or the resolvers added below would be added to PyYAML's.
     yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}  # type: ignore[misc]
 
+    _depth = 0
+
+    def descend_resolver(self, current_node: Any, current_index: Any) -> None:
+        """Called before each node is composed, which libyaml's binding does recursively in C: too deep is a crash, not an error."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            message = f"it is nested more than {_DEEPEST} levels deep"
+            raise yaml.composer.ComposerError(None, None, message, current_node.start_mark if current_node else None)
+
+    def ascend_resolver(self) -> None:
+        """Called after each node."""
+        self._depth -= 1
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         self.flatten_mapping(node)
         return {_key(self, key): self.construct_object(value, deep=deep) for key, value in node.value}

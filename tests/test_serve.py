@@ -115,3 +115,27 @@ def test_nothing_is_printed_for_a_request() -> None:
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=20)
     assert "canary" not in out + err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_stdio_server_in_order_although_its_input_stays_open(number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.gateway.stdio_server"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        process.stdin.flush()
+        assert process.stdout.readline() == b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
+        process.send_signal(number)
+        assert process.wait(timeout=20) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    finally:
+        process.kill()
+        process.communicate()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import io
 import ipaddress
 import os
 import signal
@@ -79,22 +80,30 @@ async def _serve_stdio(gateway: Facade, principal: Principal) -> None:
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, lambda: task and task.cancel())
-    with _private_stdout() as output, contextlib.suppress(asyncio.CancelledError):
+    with _private_streams() as (source, sink), contextlib.suppress(asyncio.CancelledError):
         async with gateway:
-            await serve_streams(gateway, principal, sys.stdin.buffer, output)
+            await serve_streams(gateway, principal, source, sink)
 
 
 @contextlib.contextmanager
-def _private_stdout() -> Iterator[BinaryIO]:
-    """Standard output for the messages alone: meanwhile descriptor 1 is stderr, so that a stray print cannot break into the stream."""
+def _private_streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Standard input and output for the messages alone.
+
+    Meanwhile descriptor 0 is empty and 1 is stderr, so that a tool's stray read or print cannot take from the stream or break into it.
+    """
     sys.stdout.flush()
-    with os.fdopen(os.dup(1), "wb", buffering=0) as wire:
-        os.dup2(2, 1)
-        try:
-            yield wire
-        finally:
-            sys.stdout.flush()
-            os.dup2(wire.fileno(), 1)
+    source, sink = io.FileIO(os.dup(0), "rb", closefd=False), io.FileIO(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    try:
+        yield source, sink
+    finally:
+        sys.stdout.flush()
+        os.dup2(source.fileno(), 0)  # the duplicate stays open: a thread may wait in it until the process ends
+        os.dup2(sink.fileno(), 1)
+        sink.close()
 
 
 class _Server(uvicorn.Server):

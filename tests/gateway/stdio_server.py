@@ -1,6 +1,8 @@
-"""What the stdio tests start as a subprocess: the fake gateway on standard input and output, with a tool that prints."""
+"""What the stdio tests start as a subprocess: the fake gateway on standard input and output, with a tool that prints and reads."""
 
 from __future__ import annotations
+
+import sys
 
 from tests.gateway.gateways import BOT, FakeGateway
 from toolgen.model.result import Envelope
@@ -9,11 +11,12 @@ from toolgen.serve import serve_stdio
 
 
 class PrintingGateway(FakeGateway):
-    """A gateway whose code prints in the middle of a call, as somebody's function will."""
+    """A gateway whose code prints and reads in the middle of a call, as somebody's function will."""
 
     def _answer(self, name: str, arguments: JsonObject) -> Envelope:
         if name == "test__slow":
             print("a stray line")
+            assert sys.stdin.read() == ""
         return super()._answer(name, arguments)
 
 

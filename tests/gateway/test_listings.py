@@ -64,7 +64,7 @@ def test_the_number_of_kept_listings_is_bounded() -> None:
     for number in range(600):
         gateway.tools = (tool(f"test__t{number}"),)
         listings.of(BOT)
-    assert len(listings._kept) <= 256
+    assert len(listings._kept) <= 64
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,19 @@ def test_a_bad_line_is_answered_and_the_next_one_is_served(text: bytes, code: in
     run(main())
 
 
+def test_a_message_in_pieces_and_one_without_an_end_are_read() -> None:
+    class Trickle(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            return super().read(3)
+
+    async def main() -> None:
+        sink = io.BytesIO()
+        await serve_streams(FakeGateway(), BOT, Trickle(line("ping", 1) + b"\r\n" + line("ping", 2).rstrip()), sink)
+        assert sorted(orjson.loads(item)["id"] for item in sink.getvalue().splitlines()) == [1, 2]
+
+    run(main())
+
+
 def test_a_message_of_exactly_the_cap_is_read() -> None:
     async def main() -> None:
         body = line("ping", 1).rstrip()
@@ -76,7 +89,7 @@ def test_a_message_of_exactly_the_cap_is_read() -> None:
 
 def _pipe() -> tuple[BinaryIO, BinaryIO]:
     reading, writing = os.pipe()
-    return os.fdopen(reading, "rb"), os.fdopen(writing, "wb", buffering=0)
+    return os.fdopen(reading, "rb", buffering=0), os.fdopen(writing, "wb", buffering=0)
 
 
 def test_calls_run_side_by_side_and_a_cancelled_one_runs_on_without_an_answer() -> None:

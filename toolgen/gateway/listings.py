@@ -20,7 +20,7 @@ from toolgen.model.tool import Tool
 
 __all__ = ["LISTED", "Listing", "Listings", "Page"]
 
-_MOST_LISTINGS = 256
+_MOST_LISTINGS = 64
 
 LISTED: Mapping[str, Callable[[Tool], Mapping[str, object]]] = MappingProxyType({"manifest": Tool.to_dict, **FORMATS})
 """What a catalog can be listed as, by name."""
@@ -89,11 +89,10 @@ class Listings:
             principal.id,
             id(tools),
         )  # the listing holds the tuple, so its id is not given to another while it is kept
-        listing = self._kept.get(key)
-        if listing is None:
-            while len(self._kept) >= _MOST_LISTINGS:
-                del self._kept[next(iter(self._kept))]
-            listing = self._kept[key] = Listing(tools)
+        listing = self._kept.pop(key, None) or Listing(tools)
+        self._kept[key] = listing  # last again: what was used least lately stands first
+        if len(self._kept) > _MOST_LISTINGS:
+            del self._kept[next(iter(self._kept))]
         return listing
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import threading
+from collections.abc import Iterator
 from typing import BinaryIO
 
 from toolgen.gateway.facade import Facade
@@ -29,10 +31,15 @@ __all__ = ["serve_streams"]
 
 _MOST_AT_ONCE = 64
 _MOST_AHEAD = 16
+_CHUNK = 65_536
 
 
 async def serve_streams(gateway: Facade, principal: Principal, source: BinaryIO, sink: BinaryIO) -> None:
-    """Answers the messages of `source` on `sink` until `source` ends; the calls in flight then run to their end."""
+    """Answers the messages of `source` on `sink` until `source` ends; the calls in flight then run to their end.
+
+    `source` is unbuffered: its `read` returns what has arrived. A thread that still waits in a buffered one when the interpreter ends
+    aborts the process.
+    """
     session = _Session(Mcp(gateway, Listings(gateway)), principal, sink)
     lines = _Lines(source)
     async with asyncio.TaskGroup() as group:
@@ -56,9 +63,7 @@ class _Session:
 
     async def take(self, line: bytes, group: asyncio.TaskGroup) -> None:
         """Starts on one line; returns at once unless as many calls are running as may."""
-        if not line.strip():
-            return
-        if _cut(line):
+        if len(line) > LARGEST_BODY:
             too_long = Fault(code=INVALID_REQUEST, message=f"the message is larger than {LARGEST_BODY} bytes")
             await self._write(failed(None, too_long))
             return
@@ -101,11 +106,6 @@ class _Session:
             await asyncio.to_thread(_write_all, self._sink, reply.body + b"\n")
 
 
-def _cut(line: bytes) -> bool:
-    """Whether a line was longer than a message may be, and this is only the front of it."""
-    return len(line) > LARGEST_BODY and not line.endswith(b"\n")
-
-
 def _write_all(sink: BinaryIO, data: bytes) -> None:
     """Writes everything; a peer that has gone reads nothing, and its calls end all the same."""
     rest = memoryview(data)
@@ -134,15 +134,34 @@ class _Lines:
         return line
 
     def _read(self) -> None:
-        try:
-            while line := self._source.readline(LARGEST_BODY + 1):
+        with contextlib.suppress(
+            OSError, ValueError, RuntimeError
+        ):  # the stream or the loop has gone: nobody waits any more
+            for line in _split(self._source):
                 self._put(line)
-                while _cut(line):
-                    line = self._source.readline(LARGEST_BODY + 1)
             self._put(b"")
-        except (OSError, ValueError, RuntimeError):
-            return  # the loop or the stream has gone; nobody waits for a line any more
 
     def _put(self, line: bytes) -> None:
         self._room.acquire()
         self._loop.call_soon_threadsafe(self._queue.put_nowait, line)
+
+
+def _split(source: BinaryIO) -> Iterator[bytes]:
+    """Lines that hold something, without their end. Of one beyond the cap the front is given, longer than the cap, and the rest dropped."""
+    line, dropping = bytearray(), False
+    while chunk := source.read(_CHUNK):
+        *ended, rest = chunk.split(b"\n")
+        for part in ended:
+            line += part
+            if not dropping and line.strip():
+                yield bytes(line)
+            line.clear()
+            dropping = False
+        line += rest
+        if dropping:
+            line.clear()
+        elif len(line) > LARGEST_BODY:
+            yield bytes(line)
+            dropping = True
+    if not dropping and line.strip():
+        yield bytes(line)

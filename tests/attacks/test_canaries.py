@@ -1,0 +1,99 @@
+"""No secret leaves: an upstream that echoes every credential it is shown, and a search through all that was written or said."""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import toolgen
+from tests.projects import KEY, make_project
+
+SECRET = "canary-41c0ffee"
+
+
+class Echo(http.server.BaseHTTPRequestHandler):
+    """Answers with the headers it was sent: as data, in a header, and in the text of an error."""
+
+    protocol_version = "HTTP/1.1"
+    seen: list[str] = []  # noqa: RUF012 - one list for the one server of this module
+
+    def do_GET(self) -> None:
+        Echo.seen.append(self.headers.get("X-Key", ""))
+        body = json.dumps({"headers": dict(self.headers), "twice": self.headers.get("X-Key", "") * 2}).encode()
+        self.send_response(500 if self.path.endswith("/6") else 200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("X-Echo", self.headers.get("X-Key", ""))
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002
+
+
+@pytest.fixture
+def upstream() -> Iterator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_credential_the_upstream_echoes_reaches_nobody(
+    tmp_path: Path, upstream: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TEST_PETS_KEY", SECRET)
+    caplog.set_level(logging.DEBUG)
+    path = make_project(tmp_path / "project", server=upstream)
+    said: list[object] = []
+
+    async def scenario() -> None:
+        gateway = toolgen.Gateway.load(path)
+        async with gateway:
+            for pet in (5, 6):
+                envelope = await gateway.call("pets__get_pet", {"petId": pet}, principal="bot")
+                said.extend([envelope.to_dict(), envelope, repr(envelope)])
+            said.append((await gateway.preview("pets__get_pet", {"petId": 5}, principal="bot")).to_dict())
+            said.extend([repr(gateway.settings), repr(gateway.policy), gateway.manifest.to_dict(), vars(gateway)])
+            said.extend(gateway.audit_entries())
+
+    asyncio.run(scenario())
+    assert Echo.seen[-2:] == [SECRET, SECRET]
+    assert SECRET not in json.dumps(said, default=repr)
+    assert SECRET not in caplog.text
+    assert KEY not in caplog.text
+    for written in (tmp_path / "project").rglob("*"):
+        if written.is_file():
+            assert SECRET.encode() not in written.read_bytes(), written
+
+
+def test_sensitive_arguments_are_recorded_only_as_keyed_digests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_project(tmp_path / "project")
+    document = json.loads((path.parent / "specs" / "pets.json").read_text(encoding="utf-8"))
+    document["paths"]["/pets/{petId}"]["get"]["parameters"].append(
+        {"name": "pin", "in": "query", "schema": {"type": "string", "format": "password"}}
+    )
+    (path.parent / "specs" / "pets.json").write_text(json.dumps(document), encoding="utf-8")
+    monkeypatch.setenv("TEST_PETS_KEY", "x")
+
+    async def scenario() -> list[dict[str, object]]:
+        async with toolgen.Gateway.load(path) as gateway:
+            for _ in range(2):
+                await gateway.call("pets__get_pet", {"petId": 5, "pin": SECRET}, principal="bot")
+            return [entry["arguments"] for entry in gateway.audit_entries() if entry["event"] == "intent"]
+
+    first, second = asyncio.run(scenario())
+    assert first == second
+    assert str(first["pin"]).startswith("hmac-sha256:")
+    assert all(SECRET.encode() not in item.read_bytes() for item in (path.parent / "var").rglob("*") if item.is_file())

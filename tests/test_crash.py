@@ -1,0 +1,142 @@
+"""SIGKILL in the middle of a call: the intent is on the disk, verifies, and shows as unfinished."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.projects import KEY, make_project
+from toolgen.audit.query import calls
+from toolgen.audit.verify import verify
+
+HEADERS = {"authorization": f"Bearer {KEY}"}
+
+
+@contextlib.contextmanager
+def silent_upstream() -> Iterator[tuple[int, threading.Event]]:
+    """A port that takes a request and never answers; the event is set once one has arrived."""
+    arrived = threading.Event()
+    held: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    held.append(connection)
+                    if b"GET /pets/5" in connection.recv(4096):
+                        arrived.set()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield listener.getsockname()[1], arrived
+        for connection in held:
+            connection.close()
+
+
+@contextlib.contextmanager
+def gateway(project: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "toolgen", "serve", "--port", "0"],
+        cwd=project,
+        env={**os.environ, "TEST_PETS_KEY": "canary"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert "listening on http://" in line, line + process.stderr.read()
+        yield process, line.rsplit(" ", 1)[1].strip()
+    finally:
+        process.kill()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+def toolgen(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "toolgen", *arguments]
+    return subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+
+
+def test_killing_the_gateway_during_a_call_leaves_an_unfinished_intent(tmp_path: Path) -> None:
+    with silent_upstream() as (port, arrived):
+        project = make_project(tmp_path / "project", server=f"http://127.0.0.1:{port}").parent
+        with gateway(project) as (process, url):
+            done = httpx.post(
+                f"{url}/v1/tools/shop__query/call", json={"arguments": {"sql": "SELECT 1"}}, headers=HEADERS
+            )
+            assert done.json()["status"] == "ok"
+
+            def call() -> None:
+                with contextlib.suppress(httpx.HTTPError):
+                    httpx.post(f"{url}/v1/tools/pets__get_pet/call", json={"arguments": {"petId": 5}}, headers=HEADERS)
+
+            caller = threading.Thread(target=call)
+            caller.start()
+            assert arrived.wait(20)
+            # What the upstream has heard of is on the disk already: read it while the gateway still runs.
+            assert [row["status"] for row in calls(project / "var" / "audit")] == ["ok", "unfinished"]
+            process.send_signal(signal.SIGKILL)
+            caller.join(20)
+        verified = toolgen(project, "audit", "verify")
+        assert verified.returncode == 0
+        assert "3 entries in 1 stream(s): intact" in verified.stdout
+        assert "unfinished: call_" in verified.stdout
+        listed = json.loads(toolgen(project, "audit", "list", "--json", "--status", "unfinished").stdout)
+        assert [(row["tool"], row["principal"], row["arguments"]) for row in listed] == [
+            ("pets__get_pet", "bot", {"petId": 5})
+        ]
+        assert "unfinished" in toolgen(project, "audit", "list").stdout
+        with gateway(project) as (_, url):
+            again = httpx.post(
+                f"{url}/v1/tools/shop__query/call", json={"arguments": {"sql": "SELECT 1"}}, headers=HEADERS
+            )
+            assert again.json()["status"] == "ok"
+        report = verify(project / "var" / "audit")
+        assert report.ok
+        assert (report.entries, len(report.unfinished)) == (5, 1)
+
+
+@pytest.mark.parametrize("damage", ["its folder is gone", "a dead link in its place", "a file in its place"])
+def test_a_gateway_that_cannot_record_makes_no_call_and_recovers_by_itself(tmp_path: Path, damage: str) -> None:
+    with silent_upstream() as (port, arrived):
+        project = make_project(tmp_path / "project", server=f"http://127.0.0.1:{port}").parent
+        audit = project / "var" / "audit"
+        call = {"arguments": {"petId": 5}}
+        with gateway(project) as (_, url):
+            assert httpx.get(f"{url}/readyz").status_code == 200
+            away = project / "away"
+            audit.rename(away)
+            if damage == "a file in its place":
+                audit.write_text("in the way", encoding="utf-8")
+            elif damage == "a dead link in its place":
+                audit.symlink_to("/proc/self/nowhere/audit")
+            else:
+                (project / "var").rename(project / "var-away")
+                (project / "var").write_text("in the way", encoding="utf-8")
+            refused = httpx.post(f"{url}/v1/tools/pets__get_pet/call", json=call, headers=HEADERS)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (503, "audit_unavailable")
+            assert httpx.get(f"{url}/readyz").status_code == 503
+            assert not arrived.is_set()
+            if damage == "its folder is gone":
+                (project / "var").unlink()
+                (project / "var-away").rename(project / "var")
+            else:
+                audit.unlink()
+            away.rename(audit)
+            query = {"arguments": {"sql": "SELECT 1"}}
+            assert httpx.post(f"{url}/v1/tools/shop__query/call", json=query, headers=HEADERS).json()["status"] == "ok"
+            assert httpx.get(f"{url}/readyz").status_code == 200
+        assert verify(audit).ok

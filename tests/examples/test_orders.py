@@ -31,9 +31,7 @@ class SentRequest:
         self.method = request.method.lower()
         self.content_type = request.headers.get("content-type", "")
         self.body = request.content or None
-        self.parameters = RequestParameters(
-            query=_Many(request.url.params), header=request.headers, cookie={}, path={}
-        )
+        self.parameters = RequestParameters(query=_Many(request.url.params), header=request.headers, cookie={}, path={})
 
 
 class _Many(dict[str, Any]):

@@ -19,6 +19,7 @@ _DELIMITERS: Mapping[str, str] = {"form": ",", "spaceDelimited": "%20", "pipeDel
 # With allowReserved these stay as they are. Not among them: & ; # + (they can end a value or become a space) and ' (never needed).
 _RESERVED = ":/?[]@!$()*,="
 _DEEPEST = 20
+_UNRESERVED = re.compile(r"[A-Za-z0-9_.~-]*\Z")
 _UNENCODABLE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -30,6 +31,8 @@ class UnbindableError(ToolgenError):
 
 def percent(text: str, *, keep: str = "") -> str:
     """Percent-encodes everything but unreserved characters (RFC 3986, section 2.3) and `keep`."""
+    if _UNRESERVED.match(text):
+        return text
     if _UNENCODABLE.search(text):
         raise UnbindableError("an argument holds a lone surrogate, which is not Unicode text")
     return quote(text, safe=keep)

@@ -147,7 +147,7 @@ def _path_value(parameter: HttpParameter, value: Json) -> str:
     text = percent(encode_json(value).decode()) if as_json else template(parameter, value)
     # A server that decodes before it routes would see the dots, so they are refused however deep they are hidden.
     plain = text
-    for _ in range(_DECODINGS):
+    for _ in range(_DECODINGS if "." in text or "%" in text else 0):
         plain = unquote(plain)
         if any(segment in {".", ".."} for segment in re.split(r"[/\\]", plain)):
             raise UnbindableError(

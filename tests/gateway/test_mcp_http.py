@@ -338,6 +338,26 @@ def test_a_routing_header_sent_twice_is_refused() -> None:
     run(main())
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("mcp-name", "test__pet")],
+        [("mcp-method", "tools/list")],
+        [("mcp-protocol-version", "2025-11-25"), ("mcp-protocol-version", MODERN)],
+    ],
+)
+def test_the_handshake_era_is_no_way_around_the_routing_headers(headers: list[tuple[str, str]]) -> None:
+    async def main() -> None:
+        gateway = FakeGateway()
+        async with client(gateway) as http:
+            body = orjson.dumps(message("tools/call", {"name": "test__echo"}))
+            answer = await http.post("/mcp", headers=[*bearer().items(), *JSON.items(), *headers], content=body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32020)
+        assert gateway.calls == []
+
+    run(main())
+
+
 def test_a_wrapped_name_header_is_unwrapped_before_it_is_compared() -> None:
     async def main() -> None:
         gateway = FakeGateway()

@@ -42,7 +42,7 @@ NAME_HEADER = b"mcp-name"
 SESSION_HEADER = b"mcp-session-id"
 CONVERSATION_HEADER = b"x-conversation-id"
 
-_ROUTING = (VERSION_HEADER, METHOD_HEADER, NAME_HEADER)
+_ROUTING = (VERSION_HEADER, METHOD_HEADER, NAME_HEADER, SESSION_HEADER)
 _SENTINEL = re.compile(r"=\?base64\?(.*)\?=\Z", re.DOTALL)
 _SESSION = re.compile(r"([0-9a-f]{32})(?:\.([A-Za-z0-9_-]{1,640}))?\Z")
 
@@ -81,6 +81,8 @@ class McpEndpoint:
         version = request.text(VERSION_HEADER)
         if isinstance(parsed, Reply):
             return _response(parsed, Era.MODERN)
+        if isinstance(parsed.method, str) and (fault := _routing_fault(request, parsed)):
+            return _response(_refused(parsed, fault), Era.MODERN)
         claim = claimed_version(parsed)
         if version in HANDSHAKE_VERSIONS or not (version or claim):
             return await self._handshake(request, parsed, principal, claim)
@@ -134,20 +136,33 @@ _MISMATCH: Mapping[bytes, str] = MappingProxyType(
 )
 
 
-def _header_fault(request: Request, message: Message, version: str) -> Fault | None:
-    """Headers are what intermediaries route and filter by, so a body that says something else is refused (2026-07-28, transports)."""
-    if twice := request.repeated.intersection(_ROUTING):
+def _routing_fault(request: Request, message: Message) -> Fault | None:
+    """Headers are what intermediaries route and filter by, so a body that says something else is refused (2026-07-28, transports).
+
+    In the handshake era too, where no client sends them: or else an older version would be the way around a filter.
+    """
+    if request.repeated and (twice := request.repeated.intersection(_ROUTING)):
         return Fault(code=HEADER_MISMATCH, message=f"the header {min(twice).decode()} was sent more than once")
+    if METHOD_HEADER in request.headers and request.text(METHOD_HEADER) != message.method:
+        return Fault(code=HEADER_MISMATCH, message=_MISMATCH[METHOD_HEADER])
+    if NAME_HEADER in request.headers and message.method == "tools/call":
+        params = message.params if isinstance(message.params, dict) else {}
+        if _decoded(request.text(NAME_HEADER)) != params.get("name"):
+            return Fault(code=HEADER_MISMATCH, message=_MISMATCH[NAME_HEADER])
+    return None
+
+
+def _header_fault(request: Request, message: Message, version: str) -> Fault | None:
+    """What the modern era asks of the headers beyond that: to be there, and to say the version the body says."""
     claim = claimed_version(message)
     if not claim:
         # Nothing to compare with: an unknown version is said to be unknown, a known one lacks its `_meta`, which `answer` explains.
         return None if version in MODERN_VERSIONS else unsupported(version)
     if claim != version:
         return Fault(code=HEADER_MISMATCH, message=_MISMATCH[VERSION_HEADER])
-    if request.text(METHOD_HEADER) != message.method:
+    if METHOD_HEADER not in request.headers:
         return Fault(code=HEADER_MISMATCH, message=_MISMATCH[METHOD_HEADER])
-    params = message.params if isinstance(message.params, dict) else {}
-    if message.method == "tools/call" and _decoded(request.text(NAME_HEADER)) != params.get("name"):
+    if message.method == "tools/call" and NAME_HEADER not in request.headers:
         return Fault(code=HEADER_MISMATCH, message=_MISMATCH[NAME_HEADER])
     return None
 

@@ -26,6 +26,27 @@ def test_a_selection_stays_within_its_budget_however_wide_and_deep_types_are(tmp
     assert len(binding(tool).operation.splitlines()) < 200
 
 
+def test_objects_that_hold_only_objects_are_not_followed_for_ever(tmp_path: Path) -> None:
+    links = " ".join(f"t{number}: T{number}" for number in range(60))
+    types = "\n".join(f"type T{number} {{ {links} }}" for number in range(60))
+    [tool] = read_sdl(tmp_path, f"type Query {{ a: T0 }}\n{types}").tools
+    assert binding(tool).operation.split()[3:] == ["a", "{", "__typename", "}", "}"]
+
+
+@pytest.mark.parametrize(
+    "types",
+    [
+        "type C { nodes: [C] pageInfo: C }",
+        "type C { edges: [C] pageInfo: C node: C }",
+        "type C { edges: [Int] pageInfo: Int }",
+        "type C { edges: [E] pageInfo: P } type P { c: C } type E { node: U } union U = C | E",
+    ],
+)
+def test_a_connection_that_leads_to_itself_is_opened_once(tmp_path: Path, types: str) -> None:
+    [tool] = read_sdl(tmp_path, f"type Query {{ a: C }} {types}").tools
+    assert len(binding(tool).operation.splitlines()) < 30
+
+
 def test_a_union_of_everything_is_cut_to_some_of_its_types(tmp_path: Path) -> None:
     types = "\n".join(f"type T{number} {{ a: Int b: String }}" for number in range(1000))
     union = " | ".join(f"T{number}" for number in range(1000))

@@ -23,12 +23,14 @@ from toolgen.sources.graphql.inputs import is_required
 __all__ = ["Fragment", "Selected", "Selector", "is_connection"]
 
 _MOST_LEAVES = 60  # of a whole selection
+_MOST_OBJECTS = 60  # looked into for it
 _MOST_OWN = 40  # of those, on the object a tool is about
 _MOST_NESTED = 8  # on an object below it
 _MOST_FRAGMENTS = 12  # of a union or interface
 _DEEPEST = 6  # types above one another, however empty they are
 _LEVELS = 1  # of objects below the one an operation is about
 _TYPENAME = "__typename"
+_PAGE = frozenset({"edges", "nodes", "pageInfo"})
 _ERRORS = frozenset({"errors", "userErrors", "user_errors"})
 _INCIDENTAL = frozenset({"clientMutationId", "ok", "success"})  # leaves of a payload, which is about something else
 # What tells an agent which thing it is looking at comes before the rest; many schemas list their fields by alphabet.
@@ -101,12 +103,11 @@ class Selector:
         named = get_named_type(field.type)
         if is_leaf_type(named):
             return ()
-        budget = _Budget(_MOST_LEAVES)
-        return self._composite(named, _Place(levels=_LEVELS, share=_MOST_OWN, path=(), connection=True), budget)
+        return self._composite(named, _Place(levels=_LEVELS, share=_MOST_OWN, path=(), connection=True), _Budget())
 
     def _composite(self, type_: GraphQLNamedType, place: _Place, budget: _Budget) -> tuple[Selection, ...]:
         match type_:
-            case GraphQLObjectType() if is_connection(type_):
+            case GraphQLObjectType() if is_connection(type_) and place.connection:
                 return self._connection(type_, place, budget)
             case GraphQLObjectType():
                 return self._fields(type_, place, budget) or (_typename(),)
@@ -121,32 +122,26 @@ class Selector:
     def _connection(self, type_: GraphQLObjectType, place: _Place, budget: _Budget) -> tuple[Selection, ...]:
         """Relay's connection (GraphQL Cursor Connections Specification): its own leaves, `pageInfo`, and the nodes once."""
         inner = place.inside(type_)
-        fields = dict(_usable(type_))
-        leaves = [
-            name for name, field in fields.items() if name != "nodes" and is_leaf_type(get_named_type(field.type))
-        ]
-        chosen = [_leaf(name, fields[name]) for name in leaves[: budget.take(len(leaves))]]
-        if page_info := fields.get("pageInfo"):
+        chosen = [one for one in self._leaves(type_, place.share, budget) if one.name not in _PAGE]
+        if (page_info := _usable(type_, "pageInfo")) is not None:
             chosen += self._child("pageInfo", page_info, inner, budget)
-        if nodes := fields.get("nodes"):
+        if (nodes := _usable(type_, "nodes")) is not None:
             chosen += self._child("nodes", nodes, inner, budget)
-        elif edges := fields.get("edges"):
+        elif (edges := _usable(type_, "edges")) is not None:
             edge = get_named_type(edges.type)
-            below = (
-                self._edge(edge, inner, budget) if isinstance(edge, (GraphQLObjectType, GraphQLInterfaceType)) else ()
-            )
-            if below:
-                chosen.append(Selected(name="edges", type=edges.type, below=below))
+            if isinstance(edge, (GraphQLObjectType, GraphQLInterfaceType)):
+                chosen.append(Selected(name="edges", type=edges.type, below=self._edge(edge, inner, budget)))
         return tuple(chosen) or (_typename(),)
 
     def _edge(self, type_: _Fielded, place: _Place, budget: _Budget) -> tuple[Selection, ...]:
-        chosen: list[Selected] = []
-        for name, field in _usable(type_):
-            if is_leaf_type(get_named_type(field.type)):
-                chosen += [_leaf(name, field)] * budget.take(1)
-            elif name == "node":
-                chosen += self._child(name, field, place, budget)
+        chosen = [one for one in self._leaves(type_, _MOST_NESTED, budget) if one.name != "node"]
+        if (node := _usable(type_, "node")) is not None:
+            chosen += self._child("node", node, place, budget)
         return tuple(chosen) or (_typename(),)
+
+    def _leaves(self, type_: _Fielded, share: int, budget: _Budget) -> list[Selected]:
+        leaves, _ = self._members_of(type_)
+        return [_leaf(name, field) for name, field in leaves[: budget.take(min(share, len(leaves)))]]
 
     def _child(self, name: str, field: GraphQLField, place: _Place, budget: _Budget) -> list[Selected]:
         named = get_named_type(field.type)
@@ -157,12 +152,12 @@ class Selector:
     def _fields(self, type_: _Fielded, place: _Place, budget: _Budget) -> tuple[Selected, ...]:
         """Leaves first, so that what is near the root is read before what is far from it."""
         leaves, objects = self._members_of(type_)
-        chosen = [_leaf(name, field) for name, field in leaves[: budget.take(min(place.share, len(leaves)))]]
+        chosen = self._leaves(type_, place.share, budget)
         empty = all(name in _INCIDENTAL for name, _ in leaves)
         below = place.below(type_, empty=empty)
         for name, field in objects:
-            if self._is_wanted(name, field, place, empty=empty) and not budget.is_spent:
-                chosen += self._child(name, field, below, budget)
+            if self._is_wanted(name, field, place, empty=empty) and budget.open():
+                chosen += [one for one in self._child(name, field, below, budget) if _tells(one)]
         return tuple(chosen)
 
     def _members_of(self, type_: _Fielded) -> _Members:
@@ -170,8 +165,9 @@ class Selector:
         if (known := self._members.get(type_.name)) is None:
             leaves: list[_Member] = []
             objects: list[_Member] = []
-            for name, field in _usable(type_):
-                (leaves if is_leaf_type(get_named_type(field.type)) else objects).append((name, field))
+            for name, field in type_.fields.items():
+                if _is_usable(field):
+                    (leaves if is_leaf_type(get_named_type(field.type)) else objects).append((name, field))
             leaves.sort(key=lambda one: _FIRST.get(one[0], len(_FIRST)))
             objects.sort(key=lambda one: one[0] not in _ERRORS)
             known = self._members[type_.name] = (leaves, objects)
@@ -210,7 +206,8 @@ class Selector:
 
 @dataclass(slots=True)
 class _Budget:
-    left: int
+    left: int = _MOST_LEAVES
+    objects: int = _MOST_OBJECTS
 
     def take(self, wanted: int) -> int:
         """How many of `wanted` leaves there are still to give."""
@@ -218,9 +215,10 @@ class _Budget:
         self.left -= given
         return given
 
-    @property
-    def is_spent(self) -> bool:
-        return self.left <= 0
+    def open(self) -> bool:
+        """Whether one more object may be looked into; counted, because objects without leaves would cost nothing otherwise."""
+        self.objects -= 1
+        return self.left > 0 and self.objects >= 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,11 +254,20 @@ def is_connection(type_: object) -> bool:
     )
 
 
-def _usable(type_: _Fielded) -> Iterator[tuple[str, GraphQLField]]:
-    """Fields that can be asked for without arguments and that nobody was told to leave."""
-    for name, field in type_.fields.items():
-        if field.deprecation_reason is None and not any(map(is_required, field.args.values())):
-            yield name, field
+def _is_usable(field: GraphQLField) -> bool:
+    """Whether a field can be asked for without arguments, and nobody was told to leave it."""
+    return field.deprecation_reason is None and not any(map(is_required, field.args.values()))
+
+
+def _usable(type_: _Fielded, name: str) -> GraphQLField | None:
+    field = type_.fields.get(name)
+    return field if field is not None and _is_usable(field) else None
+
+
+def _tells(one: Selected) -> bool:
+    """An object of which only its own type's name could be read says nothing; a union's says which of its types it is."""
+    nothing = one.below == (_typename(),) and one.type is not None
+    return not (nothing and isinstance(get_named_type(one.type), GraphQLObjectType))
 
 
 def _leaf(name: str, field: GraphQLField) -> Selected:

@@ -38,7 +38,7 @@ _SPACE = re.compile(r"\s+")
 _SENTENCE_END = re.compile(r"[.!?…](?=\s|\Z)")
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=4_096)
 def flatten(text: str, limit: int) -> str:
     """Plain text on one line, at most `limit` characters, cut behind a sentence where one ends in its second half."""
     if _MARKUP.search(text):

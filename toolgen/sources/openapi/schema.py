@@ -10,19 +10,15 @@ from typing import Any
 
 import jsonschema_rs
 
-from toolgen.canonical import canonical
-from toolgen.errors import CanonicalError
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi.describe import LONGEST_PARAMETER, flatten
+from toolgen.sources.openapi.keywords import keyword, modernise
 from toolgen.sources.openapi.operation import FaultError
 
 __all__ = ["FILE", "Direction", "Schemas", "file_schema", "is_file"]
 
 _TYPES = frozenset({"null", "boolean", "object", "array", "number", "string", "integer"})
 _SLOPPY_TYPES = {"int": "integer", "long": "integer", "float": "number", "double": "number", "bool": "boolean"}
-_COUNTS = frozenset(
-    {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"}
-)
 _SCHEMAS = frozenset(
     {
         "items",
@@ -41,9 +37,6 @@ _SCHEMA_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _SCHEMA_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _PLAIN_NAME = re.compile(r"#/(?:components/schemas|definitions)/([A-Za-z0-9_.-]{1,80})\Z")
 _DEEPEST = 60
-_DEEPEST_VALUE = 20
-_MOST_EXAMPLES = 3
-_LONGEST_EXAMPLE = 200
 
 FILE: Mapping[str, Any] = {
     "type": "object",
@@ -53,61 +46,6 @@ FILE: Mapping[str, Any] = {
         "media_type": {"type": "string"},
     },
     "required": ["base64"],
-}
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e300 < value < 1e300
-
-
-def _names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
-
-
-def _count(value: Any) -> bool:
-    return _number(value) and 0 <= value < 2**53 and value == int(value)
-
-
-def _carried(value: Any) -> bool:
-    """Whether a value can stand in a manifest: it has one canonical form, so no integer beyond 2**53, and is not absurdly deep."""
-    if isinstance(value, (str, bool)) or value is None:
-        return True
-    try:
-        canonical(value)
-    except CanonicalError:
-        return False
-    return _depth(value) <= _DEEPEST_VALUE
-
-
-def _depth(value: Any) -> int:
-    if isinstance(value, dict):
-        return 1 + max(map(_depth, value.values()), default=0)
-    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0
-
-
-def _true(value: Any) -> bool:
-    return value is True
-
-
-def _text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-# Keywords that are copied as they stand, and what their value must be for the result to be a valid 2020-12 schema.
-_WELL_FORMED: Mapping[str, Callable[[Any], bool]] = {
-    "enum": lambda value: isinstance(value, list) and bool(value) and _carried(value),
-    "const": _carried,
-    "default": _carried,
-    "deprecated": _true,
-    "uniqueItems": _true,
-    "writeOnly": _true,
-    "multipleOf": lambda value: _number(value) and value > 0,
-    "dependentRequired": lambda value: isinstance(value, dict) and all(map(_names, value.values())),
-    "format": _text,
-    "contentEncoding": _text,
-    "contentMediaType": _text,
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
-    **dict.fromkeys(_COUNTS, _count),
 }
 
 
@@ -242,7 +180,7 @@ class Schemas:
         if isinstance(discriminator := raw.get("discriminator"), dict):
             self._discriminate(built, raw, discriminator)
         if self._old:
-            _modernise(built, raw)
+            modernise(built, raw)
         if "properties" in built and "required" in built:
             shown = built["properties"]
             gone = {name for name in raw["properties"] if name not in shown}
@@ -310,7 +248,7 @@ class Schemas:
             if isinstance(value, str) and self._compiles(value):
                 built["pattern"] = value
         else:
-            _plain_keyword(built, key, value)
+            keyword(built, key, value)
 
     def _type(self, value: Any) -> str | list[str] | None:
         if isinstance(value, list):
@@ -361,49 +299,6 @@ class Schemas:
                 branch = {**branch, "properties": {name: choice}, "required": [name]}  # noqa: PLW2901
             branches.append(branch)
         built[keyword] = branches
-
-
-def _plain_keyword(built: dict[str, Any], key: str, value: Any) -> None:
-    if key == "example":
-        _examples(built, [value])
-    elif key == "examples":
-        _examples(built, value if isinstance(value, list) else [])
-    elif key == "required" and isinstance(value, list):
-        built[key] = list(dict.fromkeys(name for name in value if isinstance(name, str)))
-    elif (fits := _WELL_FORMED.get(key)) and fits(value):
-        built[key] = int(value) if key in _COUNTS else _bounded(value)
-
-
-def _bounded(value: Any) -> Any:
-    """A bound such as int64's largest has no canonical form as an integer (RFC 8785 knows doubles); as a double it is as good."""
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53 else value
-
-
-def _modernise(built: dict[str, Any], raw: dict[str, Any]) -> None:
-    """What 3.0 and 2.0 say in words of their own: `nullable`, and `exclusiveMinimum: true`."""
-    for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if raw.get(exclusive) is True and bound in built:
-            built[exclusive] = built.pop(bound)
-    if raw.get("nullable") is not True and raw.get("x-nullable") is not True:
-        return
-    if "enum" in built and None not in built["enum"]:
-        built["enum"] = [*built["enum"], None]
-    kind = built.get("type")
-    if isinstance(kind, str):
-        built["type"] = [kind, "null"]
-    elif kind is None and any(key in built for key in ("allOf", "anyOf", "oneOf")):
-        content = {key: built.pop(key) for key in list(built) if key not in {"description", "default", "deprecated"}}
-        built["anyOf"] = [content, {"type": "null"}]
-
-
-def _examples(built: dict[str, Any], values: list[Any]) -> None:
-    kept = [value for value in values if _small(value)][:_MOST_EXAMPLES]
-    if kept and "examples" not in built:
-        built["examples"] = kept
-
-
-def _small(value: Any) -> bool:
-    return _carried(value) and len(canonical(value)) <= _LONGEST_EXAMPLE
 
 
 def _references(value: Any) -> set[str]:

@@ -1,0 +1,117 @@
+"""Keywords of a schema that hold no other schema: copied where they are well-formed and mean something in JSON Schema 2020-12."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from toolgen.canonical import canonical
+from toolgen.errors import CanonicalError
+
+__all__ = ["keyword", "modernise"]
+
+_COUNTS = frozenset(
+    {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"}
+)
+_DEEPEST_VALUE = 20
+_MOST_EXAMPLES = 3
+_LONGEST_EXAMPLE = 200
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e300 < value < 1e300
+
+
+def _names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _count(value: Any) -> bool:
+    return _number(value) and 0 <= value < 2**53 and value == int(value)
+
+
+def _carried(value: Any) -> bool:
+    """Whether a value can stand in a manifest: it has one canonical form, so no integer beyond 2**53, and is not absurdly deep."""
+    if isinstance(value, (str, bool)) or value is None:
+        return True
+    try:
+        canonical(value)
+    except CanonicalError:
+        return False
+    return _depth(value) <= _DEEPEST_VALUE
+
+
+def _depth(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(_depth, value.values()), default=0)
+    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0
+
+
+def _true(value: Any) -> bool:
+    return value is True
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+# Keywords that are copied as they stand, and what their value must be for the result to be a valid 2020-12 schema.
+_WELL_FORMED: Mapping[str, Callable[[Any], bool]] = {
+    "enum": lambda value: isinstance(value, list) and bool(value) and _carried(value),
+    "const": _carried,
+    "default": _carried,
+    "deprecated": _true,
+    "uniqueItems": _true,
+    "writeOnly": _true,
+    "multipleOf": lambda value: _number(value) and value > 0,
+    "dependentRequired": lambda value: isinstance(value, dict) and all(map(_names, value.values())),
+    "format": _text,
+    "contentEncoding": _text,
+    "contentMediaType": _text,
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
+    **dict.fromkeys(_COUNTS, _count),
+}
+
+
+def keyword(built: dict[str, Any], key: str, value: Any) -> None:
+    """Adds one keyword to `built`, if it can stand there."""
+    if key == "example":
+        _examples(built, [value])
+    elif key == "examples":
+        _examples(built, value if isinstance(value, list) else [])
+    elif key == "required" and isinstance(value, list):
+        built[key] = list(dict.fromkeys(name for name in value if isinstance(name, str)))
+    elif (fits := _WELL_FORMED.get(key)) and fits(value):
+        built[key] = int(value) if key in _COUNTS else _bounded(value)
+
+
+def _bounded(value: Any) -> Any:
+    """A bound such as int64's largest has no canonical form as an integer (RFC 8785 knows doubles); as a double it is as good."""
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53 else value
+
+
+def modernise(built: dict[str, Any], raw: dict[str, Any]) -> None:
+    """What 3.0 and 2.0 say in words of their own: `nullable`, and `exclusiveMinimum: true`."""
+    for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if raw.get(exclusive) is True and bound in built:
+            built[exclusive] = built.pop(bound)
+    if raw.get("nullable") is not True and raw.get("x-nullable") is not True:
+        return
+    if "enum" in built and None not in built["enum"]:
+        built["enum"] = [*built["enum"], None]
+    kind = built.get("type")
+    if isinstance(kind, str):
+        built["type"] = [kind, "null"]
+    elif kind is None and any(key in built for key in ("allOf", "anyOf", "oneOf")):
+        content = {key: built.pop(key) for key in list(built) if key not in {"description", "default", "deprecated"}}
+        built["anyOf"] = [content, {"type": "null"}]
+
+
+def _examples(built: dict[str, Any], values: list[Any]) -> None:
+    kept = [value for value in values if _small(value)][:_MOST_EXAMPLES]
+    if kept and "examples" not in built:
+        built["examples"] = kept
+
+
+def _small(value: Any) -> bool:
+    return _carried(value) and len(canonical(value)) <= _LONGEST_EXAMPLE

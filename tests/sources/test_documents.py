@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -65,12 +64,11 @@ def test_a_file_beyond_the_limit_is_refused_unread() -> None:
 
 
 def test_a_bomb_of_aliases_is_refused_before_it_goes_off() -> None:
+    # Expanded it would have 10**30 nodes, so a reader that expands it never comes to an end.
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30)]
-    started = time.process_time()
     with pytest.raises(DescriptionError, match="aliases"):
         parse("\n".join(lines).encode(), where="d.yaml")
-    assert time.process_time() - started < 30  # the expanded document has 10**30 nodes
 
 
 def test_pyyaml_itself_is_left_as_it_was() -> None:

@@ -60,6 +60,7 @@ def parse(text: str, name: str, error: type[ToolgenError]) -> Document:
     """Parses YAML 1.1 as PyYAML's safe loader does, but refuses duplicate keys, keys that are no strings, anchors and deep nesting."""
     loader = _Loader(text)
     try:
+        _refuse_deep(text, name, error)
         node = loader.get_single_node()
         lines: dict[_Path, int] = {}
         data = _Reader(loader, name, error, lines).value(node, ()) if node is not None else {}
@@ -93,6 +94,19 @@ def decode(document: Document, path: _Path, kind: type[T], error: type[ToolgenEr
                 where=document.where(*steps, key),
             ) from cause
         raise error(f"{_pointer(steps)}: {text[:1].lower()}{text[1:]}", where=document.where(*steps)) from cause
+
+
+def _refuse_deep(text: str, name: str, error: type[ToolgenError]) -> None:
+    """Before a node is composed, because composing recurses in C and deep nesting would end the process."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _DEEPEST:
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            raise error(f"is nested more than {_DEEPEST} levels deep", where=f"{name}:{line}")
 
 
 def _suggestion(key: str, kind: type[Any], steps: _Path) -> str:
@@ -148,8 +162,6 @@ class _Reader:
         self._lines.setdefault(path, line)
         if id(node) in self._seen:
             raise self._error("uses a YAML alias; write the value out", where=f"{self._name}:{line}")
-        if len(path) > _DEEPEST:
-            raise self._error(f"is nested more than {_DEEPEST} levels deep", where=f"{self._name}:{line}")
         if isinstance(node, yaml.MappingNode):
             self._seen.add(id(node))
             return self._mapping(node, path)

@@ -90,6 +90,9 @@ class FakeGateway:
             await asyncio.wait(self.running)
         self.open = False
 
+    def acting_for(self, principal: Principal, user: str) -> Principal | None:
+        return Principal(id=principal.id, on_behalf_of=Principal(id=user)) if user == "ann" else None
+
     def authenticate(self, credential: str) -> Principal | None:
         return PEOPLE.get(credential)
 

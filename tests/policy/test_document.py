@@ -16,7 +16,7 @@ HASH = "sha256:" + hashlib.sha256(b"key").hexdigest()
 WHOLE = f"""\
 principals:
   bot: {{api_key: "{HASH}", roles: [bot], attributes: {{tenant: acme}}, acts_for: [ann]}}
-  ann: {{api_key: ["sha256:{'b' * 64}", {{hash: "sha256:{'c' * 64}", expires: 2030-01-01T00:00:00Z}}], roles: [user]}}
+  ann: {{api_key: ["sha256:{"b" * 64}", {{hash: "sha256:{"c" * 64}", expires: 2030-01-01T00:00:00Z}}], roles: [user]}}
 rules:
   - {{id: reads, to: [bot], tools: ["pets__*", shop__query], effects: [read], verdict: allow,
      arguments: {{properties: {{limit: {{maximum: 100}}}}}}}}
@@ -157,7 +157,18 @@ def test_no_policy_is_an_error_and_never_means_allow(tmp_path: Path) -> None:
         loaded(tmp_path)
 
 
-@pytest.mark.parametrize("raw", [b"\xff\xfe\x00", b"rules: \x00", b"- a\n- b\n", b"text", b"rules: " + b"[" * 1000])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\xff\xfe\x00",
+        b"rules: \x00",
+        b"- a\n- b\n",
+        b"text",
+        b"rules: " + b"[" * 1000,
+        b"a: " + b"[" * 100_000,
+        b"- " * 100_000,
+    ],
+)
 def test_what_is_no_policy_file_is_one_clear_error(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "policies").mkdir()
     (tmp_path / "policies" / "broken.yaml").write_bytes(raw)

@@ -121,7 +121,22 @@ class App:
         principal = self._gateway.authenticate(found[1]) if found else None
         if principal is None:
             raise _unauthenticated("this credential is not accepted", 'Bearer error="invalid_token"')
-        return principal
+        return self._acting(request, principal)
+
+    def _acting(self, request: Request, principal: Principal) -> Principal:
+        """Whom the caller says it acts for, as far as the policy lets it say so."""
+        value = request.headers.get(b"x-on-behalf-of")
+        if value is None:
+            return principal
+        acting = self._gateway.acting_for(principal, value.decode("latin-1"))
+        if acting is None:
+            raise Rejected(
+                403,
+                "forbidden",
+                "this credential may not act for whom X-On-Behalf-Of names",
+                suggestion="a reviewer can list the user under acts_for in the policy",
+            )
+        return acting
 
 
 def _unauthenticated(message: str, challenge: str) -> Rejected:

@@ -29,6 +29,9 @@ class Facade(Protocol):
     def authenticate(self, credential: str) -> Principal | None:
         """The principal behind a bearer credential, or None when it is not one."""
 
+    def acting_for(self, principal: Principal, user: str) -> Principal | None:
+        """The principal as it acts for a user, or None when the policy does not say it may."""
+
     def catalog(self, principal: Principal) -> tuple[Tool, ...]:
         """The tools this principal may call, in name order, with the schemas it is given. The same object until the catalog changes."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from toolgen.errors import SecretError
+from toolgen.errors import ToolgenError
 from toolgen.execute.base import Executor
 from toolgen.model.call import Call
 from toolgen.model.result import Error, Failed, Result, Success
 from toolgen.pipeline.chain import Trail
 
-__all__ = ["Deliver", "Preview"]
+__all__ = ["Deliver", "Preview", "failure"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +23,8 @@ class Deliver:
     async def __call__(self, call: Call, trail: Trail) -> Result:
         try:
             return await self.executors[call.tool.source].execute(call)
-        except SecretError as error:
-            return Failed(error=_secret_missing(error))
+        except ToolgenError as error:
+            return Failed(error=failure(error))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +36,10 @@ class Preview:
     async def __call__(self, call: Call, trail: Trail) -> Result:
         try:
             return Success(data=self.executors[call.tool.source].preview(call))
-        except SecretError as error:
-            return Failed(error=_secret_missing(error))
+        except ToolgenError as error:
+            return Failed(error=failure(error))
 
 
-def _secret_missing(error: SecretError) -> Error:
-    return Error(code="secret_unavailable", message=error.message, suggestion=error.suggestion)
+def failure(error: ToolgenError) -> Error:
+    """What an executor could not do for a reason a person can put right: no secret, a request that cannot be bound."""
+    return Error(code=error.code, message=error.message, suggestion=error.suggestion)

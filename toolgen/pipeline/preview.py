@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from toolgen.errors import ToolgenError
 from toolgen.execute.base import Destination
 from toolgen.execute.secrets import MASK, SecretReference
 from toolgen.model.call import Call, Principal, Statement
@@ -15,6 +16,7 @@ from toolgen.model.names import nearest
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.tool import SqlBinding, Tool
 from toolgen.model.verdict import Allow, Deny, Verdict
+from toolgen.pipeline.deliver import failure
 from toolgen.pipeline.executors import make_executors
 from toolgen.pipeline.inspection import sql_guard
 from toolgen.policy.arguments import Validator, repair
@@ -51,7 +53,10 @@ def preview(manifest: Manifest, name: str, arguments: Mapping[str, Any]) -> Mapp
             )
         call = call_or_denied
     executor = make_executors({tool.source: _source(tool, manifest)}, manifest, _permit)[tool.source]
-    return executor.preview(call)
+    try:
+        return executor.preview(call)
+    except ToolgenError as error:
+        return _refused(name, failure(error))
 
 
 def _inspected(call: Call, manifest: Manifest) -> Call | Deny:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.projects import KEY, make_project
 
+from tests.projects import KEY, make_project
 from toolgen.gateway.app import App
 from toolgen.gateway.service import Gateway
 

@@ -300,6 +300,7 @@ def _check_frame(node: exp.Expr) -> None:
             )
     for name in ("kind", "start_side", "end_side", "exclude"):
         word = node.args.get(name)
+        word = word.name if isinstance(word, exp.Var) else word
         if word and not (isinstance(word, str) and word.replace(" ", "").isalpha()):
             refuse("syntax", "a window frame is not understood", "use ROWS BETWEEN … AND …")
 

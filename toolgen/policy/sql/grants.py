@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -12,6 +13,9 @@ from toolgen.model.database import Database, Table
 from toolgen.model.names import nearest
 
 __all__ = ["SqlScope", "TableScope", "find_table", "fold_column", "visible", "visible_columns"]
+
+
+_ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +49,12 @@ def full_name(table: Table) -> str:
 
 def fold_column(dialect: str, name: str, *, quoted: bool) -> str:
     """A column name as the dialect compares it: only PostgreSQL keeps the case of a quoted one."""
-    return name if dialect == "postgres" and quoted else name.lower()
+    return name if dialect == "postgres" and quoted else fold(dialect, name)
+
+
+def fold(dialect: str, name: str) -> str:
+    """A name without its case: of ASCII letters alone, except in MySQL (Python also folds the Kelvin sign to k, no other engine does)."""
+    return name.lower() if dialect == "mysql" or name.isascii() else name.translate(_ASCII_LOWER)
 
 
 def find_table(database: Database, name: str) -> Table | None:
@@ -53,7 +62,7 @@ def find_table(database: Database, name: str) -> Table | None:
     folds = database.dialect in {"sqlite", "duckdb"}
     for table in database.tables:
         known = full_name(table)
-        if known == name or (folds and known.lower() == name.lower()):
+        if known == name or (folds and fold(database.dialect, known) == fold(database.dialect, name)):
             return table
     return None
 

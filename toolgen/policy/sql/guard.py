@@ -131,7 +131,7 @@ def _plan(sql: str, database: Database, scope: SqlScope) -> _Plan:
     parsed = parse(sql, dialect)
     check_grammar(parsed.root, dialect, scope.functions)
     root = _query_root(parsed.root)
-    limited, counts = _limit(root, scope.max_rows)
+    limited, counts = _limit(root, scope.max_rows, dialect)
     resolver = Resolver(database, scope)
     resolver.resolve(root)
     columns = set(resolver.columns)
@@ -169,13 +169,13 @@ def _query_root(root: exp.Expr) -> exp.Expr:
     return root
 
 
-def _limit(root: exp.Expr, largest: int) -> _Limited:
+def _limit(root: exp.Expr, largest: int, dialect: str) -> _Limited:
     """Sets LIMIT to the smaller of what was asked and the policy's; returns whether that is the policy's, and which parameters count."""
     counts: dict[int, str] = {}
     offset = root.args.get("offset")
     if offset is not None:
         _counted(offset.expression, "offset", counts)
-    asked = _asked(root)
+    asked = _asked(root, dialect)
     if isinstance(root, exp.Values):
         if len(root.expressions) > largest:
             refuse("limit", f"there are more than {largest} rows in VALUES", "ask for fewer")
@@ -189,13 +189,15 @@ def _limit(root: exp.Expr, largest: int) -> _Limited:
     return asked is None or int(asked.name) > largest, counts
 
 
-def _asked(root: exp.Expr) -> exp.Expr | None:
+def _asked(root: exp.Expr, dialect: str) -> exp.Expr | None:
     limit = root.args.get("limit")
     match limit:
         case None:
             return None
         case exp.Limit():
             count = limit.expression
+            if isinstance(count, exp.Neg) and is_number(count.this) and dialect == "sqlite":
+                return None  # https://www.sqlite.org/lang_select.html#limitoffset: a negative limit is no limit
             if isinstance(count, exp.Null) or (isinstance(count, exp.Var) and count.name.upper() == "ALL"):
                 return None  # PostgreSQL: LIMIT NULL and LIMIT ALL ask for everything
         case exp.Fetch():

@@ -16,7 +16,7 @@ from toolgen.model.database import Database, Table
 from toolgen.model.names import nearest
 from toolgen.policy.sql.functions import TABLE_FUNCTIONS, UNIT_FIRST
 from toolgen.policy.sql.grammar import called
-from toolgen.policy.sql.grants import SqlScope, find_table, fold_column, full_name, visible_columns
+from toolgen.policy.sql.grants import SqlScope, find_table, fold, fold_column, full_name, visible_columns
 from toolgen.policy.sql.refusal import refuse, shown
 from toolgen.policy.sql.text import slot_number
 
@@ -27,6 +27,9 @@ Names: TypeAlias = tuple[str | None, ...]
 
 _DEFAULT_SCHEMA = {"sqlite": "main", "postgres": "public", "mysql": "", "duckdb": "main"}
 _MOST_QUERIES = 100
+_MOST_RELATIONS = 64  # in one FROM, as in SQLite
+_MOST_SOURCES = 200  # in a statement
+_MOST_COLUMNS = 2_000  # of one query: `SELECT * FROM a, a AS b` doubles them, and CTEs can do that again and again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +86,7 @@ class Resolver:
             if (table := find_table(database, name)) is not None
         }
         self._queries = 0
+        self._sources = 0
         self.tables: set[str] = set()
         self.columns: set[str] = set()
         self.filtered: list[Filtered] = []
@@ -187,7 +191,10 @@ class Resolver:
         for name, value in list(node.args.items()):
             if name not in {"from_", "joins", "laterals", "with_"}:
                 self._expressions(value if isinstance(value, list) else [value], scope, ctes)
-        return tuple(name for item in node.expressions for name in self._output_names(item, scope))
+        names = tuple(name for item in node.expressions for name in self._output_names(item, scope))
+        if len(names) > _MOST_COLUMNS:
+            refuse("too-deep", f"a query has more than {_MOST_COLUMNS} columns", "name the columns you need")
+        return names
 
     # sources
 
@@ -318,6 +325,9 @@ class Resolver:
     def _add(self, scope: _Scope, relation: _Relation) -> None:
         if relation.alias and any(other.alias == relation.alias for other in scope.relations):
             refuse("ambiguous", f"{shown(relation.alias)} stands twice in one FROM", "give each table its own alias")
+        self._sources += 1
+        if len(scope.relations) >= _MOST_RELATIONS or self._sources > _MOST_SOURCES:
+            refuse("too-deep", "there are too many tables in the statement", "ask for less at once")
         scope.relations.append(relation)
 
     def _joins(self, joins: Sequence[exp.Expr], scope: _Scope, ctes: _Ctes) -> None:
@@ -567,18 +577,22 @@ class Resolver:
         return None
 
     def _same_schema(self, own: str, wanted: str) -> bool:
-        return own.lower() == wanted.lower() if self._dialect in {"sqlite", "duckdb"} else own == wanted
+        return (
+            fold(self._dialect, own) == fold(self._dialect, wanted)
+            if self._dialect in {"sqlite", "duckdb"}
+            else own == wanted
+        )
 
     def _fold_relation(self, node: exp.Expr) -> str:
         """A table, schema or alias as the dialect compares it. MySQL may keep case, so here it does: the stricter of the two."""
         name = node.name
         match self._dialect:
             case "postgres":
-                return name if node.args.get("quoted") else name.lower()
+                return name if node.args.get("quoted") else fold("postgres", name)
             case "mysql":
                 return name
             case _:
-                return name.lower()
+                return fold(self._dialect, name)
 
     def _fold_column(self, node: exp.Expr) -> str:
         inner = node.this if isinstance(node, exp.Column) else node

@@ -7,6 +7,7 @@ is read as `_toolgen_f_NAME(…)`, so that the parser keeps the call as it was w
 
 from __future__ import annotations
 
+import logging
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from toolgen.policy.sql.functions import SPECIAL
 from toolgen.policy.sql.refusal import refuse, shown
 
 __all__ = ["CALL", "LONGEST", "SLOT", "Parsed", "parse", "render", "slot_number"]
+
+# sqlglot logs what it cannot read, pieces of the statement included, and a log is no place for them.
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL + 1)
 
 LONGEST = 20_000  # characters
 _MOST_TOKENS = 4_000
@@ -40,7 +44,15 @@ _QUOTED = frozenset(
 _STARTS = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN})
 # A type and a schema's function (refused as such later) follow these.
 _NO_CALL_AFTER = frozenset({TokenType.ALIAS, TokenType.DCOLON, TokenType.DOT})
-_NO_CALLS = frozenset({("WITHIN", "group"), ("TABLESAMPLE", "bernoulli"), ("TABLESAMPLE", "system"), ("*", "exclude")})
+_NO_CALLS = frozenset(
+    {
+        ("WITHIN", "group"),
+        ("TABLESAMPLE", "bernoulli"),
+        ("TABLESAMPLE", "system"),
+        ("*", "exclude"),
+        ("NOT", "materialized"),
+    }
+)
 _OWN_GRAMMAR = frozenset({TokenType.FROM, TokenType.FOR, TokenType.IN, TokenType.USING, TokenType.ALIAS})
 _SPACES = frozenset("\t\n\r")
 # Chains of these nest the tree to the left, one level an operator; AND, OR, commas and joins do not.
@@ -97,13 +109,16 @@ def parse(sql: str, dialect: str) -> Parsed:
 
 
 def _settle(root: exp.Expr, dialect: str) -> None:
-    """Gives what can be written in several ways the one way it is written out: dollar-quoted strings, and SQLite's type names.
+    """Gives what can be written in several ways the one way it is written out: strings, window frames, and SQLite's type names.
 
     SQLite only looks for the affinity in a type's name (https://www.sqlite.org/datatype3.html, section 3.1): whatever is none of the
     others is NUMERIC.
     """
     for raw in list(root.find_all(exp.RawString)):
         raw.replace(exp.Literal.string(raw.this))
+    for frame in root.find_all(exp.WindowSpec):
+        if frame.args.get("end") is None:
+            frame.set("end", "CURRENT ROW")  # SQL:2016, 7.15: what a frame with one bound means
     if dialect != "sqlite":
         return
     for node in list(root.find_all(exp.DataType)):

@@ -13,10 +13,8 @@ from toolgen.errors import CanonicalError
 
 __all__ = ["canonical", "digest", "encodable"]
 
-# orjson with sorted keys already *is* RFC 8785 unless the value holds a float (other digits), an integer beyond 2**53 (no form at all)
-# or a character outside the BMP (keys sort by UTF-16 unit there). Those three are looked for outside strings, at the speed of C.
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
-_FLOAT_OR_WIDE = re.compile(rb"[0-9][.eE]|[0-9]{16}")
+# orjson with sorted keys already *is* RFC 8785 unless the value holds a number that the two write differently or a key outside the BMP
+# (keys sort by UTF-16 unit there). Looking for those costs less than writing the form out in Python.
 _OUTSIDE_BMP = re.compile(rb"[\xf0-\xf4]")
 _LARGEST = 2**53 - 1
 _DEEPEST = 200
@@ -28,19 +26,16 @@ def canonical(value: object) -> bytes:
     Raises `CanonicalError` for what RFC 8785 has no form for: NaN and infinities, keys that are not strings, lone surrogates and
     integers beyond ±(2**53 - 1), which two different numbers could share. `encodable` turns the last into something that has one.
     """
-    try:
-        raw = orjson.dumps(value, default=_plain, option=orjson.OPT_SORT_KEYS)
-    except (TypeError, ValueError, RecursionError):
-        raw = b""
-    if raw and not _OUTSIDE_BMP.search(raw) and not _FLOAT_OR_WIDE.search(_STRING.sub(b"", raw)) and b"null" not in raw:
-        return raw
-    # The slow way: also taken where `null` stands, because orjson writes NaN as null.
+    if _same_in_orjson(value, 0):
+        try:
+            raw = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        except TypeError:
+            raw = b""  # a key that is no string, or a lone surrogate: the slow way says which
+        if raw and not _OUTSIDE_BMP.search(raw):
+            return raw
     parts: list[str] = []
     _write(value, parts, 0)
-    try:
-        return "".join(parts).encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise CanonicalError("a string holds a lone surrogate, which is not Unicode text") from error
+    return "".join(parts).encode("utf-8")
 
 
 def digest(value: object) -> str:
@@ -63,10 +58,20 @@ def encodable(value: object) -> object:
             return value
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(type(value).__name__)
+def _same_in_orjson(value: object, depth: int) -> bool:
+    """Whether orjson writes every number in a value as ECMAScript does: fractions of an ordinary size, and integers that are exact."""
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return True
+    if kind is int:
+        return -_LARGEST <= value <= _LARGEST  # type: ignore[operator]
+    if depth > _DEEPEST:
+        return False
+    if kind is dict:
+        return all(_same_in_orjson(item, depth + 1) for item in value.values())  # type: ignore[attr-defined]
+    if kind is list or kind is tuple:
+        return all(_same_in_orjson(item, depth + 1) for item in value)  # type: ignore[attr-defined]
+    return kind is float and 1e-4 <= abs(value) < 1e15 and not value.is_integer()  # type: ignore[arg-type, attr-defined]
 
 
 def _write(value: object, parts: list[str], depth: int) -> None:

@@ -1,0 +1,1 @@
+"""Tools out: files, and the shapes providers expect."""

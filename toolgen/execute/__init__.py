@@ -1,0 +1,1 @@
+"""A binding in, the real call out."""

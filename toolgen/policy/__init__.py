@@ -1,0 +1,1 @@
+"""Guards: a policy in, pure functions that return verdicts out."""

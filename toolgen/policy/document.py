@@ -9,9 +9,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
-
-import msgspec
+from typing import Any
 
 from toolgen.canonical import digest, encodable
 from toolgen.errors import PolicyError
@@ -24,6 +22,17 @@ from toolgen.policy.egress import Egress, parse_allowed
 from toolgen.policy.limits import Limit, parse_rate
 from toolgen.policy.redact import Redaction, compile_path
 from toolgen.policy.selftest import SelfTest
+from toolgen.policy.shapes import (
+    EgressShape,
+    FileShape,
+    KeyShape,
+    LimitShape,
+    PrincipalShape,
+    RedactShape,
+    RuleShape,
+    SqlShape,
+    TestShape,
+)
 from toolgen.policy.sql.grants import SqlScope, TableScope
 from toolgen.policy.sql.scope import check_scope, row_attributes
 from toolgen.strict_yaml import Document, decode, read
@@ -38,81 +47,6 @@ _RESERVED = {
 _HASH = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)\Z")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-class _KeyDocument(msgspec.Struct, forbid_unknown_fields=True):
-    hash: str
-    expires: str | None = None
-
-
-class _PrincipalDocument(msgspec.Struct, forbid_unknown_fields=True):
-    api_key: str | list[str | _KeyDocument] | None = None
-    roles: list[str] = []
-    attributes: dict[str, Any] = {}
-    acts_for: list[str] = []
-
-
-class _RuleDocument(msgspec.Struct, forbid_unknown_fields=True):
-    id: str
-    to: list[str]
-    tools: list[str]
-    verdict: Literal["allow", "deny", "ask"]
-    effects: list[Effect] = []
-    arguments: dict[str, Any] | None = None
-
-
-class _LimitDocument(msgspec.Struct, forbid_unknown_fields=True):
-    id: str
-    rate: str
-    per: list[Literal["principal", "tool", "source"]] = []
-    burst: int | None = None
-    cost: dict[str, int] = {}
-
-
-class _TableDocument(msgspec.Struct, forbid_unknown_fields=True):
-    columns: list[str] | None = None
-    rows: str | None = None
-
-
-class _SqlDocument(msgspec.Struct, forbid_unknown_fields=True):
-    tables: dict[str, _TableDocument | None]
-    max_rows: int = 100
-    max_bytes: int = 1_000_000
-    max_cell_bytes: int = 65_536
-    timeout: str = "2s"
-    functions: list[str] = []
-
-
-class _EgressDocument(msgspec.Struct, forbid_unknown_fields=True):
-    allow: list[str] = []
-    private_networks: Literal["deny", "allow"] = "deny"
-    redirects: Literal["none"] = "none"
-
-
-class _RedactDocument(msgspec.Struct, forbid_unknown_fields=True):
-    tools: list[str]
-    fields: list[str]
-    with_: str = msgspec.field(name="with", default="[redacted]")
-
-
-class _TestDocument(msgspec.Struct, forbid_unknown_fields=True):
-    as_: str = msgspec.field(name="as")
-    call: str
-    expect: Literal["allow", "deny", "ask"]
-    arguments: dict[str, Any] = {}
-    rule: str | None = None
-    on_behalf_of: str | None = None
-
-
-class _File(msgspec.Struct, forbid_unknown_fields=True):
-    principals: dict[str, Any] = {}
-    rules: list[Any] = []
-    limits: list[Any] = []
-    sql: dict[str, Any] = {}
-    egress: _EgressDocument | None = None
-    sensitive: list[str] = []
-    redact: list[Any] = []
-    tests: list[Any] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +125,7 @@ class _Collector:
         """Reads one file into the policy."""
         if isinstance(document.data, dict):
             _refuse_reserved(document, (), _RESERVED["file"])
-        file = decode(document, (), _File, PolicyError)
+        file = decode(document, (), FileShape, PolicyError)
         self._content.append(document.data)
         for name in file.principals:
             self._add_principal(document, name)
@@ -253,7 +187,7 @@ class _Collector:
         if name in self._principals:
             raise PolicyError(f"the principal '{name}' is defined twice", where=where)
         _refuse_reserved(document, path, _RESERVED["principals"])
-        entry = decode(document, path, _PrincipalDocument, PolicyError)
+        entry = decode(document, path, PrincipalShape, PolicyError)
         given = entry.api_key
         keys = [given] if isinstance(given, str) else list(given or [])
         self._principals[name] = PrincipalEntry(
@@ -268,7 +202,7 @@ class _Collector:
     def _add_rule(self, document: Document, index: int) -> None:
         path = ("rules", index)
         _refuse_reserved(document, path, _RESERVED["rules"])
-        rule = decode(document, path, _RuleDocument, PolicyError)
+        rule = decode(document, path, RuleShape, PolicyError)
         where = document.where(*path)
         if rule.id in self._rules or rule.id == "default":
             raise PolicyError(f"the rule id '{rule.id}' is taken", where=where)
@@ -295,7 +229,7 @@ class _Collector:
 
     def _add_limit(self, document: Document, index: int) -> None:
         path = ("limits", index)
-        limit = decode(document, path, _LimitDocument, PolicyError)
+        limit = decode(document, path, LimitShape, PolicyError)
         where = document.where(*path)
         if limit.id in self._limits:
             raise PolicyError(f"the limit id '{limit.id}' is taken", where=where)
@@ -330,7 +264,7 @@ class _Collector:
             raise PolicyError(f"there is no SQL source '{source}'{nearest(source, databases)}", where=where)
         if source in self._sql:
             raise PolicyError(f"the scope of {source} is defined twice", where=where)
-        given = decode(document, path, _SqlDocument, PolicyError)
+        given = decode(document, path, SqlShape, PolicyError)
         timeout = _seconds(given.timeout)
         if timeout is None or timeout <= 0:
             raise PolicyError("timeout: must be like 2s or 500ms", where=document.where(*path, "timeout"))
@@ -359,7 +293,7 @@ class _Collector:
         self._row_attributes += [(where, name) for name in sorted(row_attributes(scope))]
         self._sql[source] = scope
 
-    def _add_egress(self, document: Document, given: _EgressDocument) -> None:
+    def _add_egress(self, document: Document, given: EgressShape) -> None:
         if self._egress is not None:
             raise PolicyError("egress: stands in two files", where=document.where("egress"))
         allowed = []
@@ -375,7 +309,7 @@ class _Collector:
 
     def _add_redaction(self, document: Document, index: int) -> None:
         path = ("redact", index)
-        given = decode(document, path, _RedactDocument, PolicyError)
+        given = decode(document, path, RedactShape, PolicyError)
         list(self._matching(given.tools, document, (*path, "tools")))
         for number, field in enumerate(given.fields):
             _checked_path(field, document.where(*path, "fields", number))
@@ -385,7 +319,7 @@ class _Collector:
 
     def _add_test(self, document: Document, index: int) -> None:
         path = ("tests", index)
-        given = decode(document, path, _TestDocument, PolicyError)
+        given = decode(document, path, TestShape, PolicyError)
         where = document.where(*path)
         test = SelfTest(
             principal=given.as_,
@@ -419,7 +353,7 @@ class _Collector:
             yield from found
 
 
-def _check_narrowing(rule: _RuleDocument, tools: list[Tool], where: str) -> None:
+def _check_narrowing(rule: RuleShape, tools: list[Tool], where: str) -> None:
     """A narrowing must be a schema, and every argument it names must belong to one of the rule's tools."""
     schema = rule.arguments or {}
     fault = check_schema(schema)
@@ -451,7 +385,7 @@ def _checked_path(path: str, where: str) -> None:
         raise PolicyError(f"'{path}' is not a JSONPath: {error}", where=where) from error
 
 
-def _api_key(given: str | _KeyDocument, where: str) -> ApiKey:
+def _api_key(given: str | KeyShape, where: str) -> ApiKey:
     text, expires = (given, None) if isinstance(given, str) else (given.hash, given.expires)
     if not _HASH.match(text):
         raise PolicyError(

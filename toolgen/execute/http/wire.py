@@ -10,6 +10,7 @@ from urllib.parse import unquote, unquote_plus, urlsplit
 
 from toolgen.execute.http.bodies import encode_body
 from toolgen.execute.http.styles import UnbindableError, encode_json, form_pairs, percent, query_pairs, simple, template
+from toolgen.model.headers import GATEWAY_HEADERS
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBinding, HttpParameter
 
@@ -17,27 +18,6 @@ __all__ = ["Request", "UnbindableError", "bind"]
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 
-# RFC 9110, section 7.6.1; RFC 9112. The build leaves these out of every tool; a manifest is input too, so it is checked again here.
-_FORBIDDEN_HEADERS = frozenset(
-    {
-        "accept-encoding",
-        "authorization",
-        "connection",
-        "content-length",
-        "content-type",
-        "cookie",
-        "expect",
-        "forwarded",
-        "host",
-        "keep-alive",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _UNSAFE_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 _COOKIE_UNSAFE = re.compile(r'[^\x21-\x7e]|[",;\\]')
@@ -188,7 +168,7 @@ def _unmixed(pairs: list[str], parameter: HttpParameter, binding: HttpBinding) -
 
 def _set_header(headers: list[tuple[str, str]], parameter: HttpParameter, value: Json) -> None:
     name = parameter.name
-    if not _TOKEN.match(name) or name.lower() in _FORBIDDEN_HEADERS:
+    if not _TOKEN.match(name) or name.lower() in GATEWAY_HEADERS:
         raise UnbindableError(f"the header {name[:80]!r} is not an argument's to set")
     text = encode_json(value).decode() if parameter.content_type is not None else simple(value, parameter.explode, str)
     if _UNSAFE_VALUE.search(text):

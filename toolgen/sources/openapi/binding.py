@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from toolgen.model.headers import GATEWAY_HEADERS
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, HttpPart
 from toolgen.sources.openapi.describe import LONGEST_PARAMETER, flatten
@@ -13,33 +14,8 @@ from toolgen.sources.openapi.operation import Body, FaultError, Operation, Param
 from toolgen.sources.openapi.schema import Direction, Schemas, file_schema, is_file
 from toolgen.sources.openapi.v3 import JSON
 
-__all__ = ["FORBIDDEN_HEADERS", "bind"]
+__all__ = ["bind"]
 
-# RFC 9110, section 7.6.1 and RFC 9112: what frames and routes a message is not an argument's business. The three that OpenAPI says
-# to ignore as parameters (3.1.1, section 4.8.12.1) are decided by the body, the executor and the security scheme.
-FORBIDDEN_HEADERS = frozenset(
-    {
-        "accept",
-        "authorization",
-        "connection",
-        "content-length",
-        "content-type",
-        "cookie",
-        "expect",
-        "forwarded",
-        "host",
-        "keep-alive",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "x-forwarded-for",
-        "x-forwarded-host",
-        "x-forwarded-proto",
-    }
-)
 _ARGUMENT = re.compile(r"[^A-Za-z0-9_.-]+")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _TEMPLATE = re.compile(r"\{([^{}/?#]*)\}")
@@ -188,7 +164,7 @@ def _offered(one: Parameter, operation: Operation, schemes: Mapping[str, Securit
         note("bad_parameter", f"{one.name[:80]!r} is not a {one.in_} name; the parameter was left out")
         return False
     if one.in_ == "header":
-        if one.name.lower() in FORBIDDEN_HEADERS:
+        if one.name.lower() in GATEWAY_HEADERS:
             return False
         if any(scheme.in_ == "header" and scheme.name.lower() == one.name.lower() for scheme in schemes.values()):
             note("credential_parameter", f"the header {one.name[:80]!r} carries a credential; the gateway sends it")

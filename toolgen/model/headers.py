@@ -1,0 +1,31 @@
+"""Request headers that belong to the gateway: no argument of a tool ever sets one."""
+
+from __future__ import annotations
+
+__all__ = ["GATEWAY_HEADERS"]
+
+GATEWAY_HEADERS = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-length",
+        "content-type",
+        "cookie",
+        "expect",
+        "forwarded",
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-forwarded-proto",
+    }
+)
+"""In lower case: what frames and routes a message (RFC 9110 section 7.6.1, RFC 9112), says who asks, or is decided by the body."""

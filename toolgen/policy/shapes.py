@@ -1,0 +1,96 @@
+"""The keys and types a policy file may have, as contracts.md lists them; what they mean is decided elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from toolgen.model.tool import Effect
+
+__all__ = [
+    "EgressShape",
+    "FileShape",
+    "KeyShape",
+    "LimitShape",
+    "PrincipalShape",
+    "RedactShape",
+    "RuleShape",
+    "SqlShape",
+    "TestShape",
+]
+
+
+class KeyShape(msgspec.Struct, forbid_unknown_fields=True):
+    hash: str
+    expires: str | None = None
+
+
+class PrincipalShape(msgspec.Struct, forbid_unknown_fields=True):
+    api_key: str | list[str | KeyShape] | None = None
+    roles: list[str] = []
+    attributes: dict[str, Any] = {}
+    acts_for: list[str] = []
+
+
+class RuleShape(msgspec.Struct, forbid_unknown_fields=True):
+    id: str
+    to: list[str]
+    tools: list[str]
+    verdict: Literal["allow", "deny", "ask"]
+    effects: list[Effect] = []
+    arguments: dict[str, Any] | None = None
+
+
+class LimitShape(msgspec.Struct, forbid_unknown_fields=True):
+    id: str
+    rate: str
+    per: list[Literal["principal", "tool", "source"]] = []
+    burst: int | None = None
+    cost: dict[str, int] = {}
+
+
+class TableShape(msgspec.Struct, forbid_unknown_fields=True):
+    columns: list[str] | None = None
+    rows: str | None = None
+
+
+class SqlShape(msgspec.Struct, forbid_unknown_fields=True):
+    tables: dict[str, TableShape | None]
+    max_rows: int = 100
+    max_bytes: int = 1_000_000
+    max_cell_bytes: int = 65_536
+    timeout: str = "2s"
+    functions: list[str] = []
+
+
+class EgressShape(msgspec.Struct, forbid_unknown_fields=True):
+    allow: list[str] = []
+    private_networks: Literal["deny", "allow"] = "deny"
+    redirects: Literal["none"] = "none"
+
+
+class RedactShape(msgspec.Struct, forbid_unknown_fields=True):
+    tools: list[str]
+    fields: list[str]
+    with_: str = msgspec.field(name="with", default="[redacted]")
+
+
+class TestShape(msgspec.Struct, forbid_unknown_fields=True):
+    as_: str = msgspec.field(name="as")
+    call: str
+    expect: Literal["allow", "deny", "ask"]
+    arguments: dict[str, Any] = {}
+    rule: str | None = None
+    on_behalf_of: str | None = None
+
+
+class FileShape(msgspec.Struct, forbid_unknown_fields=True):
+    principals: dict[str, Any] = {}
+    rules: list[Any] = []
+    limits: list[Any] = []
+    sql: dict[str, Any] = {}
+    egress: EgressShape | None = None
+    sensitive: list[str] = []
+    redact: list[Any] = []
+    tests: list[Any] = []

@@ -11,6 +11,7 @@ import logging
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
@@ -31,6 +32,7 @@ _DEEPEST = 32  # parentheses, brackets and CASEs
 _MOST_PREFIXES = 16  # of NOT, -, + and ~ in a row
 _LONGEST_CHAIN = 200  # operators in a row, each a level of the tree
 _MOST_PARAMETERS = 200
+_MOST_OPEN_JOINS = 5  # joins without ON or USING: the parser takes twice as long for each more
 RESERVED = "_toolgen_"
 CALL = "_toolgen_f_"
 SLOT = "_toolgen_p_"
@@ -97,6 +99,7 @@ def parse(sql: str, dialect: str) -> Parsed:
     _refuse_odd_spaces(sql, tokens)
     tokens = _one_statement(tokens, dialect)
     _refuse_deep(tokens)
+    _refuse_open_joins(tokens)
     marked, asked = _marked(tokens, dialect)
     try:
         trees = reader.parser(error_level=ErrorLevel.IMMEDIATE).parse(marked, sql)
@@ -179,6 +182,28 @@ def _one_statement(tokens: list[Token], dialect: str) -> list[Token]:
         word = shown(tokens[0].text.upper())
         refuse("not-a-query", f"{word} is not a query", "send a SELECT; this tool only reads")
     return tokens
+
+
+def _refuse_open_joins(tokens: Sequence[Token]) -> None:
+    """An ON closes a join of its own parentheses only; what parentheses leave open still counts, because the parser tries them again."""
+    total = 0
+    opened = [0]
+    for before, token in pairwise(tokens):
+        kind = token.token_type
+        if kind is TokenType.L_PAREN:
+            opened.append(0)
+        elif kind is TokenType.R_PAREN and len(opened) > 1:
+            opened.pop()
+        elif kind is TokenType.JOIN and before.token_type is not TokenType.CROSS:
+            opened[-1] += 1
+            total += 1
+        elif kind in {TokenType.ON, TokenType.USING} and opened[-1]:
+            opened[-1] -= 1
+            total -= 1
+        if total > _MOST_OPEN_JOINS:
+            refuse(
+                "too-deep", f"more than {_MOST_OPEN_JOINS} joins have neither ON nor USING", "write ON, or CROSS JOIN"
+            )
 
 
 def _refuse_deep(tokens: Sequence[Token]) -> None:

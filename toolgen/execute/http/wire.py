@@ -18,6 +18,8 @@ __all__ = ["Request", "UnbindableError", "bind"]
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 
+# The build leaves them out of every tool; a manifest is input too. Accept is free here, because a GraphQL operation asks for its own.
+_REFUSED_HEADERS = GATEWAY_HEADERS - {"accept"}
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _UNSAFE_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 _COOKIE_UNSAFE = re.compile(r'[^\x21-\x7e]|[",;\\]')
@@ -168,7 +170,7 @@ def _unmixed(pairs: list[str], parameter: HttpParameter, binding: HttpBinding) -
 
 def _set_header(headers: list[tuple[str, str]], parameter: HttpParameter, value: Json) -> None:
     name = parameter.name
-    if not _TOKEN.match(name) or name.lower() in GATEWAY_HEADERS:
+    if not _TOKEN.match(name) or name.lower() in _REFUSED_HEADERS:
         raise UnbindableError(f"the header {name[:80]!r} is not an argument's to set")
     text = encode_json(value).decode() if parameter.content_type is not None else simple(value, parameter.explode, str)
     if _UNSAFE_VALUE.search(text):

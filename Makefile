@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test check lock clean
+.PHONY: setup demo serve test check bench golden lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -33,6 +33,13 @@ check: setup
 	$(BIN)/python -m pytest
 	$(BIN)/toolgen build --check
 	$(BIN)/toolgen policy check
+
+bench: setup
+	$(BIN)/python -m bench.calls
+
+# Writes the golden files again, after a change that is meant.
+golden: setup
+	$(BIN)/python -m tests.golden.regenerate
 
 # Pins every dependency, with hashes and without naming an index.
 lock:

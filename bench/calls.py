@@ -1,0 +1,126 @@
+"""What one governed call costs: CPU of the gateway's process per call, over REST and MCP, with everything on and the audit durable.
+
+`make bench` runs it. An upstream that answers 1 KB of JSON, the gateway and the callers are three processes on loopback; only the
+gateway's CPU is counted, because on a shared machine it is the figure that stays the same. Rounds are interleaved, medians reported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.projects import KEY, POLICY, make_project
+
+UPSTREAM = """
+import asyncio, sys
+BODY = b'{"text": "' + b'x' * 1000 + b'"}'
+ANSWER = b'HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n' % len(BODY) + BODY
+
+async def serve(reader, writer):
+    with __import__("contextlib").suppress(asyncio.IncompleteReadError, ConnectionError):
+        while True:
+            await reader.readuntil(b"\\r\\n\\r\\n")
+            writer.write(ANSWER)
+
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+asyncio.run(main())
+"""
+REST = ("/v1/tools/pets__get_pet/call", {"arguments": {"petId": 5}})
+MCP = (
+    "/mcp",
+    {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "pets__get_pet", "arguments": {"petId": 5}}},
+)
+
+
+@contextlib.contextmanager
+def gateway() -> Iterator[tuple[int, int]]:
+    """An upstream and a gateway in front of it; yields the gateway's port and process id."""
+    environment = {**os.environ, "TEST_PETS_KEY": "bench"}
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        upstream = subprocess.Popen([sys.executable, "-c", UPSTREAM], stdout=subprocess.PIPE, text=True)
+        stack.callback(_end, upstream)
+        assert upstream.stdout is not None
+        address = f"http://127.0.0.1:{int(upstream.stdout.readline())}"
+        limits = [{"id": str(number), "per": ["principal"], "rate": "999999999/s"} for number in range(3)]
+        project = make_project(Path(folder) / "project", server=address, policy={**POLICY, "limits": limits}).parent
+        command = [sys.executable, "-m", "toolgen", "serve", "--port", "0"]
+        process = subprocess.Popen(command, cwd=project, env=environment, stderr=subprocess.PIPE, text=True)
+        stack.callback(_end, process)
+        assert process.stderr is not None
+        yield int(process.stderr.readline().rsplit(":", 1)[1]), process.pid
+
+
+async def load(port: int, route: tuple[str, dict[str, object]], lanes: int, calls: int) -> None:
+    """`calls` requests over `lanes` connections, each answered before the next is sent; every answer must be a success."""
+    path, document = route
+    body = json.dumps(document).encode()
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json\r\n"
+        f"Accept: application/json, text/event-stream\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+
+    async def lane() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(calls // lanes):
+            writer.write(head.encode() + body)
+            answer = await reader.readuntil(b"\r\n\r\n")
+            length = int(answer.lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
+            text = await reader.readexactly(length)
+            if b" 200 " not in answer.split(b"\r\n", 1)[0] or b"xxxx" not in text:
+                raise RuntimeError(text.decode()[:300])
+        writer.close()
+
+    await asyncio.gather(*(lane() for _ in range(lanes)))
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    """Prints a table of CPU microseconds per call."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--calls", type=int, default=3000)
+    options = parser.parse_args()
+    measured: dict[tuple[str, int], list[float]] = {}
+    with gateway() as (port, pid):
+        asyncio.run(load(port, REST, 16, 500))
+        for _ in range(options.rounds):
+            for name, route in (("REST", REST), ("MCP", MCP)):
+                for lanes in (1, 16, 64):
+                    before = cpu_seconds(pid)
+                    asyncio.run(load(port, route, lanes, options.calls))
+                    calls = options.calls // lanes * lanes
+                    measured.setdefault((name, lanes), []).append((cpu_seconds(pid) - before) / calls * 1e6)
+    print("CPU us per call, median of", options.rounds, "rounds of", options.calls, "calls")
+    for name in ("REST", "MCP"):
+        row = "  ".join(f"c={lanes} {statistics.median(measured[name, lanes]):.0f}" for lanes in (1, 16, 64))
+        print(f"{name:5} {row}")
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+if __name__ == "__main__":
+    main()

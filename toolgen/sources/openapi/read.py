@@ -24,7 +24,7 @@ from toolgen.sources.openapi.routes import Route, routes
 from toolgen.sources.openapi.schema import Direction, Schemas
 from toolgen.sources.openapi.security import schemes
 
-__all__ = ["read_openapi"]
+__all__ = ["read_openapi", "version_of"]
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _READING = frozenset({"GET", "HEAD", "QUERY", "OPTIONS", "TRACE"})
@@ -46,11 +46,11 @@ def read_openapi(config: SourceConfig) -> Reading:
             suggestion="download it, review it and name the file",
         )
     documents = Documents(Path(config.location))
-    return _Reader(config, documents, _version(documents)).read()
+    return _Reader(config, documents, version_of(documents)).read()
 
 
-def _version(documents: Documents) -> str:
-    """`2.0`, `3.0`, `3.1` or `3.2`."""
+def version_of(documents: Documents) -> str:
+    """`2.0`, `3.0`, `3.1` or `3.2`. Raises `DescriptionError` for anything else."""
     root = documents.root
     written = root.get("openapi", root.get("swagger"))
     version = str(written)

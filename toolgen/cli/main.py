@@ -19,6 +19,7 @@ _COMMANDS = {
     "build": "toolgen.cli.build",
     "call": "toolgen.cli.call",
     "init": "toolgen.cli.init",
+    "mock": "toolgen.cli.mock",
     "policy": "toolgen.cli.policy",
     "serve": "toolgen.cli.serve",
     "tools": "toolgen.cli.tools",

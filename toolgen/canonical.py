@@ -44,10 +44,17 @@ def digest(value: object) -> str:
 
 
 def encodable(value: object) -> object:
-    """The same value with every integer beyond ±(2**53 - 1) as `{"$integer": "…"}`, so that no two calls share a digest."""
+    """The same value with every whole number beyond ±(2**53 - 1) as `{"$integer": "…"}` or, when it came as a float, `{"$float": "…"}`.
+
+    Then no two calls share a digest, and what is written can be read back: RFC 8785 writes 1e16 without an exponent, and whoever
+    reads that gets an integer that has no form.
+    """
     match value:
-        case bool() | None | str() | float():
+        case bool() | None | str():
             return value
+        case float():
+            wide = abs(value) > _LARGEST and value.is_integer()
+            return {"$float": repr(value)} if wide else value
         case int():
             return value if -_LARGEST <= value <= _LARGEST else {"$integer": str(value)}
         case Mapping():

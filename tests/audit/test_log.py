@@ -8,10 +8,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 from toolgen.audit import segment as segment_module
 from toolgen.audit.log import AuditLog
@@ -126,6 +129,7 @@ def test_a_directory_that_went_away_comes_back_without_a_restart(tmp_path: Path)
 
     asyncio.run(scenario())
     assert [entry["call_id"] for entry in entries(directory)] == ["call_3"]
+    assert [fault.kind for fault in verify(directory).faults] == ["removed"]
 
 
 def test_what_is_no_json_fails_alone(tmp_path: Path) -> None:
@@ -159,6 +163,79 @@ def test_two_processes_write_two_streams(tmp_path: Path) -> None:
     assert report.streams == 2
 
 
+@pytest.mark.parametrize("cut", [0, 300, 2000])
+def test_a_file_that_is_cut_while_it_is_written_shows_what_is_missing(tmp_path: Path, cut: int) -> None:
+    async def scenario() -> None:
+        log = opened(tmp_path)
+        for number in range(10):
+            await log.append(intent(number))
+        os.truncate(tmp_path / "gateway-1.jsonl", cut)
+        for number in range(10, 15):
+            await log.append(intent(number))
+        await log.close()
+
+    asyncio.run(scenario())
+    assert [entry.get("call_id") for entry in entries(tmp_path)][-5:] == [f"call_{number}" for number in range(10, 15)]
+    report = verify(tmp_path)
+    assert "removed" in {fault.kind for fault in report.faults}
+
+
+def test_a_zeroed_byte_hides_nothing_and_nothing_is_cut_off_behind_it(tmp_path: Path) -> None:
+    asyncio.run(fill(tmp_path, 10))
+    path = tmp_path / "gateway-1.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    damaged = b"".join([*lines[:5], b"\0" + lines[5][1:], *lines[6:]])
+    path.write_bytes(damaged)
+    report = verify(tmp_path)
+    assert not report.ok
+    assert report.entries == 19
+    with pytest.raises(AuditError, match="whole entries follow"):
+        opened(tmp_path)
+    assert path.read_bytes() == damaged
+
+
+def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim.txt"
+    victim.write_text("keep me", encoding="utf-8")
+    directory = tmp_path / "audit"
+    directory.mkdir()
+    (directory / "gateway-1.jsonl").symlink_to(victim)
+    with pytest.raises(AuditError):
+        opened(directory)
+    assert victim.read_text(encoding="utf-8") == "keep me"
+
+
+json_values = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text("aé\x00😀")
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text("ab😀", max_size=3), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(json_values, min_size=1, max_size=4))
+@example([1e16, -1e16, 9007199254740993.0, 1.5e20, 1e21, 5e-324, -0.0, 2**70])
+def test_whatever_json_an_agent_sends_can_be_recorded_verified_and_built_on(
+    tmp_path: Path, values: list[object]
+) -> None:
+    directory = Path(tempfile.mkdtemp(dir=tmp_path))
+
+    async def scenario() -> None:
+        for value in values:
+            log = opened(directory)
+            await log.append({**intent(1), "arguments": {"value": value}})
+            await log.close()
+
+    asyncio.run(scenario())
+    report = verify(directory)
+    assert report.ok, report.faults
+    assert report.entries == len(values)
+
+
 @pytest.mark.parametrize("tail", [b'{"seq":', b'{"seq":5,"x":1}', b"\x00\x00half", b"half\x00\x00"])
 def test_a_torn_tail_is_cut_off_and_recorded(tmp_path: Path, tail: bytes) -> None:
     asyncio.run(fill(tmp_path, 2))
@@ -169,6 +246,7 @@ def test_a_torn_tail_is_cut_off_and_recorded(tmp_path: Path, tail: bytes) -> Non
     asyncio.run(fill(tmp_path, 1))
     events = [(entry["event"], entry.get("bytes")) for entry in entries(tmp_path)]
     assert events[4] == ("recovered", len(tail.rstrip(b"\0")))
+    assert (tmp_path / "gateway-1.torn-4").read_bytes() == tail.rstrip(b"\0")
     assert verify(tmp_path).ok
 
 

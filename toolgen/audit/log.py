@@ -37,6 +37,7 @@ class AuditLog:
         self._stream = ""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="audit")
         self._waiting: list[tuple[Entry, asyncio.Future[Position]]] = []
+        self._acknowledged = Head()
         self._writing = False
         self._crowded = False
         self._idle: asyncio.Future[None] | None = None
@@ -45,12 +46,16 @@ class AuditLog:
 
     def open(self) -> None:
         """Opens a stream, recovering it where a crash tore it. Raises `AuditError` when that cannot be done."""
+        self._open()
+
+    def _open(self) -> Segment:
         try:
             self.key = _key(self._directory)
-            self._segment, self._stream = self._free_stream()
-            if self._segment.torn:
-                self._write_now([{"event": "recovered", "bytes": self._segment.torn}])
-                self._segment.torn = 0
+            segment, self._stream = self._free_stream()
+            self._segment = segment
+            if segment.torn:
+                self._write_now([{"event": "recovered", "bytes": segment.torn}])
+                segment.torn = 0
         except OSError as error:
             self._fail(error)
             raise AuditError(self.fault or "", where=str(self._directory)) from error
@@ -58,6 +63,7 @@ class AuditLog:
             self.fault = str(error)
             raise
         self.fault = None
+        return segment
 
     async def append(self, fields: Entry) -> Position:
         """Adds an entry and returns its place once it is durable.
@@ -85,11 +91,15 @@ class AuditLog:
 
     def _begin(self) -> None:
         batch, self._waiting = self._waiting[:_LARGEST_BATCH], self._waiting[_LARGEST_BATCH:]
-        if self._segment is None or self.fault is not None or self._segment.missing():
+        if self._segment is None or self.fault is not None or self._segment.changed():
             try:
                 self._reopen()
-            except AuditError as error:
-                self._end(batch, [], error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits is told
+                known = (
+                    error if isinstance(error, AuditError) else AuditError(f"the audit log cannot be opened: {error!r}")
+                )
+                self.fault = str(known)
+                self._end(batch, [], known)
                 return
         ready, data, head = self._sealed(batch)
         if not ready:
@@ -156,6 +166,7 @@ class AuditLog:
             return AuditError("the audit log is not open")
         try:
             segment.write(data, head)
+            self._acknowledged = head
         except (OSError, ValueError) as error:
             self._fail(error)
             return AuditError(self.fault or "", where=str(self._directory))
@@ -168,11 +179,17 @@ class AuditLog:
             self._segment.write(line, head)
 
     def _reopen(self) -> None:
-        """After a failure: the same stream again if it is still there and still ends where it did, or else another one."""
+        """After a failure: the stream again, going on from the last entry that was acknowledged.
+
+        Where entries are gone from the file, the next one still follows them by number and hash, so that `verify` says they are missing.
+        """
+        before, stream = self._acknowledged, self._stream
         if self._segment is not None:
             self._segment.abandon()
             self._segment = None
-        self.open()
+        segment = self._open()
+        if self._stream == stream and segment.head.seq < before.seq:
+            segment.head = before
 
     def _fail(self, error: OSError | ValueError) -> None:
         reason = getattr(error, "strerror", None) or type(error).__name__

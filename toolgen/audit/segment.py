@@ -13,12 +13,13 @@ from pathlib import Path
 import msgspec
 
 from toolgen.audit.entry import FIRST, Entry, hashed
-from toolgen.errors import AuditError
+from toolgen.errors import AuditError, CanonicalError
 
 __all__ = ["Head", "Segment", "lines"]
 
 _STEP = 1024 * 1024
 _WINDOW = 8 * 1024 * 1024
+_PUT_ASIDE = "run `toolgen audit verify`, put the file aside and start again"
 _fdatasync = getattr(os, "fdatasync", os.fsync)
 
 
@@ -48,12 +49,13 @@ class Segment:
     def open(self) -> None:
         """Takes the lock, finds the end and checks the last entries.
 
-        A line torn by a crash is cut off and its size left in `torn`. Raises `BlockingIOError` when another process holds the stream, and
-        `AuditError` when an entry near the end is not what was written, because nothing may be built on that.
+        What a crash left behind the last whole line is put into a file of its own, then cut off, and its size left in `torn`. Raises
+        `BlockingIOError` when another process holds the stream, and `AuditError` when an entry near the end is not what was written,
+        because nothing may be built on that.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         created = not self.path.exists()
-        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._recover()
@@ -74,13 +76,14 @@ class Segment:
         _fdatasync(self._fd)
         self._size, self.head = end, head
 
-    def missing(self) -> bool:
-        """Whether the file this segment writes to is no longer the one at its path."""
+    def changed(self) -> bool:
+        """Whether somebody moved, deleted or cut the file while it was written to."""
         try:
             there, here = os.stat(self.path), os.fstat(self._fd)
         except OSError:
             return True
-        return (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino)
+        moved = (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino)
+        return moved or here.st_size != self._allocated
 
     def close(self) -> None:
         """Cuts the preallocated zeros off, syncs and lets the lock go."""
@@ -110,19 +113,44 @@ class Segment:
         self._allocated = target
 
     def _recover(self) -> None:
-        total = os.fstat(self._fd).st_size
-        start = max(0, total - _WINDOW - _STEP)
-        data = os.pread(self._fd, total - start, start)
-        if start:
-            cut = data.find(b"\n") + 1
-            start, data = start + cut, data[cut:]
+        start, data = self._tail()
         good, head = self._walk(data, whole=start == 0)
         rest = data[good:].rstrip(b"\0")
+        if any(_is_whole(_parse(line)) for line in rest.lstrip(b"\0").split(b"\n")[:-1]):
+            raise AuditError(
+                f"whole entries follow bytes that are none, after number {head.seq}",
+                where=self.path.name,
+                suggestion=_PUT_ASIDE,
+            )
         self._size, self.head, self.torn = start + good, head, len(rest)
+        if rest:
+            self._keep(rest)
         if len(data) > good:
             os.ftruncate(self._fd, self._size)
             os.fsync(self._fd)
         self._allocated = self._size
+
+    def _tail(self) -> tuple[int, bytes]:
+        """The last lines of the file and where they start: enough of them to hold at least one whole line, unless there is none."""
+        total = os.fstat(self._fd).st_size
+        window = _WINDOW + _STEP
+        while True:
+            start = max(0, total - window)
+            data = os.pread(self._fd, total - start, start)
+            cut = data.find(b"\n") + 1 if start else 0
+            if start == 0 or data.find(b"\n", cut) >= 0:
+                return start + cut, data[cut:]
+            window *= 4
+
+    def _keep(self, rest: bytes) -> None:
+        """Puts torn bytes where a reviewer finds them."""
+        path = self.path.with_name(f"{self.path.stem}.torn-{self.head.seq}")
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            os.write(fd, rest)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
     def _walk(self, data: bytes, *, whole: bool) -> tuple[int, Head]:
         """Checks the chain over the lines read; returns where the last whole one ends, and the head it leaves."""
@@ -133,25 +161,33 @@ class Segment:
                 break  # part of a batch that never reached the disk whole, and so was never acknowledged
             entry = _parse(line)
             chained = entry is not None and (first or (entry["prev"] == head.hash and entry["seq"] == head.seq + 1))
-            if entry is None or not chained or hashed(entry, entry["prev"]) != entry["hash"]:
+            if entry is None or not chained or not _is_whole(entry):
                 raise AuditError(
                     f"the entry after number {head.seq} is not what was written",
                     where=self.path.name,
-                    suggestion="run `toolgen audit verify`, put the file aside and start again",
+                    suggestion=_PUT_ASIDE,
                 )
             head, first, good = Head(seq=entry["seq"], hash=entry["hash"]), False, end + 1
         return good, head
 
 
 def lines(path: Path) -> Iterator[tuple[bytes, bool]]:
-    """The lines of a segment without their line ends, and whether each was written whole: only the last may be torn."""
+    """The lines of a segment without their line ends, and whether each was written whole.
+
+    A last line without an end is not whole, and neither is anything that stands behind a zero byte: only zeros belong there.
+    """
     with path.open("rb") as file:
+        zeros = False
         for line in file:
-            text, _, zeros = line.partition(b"\0")
-            if text:
-                yield text.removesuffix(b"\n"), text.endswith(b"\n")
-            if zeros:
-                return
+            if zeros or b"\0" in line:
+                head, _, rest = line.partition(b"\0") if not zeros else (b"", b"", line)
+                zeros = True
+                if head:
+                    yield head, False
+                if rest.strip(b"\0"):
+                    yield rest.strip(b"\0").removesuffix(b"\n"), False
+            else:
+                yield line.removesuffix(b"\n"), line.endswith(b"\n")
 
 
 def _parse(line: bytes) -> Entry | None:
@@ -165,6 +201,14 @@ def _parse(line: bytes) -> Entry | None:
         isinstance(entry.get("seq"), int) and isinstance(entry.get("prev"), str) and isinstance(entry.get("hash"), str)
     )
     return entry if complete else None
+
+
+def _is_whole(entry: Entry | None) -> bool:
+    """Whether an entry is what its hash was made of."""
+    try:
+        return entry is not None and hashed(entry, entry["prev"]) == entry["hash"]
+    except (CanonicalError, UnicodeEncodeError):
+        return False
 
 
 def _sync_directory(path: Path) -> None:

@@ -92,7 +92,11 @@ class _Stream:
 
     def run(self) -> Iterator[Fault]:
         for number, (line, whole) in enumerate(lines(self.path), start=1):
-            if whole:
+            if whole or _decoded(line) is not None:
+                if self.torn:
+                    yield self._fault(
+                        number, None, "unreadable", "entries follow bytes that are none: they were overwritten"
+                    )
                 yield from self._check(number, line)
             else:
                 self.torn = True

@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, assert_never
+from time import perf_counter
+from types import MappingProxyType
+from typing import Any, TypeAlias, assert_never
 
+from toolgen.errors import DescriptionError
 from toolgen.model.manifest import Manifest, Problem, assemble
 from toolgen.model.tool import Tool
 from toolgen.settings import SourceSettings, from_mapping, from_specs
-from toolgen.sources.base import Reading, SourceConfig
-from toolgen.sources.graphql import read_graphql
+from toolgen.sources.base import Reading, SourceConfig, is_remote
 from toolgen.sources.openapi import read_openapi
+from toolgen.sources.overrides import ToolOverride, override
 from toolgen.sources.sql import read_sql
 
-__all__ = ["Built", "build", "build_sources"]
+__all__ = ["Built", "Progress", "build", "build_sources"]
+
+Progress: TypeAlias = Callable[[str], None]
+"""Is told the name of each source as its reading begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """A manifest, and how many operations each source offered: tools plus skips."""
+    """A manifest, and by source how many operations it offered (tools plus skips) and how many seconds reading it took.
+
+    `files` is everything that was read, as path -> `sha256:…`, or `None` when that cannot be told; databases are not among it.
+    """
 
     manifest: Manifest
     operations: Mapping[str, int]
+    seconds: Mapping[str, float]
+    files: Mapping[str, str] | None
 
 
 def build(sources: str | Path | Sequence[str | Path] | Mapping[str, Any], *, root: str | Path = ".") -> Manifest:
     """Builds a manifest from a path, several, or a mapping shaped like toolgen.yaml's `sources:`.
 
-    Relative paths start at `root`. Nothing is written. Raises `DescriptionError` for a description that cannot be read at all and
-    `ConfigError` for a source that is none; whatever is wrong with single operations is in the manifest's problems.
+    Relative paths start at `root`, where toolgen.lock has the copies of what is a URL. Nothing is written or fetched. Raises
+    `DescriptionError` for a description that cannot be read at all and `ConfigError` for a source that is none; whatever is wrong with
+    single operations is in the manifest's problems.
     """
     base = Path(root).resolve()
     if isinstance(sources, Mapping):
@@ -39,9 +51,31 @@ def build(sources: str | Path | Sequence[str | Path] | Mapping[str, Any], *, roo
     return build_sources(from_specs(tuple(str(spec) for spec in specs), base)).manifest
 
 
-def build_sources(sources: Mapping[str, SourceSettings]) -> Built:
-    """Builds the sources of a project."""
-    readings = {name: _read(source.config) for name, source in sources.items()}
+def build_sources(
+    sources: Mapping[str, SourceSettings],
+    overrides: tuple[ToolOverride, ...] = (),
+    progress: Progress = lambda _: None,
+) -> Built:
+    """Builds the sources of a project, and changes their tools as its `tools:` says. Raises as `build` does."""
+    readings: dict[str, Reading] = {}
+    seconds: dict[str, float] = {}
+    for name, source in sources.items():
+        progress(name)
+        started = perf_counter()
+        readings[name] = _pinned(source.config, _read(source.config))
+        seconds[name] = perf_counter() - started
+    changed = override(overrides, readings)
+    tools, problems = _gathered(changed)
+    manifest = assemble({name: reading.info for name, reading in changed.items()}, tools.values(), problems)
+    return Built(
+        manifest=manifest,
+        operations={name: reading.operations for name, reading in changed.items()},
+        seconds=seconds,
+        files=_files(changed),
+    )
+
+
+def _gathered(readings: Mapping[str, Reading]) -> tuple[dict[str, Tool], list[Problem]]:
     tools: dict[str, Tool] = {}
     problems: list[Problem] = []
     for name, reading in readings.items():
@@ -60,15 +94,47 @@ def build_sources(sources: Mapping[str, SourceSettings]) -> Built:
                 )
             else:
                 tools[tool.name] = tool
-    manifest = assemble({name: reading.info for name, reading in readings.items()}, tools.values(), problems)
-    return Built(manifest=manifest, operations={name: reading.operations for name, reading in readings.items()})
+    return tools, problems
+
+
+def _files(readings: Mapping[str, Reading]) -> Mapping[str, str] | None:
+    files: dict[str, str] = {}
+    for reading in readings.values():
+        if reading.info.kind == "sql":
+            continue
+        if not reading.files:
+            return None
+        for path, digest in reading.files.items():
+            if files.setdefault(path, digest) != digest:
+                return None  # it changed between two readings
+    return MappingProxyType(files)
+
+
+def _pinned(config: SourceConfig, reading: Reading) -> Reading:
+    """Holds what was read, and not what is there a moment later, against the lock."""
+    if config.pin is not None and reading.files.get(str(config.pin.path), config.pin.digest) != config.pin.digest:
+        raise DescriptionError(
+            "the copy is not what was pinned: it was changed since",
+            where=f"{config.pin.path.parent.parent.name}/{config.name}/{config.pin.path.name}",
+            suggestion="restore it from version control, or run `toolgen build --update-pins`",
+        )
+    return reading
 
 
 def _read(config: SourceConfig) -> Reading:
+    """GraphQL's libraries are imported when there is such a source: importing them would be a tenth of a large OpenAPI build."""
+    if is_remote(config) and config.pin is None:
+        raise DescriptionError(
+            f"sources.{config.name} is remote and not pinned yet",
+            where=config.location.partition("?")[0],
+            suggestion="run `toolgen build` once: it fetches it and pins what it says",
+        )
     match config.kind:
         case "openapi":
             return read_openapi(config)
         case "graphql":
+            from toolgen.sources.graphql import read_graphql  # noqa: PLC0415 - see above
+
             return read_graphql(config)
         case "sql":
             return read_sql(config)

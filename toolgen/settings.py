@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
@@ -14,7 +15,10 @@ import msgspec
 from toolgen.errors import ConfigError, SecretError
 from toolgen.execute.secrets import SecretReference, parse_reference
 from toolgen.model.names import SOURCE_NAME
-from toolgen.sources.base import SourceConfig, SourceKind
+from toolgen.model.tool import Effect
+from toolgen.sources.base import SourceConfig, SourceKind, is_remote
+from toolgen.sources.overrides import ToolOverride
+from toolgen.sources.pins import LOCK, Pin, read_pins
 from toolgen.strict_yaml import Document, decode, read
 
 __all__ = ["Auth", "Settings", "SourceSettings", "from_mapping", "from_specs", "load"]
@@ -23,6 +27,8 @@ Auth = Mapping[str, SecretReference | Mapping[str, Any]]
 """By security scheme: the reference of the one value, or a mapping of OpenAPI-independent names to references and plain settings."""
 
 _SECRET_KEYS = frozenset({"username", "password", "client_id", "client_secret", "token", "refresh_token", "value"})
+_LONGEST_TITLE = 200
+_LONGEST_DESCRIPTION = 1024  # what every provider takes
 _KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
 
 
@@ -39,9 +45,18 @@ class _Source(msgspec.Struct, forbid_unknown_fields=True):
     sql: str | None = None
     server: str = ""
     endpoint: str = ""
+    overlay: str | list[str] = []
     include: _Filter | None = None
     exclude: _Filter | None = None
     auth: dict[str, Any] = {}
+
+
+class _Override(msgspec.Struct, forbid_unknown_fields=True):
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    effect: str | None = None
+    hidden: bool = False
 
 
 class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
@@ -56,6 +71,7 @@ class _Audit(msgspec.Struct, forbid_unknown_fields=True):
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     sources: dict[str, Any]
+    tools: dict[str, Any] = {}
     policies: str = "policies/"
     generated: str = "generated/"
     gateway: _Gateway = msgspec.field(default_factory=_Gateway)
@@ -77,6 +93,7 @@ class Settings:
 
     path: Path
     sources: Mapping[str, SourceSettings]
+    overrides: tuple[ToolOverride, ...]
     policies: Path
     generated: Path
     host: str
@@ -100,7 +117,7 @@ def load(path: str | Path = "toolgen.yaml") -> Settings:
 def from_mapping(sources: Mapping[str, Any], root: Path) -> Mapping[str, SourceSettings]:
     """The sources of a mapping shaped like toolgen.yaml's `sources:`, relative to `root`."""
     document = Document("sources", {"sources": dict(sources)}, {})
-    return MappingProxyType({name: _source(document, name, root, []) for name in document.data["sources"]})
+    return _pinned({name: _source(document, name, root, []) for name in document.data["sources"]}, root)
 
 
 def from_specs(specs: tuple[str, ...], root: Path) -> Mapping[str, SourceSettings]:
@@ -126,7 +143,8 @@ def _settings(document: Document, path: Path) -> Settings:
     warnings: list[str] = []
     return Settings(
         path=path,
-        sources=MappingProxyType({name: _source(document, name, root, warnings) for name in file.sources}),
+        sources=_pinned({name: _source(document, name, root, warnings) for name in file.sources}, root),
+        overrides=tuple(_override(document, key) for key in file.tools),
         policies=root / file.policies,
         generated=root / file.generated,
         host=file.gateway.host,
@@ -149,6 +167,8 @@ def _source(document: Document, name: str, root: Path, warnings: list[str]) -> S
     if len(given) != 1:
         raise ConfigError(f"source {name} must have exactly one of {', '.join(_KINDS)}", where=where)
     kind = given[0]
+    if source.overlay and kind != "openapi":
+        raise ConfigError("overlay: belongs to openapi sources", where=document.where("sources", name, "overlay"))
     for key, owner in (("server", "openapi"), ("endpoint", "graphql")):
         address = getattr(source, key)
         if address and kind != owner:
@@ -165,11 +185,62 @@ def _source(document: Document, name: str, root: Path, warnings: list[str]) -> S
             location=_location(kind, getattr(source, kind), root, where),
             server=source.server.rstrip("/"),
             endpoint=source.endpoint,
+            overlay=_overlays(document, name, source, root),
             include=_filter(source.include),
             exclude=_filter(source.exclude),
         ),
         auth=_auth(document, name, source.auth, warnings),
     )
+
+
+def _pinned(sources: Mapping[str, SourceSettings], root: Path) -> Mapping[str, SourceSettings]:
+    """The same sources, the remote ones with the copies that toolgen.lock in `root` has of them."""
+    pins: Mapping[str, Pin] = {}
+    if any(is_remote(source.config) for source in sources.values()):
+        pins = read_pins(root)
+    return MappingProxyType(
+        {
+            name: replace(source, config=replace(source.config, pin=pins[name]))
+            if name in pins and is_remote(source.config)
+            else source
+            for name, source in sources.items()
+        }
+    )
+
+
+def _override(document: Document, key: str) -> ToolOverride:
+    path = ("tools", key)
+    given = decode(document, path, _Override, ConfigError)
+    where = document.where(*path)
+    if given.effect is not None and given.effect not in set(Effect):
+        raise ConfigError(
+            f"'{_short(given.effect)}' is not read, write or destructive", where=document.where(*path, "effect")
+        )
+    for name, text, longest in (
+        ("title", given.title, _LONGEST_TITLE),
+        ("description", given.description, _LONGEST_DESCRIPTION),
+    ):
+        if text is not None and not 0 < len(text.strip()) <= longest:
+            raise ConfigError(f"{name}: takes 1 to {longest} characters", where=document.where(*path, name))
+    if given == _Override():
+        raise ConfigError(f"'{_short(key)}' changes nothing", where=where, suggestion="give it a key or remove it")
+    return ToolOverride(
+        key=key,
+        where=where,
+        name=given.name,
+        title=given.title.strip() if given.title else None,
+        description=given.description.strip() if given.description else None,
+        effect=Effect(given.effect) if given.effect else None,
+        hidden=given.hidden,
+    )
+
+
+def _overlays(document: Document, name: str, source: _Source, root: Path) -> tuple[str, ...]:
+    given = [source.overlay] if isinstance(source.overlay, str) else source.overlay
+    for path in given:
+        if not path or "://" in path:
+            raise ConfigError("overlay: takes files", where=document.where("sources", name, "overlay"))
+    return tuple(str(root / path) for path in given)
 
 
 def _filter(given: _Filter | None) -> Mapping[str, Any]:
@@ -199,10 +270,43 @@ def _location(kind: SourceKind, given: str, root: Path, where: str) -> str:
             return f"{scheme}:///{root / path}"
         return given
     if given.startswith(("http://", "https://")):
+        _check_remote(kind, given, where)
         return given
     if "://" in given:
         raise ConfigError(f"{kind}: takes a file or an http(s) URL", where=where)
     return str(root / given)
+
+
+def _check_remote(kind: SourceKind, url: str, where: str) -> None:
+    """What a description says decides what an agent can do, so nobody on the way may write it."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise ConfigError(f"{kind}: is not a URL", where=where) from error
+    if not host or parts.fragment:
+        raise ConfigError(f"{kind}: is not a URL that names a host, without fragment", where=where)
+    if parts.username or parts.password:
+        raise ConfigError(
+            f"{kind}: the URL holds a credential, which would be written into {LOCK}",
+            where=where,
+            suggestion="download the description and name the file",
+        )
+    if parts.scheme == "http" and not _is_loopback(host):
+        raise ConfigError(
+            f"{kind}: a description over plain http could be anybody's",
+            where=where,
+            suggestion="use https, or download it, review it and name the file",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _auth(document: Document, source: str, auth: Mapping[str, Any], warnings: list[str]) -> Auth:

@@ -262,7 +262,7 @@ def catalog_of(settings: Settings) -> Manifest:
     path = settings.generated / MANIFEST
     where = f"{settings.generated.name}/{MANIFEST}"
     if not path.exists():
-        return build_sources(settings.sources).manifest
+        return build_sources(settings.sources, settings.overrides).manifest
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -9,8 +9,9 @@ from typing import Any, Literal, TypeAlias
 
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.tool import Tool
+from toolgen.sources.pins import Pin
 
-__all__ = ["Reading", "SourceConfig", "SourceKind"]
+__all__ = ["Reading", "SourceConfig", "SourceKind", "is_remote"]
 
 SourceKind: TypeAlias = Literal["openapi", "graphql", "sql"]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -20,8 +21,8 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 class SourceConfig:
     """One entry of `sources:` in toolgen.yaml, as far as a build needs it; credentials are not among it.
 
-    `location` is a path (already resolved against the project's folder) or a URL. `include` and `exclude` filter by `tags`,
-    `operations` (globs), `methods` and `effects`.
+    `location` is a path (already resolved against the project's folder) or a URL; `pin` is the accepted copy of what a URL leads to.
+    `include` and `exclude` filter by `tags`, `operations` (globs), `methods` and `effects`.
     """
 
     name: str
@@ -29,15 +30,33 @@ class SourceConfig:
     location: str
     server: str = ""  # openapi: overrides the document's servers
     endpoint: str = ""  # graphql
+    overlay: tuple[str, ...] = ()  # openapi: paths of Overlay 1.0 documents, applied in order
     include: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     exclude: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    pin: Pin | None = None
+
+    @property
+    def file(self) -> str:
+        """Where the description is read from: the pinned copy, or what the location names."""
+        return str(self.pin.path) if self.pin is not None else self.location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What became of one description. `operations` counts everything it offered: tools plus skips, each skip with its Problem."""
+    """What became of one description. `operations` counts everything it offered: tools plus skips, each skip with its Problem.
+
+    `identifiers` gives the description's own word (operationId, field) by tool origin. `files` are all that was read, as
+    path -> `sha256:…`; empty when that cannot be told.
+    """
 
     info: SourceInfo
     tools: tuple[Tool, ...]
     problems: tuple[Problem, ...]
     operations: int
+    identifiers: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    files: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+
+
+def is_remote(config: SourceConfig) -> bool:
+    """Whether a description is fetched, and so pinned, rather than opened."""
+    return config.kind != "sql" and config.location.startswith(("http://", "https://"))

@@ -192,6 +192,8 @@ class Documents:
         self._folder = self._path.parent
         self._where = path.name
         self._digests: dict[str, bytes] = {}
+        self._amendments: dict[str, bytes] = {}
+        self._lacking = False  # whether a file that was referred to could not be read
         self._files: dict[str, Any] = {}
         self._resolved: dict[str, Any] = {}
         try:
@@ -213,12 +215,39 @@ class Documents:
     @property
     def digest(self) -> str:
         """`sha256:` over the names and bytes of every file read so far."""
-        if len(self._digests) == 1:
+        if len(self._digests) == 1 and not self._amendments:
             return "sha256:" + self._digests[""].hex()
         total = hashlib.sha256()
         for name in sorted(self._digests):
             total.update(name.encode() + b"\0" + self._digests[name])
+        for digest in self._amendments.values():
+            total.update(b"overlay\0" + digest)
         return "sha256:" + total.hexdigest()
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """Every file read so far, as path -> `sha256:…` of its bytes, under each name it was read by.
+
+        Empty when a file that was referred to could not be read: what is there tomorrow cannot be held against a digest of today.
+        """
+        if self._lacking:
+            return {}
+        found = {str(self._path): self._digests[""]}
+        for name in self._files:
+            canonical = (self._folder / unquote(name)).resolve()
+            key = canonical.relative_to(self._folder).as_posix() if name else ""
+            if key in self._digests:
+                found[str(self._folder / unquote(name)) if name else str(self._path)] = self._digests[key]
+        found |= self._amendments
+        return {path: f"sha256:{digest.hex()}" for path, digest in found.items()}
+
+    def amend(self, root: Mapping[str, Any], amendments: Mapping[str, bytes]) -> None:
+        """Puts an amended description in the first file's place, before anything is looked up in it.
+
+        `amendments` are the files that amended it, in order, as path -> SHA-256: they are part of the digest.
+        """
+        self.root = self._files[""] = root
+        self._amendments = dict(amendments)
 
     def follow(self, node: Any) -> Any:
         """The node itself, or what its `$ref` leads to in the end. Raises `UnresolvedRefError`."""
@@ -272,8 +301,10 @@ class Documents:
             try:
                 self._files[canonical] = self._rewrite(self._load(path, canonical), canonical)
             except OSError as error:
+                self._lacking = True
                 raise UnresolvedRefError(ref, "names a file that cannot be read") from error
             except DescriptionError as error:
+                self._lacking = True
                 raise UnresolvedRefError(ref, f"names a file that {error.message}") from error
         self._files[name] = self._files[canonical]
         return self._files[canonical]

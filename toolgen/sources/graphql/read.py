@@ -59,7 +59,7 @@ def read_graphql(config: SourceConfig) -> Reading:
     """
     endpoint = _endpoint(config)
     wanted = _filter(config)
-    description = load_description(config.location)
+    description = load_description(config.file)
     schema = description.schema
     operations = [one for one in _operations(schema) if wanted(one)]
     if len(operations) > _MOST_OPERATIONS:
@@ -91,6 +91,8 @@ def read_graphql(config: SourceConfig) -> Reading:
         tools=tuple(tools),
         problems=(*problems, *skipped),
         operations=len(operations) + len(skipped) + lost,
+        identifiers={one.coordinate: one.field for one in operations},
+        files={} if is_url(config.file) else {config.file: description.digest},
     )
 
 

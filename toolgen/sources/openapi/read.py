@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from toolgen.sources.openapi import v2, v3
 from toolgen.sources.openapi.binding import bind
 from toolgen.sources.openapi.describe import describe, suspicion, title
 from toolgen.sources.openapi.operation import FaultError, Operation
+from toolgen.sources.openapi.overlay import apply_overlays
 from toolgen.sources.openapi.routes import Route, routes
 from toolgen.sources.openapi.schema import Direction, Schemas
 from toolgen.sources.openapi.security import schemes
@@ -39,14 +41,21 @@ def read_openapi(config: SourceConfig) -> Reading:
     Raises `DescriptionError` when it cannot be read at all and `ConfigError` for a filter or a server that is none.
     """
     _check(config)
-    if _URL.match(config.location):
+    if config.pin is None and _URL.match(config.location):
         raise DescriptionError(
-            "is a URL, and descriptions are read from files",
+            "is a URL, and what it leads to is not pinned",
             where=config.location,
-            suggestion="download it, review it and name the file",
+            suggestion="run `toolgen build` in its project, or download it, review it and name the file",
         )
-    documents = Documents(Path(config.location))
-    return _Reader(config, documents, version_of(documents)).read()
+    documents = Documents(Path(config.file))
+    notes: list[Problem] = []
+
+    def warn(origin: str, code: str, message: str) -> None:
+        notes.append(Problem(level="warning", source=config.name, origin=origin, code=code, message=message))
+
+    apply_overlays(documents, config.overlay, config.location, warn)
+    reading = _Reader(config, documents, version_of(documents)).read()
+    return replace(reading, problems=(*notes, *reading.problems), files=documents.files)
 
 
 def version_of(documents: Documents) -> str:
@@ -137,6 +146,7 @@ class _Reader:
             tools=tools,
             problems=tuple(dict.fromkeys(self._problems)),
             operations=len(tools) + skipped,
+            identifiers={origin: entry[0].identifier for origin, entry in built.items() if entry[0].identifier},
         )
 
     def _operation(self, route: Route) -> Operation:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.catalogs import PETS
+from toolgen.audit.log import AuditLog
+from toolgen.audit.query import entries
 from toolgen.clock import FixedClock
 from toolgen.errors import AuditError
 from toolgen.model.call import Call, Principal
@@ -132,3 +137,50 @@ def test_a_call_whose_outcome_cannot_be_recorded_says_so_and_hands_nothing_out()
     assert isinstance(result, Failed)
     assert result.error.code == "audit_unavailable"
     assert result.data is None
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def refuse(call: Call) -> Any:
+    raise RecursionError("too deep")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "conceal"),
+    [
+        ({"a": nested(70)}, None),
+        ({"a": nested(5000)}, None),
+        ({"a": list(range(60_000))}, None),
+        ({"a": float("nan")}, None),
+        ({"a": "\ud800"}, None),
+        ({"a": object()}, None),
+        ({"a": 1}, refuse),
+    ],
+)
+def test_arguments_that_cannot_be_recorded_are_refused_and_the_attempt_is_recorded(
+    arguments: Any, conceal: Any
+) -> None:
+    async def last(call: Call, trail: Trail) -> Result:
+        raise AssertionError("reached")
+
+    async def scenario(directory: Path) -> tuple[Result, list[dict[str, Any]]]:
+        log = AuditLog(directory, FixedClock())
+        log.open()
+        record = Record(
+            journal=log, clock=FixedClock(), policy_digest="", conceal=conceal or (lambda call: call.arguments)
+        )
+        result = await compose((record,), last)(replace(CALL, arguments=arguments), Trail())
+        await log.close()
+        return result, [dict(entry) for entry in entries(directory)]
+
+    with tempfile.TemporaryDirectory() as folder:
+        result, written = asyncio.run(scenario(Path(folder)))
+    assert isinstance(result, Refused)
+    assert result.error.code == "validation"
+    assert [entry["event"] for entry in written] == ["intent", "outcome"]
+    assert "arguments" not in written[0]

@@ -13,6 +13,7 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.chain import Next, Trail
+from toolgen.policy.arguments import excess
 
 __all__ = ["Journal", "Record"]
 
@@ -43,24 +44,50 @@ class Record:
         started = self.clock.monotonic()
         who = self._who(call)
         try:
-            await self.journal.append({"event": "intent", **who, **self._intent(call)})
+            fault = await self._append_intent(call, who)
         except AuditError:
             return Refused(error=_unavailable("the call was not made, because its record could not be written"))
-        except CanonicalError as error:
-            return Refused(error=Error(code="validation", message=f"the arguments are not JSON: {error.message}"))
-        try:
-            result = await proceed(call, trail)
-        except Exception as error:  # the outermost boundary: a call never raises
-            _logger.exception("call %s to %s failed inside the gateway", call.id, call.tool.name)
-            result = Failed(error=Error(code="internal", message=f"the gateway failed ({type(error).__name__})"))
+        if fault is None:
+            result = await self._guarded(call, trail, proceed)
+        else:
+            result = Refused(
+                error=Error(code="validation", message=f"the arguments cannot be used: {fault}", rule="arguments")
+            )
         ending = {"event": "outcome", **who, **_ending(result, trail)}
         ending["duration_ms"] = round((self.clock.monotonic() - started) * 1000, 3)
         try:
             _, trail.outcome_seq = await self.journal.append(ending)
         except (AuditError, CanonicalError):
-            _logger.critical("the outcome of call %s to %s could not be recorded", call.id, call.tool.name)
+            _logger.critical("the outcome of call %s could not be recorded", call.id)
             return Failed(error=_unavailable("the call was made, but its outcome could not be recorded"))
         return result
+
+    async def _append_intent(self, call: Call, who: dict[str, Any]) -> str | None:
+        """Records the intent, without its arguments when they cannot be recorded; then says why, and the call goes no further."""
+        intent = {"event": "intent", **who, **self._intent(call)}
+        fault = excess(call.arguments)
+        if fault is None:
+            try:
+                await self.journal.append({**intent, "arguments": self.conceal(call)})
+            except CanonicalError as error:
+                fault = error.message
+            except AuditError:
+                raise
+            except Exception as error:  # what cannot be concealed is not recorded
+                _logger.exception("the arguments of call %s could not be concealed", call.id)
+                fault = f"they cannot be recorded ({type(error).__name__})"
+            else:
+                return None
+        await self.journal.append(intent)
+        return fault
+
+    async def _guarded(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        """The rest of the road. This is the outermost boundary, which a call never gets past as an exception."""
+        try:
+            return await proceed(call, trail)
+        except Exception as error:
+            _logger.exception("call %s failed inside the gateway", call.id)
+            return Failed(error=Error(code="internal", message=f"the gateway failed ({type(error).__name__})"))
 
     def _who(self, call: Call) -> dict[str, Any]:
         return {
@@ -74,7 +101,6 @@ class Record:
         return {
             "tool_digest": call.tool.digest,
             "policy_digest": self.policy_digest,
-            "arguments": self.conceal(call),
             "repaired": [
                 *({"argument": name[:_LONGEST_NAME], "change": "parsed"} for name in call.repaired),
                 *({"argument": name[:_LONGEST_NAME], "change": "dropped"} for name in call.dropped),

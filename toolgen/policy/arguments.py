@@ -11,10 +11,12 @@ import msgspec
 
 from toolgen.model.schema import Json, JsonObject, Schema
 
-__all__ = ["Repaired", "Validator", "check_schema", "repair"]
+__all__ = ["Repaired", "Validator", "check_schema", "excess", "repair"]
 
 _LONGEST_REPAIR = 65_536
 _BACKTRACKS = 100_000
+_DEEPEST = 64
+_MOST_VALUES = 50_000
 _TYPES: Mapping[type, str] = {
     bool: "boolean",
     int: "integer",
@@ -33,6 +35,25 @@ class Repaired:
     arguments: JsonObject
     repaired: tuple[str, ...]
     dropped: tuple[str, ...]
+
+
+def excess(arguments: object) -> str | None:
+    """Why arguments are more than the gateway looks at (depth, number of values), or None. Takes time and memory in their size."""
+    level: list[object] = [arguments]
+    count = 0
+    for _ in range(_DEEPEST):
+        count += len(level)
+        if count > _MOST_VALUES:
+            return f"they hold more than {_MOST_VALUES} values"
+        level = [
+            item
+            for value in level
+            if isinstance(value, (Mapping, list, tuple))
+            for item in (value.values() if isinstance(value, Mapping) else value)
+        ]
+        if not level:
+            return None
+    return f"they are nested more than {_DEEPEST} levels deep"
 
 
 def repair(schema: Schema, arguments: JsonObject) -> Repaired:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 from toolgen.sources.naming import words
 from toolgen.sources.openapi.operation import Operation
 
-__all__ = ["LONGEST_DESCRIPTION", "LONGEST_PARAMETER", "describe", "flatten", "suspicion", "title"]
+__all__ = ["LONGEST_DESCRIPTION", "LONGEST_NESTED", "LONGEST_PARAMETER", "describe", "flatten", "suspicion", "title"]
 
 LONGEST_DESCRIPTION = 1024
 LONGEST_PARAMETER = 200
+LONGEST_NESTED = 120
+"""Of a property inside an argument: a tool can have hundreds of those, and a model reads every one before each call."""
 _MARKUP = re.compile(
     r"[<&*_`#\[\]|\\>~!\r\n\t\x00-\x1f\x7f-\x9f\u00ad\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
 )
@@ -30,30 +33,106 @@ _FENCE = re.compile(r"```[^\n`]*\n?|~~~[^\n]*\n?")
 _BREAK = re.compile(r"<\s*(?:br|/p|/li|/tr|/h[1-6]|/div)\b[^<>]*>", re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,500}>")
-_LINK = re.compile(r"!?\[([^\[\]]{0,300})\](?:\([^()\s]{0,500}(?:\s+\"[^\"]{0,200}\")?\)|\[[^\[\]]{0,100}\])")
+_ANCHOR = re.compile(r"<a\s[^<>]{0,500}>([^<>]{0,300})</a\s*>", re.IGNORECASE)
+_LINK = re.compile(
+    r"!?\[([^\[\]]{0,300})\](?:\((?:[^()\s]|\([^()\s]{0,200}\)){0,500}(?:\s+\"[^\"]{0,200}\")?\)|\[[^\[\]]{0,100}\])"
+)
+_ALERT = re.compile(r"\[!(NOTE|TIP|IMPORTANT|WARNING|CAUTION)\]\s*", re.IGNORECASE)
+# Where a link's text begins and ends, while it matters; private-use characters, so that no text brings them along.
+_OPEN, _CLOSE = "\ue000", "\ue001"
+_LINKED = re.compile(r"\ue000[^\ue000\ue001]*\ue001|https?://[^\s<>\"]+")
+_NEXT_SENTENCE = re.compile(r"(?<=[.!?…])[\"”')\]\ue001]*[ \t]+(?=[A-Z\"“'(\[\ue000])|(?=\n)")
+_POINTER = re.compile(
+    r"\W*(?:(?:for|to (?:find|get|see)) (?:more|further|additional|full|complete)\b|(?:to )?(?:learn|read) more\b|more (?:info|details)"
+    r"|see\b|refer to\b|check out\b|please (?:see|refer)\b"
+    r"|(?:for|to|if)\b.*\b(?:see|refer to|visit|read)(?: also)?(?: the| our)?\W*\ue000)",
+    re.IGNORECASE,
+)
+_MOST_BESIDE_A_LINK = 100
+# What the gateway settles before the model is asked: what the API's account and credential must be, and which form of answer is wanted.
+_SETTLED = re.compile(
+    r"(?=.*\b(?:tokens?|OAuth|API keys?|credentials?|scopes?)\b)"
+    r".*\b(?:needs?|requires?d?|must|granted|have|works?|supported|can use)\b.*\b(?:scopes?|permissions?|endpoint|required|access)\b"
+    r"|.*\b(?:authenticated users?|anyone|only)\b.*\b(?:access|permissions?|administrators?|admins?|owners?|roles?)\b"
+    r".*\b(?:endpoint|operation)\b"
+    r"|.*\bauthenticated users? must (?:also )?(?:have|be)\b"
+    r"|.*\bfollowing (?:custom )?media types\b"
+    r"|.*\bfollowing (?:credential|(?:fine-grained )?token) types\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_ANSWER_FORM = re.compile(
+    r"^[^\w\n]{0,12}(?:application|text|image)/[\w.+*-]+\W*(?:[:(-].*)?$", re.MULTILINE | re.IGNORECASE
+)
+# A table of fields with their types says again what the schemas say.
+_FIELDS = re.compile(
+    r"^[ \t]*\|[^\n]*\btype\b[^\n]*\|[ \t]*\n(?:[ \t]*\|[^\n]*(?:\n|\Z))+", re.MULTILINE | re.IGNORECASE
+)
+# A program that calls the API; a shorter block is an example of a value.
+_PROGRAM = re.compile(r"```[^\n`]*\n[^`]{300,}```")
+# What any spelling satisfies asks nothing of the one who fills it in.
+_ANY_CASE = re.compile(
+    r"\W*(?:the|this)(?: \w+){1,3} (?:is|are) (?:not case[- ]sensitive|case[- ]insensitive)\.?\s*\Z", re.IGNORECASE
+)
 _LINE_MARK = re.compile(r"^[ \t]{0,8}(?:#{1,6}[ \t]+|>[ \t]?|[*+-][ \t]+|\|[ \t:|-]*$)", re.MULTILINE)
 _EMPHASIS = re.compile(r"(?<![\w*])(\*\*\*|\*\*|\*|___|__)(?=\S)([^*\n]{1,300}?)(?<=\S)\1(?![\w*])")
 _CELL = re.compile(r"[ \t]*\|[ \t]*")
+_LONGEST_READ = 12_288
+_LONGEST_SENTENCE = 500  # what is longer is no sentence, and would make the patterns above slow
 _SPACE = re.compile(r"\s+")
+_WORD = re.compile(r"\w+")
+_ENDING = re.compile(r"(?:ies|es|s|y|e)\Z")
+_LITTLE = frozenset({"a", "an", "the", "of", "for", "to", "in", "on", "by", "from", "with", "and", "all", "this"})
 _SENTENCE_END = re.compile(r"[.!?…](?=\s|\Z)")
 
 
 @lru_cache(maxsize=4_096)
 def flatten(text: str, limit: int) -> str:
     """Plain text on one line, at most `limit` characters, cut behind a sentence where one ends in its second half."""
-    if _MARKUP.search(text):
-        text = _plain(text[: limit * 8 + 4096])
+    if _MARKUP.search(text) or "://" in text or "case" in text:
+        text = _plain(text[: limit * 8 + 4096], _idle)
     return _cut(text.strip(), limit)
 
 
-def _plain(text: str) -> str:
-    text = _COMMENT.sub(" ", text)
+def _plain(text: str, needless: Callable[[str], bool]) -> str:
+    text = _COMMENT.sub(" ", text).replace(_OPEN, "").replace(_CLOSE, "")
     text = _FENCE.sub(" ", _BREAK.sub("\n", text))
-    text = html.unescape(_TAG.sub("", text))
+    text = html.unescape(_TAG.sub("", _ANCHOR.sub(rf"{_OPEN}\1{_CLOSE}", text)))
     text = _HIDDEN.sub("", text)
-    text = _LINE_MARK.sub("", _LINK.sub(r"\1", text))
-    text = _EMPHASIS.sub(r"\2", text).replace("`", "")
+    text = _LINE_MARK.sub("", _LINK.sub(rf"{_OPEN}\1{_CLOSE}", text))
+    text = _ALERT.sub(lambda found: f"{found[1].capitalize()}: ", _without(text, needless))
+    text = _EMPHASIS.sub(r"\2", text).replace("`", "").replace(_OPEN, "").replace(_CLOSE, "")
     return _SPACE.sub(" ", _CELL.sub(" ", text))
+
+
+def _without(text: str, needless: Callable[[str], bool]) -> str:
+    """The text without the sentences nobody needs; the whole text where that would leave nothing."""
+    kept: list[str] = []
+    start = 0
+    for end in (*(match.end() for match in _NEXT_SENTENCE.finditer(text)), len(text)):
+        sentence = text[start:end]
+        if len(sentence) > _LONGEST_SENTENCE or not needless(sentence):
+            kept.append(sentence)
+        start = end
+    without = "".join(kept)
+    return without if without.strip() else text
+
+
+def _points_elsewhere(sentence: str) -> bool:
+    """Whether a sentence only sends the reader to another page: a model cannot open it, and pays for every word."""
+    if not _POINTER.match(sentence):
+        return False
+    around = _LINKED.sub("", sentence)
+    return around != sentence and len(around) <= _MOST_BESIDE_A_LINK
+
+
+def _idle(sentence: str) -> bool:
+    """Whether a sentence asks nothing of the model and tells it nothing."""
+    return _points_elsewhere(sentence) or _ANY_CASE.match(sentence) is not None
+
+
+def _settled(sentence: str) -> bool:
+    """Whether a sentence is idle, or about what the gateway does by itself."""
+    return _idle(sentence) or _SETTLED.match(sentence) is not None
 
 
 def _cut(text: str, limit: int) -> str:
@@ -86,8 +165,8 @@ def title(operation: Operation) -> str:
 def describe(operation: Operation) -> str:
     """The summary as a sentence, then the description; made up from method, path and parameters when there is neither."""
     summary = flatten(operation.summary, LONGEST_DESCRIPTION)
-    more = flatten(operation.description, LONGEST_DESCRIPTION)
-    if more.lower().startswith(summary.rstrip(".").lower()):
+    more = _purpose(operation.description)
+    if more.lower().startswith(summary.rstrip(".").lower()) or _says(_first_sentence(more), summary):
         summary = ""
     parts = [_sentence(part) for part in (summary, more) if part]
     if not parts:
@@ -98,6 +177,27 @@ def describe(operation: Operation) -> str:
     if operation.deprecated:
         parts.insert(0, "Deprecated.")
     return _cut(" ".join(parts), LONGEST_DESCRIPTION)
+
+
+def _purpose(text: str) -> str:
+    """An operation's description without what only the gateway has to do with."""
+    text = text[:_LONGEST_READ]
+    text = _PROGRAM.sub(" ", _FIELDS.sub("", _ANSWER_FORM.sub("", text))) or text
+    return _cut(_plain(text, _settled).strip(), LONGEST_DESCRIPTION)
+
+
+def _says(longer: str, shorter: str) -> bool:
+    """Whether every word of one text that carries a meaning stands in the other, whatever its ending: `List pets`, `Lists all pets.`"""
+    return bool(shorter) and _stems(shorter) <= _stems(longer)
+
+
+def _first_sentence(text: str) -> str:
+    end = _SENTENCE_END.search(text)
+    return text[: end.end()] if end else text
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(_ENDING.sub("", word) for word in _WORD.findall(text.lower()) if word not in _LITTLE)
 
 
 def _sentence(text: str) -> str:

@@ -11,9 +11,10 @@ from typing import Any
 import jsonschema_rs
 
 from toolgen.sources.documents import Documents, UnresolvedRefError
-from toolgen.sources.openapi.describe import LONGEST_PARAMETER, flatten
+from toolgen.sources.openapi.describe import LONGEST_NESTED, LONGEST_PARAMETER, flatten
 from toolgen.sources.openapi.keywords import keyword, modernise
 from toolgen.sources.openapi.operation import FaultError
+from toolgen.sources.openapi.sharing import shared
 
 __all__ = ["FILE", "Direction", "Schemas", "file_schema", "is_file"]
 
@@ -113,6 +114,8 @@ class Schemas:
                 raise fault
             reached[name] = self._defs[direction, name]
             todo.extend(self._uses[direction, name])
+        schema, repeated = shared(schema, reached)
+        reached |= repeated
         if not reached:
             return schema
         return {**schema, "$defs": {name: reached[name] for name in sorted(reached)}}
@@ -242,7 +245,8 @@ class Schemas:
             if kind := self._type(value):
                 built["type"] = kind
         elif key == "description":
-            if isinstance(value, str) and (text := flatten(value, LONGEST_PARAMETER)):
+            limit = LONGEST_NESTED if depth else LONGEST_PARAMETER
+            if isinstance(value, str) and (text := flatten(value, limit)):
                 built["description"] = text
         elif key == "pattern":
             if isinstance(value, str) and self._compiles(value):

@@ -1,0 +1,115 @@
+"""Descriptions: what a model reads, and what it is spared."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolgen.sources.openapi.describe import LONGEST_DESCRIPTION, LONGEST_PARAMETER, describe, flatten
+from toolgen.sources.openapi.operation import Operation
+
+
+def operation(summary: str = "", description: str = "", *, deprecated: bool = False) -> Operation:
+    return Operation(
+        origin="#/paths/~1pets/get",
+        method="GET",
+        path="/pets",
+        identifier="listPets",
+        summary=summary,
+        description=description,
+        tags=(),
+        deprecated=deprecated,
+        hint="",
+        parameters=(),
+        body=None,
+        servers=(),
+        security=(),
+        outputs=(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "flat"),
+    [
+        ("Plain.", "Plain."),
+        ("**Bold**, `code` and [a link](https://x.example/a_(b)).", "Bold, code and a link."),
+        ('<p>One</p><a href="https://x.example">two</a> <b>three</b>', "One two three"),
+        ("a <!-- hidden --> b", "a b"),
+        ("> [!NOTE]\n> Costs money.", "Note: Costs money."),
+        ("Page size. For more information, see [Paging](https://x.example/p).", "Page size."),
+        ('Page size. For more information, see "[Paging](https://x.example/p)."', "Page size."),
+        ('A name. <a href="https://x.example">Learn more</a>', "A name."),
+        ('A name. Learn more about <a href="https://x.example">names</a>.', "A name."),
+        ("A name. More info: https://x.example/docs#names", "A name."),
+        ("The owner. The name is not case sensitive.", "The owner."),
+        # Sentences that say something besides pointing elsewhere stay.
+        ("See [status](#s) for what each of the values means, which is a list that grows with every release, so expect more of it.",) * 2,
+        ("For more information, ask.", "For more information, ask."),
+        ("See [the docs](https://x.example).", "See the docs."),
+        ("The search is case sensitive.", "The search is case sensitive."),
+        ("Upper case is kept. Matching is not case sensitive for names.", "Upper case is kept. Matching is not case sensitive for names."),
+    ],
+)  # fmt: skip
+def test_flattened_text(written: str, flat: str) -> None:
+    assert flatten(written, LONGEST_PARAMETER) == flat.replace("[status](#s)", "status")
+
+
+def test_text_is_cut_behind_a_sentence_or_a_word() -> None:
+    assert flatten("One two. " + "x" * 10, 12) == "One two."
+    assert flatten("One two three four", 12) == "One two…"
+
+
+@pytest.mark.parametrize(
+    ("summary", "description", "expected"),
+    [
+        ("List pets", "Lists all the pets. Newest first.", "Lists all the pets. Newest first."),
+        ("List pets", "Newest first.", "List pets. Newest first."),
+        ("Star a pet", "Note that it takes a while.", "Star a pet. Note that it takes a while."),
+        ("", "", "List pets (GET /pets)."),
+        (
+            "Get a pet",
+            "Gets a pet. OAuth tokens need the `pets:read` scope to use this endpoint.",
+            "Gets a pet.",
+        ),
+        (
+            "Get a pet",
+            "Gets a pet.\n\nThis endpoint supports the following custom media types:\n\n- **`application/vnd.pets.raw+json`**: Raw.",
+            "Gets a pet.",
+        ),
+        (
+            "Get a pet",
+            "Gets a pet.\n\n| Name | Type |\n|---|---|\n| id | integer |\n\nSlow.",
+            "Gets a pet. Slow.",
+        ),
+        ("Get a pet", "Only tokens with the pets scope have access.", "Get a pet. Only tokens with the pets scope have access."),
+    ],
+)  # fmt: skip
+def test_a_tool_is_described_once_and_without_the_gateways_business(
+    summary: str, description: str, expected: str
+) -> None:
+    assert describe(operation(summary, description)) == expected
+
+
+def test_a_deprecated_operation_says_so_first() -> None:
+    assert describe(operation("List pets", deprecated=True)) == "Deprecated. List pets."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "See " * 50_000,
+        "tokens need " * 20_000,
+        "\n" * 100_000,
+        "- \n" * 50_000,
+        "[](" * 50_000,
+        "<a " * 50_000,
+        "```\n" * 50_000,
+        "| type |\n" * 20_000,
+        '."' * 50_000,
+        "https://" * 20_000,
+        "\u200b*_~" * 20_000,
+    ],
+    ids=lambda text: repr(text[:8]),
+)
+def test_hostile_text_ends_bounded(text: str) -> None:
+    assert len(describe(operation("x", text))) <= LONGEST_DESCRIPTION
+    assert len(flatten(text, LONGEST_PARAMETER)) <= LONGEST_PARAMETER

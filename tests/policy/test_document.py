@@ -74,8 +74,24 @@ def test_the_digest_follows_the_meaning(tmp_path: Path) -> None:
 MISTAKES = [
     ("tools: [\"pets__*\", shop__query]", "tools: [\"pets__lst_*\"]", "shop.yaml:5: 'pets__lst_*' matches no tool"),
     ("to: [bot]", "to: [bto]", "shop.yaml:5: no principal has the role 'bto' (did you mean 'bot'?)"),
-    ("maximum: 100", "maximun: 100, minimum: x", "shop.yaml:6: rule reads: arguments:"),
-    ("{limit: {maximum", "{limt: {maximum", "shop.yaml:6: rule reads: no tool of it has an argument 'limt' (did you mean 'limit'?)"),
+    ("maximum: 100", "maximun: 100", "shop.yaml:6: rule reads: arguments: unknown JSON Schema keyword 'maximun' (did you mean 'maximum'?)"),
+    ("{properties: {limit", "{propertes: {limit", "rule reads: arguments: unknown JSON Schema keyword 'propertes'"),
+    ("maximum: 100", "format: uuid", "rule reads: arguments: unknown JSON Schema keyword 'format'"),
+    ("maximum: 100", "maximum: x", "shop.yaml:6: rule reads: arguments:"),
+    ("{limit: {maximum: 100}}}}", "{}, allOf: [{properties: {limt: {}}}]}}", "rule reads: arguments: no tool of it has an argument 'limt'"),
+    ("{limit: {maximum: 100}}}}", "{}, if: {required: [limt]}}}", "rule reads: arguments: no tool of it has an argument 'limt'"),
+    ("arguments: {properties: {limit: {maximum: 100}}}}", "arguments: }", "rules.0.arguments: expected `object`, got `null`"),
+    ("arguments: {properties: {limit: {maximum: 100}}}}", "arguments: {}}", "rule reads: arguments: it is empty and narrows nothing"),
+    ("effects: [read]", "effects: []", "shop.yaml:5: rule reads: none of its tools has one of these effects"),
+    ("effects: [read]", "effects: ", "expected `array`, got `null`"),
+    ("columns: [id, name]", "columns: ", "expected `array`, got `null`"),
+    ('rows: "tenant = :tenant"', "rows: ", "expected `str`, got `null`"),
+    ("orders: {}", "orders: ", "got `null`"),
+    ("burst: 10,", "burst: 99999999999999999999,", "shop.yaml:9: limits.0.burst:"),
+    ('fields: ["$..email"]', "fields: []", "shop.yaml:15: redact.0.fields:"),
+    ('tools: ["*"], fields', "tools: [], fields", "shop.yaml:15: redact.0.tools:"),
+    ('tools: ["*"], fields: ["$..email"]', 'tools: [shop__query], fields: ["$.rows[*][2]"]', "'$.rows[*][2]' names no column"),
+    ("{limit: {maximum", "{limt: {maximum", "rule reads: arguments: no tool of it has an argument 'limt' (did you mean 'limit'?)"),
     ("verdict: ask", "verdict: asks", "shop.yaml:7: rules.1.verdict: invalid enum value 'asks'"),
     ("verdict: ask", "verdct: ask", "shop.yaml:7: unknown key 'verdct' in rules.1 (did you mean 'verdict'?)"),
     ("effects: [read]", "effects: [reads]", "shop.yaml:5: rules.0.effects.0: invalid enum value 'reads'"),
@@ -85,8 +101,8 @@ MISTAKES = [
     ("effects: [read], verdict: allow,", "effects: [read], verdict: allow, when: 'true',", "shop.yaml:5: 'when' is not supported"),
     ("effects: [read], verdict: allow,", "effects: [read], verdict: allow, bind: {},", "shop.yaml:5: 'bind' is not supported"),
     ("60/min", "60/fortnight", "shop.yaml:9: rate: '60/fortnight' is not like 60/min"),
-    ("burst: 10", "burst: 0", "shop.yaml:9: burst: must be at least 1"),
-    ("shop__query: 5", "shop__query: 50", "shop.yaml:9: cost of shop__query must lie between 0 and the burst, 10"),
+    ("burst: 10", "burst: 0", "shop.yaml:9: limits.0.burst: expected `int` >= 1"),
+    ("shop__query: 5", "shop__query: 50", "shop.yaml:9: cost of shop__query is more than the burst, 10"),
     ("cost: {shop__query", "cost: {shop__qery", "'shop__qery' matches no tool (did you mean 'shop__query'?)"),
     ("[principal, tool]", "[principle]", "shop.yaml:9: limits.0.per.0: invalid enum value 'principle'"),
     ("sql:\n  shop:", "sql:\n  shpo:", "shop.yaml:11: there is no SQL source 'shpo' (did you mean 'shop'?)"),
@@ -96,7 +112,7 @@ MISTAKES = [
     ("tenant = :tenant", "tenant = = :tenant", "shop.yaml:11: "),
     ("500ms", "500", "shop.yaml:11: "),
     ("500ms", "\"0s\"", "shop.yaml:11: timeout: must be like 2s or 500ms"),
-    ("max_rows: 10", "max_rows: 0", "shop.yaml:11: max_rows"),
+    ("max_rows: 10", "max_rows: 0", "shop.yaml:11: "),
     ("api.example.com:443", "api.example.com", "shop.yaml:12: 'api.example.com' is not host:port"),
     ("redirects: none", "redirects: any", "shop.yaml:12: egress.redirects: invalid enum value 'any'"),
     ("$..card_number", "..card_number", "shop.yaml:13: '..card_number' is not a JSONPath"),
@@ -130,6 +146,31 @@ def test_mistakes_are_named_with_file_and_line(tmp_path: Path, right: str, wrong
         loaded(tmp_path, shop=text)
     assert message in str(caught.value)
     assert "shop.yaml" in str(caught.value)
+
+
+def test_one_key_belongs_to_one_principal(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="'ann' and 'bot' have the same key"):
+        loaded(tmp_path, shop=WHOLE.replace(f"sha256:{'b' * 64}", HASH))
+
+
+@pytest.mark.parametrize("name", ["deny.YAML", "deny.yaml.bak", "deny.json", "more"])
+def test_a_file_that_would_not_be_read_is_an_error(tmp_path: Path, name: str) -> None:
+    loaded(tmp_path, shop=WHOLE)
+    (tmp_path / "policies" / "README.md").write_text("notes", encoding="utf-8")
+    loaded(tmp_path, shop=WHOLE)
+    if name == "more":
+        (tmp_path / "policies" / name).mkdir()
+    else:
+        (tmp_path / "policies" / name).write_text("rules: []", encoding="utf-8")
+    with pytest.raises(PolicyError, match="is no policy file"):
+        loaded(tmp_path, shop=WHOLE)
+
+
+def test_columns_that_are_redacted_are_masked_for_every_tool_of_their_database(tmp_path: Path) -> None:
+    text = WHOLE.replace("[id, name]", "[id, name, email]")
+    policy = loaded(tmp_path, shop=text)
+    assert policy.sql["shop"].tables["customers"].masks == {"email": "[hidden]"}
+    assert policy.sql["shop"].tables["orders"].masks == {}
 
 
 def test_a_key_that_was_written_out_is_not_repeated_in_the_error(tmp_path: Path) -> None:

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from tests.catalogs import PETS
-from toolgen.policy.redact import Redaction, compile_path, redactor, replace_at, sensitive_paths
+from toolgen.policy.redact import (
+    WITHHELD,
+    Redaction,
+    compile_path,
+    conceal,
+    has_secrets,
+    redactor,
+    replace_at,
+)
 
 TOOL = PETS.tools["pets__get_pet"]
 
@@ -20,7 +28,6 @@ TOOL = PETS.tools["pets__get_pet"]
         (["$.a"], {"a": {"email": 1}, "b": {"a": 2}}, {"a": "***", "b": {"a": 2}}),
         (["$.items[*].card"], {"items": [{"card": 1}, {"card": 2}]}, {"items": [{"card": "***"}, {"card": "***"}]}),
         (["$"], {"a": 1}, "***"),
-        (["$..email"], "text", "text"),
         (["$..email"], None, None),
         (["$..email", "$..name"], {"email": 1, "name": 2}, {"email": "***", "name": "***"}),
         (["$..a"], {"a": {"a": 1}}, {"a": "***"}),
@@ -32,17 +39,54 @@ def test_fields_are_replaced_wherever_they_stand(fields: list[str], data: Any, s
     assert redact(data) == seen
 
 
-def test_columns_of_a_table_are_fields_too_even_when_one_stands_twice() -> None:
-    redact = redactor([Redaction(tools=("*",), fields=("$..email",), replacement="***")], TOOL)
-    assert redact is not None
-    table = {
-        "columns": [{"name": "id", "type": ""}, {"name": "email", "type": ""}, {"name": "email", "type": ""}],
-        "rows": [[1, "a@b", "a@b"], [2, None, "c@d"]],
-        "row_count": 2,
-    }
-    assert redact(table) == {**table, "rows": [[1, "***", "***"], [2, "***", "***"]]}
-    empty = {"columns": [{"name": "email", "type": ""}], "rows": [], "row_count": 0}
-    assert redact(empty) == empty
+REDACT = redactor([Redaction(tools=("*",), fields=("$..email", "$.items[*].pin"), replacement="***")], TOOL)
+
+
+@pytest.mark.parametrize(
+    ("data", "seen"),
+    [
+        ('{"email": "a@b"}', '{"email":"***"}'),
+        ("email: a@b", WITHHELD),
+        ("{not json", WITHHELD),
+        ('{"email": NaN}', WITHHELD),
+        ({"base64": "eyJlbWFpbCI6MX0=", "media_type": "application/octet-stream"}, WITHHELD),
+        ({"rows": [], "columns": [], "email": "a@b"}, {"rows": [], "columns": [], "email": "***"}),
+        ({"columns": ["email"], "rows": [["a@b"]]}, {"columns": ["email"], "rows": [["a@b"]]}),
+        ({"items": [{"pin": 1}, {"pin": 2}]}, {"items": [{"pin": "***"}, {"pin": "***"}]}),
+        (None, None),
+        (5, 5),
+    ],
+)
+def test_an_answer_in_any_form_is_redacted_or_withheld(data: Any, seen: Any) -> None:
+    assert REDACT is not None
+    assert REDACT(data) == seen
+
+
+def test_what_is_too_deep_to_follow_is_replaced_whole() -> None:
+    deep: Any = {"email": "a@b"}
+    for _ in range(5000):
+        deep = [deep]
+    assert "a@b" not in repr(replace_at(deep, ["$..email"], lambda _: "***"))
+
+
+def test_many_matches_take_time_in_their_number_and_not_in_its_square() -> None:
+    copies = 0
+
+    def replacement(_: Any) -> str:
+        nonlocal copies
+        copies += 1
+        return "***"
+
+    rows: Any = [{"email": 1, "n": {"pin": 2}} for _ in range(30_000)]
+    replaced: Any = replace_at(rows, ["$..email", "$[*].n.pin"], replacement)
+    assert copies == 60_000
+    assert replaced[-1] == {"email": "***", "n": {"pin": "***"}}
+
+
+def test_the_tools_of_a_database_are_masked_in_the_statement_and_not_here() -> None:
+    assert (
+        redactor([Redaction(tools=("*",), fields=("$..email",), replacement="***")], PETS.tools["shop__query"]) is None
+    )
 
 
 def test_a_tool_no_redaction_names_has_no_redactor() -> None:
@@ -61,19 +105,52 @@ def test_what_is_no_path_is_an_error(path: str) -> None:
         compile_path(path)
 
 
-def test_schemas_say_which_arguments_are_sensitive() -> None:
-    schema = {
-        "properties": {
-            "password": {"type": "string", "format": "password"},
-            "card": {"properties": {"it's": {"writeOnly": True}, "plain": {}}},
-            "list": {"type": "array", "items": {"properties": {"pin": {"writeOnly": True}}}},
-            "name": {"type": "string"},
-        }
-    }
-    arguments = {"password": "a", "card": {"it's": "b", "plain": "c"}, "list": [{"pin": "d"}], "name": "e"}
-    assert replace_at(arguments, sensitive_paths(schema), lambda _: "#") == {
-        "password": "#",
-        "card": {"it's": "#", "plain": "c"},
-        "list": [{"pin": "#"}],
-        "name": "e",
-    }
+SECRET = {"type": "string", "format": "password"}
+SCHEMA: dict[str, Any] = {
+    "properties": {
+        "plain": SECRET,
+        "it's": {"writeOnly": True},
+        "ref": {"$ref": "#/$defs/Login"},
+        "any": {"anyOf": [{"type": "null"}, SECRET]},
+        "one": {"oneOf": [{"properties": {"a": SECRET}}, {"properties": {"b": {}}}]},
+        "all": {"allOf": [{"$ref": "#/$defs/Login"}]},
+        "list": {"type": "array", "items": {"$ref": "#/$defs/Login"}},
+        "pair": {"prefixItems": [{}, SECRET]},
+        "map": {"additionalProperties": SECRET},
+        "patterns": {"patternProperties": {"^x": SECRET}},
+        "then": {"if": {}, "then": {"properties": {"c": SECRET}}},
+        "open": {"properties": {"name": {"type": "string"}}},
+    },
+    "$defs": {"Login": {"properties": {"password": SECRET, "next": {"$ref": "#/$defs/Login"}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "recorded"),
+    [
+        ({"plain": "s"}, {"plain": "#"}),
+        ({"it's": {"deep": 1}}, {"it's": "#"}),
+        ({"ref": {"password": "s", "user": "u"}}, {"ref": {"password": "#", "user": "u"}}),
+        ({"ref": {"next": {"next": {"password": "s"}}}}, {"ref": {"next": {"next": {"password": "#"}}}}),
+        ({"any": "s"}, {"any": "#"}),
+        ({"one": {"a": "s", "b": "t"}}, {"one": {"a": "#", "b": "t"}}),
+        ({"all": {"password": "s"}}, {"all": {"password": "#"}}),
+        ({"list": [{"password": "s"}, {"user": "u"}]}, {"list": [{"password": "#"}, {"user": "u"}]}),
+        ({"pair": ["u", "s", "v"]}, {"pair": ["u", "#", "v"]}),
+        ({"map": {"k": "s"}}, {"map": {"k": "#"}}),
+        ({"patterns": {"y": "s"}}, {"patterns": {"y": "#"}}),
+        ({"then": {"c": "s"}}, {"then": {"c": "#"}}),
+        ({"open": {"name": "n", "extra": 1}, "unknown": [1]}, {"open": {"name": "n", "extra": 1}, "unknown": [1]}),
+    ],
+)
+def test_what_a_schema_calls_secret_is_concealed_wherever_it_says_so(arguments: Any, recorded: Any) -> None:
+    assert has_secrets(SCHEMA)
+    assert conceal(arguments, SCHEMA, lambda _: "#") == recorded
+
+
+def test_a_schema_that_is_a_secret_itself_conceals_the_whole() -> None:
+    assert conceal("s", SECRET, lambda _: "#") == "#"
+
+
+def test_a_schema_without_secrets_is_known_as_one() -> None:
+    assert not has_secrets({"properties": {"a": {"format": "date"}, "b": {"writeOnly": False}}})

@@ -44,7 +44,7 @@ from toolgen.policy.access import Access
 from toolgen.policy.arguments import Repaired, repair
 from toolgen.policy.document import Policy
 from toolgen.policy.document import load as load_policy
-from toolgen.policy.redact import redactor, replace_at, sensitive_paths
+from toolgen.policy.redact import conceal, has_secrets, redactor, replace_at
 from toolgen.policy.selftest import SelfTestResult
 from toolgen.policy.selftest import run as run_selftests
 from toolgen.settings import Settings
@@ -73,7 +73,7 @@ class Gateway:
         self._log = AuditLog(settings.audit_dir, self._clock)
         self._executors = make_executors(settings.sources, manifest, self._permit)
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
-        self._sensitive: dict[str, tuple[str, ...]] = {}
+        self._secretive: dict[str, bool] = {}
         self._running: set[asyncio.Task[tuple[Result, Trail]]] = set()
         parts = self._parts()
         self._road: Next = road(parts)
@@ -244,13 +244,14 @@ class Gateway:
 
     def _conceal(self, call: Call) -> JsonObject:
         """The call's arguments as the record keeps them."""
-        paths = self._sensitive.get(call.tool.digest)
-        if paths is None:
-            paths = (*self.policy.sensitive, *sensitive_paths(call.tool.input_schema))
-            self._sensitive[call.tool.digest] = paths
-        if not paths:
-            return call.arguments
-        concealed = replace_at(call.arguments, paths, self._digest_of)
+        secret = self._secretive.get(call.tool.digest)
+        if secret is None:
+            secret = self._secretive[call.tool.digest] = has_secrets(call.tool.input_schema)
+        concealed: Json = call.arguments
+        if self.policy.sensitive:
+            concealed = replace_at(concealed, self.policy.sensitive, self._digest_of)
+        if secret:
+            concealed = conceal(concealed, call.tool.input_schema, self._digest_of)
         return concealed if isinstance(concealed, Mapping) else {}
 
     def _digest_of(self, value: Json) -> Json:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+import msgspec
+
 from toolgen.model.call import Call, Statement
 from toolgen.model.database import Database
 from toolgen.model.result import Cancelled, Error, Failed, Refused, Result, Success
@@ -177,10 +179,18 @@ class RedactStage:
         if redact is None:
             return result
         match result:
-            case Success(data=data) | Failed(data=data) if data is not None:
+            case Success(data=data):
                 return replace(result, data=redact(data))
+            case Failed(error=error, data=data):
+                return replace(result, error=_without_quote(error), data=None if data is None else redact(data))
             case _:
                 return result
+
+
+def _without_quote(error: Error) -> Error:
+    """An executor's message without what the other system said: that stands behind its first colon, and in the data, redacted."""
+    ours, colon, _ = error.message.partition(":")
+    return msgspec.structs.replace(error, message=ours) if colon else error
 
 
 def _refused(verdict: Verdict) -> Refused:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
+
 from toolgen.canonical import digest, encodable
 from toolgen.errors import PolicyError
+from toolgen.model.database import Table
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
-from toolgen.model.tool import Effect, Tool
+from toolgen.model.tool import Effect, SqlBinding, Tool
 from toolgen.policy.access import Rule
-from toolgen.policy.arguments import check_schema, repair
+from toolgen.policy.arguments import repair
 from toolgen.policy.egress import Egress, parse_allowed
 from toolgen.policy.limits import Limit, parse_rate
-from toolgen.policy.redact import Redaction, compile_path
+from toolgen.policy.narrowing import fault_of
+from toolgen.policy.redact import Redaction, column_of, compile_path
 from toolgen.policy.selftest import SelfTest
 from toolgen.policy.shapes import (
     EgressShape,
@@ -33,7 +37,7 @@ from toolgen.policy.shapes import (
     SqlShape,
     TestShape,
 )
-from toolgen.policy.sql.grants import SqlScope, TableScope
+from toolgen.policy.sql.grants import SqlScope, TableScope, find_table
 from toolgen.policy.sql.scope import check_scope, row_attributes
 from toolgen.strict_yaml import Document, decode, read
 
@@ -89,16 +93,30 @@ def load(directory: Path, manifest: Manifest) -> Policy:
     Raises `PolicyError` with file and line for anything unreadable, unknown, contradictory or naming something that does not exist.
     A directory without a policy is an error too: it would allow nothing, and nobody wants that by accident.
     """
-    if not directory.is_dir():
-        raise PolicyError("there is no such policy directory", where=f"{directory.name}/")
-    files = sorted(path for path in directory.rglob("*") if path.suffix in {".yaml", ".yml"} and path.is_file())
+    files = _files(directory, f"{directory.name}/")
     if not files:
         raise PolicyError("holds no policy (*.yaml)", where=f"{directory.name}/", suggestion="write one; see README.md")
     collector = _Collector(manifest)
     for path in files:
-        name = f"{directory.name}/{path.relative_to(directory)}"
-        collector.add(read(path, name, PolicyError))
+        collector.add(read(path, f"{directory.name}/{path.name}", PolicyError))
     return collector.policy()
+
+
+def _files(directory: Path, name: str) -> list[Path]:
+    """The policy files of a directory. Anything else in it but notes (*.md) is an error: it may be a policy nobody would read."""
+    try:
+        found = sorted(directory.iterdir())
+    except FileNotFoundError as error:
+        raise PolicyError("there is no such policy directory", where=name) from error
+    except OSError as error:
+        raise PolicyError(f"cannot be read: {error.strerror or type(error).__name__}", where=name) from error
+    files = [path for path in found if not path.name.startswith(".") and path.suffix.lower() != ".md"]
+    for path in files:
+        if path.suffix not in {".yaml", ".yml"} or not path.is_file():
+            raise PolicyError(
+                "is no policy file", where=f"{name}{path.name}", suggestion="name it *.yaml, or move it away"
+            )
+    return files
 
 
 class _Collector:
@@ -107,6 +125,7 @@ class _Collector:
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
         self._principals: dict[str, PrincipalEntry] = {}
+        self._keys: dict[str, str] = {}
         self._rules: dict[str, Rule] = {}
         self._limits: dict[str, Limit] = {}
         self._sql: dict[str, SqlScope] = {}
@@ -172,12 +191,31 @@ class _Collector:
             principals=MappingProxyType(self._principals),
             rules=tuple(self._rules[name] for name in sorted(self._rules)),
             limits=tuple(self._limits[name] for name in sorted(self._limits)),
-            sql=MappingProxyType(self._sql),
+            sql=MappingProxyType({source: self._masked(source, scope) for source, scope in self._sql.items()}),
             egress=self._egress or Egress(),
             sensitive=tuple(self._sensitive),
             redactions=tuple(self._redactions),
             tests=tuple(self._tests),
         )
+
+    def _masked(self, source: str, scope: SqlScope) -> SqlScope:
+        """A database's scope with the columns masked that the policy redacts for one of its tools."""
+        tools = [tool for tool in self._manifest.tools.values() if tool.source == source]
+        masks = {
+            column.casefold(): item.replacement
+            for item in reversed(self._redactions)
+            if any(item.covers(tool) for tool in tools)
+            for field in item.fields
+            if (column := column_of(field)) is not None
+        }
+        database = self._manifest.sources[source].database
+        if not masks or database is None:
+            return scope
+        tables = {
+            name: replace(entry, masks=_masks(find_table(database, name), masks))
+            for name, entry in scope.tables.items()
+        }
+        return replace(scope, tables=MappingProxyType(tables))
 
     def _add_principal(self, document: Document, name: str) -> None:
         path = ("principals", name)
@@ -190,9 +228,15 @@ class _Collector:
         entry = decode(document, path, PrincipalShape, PolicyError)
         given = entry.api_key
         keys = [given] if isinstance(given, str) else list(given or [])
+        parsed = tuple(_api_key(key, document.where(*path, "api_key")) for key in keys)
+        for key in parsed:
+            if self._keys.setdefault(key.sha256, name) != name:
+                raise PolicyError(
+                    f"'{name}' and '{self._keys[key.sha256]}' have the same key", where=document.where(*path, "api_key")
+                )
         self._principals[name] = PrincipalEntry(
             id=name,
-            keys=tuple(_api_key(key, document.where(*path, "api_key")) for key in keys),
+            keys=parsed,
             roles=frozenset(entry.roles),
             attributes=MappingProxyType(dict(entry.attributes)),
             acts_for=frozenset(entry.acts_for),
@@ -210,19 +254,21 @@ class _Collector:
             raise PolicyError(f"rule {rule.id} names no role or no tool", where=where)
         self._roles += [(document.where(*path, "to", number), role) for number, role in enumerate(rule.to)]
         matched = list(self._matching(rule.tools, document, (*path, "tools")))
-        effects = frozenset(rule.effects) or frozenset(Effect)
+        effects = frozenset(Effect if isinstance(rule.effects, msgspec.UnsetType) else rule.effects)
         if not any(tool.effect in effects for tool in matched):
             raise PolicyError(f"rule {rule.id}: none of its tools has one of these effects", where=where)
-        if rule.arguments is not None:
-            where = document.where(*path, "arguments")
-            _check_narrowing(rule, matched, where)
+        narrowing = None if isinstance(rule.arguments, msgspec.UnsetType) else rule.arguments
+        if narrowing is not None:
+            known = {name for tool in matched for name in tool.input_schema.get("properties", {})}
+            if fault := fault_of(narrowing, known):
+                raise PolicyError(f"rule {rule.id}: arguments: {fault}", where=document.where(*path, "arguments"))
         self._rules[rule.id] = Rule(
             id=rule.id,
             roles=frozenset(rule.to),
             tools=tuple(rule.tools),
             effects=effects,
-            names_destructive=Effect.DESTRUCTIVE in rule.effects,
-            arguments=rule.arguments,
+            names_destructive=rule.effects is not msgspec.UNSET and Effect.DESTRUCTIVE in effects,
+            arguments=narrowing,
             verdict=rule.verdict,
             where=document.where(*path),
         )
@@ -238,13 +284,11 @@ class _Collector:
             raise PolicyError(f"rate: '{limit.rate}' is not like 60/min", where=document.where(*path, "rate"))
         count, per_second = rate
         burst = count if limit.burst is None else limit.burst
-        if burst < 1:
-            raise PolicyError("burst: must be at least 1, or no call ever passes", where=where)
         for pattern, cost in limit.cost.items():
             list(self._matching([pattern], document, (*path, "cost")))
-            if not 0 <= cost <= burst:
+            if cost > burst:
                 raise PolicyError(
-                    f"cost of {pattern} must lie between 0 and the burst, {burst}",
+                    f"cost of {pattern} is more than the burst, {burst}: no such call would ever pass",
                     where=document.where(*path, "cost", pattern),
                 )
         self._limits[limit.id] = Limit(
@@ -268,14 +312,12 @@ class _Collector:
         timeout = _seconds(given.timeout)
         if timeout is None or timeout <= 0:
             raise PolicyError("timeout: must be like 2s or 500ms", where=document.where(*path, "timeout"))
-        if min(given.max_rows, given.max_bytes, given.max_cell_bytes) < 1:
-            raise PolicyError("max_rows, max_bytes and max_cell_bytes must be at least 1", where=where)
         scope = SqlScope(
             tables=MappingProxyType(
                 {
                     table: TableScope(
-                        columns=None if entry is None or entry.columns is None else tuple(entry.columns),
-                        rows=None if entry is None else entry.rows,
+                        columns=None if isinstance(entry.columns, msgspec.UnsetType) else tuple(entry.columns),
+                        rows=None if isinstance(entry.rows, msgspec.UnsetType) else entry.rows,
                     )
                     for table, entry in given.tables.items()
                 }
@@ -313,9 +355,16 @@ class _Collector:
         list(self._matching(given.tools, document, (*path, "tools")))
         for number, field in enumerate(given.fields):
             _checked_path(field, document.where(*path, "fields", number))
-        self._redactions.append(
-            Redaction(tools=tuple(given.tools), fields=tuple(given.fields), replacement=given.with_)
-        )
+        redaction = Redaction(tools=tuple(given.tools), fields=tuple(given.fields), replacement=given.with_)
+        touched = [tool for tool in self._manifest.tools.values() if redaction.covers(tool)]
+        if all(isinstance(tool.binding, SqlBinding) for tool in touched):
+            for number, field in enumerate(given.fields):
+                if column_of(field) is None:
+                    raise PolicyError(
+                        f"'{field}' names no column; for a database, write $..column",
+                        where=document.where(*path, "fields", number),
+                    )
+        self._redactions.append(redaction)
 
     def _add_test(self, document: Document, index: int) -> None:
         path = ("tests", index)
@@ -353,19 +402,10 @@ class _Collector:
             yield from found
 
 
-def _check_narrowing(rule: RuleShape, tools: list[Tool], where: str) -> None:
-    """A narrowing must be a schema, and every argument it names must belong to one of the rule's tools."""
-    schema = rule.arguments or {}
-    fault = check_schema(schema)
-    if fault:
-        raise PolicyError(f"rule {rule.id}: arguments: {fault}", where=where)
-    known = {name for tool in tools for name in tool.input_schema.get("properties", {})}
-    named = [*schema.get("properties", {}), *schema.get("required", [])]
-    for name in named:
-        if name not in known:
-            raise PolicyError(
-                f"rule {rule.id}: no tool of it has an argument '{name}'{nearest(name, known)}", where=where
-            )
+def _masks(table: Table | None, masks: Mapping[str, str]) -> Mapping[str, str]:
+    """The masks of one table's columns, by the columns' own spelling."""
+    columns = table.columns if table is not None else ()
+    return {column.name: masks[column.name.casefold()] for column in columns if column.name.casefold() in masks}
 
 
 def _refuse_reserved(document: Document, path: tuple[str | int, ...], reserved: set[str]) -> None:

@@ -1,19 +1,28 @@
-"""What is taken out of answers, and what is recorded only as a keyed digest."""
+"""What is taken out of answers, and which arguments are recorded only as keyed digests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
 import jsonpath
+import msgspec
+import orjson
 
 from toolgen.model.schema import Json, Schema
-from toolgen.model.tool import Tool
+from toolgen.model.tool import SqlBinding, Tool
 
-__all__ = ["Redaction", "compile_path", "redactor", "replace_at", "sensitive_paths"]
+__all__ = ["WITHHELD", "Redaction", "column_of", "compile_path", "conceal", "has_secrets", "redactor", "replace_at"]
+
+WITHHELD = "[withheld: the policy redacts fields of this tool's answers, and this answer is not JSON]"
+_ANYWHERE = re.compile(r"\$\.\.([A-Za-z_][A-Za-z0-9_-]*)\Z")
+_LAST_NAME = re.compile(r"(?:\.([A-Za-z_][A-Za-z0-9_-]*)|\['([^'\\]+)'\])\Z")
+_DEEPEST = 200
+_Replace = Callable[[Json], Json]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +32,10 @@ class Redaction:
     tools: tuple[str, ...]
     fields: tuple[str, ...]
     replacement: str
+
+    def covers(self, tool: Tool) -> bool:
+        """Whether it is about a tool."""
+        return any(fnmatchcase(tool.name, pattern) for pattern in self.tools)
 
 
 @lru_cache(maxsize=1024)
@@ -39,81 +52,175 @@ def compile_path(path: str) -> jsonpath.JSONPath:
     raise ValueError("unions and intersections of paths are written as several paths")
 
 
-def replace_at(value: Json, paths: Iterable[str], replacement: Callable[[Json], Json]) -> Json:
-    """The same value with `replacement` applied wherever one of the paths matches; the original stays as it is."""
-    copied: Json = value
+def column_of(path: str) -> str | None:
+    """The name a path ends with: for the tools of a database, the column it is about."""
+    found = _LAST_NAME.search(path)
+    return (found[1] or found[2]) if found else None
+
+
+def replace_at(value: Json, paths: Iterable[str], replacement: _Replace) -> Json:
+    """A copy of a value with `replacement` applied wherever one of the paths matches.
+
+    What is nested more than 200 levels deep is replaced whole, because no path is followed so far.
+    """
+    named, others = set(), []
     for path in paths:
+        found = _ANYWHERE.match(path)
+        if found:
+            named.add(found[1])
+        else:
+            others.append(path)
+    copied: Json = _copied(value, frozenset(named), replacement, 0)
+    for path in others:
         document: Any = copied
+        if not isinstance(document, (dict, list)):
+            return replacement(copied) if path == "$" else copied
         places = [match.parts for match in compile_path(path).finditer(document)]
         for parts in sorted(places, key=len, reverse=True):
-            copied = _replaced(copied, parts, replacement)
+            if not parts:
+                return replacement(copied)
+            _set(copied, parts, replacement)
     return copied
 
 
-def redactor(redactions: Iterable[Redaction], tool: Tool) -> Callable[[Json], Json] | None:
-    """What redacts the answers of one tool, or None when nothing does."""
-    mine = [item for item in redactions if any(fnmatchcase(tool.name, pattern) for pattern in item.tools)]
-    if not mine:
+def redactor(redactions: Iterable[Redaction], tool: Tool) -> _Replace | None:
+    """What redacts the answers of one tool, or None when nothing does.
+
+    Text is redacted when it is JSON and withheld when it is not, and so is binary: nobody can tell what is in it. The tools of a database
+    have no redactor, because their columns are masked before the statement runs.
+    """
+    mine = [item for item in redactions if item.covers(tool)]
+    if not mine or isinstance(tool.binding, SqlBinding):
         return None
 
     def redact(value: Json) -> Json:
         for item in mine:
-            value = _redact_rows(value, item) if _has_rows(value) else replace_at(value, item.fields, _constant(item))
+            value = replace_at(value, item.fields, _constant(item.replacement))
         return value
 
-    return redact
+    def redact_any(value: Json) -> Json:
+        if isinstance(value, str):
+            try:
+                return orjson.dumps(redact(msgspec.json.decode(value))).decode()
+            except (msgspec.DecodeError, RecursionError, TypeError):
+                return WITHHELD
+        if isinstance(value, Mapping) and "base64" in value and value.keys() <= {"base64", "media_type", "filename"}:
+            return WITHHELD
+        return redact(value)
+
+    return redact_any
 
 
-def sensitive_paths(schema: Schema) -> tuple[str, ...]:
-    """JSONPaths of the arguments a schema itself calls secret: `format: password` or `writeOnly`."""
-    return tuple(_sensitive(schema, "$", 0))
+def conceal(value: Json, schema: Schema, digest: _Replace) -> Json:
+    """Arguments as the record keeps them: what the tool's own schema calls secret (`format: password`, `writeOnly`) goes as a digest.
 
-
-def _constant(item: Redaction) -> Callable[[Json], Json]:
-    return lambda _: item.replacement
-
-
-def _has_rows(value: Json) -> bool:
-    return isinstance(value, Mapping) and isinstance(value.get("rows"), list) and isinstance(value.get("columns"), list)
-
-
-def _redact_rows(value: Any, item: Redaction) -> Json:
-    """A table's cells are matched as if each stood alone in an object keyed by its column: `$..email` means that column too.
-
-    Column by column, because two columns may bear one name.
+    The value is walked along the schema, through references, alternatives, items and additional properties; whatever any branch calls
+    secret is.
     """
-    columns = []
-    for index, column in enumerate(value["columns"]):
-        name = str(column.get("name", ""))
-        keyed: Any = {"rows": [{name: row[index]} for row in value["rows"]]}
-        replaced: Any = replace_at(keyed, item.fields, _constant(item))
-        columns.append([row[name] if isinstance(row, Mapping) else row for row in replaced["rows"]])
-    redacted: dict[str, Json] = {**value, "rows": [list(row) for row in zip(*columns, strict=True)]}
-    return redacted
+    return _Concealer(schema, digest).walk(value, [schema], 0)
 
 
-def _replaced(value: Json, parts: tuple[Any, ...], replacement: Callable[[Json], Json]) -> Json:
-    if not parts:
-        return replacement(value)
-    head, rest = parts[0], parts[1:]
-    if isinstance(value, Mapping) and head in value:
-        return {**value, head: _replaced(value[head], rest, replacement)}
-    if isinstance(value, list) and isinstance(head, int) and -len(value) <= head < len(value):
-        return [*value[:head], _replaced(value[head], rest, replacement), *value[head + 1 :]]
+def has_secrets(schema: Schema) -> bool:
+    """Whether a schema calls anything secret at all, wherever in it."""
+    stack: list[object] = [schema]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Mapping):
+            if item.get("format") == "password" or item.get("writeOnly") is True:
+                return True
+            stack.extend(item.values())
+        elif isinstance(item, list):
+            stack.extend(item)
+    return False
+
+
+class _Concealer:
+    """Walks a value along every schema that speaks about it."""
+
+    def __init__(self, root: Schema, digest: _Replace) -> None:
+        self._root, self._digest = root, digest
+
+    def walk(self, value: Json, schemas: list[Any], depth: int) -> Json:
+        schemas = list(self._expanded(schemas))
+        if depth > _DEEPEST or any(
+            item.get("format") == "password" or item.get("writeOnly") is True for item in schemas
+        ):
+            return self._digest(value)
+        if isinstance(value, Mapping):
+            return {name: self.walk(item, list(_below(schemas, name)), depth + 1) for name, item in value.items()}
+        if isinstance(value, list):
+            return [self.walk(item, list(_items(schemas, index)), depth + 1) for index, item in enumerate(value)]
+        return value
+
+    def _expanded(self, schemas: list[Any]) -> Iterator[Schema]:
+        """The schemas themselves and all that they refer to or combine, each once; what is no schema is passed over."""
+        stack, seen = list(schemas), set()
+        while stack:
+            schema = stack.pop()
+            if not isinstance(schema, Mapping) or id(schema) in seen:
+                continue
+            seen.add(id(schema))
+            yield schema
+            reference = schema.get("$ref")
+            if isinstance(reference, str) and reference.startswith("#/$defs/"):
+                stack.append(self._root.get("$defs", {}).get(reference.removeprefix("#/$defs/")))
+            for keyword in ("allOf", "anyOf", "oneOf"):
+                stack.extend(schema.get(keyword, ()))
+            stack.extend(schema.get(keyword) for keyword in ("if", "then", "else"))
+            dependent = schema.get("dependentSchemas")
+            stack.extend(dependent.values() if isinstance(dependent, Mapping) else ())
+
+
+def _below(schemas: list[Schema], name: str) -> Iterator[Any]:
+    """What the schemas say about a property. A pattern may fit any name, so every pattern's schema speaks."""
+    for schema in schemas:
+        known = schema.get("properties", {})
+        if name in known:
+            yield known[name]
+        yield from schema.get("patternProperties", {}).values()
+        if name not in known:
+            yield schema.get("additionalProperties")
+            yield schema.get("unevaluatedProperties")
+
+
+def _items(schemas: list[Schema], index: int) -> Iterator[Any]:
+    """What the schemas say about an item."""
+    for schema in schemas:
+        first = schema.get("prefixItems", ())
+        yield first[index] if index < len(first) else schema.get("items")
+        yield schema.get("contains")
+        yield schema.get("unevaluatedItems")
+
+
+def _constant(replacement: str) -> _Replace:
+    return lambda _: replacement
+
+
+def _copied(value: Json, named: frozenset[str], replacement: _Replace, depth: int) -> Any:
+    """A copy of the containers, with what stands under one of the names replaced."""
+    if isinstance(value, Mapping):
+        if depth > _DEEPEST:
+            return replacement(value)
+        return {
+            name: replacement(item) if name in named else _copied(item, named, replacement, depth + 1)
+            for name, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        if depth > _DEEPEST:
+            return replacement(value)
+        return [_copied(item, named, replacement, depth + 1) for item in value]
     return value
 
 
-def _sensitive(schema: Mapping[str, Any], path: str, depth: int) -> Iterable[str]:
-    if depth > 6:
-        return
-    for name, item in schema.get("properties", {}).items():
-        if not isinstance(item, Mapping):
-            continue
-        escaped = name.replace("\\", "\\\\").replace("'", "\\'")
-        here = f"{path}['{escaped}']"
-        if item.get("format") == "password" or item.get("writeOnly") is True:
-            yield here
-        else:
-            yield from _sensitive(item, here, depth + 1)
-            if isinstance(item.get("items"), Mapping):
-                yield from _sensitive(item["items"], f"{here}[*]", depth + 1)
+def _set(copied: Any, parts: tuple[Any, ...], replacement: _Replace) -> None:
+    """Replaces one place of a copy; a place whose container was itself replaced is gone already."""
+    for part in parts[:-1]:
+        try:
+            copied = copied[part]
+        except (KeyError, IndexError, TypeError):
+            return
+    last = parts[-1]
+    in_object = isinstance(copied, dict) and last in copied
+    in_array = isinstance(copied, list) and isinstance(last, int) and -len(copied) <= last < len(copied)
+    if in_object or in_array:
+        copied[last] = replacement(copied[last])

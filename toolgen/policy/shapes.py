@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -19,6 +19,10 @@ __all__ = [
     "SqlShape",
     "TestShape",
 ]
+
+
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
+_Names: TypeAlias = Annotated[list[str], msgspec.Meta(min_length=1)]
 
 
 class KeyShape(msgspec.Struct, forbid_unknown_fields=True):
@@ -38,28 +42,28 @@ class RuleShape(msgspec.Struct, forbid_unknown_fields=True):
     to: list[str]
     tools: list[str]
     verdict: Literal["allow", "deny", "ask"]
-    effects: list[Effect] = []
-    arguments: dict[str, Any] | None = None
+    effects: list[Effect] | msgspec.UnsetType = msgspec.UNSET
+    arguments: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 class LimitShape(msgspec.Struct, forbid_unknown_fields=True):
     id: str
     rate: str
     per: list[Literal["principal", "tool", "source"]] = []
-    burst: int | None = None
-    cost: dict[str, int] = {}
+    burst: _Count | None = None
+    cost: dict[str, Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]] = {}
 
 
 class TableShape(msgspec.Struct, forbid_unknown_fields=True):
-    columns: list[str] | None = None
-    rows: str | None = None
+    columns: list[str] | msgspec.UnsetType = msgspec.UNSET
+    rows: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class SqlShape(msgspec.Struct, forbid_unknown_fields=True):
-    tables: dict[str, TableShape | None]
-    max_rows: int = 100
-    max_bytes: int = 1_000_000
-    max_cell_bytes: int = 65_536
+    tables: dict[str, TableShape]
+    max_rows: _Count = 100
+    max_bytes: _Count = 1_000_000
+    max_cell_bytes: _Count = 65_536
     timeout: str = "2s"
     functions: list[str] = []
 
@@ -71,8 +75,8 @@ class EgressShape(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RedactShape(msgspec.Struct, forbid_unknown_fields=True):
-    tools: list[str]
-    fields: list[str]
+    tools: _Names
+    fields: _Names
     with_: str = msgspec.field(name="with", default="[redacted]")
 
 

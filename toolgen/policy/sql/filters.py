@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 from sqlglot import exp
@@ -77,13 +78,13 @@ def columns_of(condition: exp.Expr, table: Table, dialect: str) -> tuple[str, ..
 
 
 def install(place: Filtered, dialect: str, first: int) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Puts the filter in the tree: `t` becomes `(SELECT granted columns FROM t WHERE condition) AS t`.
+    """Puts filter and masks in the tree: `t` becomes `(SELECT granted columns FROM t WHERE condition) AS t`.
 
     Its placeholders are numbered from `first`. Returns the attributes they stand for and the columns (`table.column`) the filter reads.
     """
-    condition, names = read_filter(place.rows, dialect)
-    columns = columns_of(condition, place.table, dialect)
-    for column in list(condition.find_all(exp.Column)):
+    condition, names = read_filter(place.rows, dialect) if place.rows is not None else (None, ())
+    columns = columns_of(condition, place.table, dialect) if condition is not None else ()
+    for column in list(condition.find_all(exp.Column)) if condition is not None else ():
         if (number := slot_number(column)) is not None:
             column.set("this", exp.to_identifier(f"{SLOT}{first + number}", quoted=False))
     node = place.node
@@ -92,13 +93,21 @@ def install(place: Filtered, dialect: str, first: int) -> tuple[tuple[str, ...],
         alias = exp.TableAlias(this=exp.to_identifier(place.table.name, quoted=True))
     base = exp.Table(this=node.this.copy(), db=node.args.get("db"))
     inner = exp.Select(
-        expressions=[exp.Column(this=exp.to_identifier(name, quoted=True)) for name in place.columns],
+        expressions=[_seen(name, place.masks) for name in place.columns],
         from_=exp.From(this=base),
-        where=exp.Where(this=condition),
+        where=exp.Where(this=condition) if condition is not None else None,
     )
     node.replace(exp.Subquery(this=inner, alias=alias.copy(), joins=node.args.get("joins")))
     owner = f"{place.table.schema}.{place.table.name}" if place.table.schema else place.table.name
     return names, frozenset(f"{owner}.{column}" for column in columns)
+
+
+def _seen(name: str, masks: Mapping[str, str]) -> exp.Expr:
+    """A column of the table, or what a mask says is seen instead."""
+    identifier = exp.to_identifier(name, quoted=True)
+    if name in masks:
+        return exp.Alias(this=exp.Literal.string(masks[name]), alias=identifier)
+    return exp.Column(this=identifier)
 
 
 def attributes_of(rows: str) -> tuple[str, ...]:

@@ -20,10 +20,14 @@ _ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableScope:
-    """One table of a policy. `columns` None means every column; `rows` is a filter in the database's own SQL, with `:attribute`s."""
+    """One table of a policy. `columns` None means every column; `rows` is a filter in the database's own SQL, with `:attribute`s.
+
+    `masks` holds what a statement reads instead of a column's values, wherever in it the column stands.
+    """
 
     columns: tuple[str, ...] | None = None
     rows: str | None = None
+    masks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

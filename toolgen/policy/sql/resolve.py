@@ -34,12 +34,13 @@ _MOST_COLUMNS = 2_000  # of one query: `SELECT * FROM a, a AS b` doubles them, a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filtered:
-    """A place in the tree where rows of `table` are read through the policy's filter."""
+    """A place in the tree where rows of `table` are read through the policy's filter and masks."""
 
     node: exp.Table
     table: Table
     columns: tuple[str, ...]
-    rows: str
+    rows: str | None
+    masks: Mapping[str, str]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -282,9 +283,11 @@ class Resolver:
         node.set("this", exp.to_identifier(table.name, quoted=True))
         alias = self._alias(alias_node) or self._fold_relation(node.this)
         identifier = _name_of(alias_node) or exp.to_identifier(table.name, quoted=True)
-        if table_scope.rows is not None:
+        if table_scope.rows is not None or table_scope.masks:
             # Seen through its filter a table is a subquery of the granted columns: nothing else of it is in reach.
-            self.filtered.append(Filtered(node=node, table=table, columns=columns, rows=table_scope.rows))
+            self.filtered.append(
+                Filtered(node=node, table=table, columns=columns, rows=table_scope.rows, masks=table_scope.masks)
+            )
             self.columns.update(f"{name}.{column}" for column in columns)
         self._add(
             scope,

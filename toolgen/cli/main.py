@@ -18,11 +18,13 @@ _COMMANDS = {
     "audit": "toolgen.cli.audit",
     "build": "toolgen.cli.build",
     "call": "toolgen.cli.call",
+    "diff": "toolgen.cli.diff",
     "init": "toolgen.cli.init",
     "mock": "toolgen.cli.mock",
     "policy": "toolgen.cli.policy",
     "serve": "toolgen.cli.serve",
     "tools": "toolgen.cli.tools",
+    "verify": "toolgen.cli.verify",
 }
 
 

@@ -11,7 +11,7 @@ import click
 from toolgen.build import Built, build_sources
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
-from toolgen.emit.formats import FORMATS
+from toolgen.emit.formats import DEFAULT_FORMATS, FORMATS
 from toolgen.emit.writer import check, render_all, write
 from toolgen.model.manifest import Manifest
 from toolgen.settings import from_specs
@@ -31,7 +31,7 @@ _SHOWN = 20
     "formats",
     multiple=True,
     type=click.Choice(sorted(FORMATS)),
-    help="Besides the manifest; all by default.",
+    help=f"Besides the manifest; {', '.join(DEFAULT_FORMATS)} by default.",
 )
 @as_json
 @config
@@ -55,7 +55,7 @@ def command(
             click.echo(f"warning: {warning}", err=True)
         sources, target = settings.sources, Path(output) if output else settings.generated
     built = build_sources(sources)
-    files = render_all(built.manifest, formats or sorted(FORMATS))
+    files = render_all(built.manifest, formats or DEFAULT_FORMATS)
     changed = check(target, files) if only_check else write(target, files)
     if as_json:
         print_json(_summary(built, changed))

@@ -1,14 +1,20 @@
-"""Tools in the shapes that providers and protocols expect."""
+"""Tools in the shapes that providers, frameworks and protocols expect."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
+from toolgen.emit.dialects import UnfitError, gemini_schema, rooted, strict_schema
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect, Tool
 
-__all__ = ["FORMATS", "anthropic_tool", "mcp_tool", "openai_tool", "render"]
+__all__ = ["DEFAULT_FORMATS", "FORMATS", "MOST_TOOLS", "remarks", "render"]
+
+MOST_TOOLS: Mapping[str, int] = MappingProxyType({"openai": 128, "openai-strict": 128})
+"""How many tools a provider takes in one request, where it says so."""
+DEFAULT_FORMATS = ("anthropic", "mcp", "openai")
+"""What a build writes besides the manifest when nobody asks for more."""
 
 
 def mcp_tool(tool: Tool) -> JsonObject:
@@ -32,20 +38,77 @@ def mcp_tool(tool: Tool) -> JsonObject:
 
 
 def openai_tool(tool: Tool) -> JsonObject:
-    """OpenAI's function tool, as Chat Completions takes it; strict mode is off, so any JSON Schema may stand."""
-    return {
-        "type": "function",
-        "function": {"name": tool.name, "description": tool.description, "parameters": tool.input_schema},
+    """OpenAI's function tool, as Chat Completions takes it; strict mode is off, so any JSON Schema of an object may stand."""
+    function: dict[str, Json] = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": rooted(tool.input_schema),
     }
+    return {"type": "function", "function": function}
+
+
+def openai_strict_tool(tool: Tool) -> JsonObject:
+    """The same in strict mode; `strict` is false, and the schema plain, for a tool whose schema has no strict form.
+
+    What a model answers to a strict tool has null for every argument it leaves out: `without_absent` takes those away again.
+    """
+    parameters: JsonObject
+    try:
+        parameters, strict = strict_schema(tool.input_schema), True
+    except UnfitError:
+        parameters, strict = rooted(tool.input_schema), False
+    function: dict[str, Json] = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": parameters,
+        "strict": strict,
+    }
+    return {"type": "function", "function": function}
 
 
 def anthropic_tool(tool: Tool) -> JsonObject:
     """Anthropic's tool, as the Messages API takes it."""
-    return {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+    return {"name": tool.name, "description": tool.description, "input_schema": rooted(tool.input_schema)}
+
+
+def gemini_tool(tool: Tool) -> JsonObject:
+    """Gemini's FunctionDeclaration with `parameters` in the OpenAPI subset, which every model and both APIs understand."""
+    return {"name": tool.name, "description": tool.description, "parameters": gemini_schema(tool.input_schema)}
+
+
+def gemini_json_schema_tool(tool: Tool) -> JsonObject:
+    """Gemini's FunctionDeclaration with the JSON Schema as it is, for models that take `parameters_json_schema`."""
+    return {"name": tool.name, "description": tool.description, "parameters_json_schema": tool.input_schema}
+
+
+def bedrock_tool(tool: Tool) -> JsonObject:
+    """An entry of `toolConfig.tools` of Bedrock's Converse."""
+    schema: dict[str, Json] = {"json": rooted(tool.input_schema)}
+    return {"toolSpec": {"name": tool.name, "description": tool.description, "inputSchema": schema}}
+
+
+def langchain_tool(tool: Tool) -> JsonObject:
+    """The keyword arguments of LangChain's `StructuredTool`, all but the coroutine that calls the gateway."""
+    metadata: dict[str, Json] = {"effect": str(tool.effect), "idempotent": tool.idempotent, "source": tool.source}
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "args_schema": rooted(tool.input_schema),
+        "metadata": metadata,
+    }
 
 
 FORMATS: Mapping[str, Callable[[Tool], JsonObject]] = MappingProxyType(
-    {"mcp": mcp_tool, "openai": openai_tool, "anthropic": anthropic_tool}
+    {
+        "mcp": mcp_tool,
+        "openai": openai_tool,
+        "openai-strict": openai_strict_tool,
+        "anthropic": anthropic_tool,
+        "gemini": gemini_tool,
+        "gemini-json-schema": gemini_json_schema_tool,
+        "bedrock": bedrock_tool,
+        "langchain": langchain_tool,
+    }
 )
 
 
@@ -53,3 +116,23 @@ def render(name: str, tools: Iterable[Tool]) -> JsonObject | list[JsonObject]:
     """The whole file of one format: MCP's `tools/list` result, or the bare list that the providers' SDKs take."""
     shaped = [FORMATS[name](tool) for tool in tools]
     return {"tools": shaped} if name == "mcp" else shaped
+
+
+def remarks(name: str, tools: Iterable[Tool]) -> tuple[str, ...]:
+    """What a person should know about these tools in this format, in sentences; nothing where all is well."""
+    every = tuple(tools)
+    said: list[str] = []
+    most = MOST_TOOLS.get(name, len(every))
+    if len(every) > most:
+        said.append(f"{name} takes {most} tools in a request, and these are {len(every)}; choose some for each request")
+    if name == "openai-strict":
+        said += [f"{tool.name} is not strict: {reason}" for tool in every if (reason := _unfit(tool))]
+    return tuple(said)
+
+
+def _unfit(tool: Tool) -> str:
+    try:
+        strict_schema(tool.input_schema)
+    except UnfitError as error:
+        return str(error)
+    return ""

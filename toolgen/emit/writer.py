@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import orjson
 
-from toolgen.emit.formats import FORMATS, render
+from toolgen.emit.formats import DEFAULT_FORMATS, FORMATS, render
 from toolgen.errors import ConfigError, ToolgenError
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
@@ -27,7 +27,7 @@ _OPENING = b'{\n  "format": '  # of every manifest, since its first field is its
 _TEMPORARY = ".tmp-"
 
 
-def render_all(manifest: Manifest, formats: Iterable[str] = tuple(FORMATS)) -> dict[str, bytes]:
+def render_all(manifest: Manifest, formats: Iterable[str] = DEFAULT_FORMATS) -> dict[str, bytes]:
     """File name -> content: the manifest, and every tool in each of the formats. Same manifest, same bytes.
 
     Raises `ConfigError` for a format nobody knows.

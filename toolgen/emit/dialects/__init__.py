@@ -1,0 +1,10 @@
+"""The one canonical schema of a tool in the smaller languages that providers speak, and the way back."""
+
+from __future__ import annotations
+
+from toolgen.emit.dialects.absent import without_absent
+from toolgen.emit.dialects.gemini import gemini_schema
+from toolgen.emit.dialects.rooted import rooted
+from toolgen.emit.dialects.strict import UnfitError, strict_schema
+
+__all__ = ["UnfitError", "gemini_schema", "rooted", "strict_schema", "without_absent"]

@@ -1,0 +1,190 @@
+"""`allOf` taken apart: several schemas that all hold, as one schema without `allOf`, where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["ANNOTATIONS", "accepts_null", "kinds", "merged", "target", "unwrapped"]
+
+ANNOTATIONS = frozenset(
+    {"description", "title", "default", "examples", "deprecated", "readOnly", "writeOnly", "$schema", "$id", "$comment", "$defs"}
+)  # fmt: skip
+_LOWER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains"})
+_UPPER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties", "maxContains"})
+_DEEPEST = 40
+_ALL_KINDS = frozenset({"null", "boolean", "object", "array", "number", "string"})
+
+
+def target(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> tuple[str, Any] | None:
+    """The name and the schema that a `$ref` leads to; None where there is no reference of ours."""
+    reference = schema.get("$ref")
+    if not isinstance(reference, str) or not reference.startswith("#/$defs/"):
+        return None
+    name = reference.removeprefix("#/$defs/")
+    return (name, definitions[name]) if name in definitions else None
+
+
+def unwrapped(schema: dict[str, Any]) -> dict[str, Any]:
+    """The one member of an `allOf` that stands alone but for words: how 3.0 puts a description beside a `$ref`."""
+    members = schema.get("allOf")
+    if not isinstance(members, list) or len(members) != 1 or schema.keys() - ANNOTATIONS - {"allOf"}:
+        return schema
+    if not isinstance(members[0], dict):
+        return schema
+    return unwrapped({**members[0], **{key: value for key, value in schema.items() if key != "allOf"}})
+
+
+def kinds(schema: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The JSON types a schema names by itself, or that its enumerated values have; `object` where it lists properties; None: any."""
+    declared = schema.get("type")
+    if isinstance(declared, str):
+        return (declared,)
+    if isinstance(declared, list):
+        return tuple(declared)
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    if isinstance(values, list) and values:
+        return tuple(dict.fromkeys(_kind(value) for value in values))
+    return ("object",) if "properties" in schema else None
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def merged(
+    schema: Mapping[str, Any], definitions: Mapping[str, Any], above: frozenset[str] = frozenset()
+) -> dict[str, Any] | None:
+    """A schema that accepts exactly what this one does, without `allOf` and without keywords beside a `$ref`; None when it takes one.
+
+    What the merged parts hold is not taken apart: a property that two of them describe becomes an `allOf` of its own.
+    """
+    if len(above) > _DEEPEST:
+        return None
+    parts: list[Mapping[str, Any]] = []
+    base = {key: value for key, value in schema.items() if key not in ("allOf", "$ref")}
+    if base:
+        parts.append(base)
+    if "$ref" in schema:
+        found = target(schema, definitions)
+        if found is None or found[0] in above:
+            return None
+        resolved = _as_object(found[1], definitions, above | {found[0]})
+        if resolved is None:
+            return None
+        parts.append(resolved)
+    for member in schema.get("allOf", ()):
+        resolved = _as_object(member, definitions, above)
+        if resolved is None:
+            return None
+        parts.append(resolved)
+    built: dict[str, Any] = {}
+    for part in parts:
+        if not _joined(built, part):
+            return None
+    return built
+
+
+def _as_object(schema: Any, definitions: Mapping[str, Any], above: frozenset[str]) -> dict[str, Any] | None:
+    if schema is True:
+        return {}
+    if not isinstance(schema, dict):
+        return None
+    return merged(schema, definitions, above) if "allOf" in schema or "$ref" in schema else schema
+
+
+def _joined(built: dict[str, Any], part: Mapping[str, Any]) -> bool:
+    """Adds one part to another in place; False when no single schema says both."""
+    closed = built.get("additionalProperties", True) is not True or part.get("additionalProperties", True) is not True
+    patterned = "patternProperties" in built or "patternProperties" in part
+    if (closed or patterned) and not _same_properties(built, part):
+        return False  # what one part closes, the other's properties would open
+    for key, value in part.items():
+        if key not in built:
+            built[key] = value
+        elif built[key] != value and key not in ANNOTATIONS:
+            joined = _JOINERS[key](built[key], value) if key in _JOINERS else None
+            if joined is None:
+                return False
+            built[key] = joined
+    return True
+
+
+def _same_properties(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    if not one or not ({"properties", "additionalProperties", "patternProperties"} & other.keys()):
+        return True
+    if not ({"properties", "additionalProperties", "patternProperties"} & one.keys()):
+        return True
+    return one.get("properties", {}).keys() == other.get("properties", {}).keys() and one.get(
+        "additionalProperties"
+    ) == other.get("additionalProperties")
+
+
+def _types(one: Any, other: Any) -> Any:
+    first = [one] if isinstance(one, str) else list(one)
+    second = [other] if isinstance(other, str) else list(other)
+    both = [kind for kind in first if kind in second or (kind == "integer" and "number" in second)]
+    both += [kind for kind in second if kind == "integer" and "number" in first and kind not in both]
+    if not both:
+        return None
+    return both[0] if len(both) == 1 else both
+
+
+def _properties(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    built = dict(one)
+    for name, schema in other.items():
+        built[name] = schema if built.get(name, schema) == schema else {"allOf": [built[name], schema]}
+    return built
+
+
+def _enums(one: list[Any], other: list[Any]) -> list[Any] | None:
+    return [value for value in one if value in other] or None
+
+
+_JOINERS: dict[str, Callable[[Any, Any], Any]] = {
+    "type": _types,
+    "properties": _properties,
+    "required": lambda one, other: list(dict.fromkeys([*one, *other])),
+    "enum": _enums,
+    "uniqueItems": lambda one, other: one or other,
+    **dict.fromkeys(_LOWER, max),
+    **dict.fromkeys(_UPPER, min),
+}
+
+
+def accepts_null(schema: Any, definitions: Mapping[str, Any], above: frozenset[str] = frozenset()) -> bool:
+    """Whether null may conform. True where that cannot be told by looking."""
+    if not isinstance(schema, Mapping):
+        return schema is not False
+    if (found := target(schema, definitions)) is not None:
+        name, resolved = found
+        if name in above:
+            return True
+        if not accepts_null(resolved, definitions, above | {name}):
+            return False
+    elif "$ref" in schema:
+        return True
+    named = kinds(schema) if {"type", "enum", "const"} & schema.keys() else None
+    if named is not None and "null" not in named:
+        return False
+    if None not in schema.get("enum", (None,)) or schema.get("const") is not None:
+        return False
+    if not all(accepts_null(member, definitions, above) for member in schema.get("allOf", ())):
+        return False
+    return all(
+        any(accepts_null(branch, definitions, above) for branch in schema[union])
+        for union in ("anyOf", "oneOf")
+        if schema.get(union)
+    )

@@ -1,0 +1,287 @@
+"""OpenAI's strict subset: every object closed, every property required, nothing but what its grammar can follow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from toolgen.emit.dialects.merge import ANNOTATIONS, accepts_null, kinds, merged, target, unwrapped
+from toolgen.emit.dialects.words import described
+from toolgen.model.schema import Schema
+
+__all__ = ["UnfitError", "strict_schema"]
+
+# https://platform.openai.com/docs/guides/structured-outputs, section Supported schemas.
+_DEEPEST = 10
+_MOST_PROPERTIES = 5_000
+_MOST_VALUES = 1_000
+_LONGEST_NAMES = 120_000  # characters of property names, definition names, enum and const values together
+_MANY_VALUES, _LONGEST_MANY = 250, 15_000  # an enum of more values than this is bounded in characters as well
+_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
+_KEPT: Mapping[str, frozenset[str]] = {
+    "string": frozenset({"pattern", "format"}),
+    "number": frozenset({"multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}),
+    "integer": frozenset({"multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}),
+    "array": frozenset({"minItems", "maxItems"}),
+}
+_MOST_NODES, _LONGEST_POINTER = 50_000, 250
+_AROUND = re.compile(r"\(\?(?:[=!]|<[=!])|\\[1-9]|\\k")
+_STRUCTURE = frozenset({"type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "oneOf"})  # fmt: skip
+# Keywords whose schemas may name properties that a closed object would refuse.
+_OPENING = ("if", "then", "else", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems")
+
+
+class UnfitError(Exception):
+    """Why a schema has no strict form. `pointer` is a JSON pointer into it; `reason` is part of a sentence."""
+
+    def __init__(self, pointer: str, reason: str) -> None:
+        super().__init__(f"{pointer or '#'}: {reason}")
+        self.pointer = pointer
+        self.reason = reason
+
+
+def strict_schema(schema: Schema) -> dict[str, Any]:
+    """The schema as strict mode takes it. Raises `UnfitError` where no strict schema accepts what this one does.
+
+    Two things change, as strict mode demands: an object takes no properties but those it lists, and a property that may be left out is
+    null when it is (`without_absent` undoes that). All other values that the schema accepts stay accepted: a constraint that cannot be
+    said moves into the description. A property that may be both null and absent has no strict form, since the two could not be told apart.
+    """
+    lowering = _Lowering(schema.get("$defs", {}))
+    flat = merged(schema, lowering.definitions) if "allOf" in schema or "$ref" in schema else dict(schema)
+    if flat is None or flat.get("type", "object") != "object" or "anyOf" in flat or "oneOf" in flat:
+        raise UnfitError("", "its root is no plain object")
+    flat.pop("$defs", None)
+    built = lowering.object_(flat, "", root=True)
+    definitions = lowering.drained()
+    if definitions:
+        built["$defs"] = {name: definitions[name] for name in sorted(definitions)}
+    _measure(built, definitions)
+    return built
+
+
+class _Lowering:
+    """One schema on its way down."""
+
+    def __init__(self, definitions: Mapping[str, Any]) -> None:
+        self.definitions = definitions
+        self._nodes = 0
+        self._wanted: list[str] = []
+        self._lowered: dict[str, dict[str, Any]] = {}
+
+    def drained(self) -> dict[str, dict[str, Any]]:
+        """The definitions that are still referred to, lowered one after the other."""
+        while self._wanted:
+            name = self._wanted.pop()
+            if name not in self._lowered:
+                self._lowered[name] = {}
+                self._lowered[name] = self.schema(self.definitions[name], f"/$defs/{name}")
+        return self._lowered
+
+    def schema(self, node: Any, pointer: str) -> dict[str, Any]:
+        """One schema below the root."""
+        if not isinstance(node, dict) or not node:
+            raise UnfitError(pointer, "it takes any value" if node is not False else "it takes no value")
+        self._nodes += 1
+        if self._nodes > _MOST_NODES or pointer.count("/") > _LONGEST_POINTER:
+            raise UnfitError(pointer[:80], "it has no end once its allOf is taken apart")
+        node = unwrapped(node)
+        if "$ref" in node and not (node.keys() - ANNOTATIONS - {"$ref"}):
+            return self._reference(node, pointer)
+        if "allOf" in node or "$ref" in node:
+            flat = merged(node, self.definitions)
+            if flat is None:
+                raise UnfitError(pointer, "its allOf has no single schema")
+            return self.schema(flat, pointer)
+        for key in _OPENING:
+            if key in node:
+                raise UnfitError(pointer, f"{key} has no strict form")
+        for union in ("anyOf", "oneOf"):
+            if union in node:
+                return self._union(node, union, pointer)
+        return self._typed(node, pointer)
+
+    def _reference(self, node: dict[str, Any], pointer: str) -> dict[str, Any]:
+        found = target(node, self.definitions)
+        if found is None:
+            raise UnfitError(pointer, "its reference leads nowhere")
+        self._wanted.append(found[0])
+        reference = {"$ref": node["$ref"]}
+        beside = described({}, node, [key for key in node if key != "$ref"])
+        return {"anyOf": [reference], **beside} if beside else reference
+
+    def _union(self, node: dict[str, Any], union: str, pointer: str) -> dict[str, Any]:
+        beside = {key: value for key, value in node.items() if key not in ANNOTATIONS and key != union}
+        branches = node[union]
+        if _only_required(beside, branches):
+            return self._typed(node, pointer)
+        built: list[dict[str, Any]] = []
+        for index, branch in enumerate(branches):
+            whole = {"allOf": [beside, branch]} if beside else branch
+            lowered = self.schema(whole, f"{pointer}/{union}/{index}")
+            built.extend(lowered["anyOf"] if lowered.keys() == {"anyOf"} else [lowered])
+        unsaid = [key for key in node if key in ANNOTATIONS]
+        return described({"anyOf": _distinct(built)}, node, unsaid)
+
+    def _typed(self, node: dict[str, Any], pointer: str) -> dict[str, Any]:
+        named = kinds(node)
+        if not named:
+            raise UnfitError(pointer, "it takes values of any type")
+        solid = [kind for kind in named if kind != "null"]
+        if len(solid) > 1:
+            built = [self._of(kind, _only(node, kind), pointer) for kind in solid]
+            built += [{"type": "null"}] if "null" in named else []
+            return described({"anyOf": built}, node, [key for key in node if key in ANNOTATIONS])
+        if not solid:
+            return described({"type": "null"}, node, ())
+        lowered = self._of(solid[0], node, pointer)
+        return _nullable(lowered) if "null" in named else lowered
+
+    def _of(self, kind: str, node: dict[str, Any], pointer: str) -> dict[str, Any]:
+        if kind == "object":
+            return self.object_(node, pointer, root=False)
+        built: dict[str, Any] = {"type": kind}
+        if "const" in node:
+            built["const"] = node["const"]
+        elif "enum" in node:
+            built["enum"] = [value for value in node["enum"] if value is not None]
+        if kind == "array":
+            if "prefixItems" in node:
+                raise UnfitError(pointer, "prefixItems has no strict form")
+            built["items"] = self.schema(node.get("items", True), f"{pointer}/items")
+        for key in _KEPT.get(kind, ()) & node.keys():
+            if _sayable(key, node[key]):
+                built[key] = node[key]
+        built = {key: built[key] for key in ("type", *(key for key in node if key in built and key != "type"))}
+        unsaid = [key for key in node if key not in built and key not in _STRUCTURE]
+        return described(built, node, unsaid)
+
+    def object_(self, node: dict[str, Any], pointer: str, *, root: bool) -> dict[str, Any]:
+        """An object, closed. The root may be empty: what an agent adds to a tool without parameters is dropped anyway."""
+        properties = node.get("properties", {})
+        closed = node.get("additionalProperties", not properties and not root)
+        if closed is not False and "additionalProperties" in node:
+            raise UnfitError(pointer, "it takes properties that it does not list")
+        if closed is True or "patternProperties" in node or "enum" in node or "const" in node:
+            raise UnfitError(pointer, "it is an object of no known properties")
+        if "if" in node or any(key in node for key in _OPENING):
+            raise UnfitError(pointer, "its properties depend on each other")
+        required = node.get("required", [])
+        built: dict[str, Any] = {}
+        for name, schema in properties.items():
+            here = f"{pointer}/properties/{name}"
+            built[name] = self.schema(schema, here)
+            if name not in required:
+                if accepts_null(schema, self.definitions):
+                    raise UnfitError(here, "it may be both null and absent, which strict mode cannot tell apart")
+                built[name] = _nullable(built[name])
+        if missing := [name for name in required if name not in properties]:
+            raise UnfitError(pointer, f"it requires {missing[0][:40]!r}, which it does not describe")
+        unsaid = [key for key in node if key not in _STRUCTURE]
+        shape = {"type": "object", "properties": built, "required": list(built), "additionalProperties": False}
+        return described(shape, node, unsaid)
+
+
+def _only_required(beside: dict[str, Any], branches: list[Any]) -> bool:
+    """Whether branches do no more than demand some of the properties that stand beside them."""
+    return "properties" in beside and all(
+        isinstance(branch, dict) and not (branch.keys() - ANNOTATIONS - {"required"}) for branch in branches
+    )
+
+
+def _only(node: dict[str, Any], kind: str) -> dict[str, Any]:
+    """A schema of several types, for one of them; what is said about all of them is said once, above."""
+    built = {key: value for key, value in node.items() if key not in ANNOTATIONS}
+    if "enum" in built:
+        built["enum"] = [value for value in built["enum"] if kind in _kinds_of(value)]
+        if not built["enum"]:
+            del built["enum"]
+    return {**built, "type": kind}
+
+
+def _kinds_of(value: Any) -> tuple[str, ...]:
+    named = kinds({"const": value}) or ()
+    whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value == int(value)
+    return (*named, "integer") if whole else named
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    """The same schema, for which null conforms too."""
+    if isinstance(schema.get("type"), str) and schema["type"] != "null" and "const" not in schema:
+        built = {**schema, "type": [schema["type"], "null"]}
+        if "enum" in built:
+            built["enum"] = [*built["enum"], None]
+        return built
+    if "anyOf" in schema:
+        null = {"type": "null"}
+        return schema if null in schema["anyOf"] else {**schema, "anyOf": [*schema["anyOf"], null]}
+    if isinstance(schema.get("type"), (list, str)) and "const" not in schema:
+        return schema
+    inner = {key: value for key, value in schema.items() if key != "description"}
+    built = {"anyOf": [inner, {"type": "null"}]}
+    return {**built, "description": schema["description"]} if "description" in schema else built
+
+
+def _sayable(key: str, value: Any) -> bool:
+    match key:
+        case "format":
+            return value in _FORMATS
+        case "pattern":
+            return not _AROUND.search(value)
+        case _:
+            return True
+
+
+def _distinct(branches: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    kept: list[dict[str, Any]] = []
+    for branch in branches:
+        if branch not in kept:
+            kept.append(branch)
+    return kept
+
+
+def _measure(root: dict[str, Any], definitions: Mapping[str, Any]) -> None:
+    """Raises `UnfitError` where the whole is larger than the API takes."""
+    properties = values = characters = 0
+    todo: list[Any] = [root]
+    while todo:
+        node = todo.pop()
+        properties += len(node.get("properties", ()))
+        characters += sum(map(len, node.get("properties", ()))) + sum(map(len, node.get("$defs", ())))
+        listed = node.get("enum", [node["const"]] if "const" in node else ())
+        length = sum(len(value) for value in listed if isinstance(value, str))
+        values += len(listed)
+        characters += length
+        if len(listed) > _MANY_VALUES and length > _LONGEST_MANY:
+            raise UnfitError("", f"an enum of {len(listed)} values is longer than {_LONGEST_MANY} characters")
+        todo += [*node.get("properties", {}).values(), *node.get("$defs", {}).values(), *node.get("anyOf", ())]
+        todo += [node["items"]] if "items" in node else []
+    for name, count, most in (
+        ("properties", properties, _MOST_PROPERTIES),
+        ("enum values", values, _MOST_VALUES),
+        ("characters of names", characters, _LONGEST_NAMES),
+    ):
+        if count > most:
+            raise UnfitError("", f"it has {count} {name}, and strict mode takes {most}")
+    if _deeper(root, definitions):
+        raise UnfitError("", f"it is nested more than {_DEEPEST} levels deep")
+
+
+def _deeper(root: dict[str, Any], definitions: Mapping[str, Any]) -> bool:
+    """Whether objects and arrays nest deeper than the API takes. A schema that contains itself counts until it comes back."""
+    seen: set[tuple[str, int]] = set()
+    todo: list[tuple[dict[str, Any], int, frozenset[str]]] = [(root, 0, frozenset())]
+    while todo:
+        node, level, above = todo.pop()
+        if "$ref" in node:
+            name = str(node["$ref"]).removeprefix("#/$defs/")
+            if name not in above and (name, level) not in seen:
+                seen.add((name, level))
+                todo.append((definitions[name], level, above | {name}))
+        inner = [*node.get("properties", {}).values(), *([node["items"]] if "items" in node else ())]
+        if inner and level >= _DEEPEST:
+            return True
+        todo += [(child, level + 1, above) for child in inner]
+        todo += [(branch, level, above) for branch in node.get("anyOf", ())]
+    return False

@@ -97,12 +97,11 @@ def _choose(endpoint: Endpoint, code: int) -> tuple[int, Answer] | None:
     if code:
         found = answers.get(str(code)) or answers.get(f"{code // 100}XX") or answers.get("DEFAULT")
         return (code, found) if found else None
-    good = sorted(status for status in answers if status.startswith("2"))
-    first = good[0] if good else "DEFAULT" if "DEFAULT" in answers else min(answers, default="")
-    if not first:
-        return None
-    status = first.replace("DEFAULT", "200").replace("X", "0")
-    return int(status) if status.isdigit() and 200 <= int(status[:4]) <= 599 else 200, answers[first]
+    ranked = [one for digit in ("2", "D", "3") for one in sorted(answers) if one.startswith(digit)]
+    if not ranked:
+        return None  # nothing but failures is described, and they are there for whoever asks for them
+    status = ranked[0].replace("DEFAULT", "200").replace("X", "0")
+    return int(status) if re.fullmatch("[23][0-9][0-9]", status) else 200, answers[ranked[0]]
 
 
 def negotiate(offered: tuple[Media, ...], accept: str) -> Media | None:

@@ -1,0 +1,76 @@
+"""A description tried without its system: the mock runs for real, and every reading tool is called through the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import jsonschema_rs
+import pytest
+
+from tests.projects import POLICY, make_project
+from toolgen.build import build
+from toolgen.gateway.service import Gateway
+from toolgen.model.result import Envelope
+from toolgen.model.sample import sample
+from toolgen.model.tool import Effect
+
+ROOT = Path(__file__).parents[2]
+CORPUS = ROOT.parent / "shared" / "corpus" / "openapi"
+SPECS = {
+    "the sample shop's": (ROOT / "specs" / "orders.yaml", 3),
+    "a train operator's": (CORPUS / "bump-sh-examples-train-travel-api__.microcks-openapi.yaml", 4),
+    "Spotify's": (CORPUS / "sonallux-spotify-web-api__fixed-spotify-open-api.yml", 50),
+}
+
+
+@contextmanager
+def mocking(spec: Path) -> Iterator[str]:
+    """The mock as its users start it; yields its address."""
+    command = [sys.executable, "-m", "toolgen", "mock", str(spec), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            yield process.stderr.readline().rsplit(" ", 1)[-1].strip()
+        finally:
+            process.terminate()
+            assert process.wait() == 0
+
+
+@pytest.mark.parametrize(("spec", "least"), SPECS.values(), ids=SPECS)
+def test_every_reading_tool_gets_the_answer_it_promises(spec: Path, least: int, tmp_path: Path) -> None:
+    if not spec.is_file():
+        pytest.skip("the shared corpus of descriptions is not here")
+    config = make_project(tmp_path / "project", policy={**POLICY, "rules": POLICY["rules"][:1], "sql": {}})
+    schemes = build(str(spec)).sources
+    auth = {
+        name: {"token": "none"} if scheme.type == "oauth2" else "none"
+        for info in schemes.values()
+        for name, scheme in info.security_schemes.items()
+    }
+    with mocking(spec) as server:
+        sources = {"api": {"openapi": str(spec), "server": server, "auth": auth}}
+        config.write_text(json.dumps({"sources": sources}), encoding="utf-8")
+        subprocess.run([sys.executable, "-m", "toolgen", "build"], cwd=config.parent, check=True, capture_output=True)
+        gateway = Gateway.load(config)
+        answers = asyncio.run(_call_all(gateway))
+    assert len(answers) >= least
+    for name, answer in answers.items():
+        assert answer.status == "ok", (name, answer.to_dict())
+        promised = gateway.manifest.tools[name].output_schema
+        if promised is not None:
+            assert jsonschema_rs.Draft202012Validator(dict(promised)).is_valid(answer.data), name
+
+
+async def _call_all(gateway: Gateway) -> dict[str, Envelope]:
+    tools = [tool for tool in gateway.manifest.tools.values() if tool.effect is Effect.READ]
+    async with gateway:
+        return {
+            tool.name: await gateway.call(tool.name, sample(tool.input_schema), principal="bot")  # type: ignore[arg-type]
+            for tool in tools
+        }

@@ -25,6 +25,7 @@ LAYERS = {
     "lint": 3,
     "pipeline": 3,
     "settings": 3,
+    "verify": 3,
     "gateway": 4,
     "mock": 4,
     "serve": 5,
@@ -32,10 +33,49 @@ LAYERS = {
     "cli": 5,
 }
 # What touches another system, and the parts that may: executors, and sources while they read a description.
-SYSTEMS = {"aiohttp", "gql", "httpcore", "httpx", "pyreqwest", "requests", "sqlite3", "urllib.request", "http.client"}
+SYSTEMS = {
+    *(
+        "aiohttp",
+        "asyncpg",
+        "ftplib",
+        "gql",
+        "httpcore",
+        "httpcore2",
+        "httpx",
+        "httpx2",
+        "pyreqwest",
+        "requests",
+        "websockets",
+    ),
+    *("aiomysql", "asyncmy", "duckdb", "psycopg", "psycopg2", "pymysql", "sqlite3", "sqlalchemy"),
+    *(
+        "http.client",
+        "multiprocessing",
+        "smtplib",
+        "socket",
+        "ssl",
+        "subprocess",
+        "telnetlib",
+        "urllib.request",
+        "urllib3",
+    ),
+}
+# Who may use one of them without being an executor or a source, and what for.
+EXCEPTIONS = {
+    ("toolgen.cli.init", "sqlite3"): "writes the database of the project it makes",
+    ("toolgen.cli.diff", "subprocess"): "asks git for an older manifest",
+    ("toolgen.mock.server", "socket"): "listens",
+    ("toolgen.serve", "socket"): "listens",
+}
+# What makes or walks the road to an executor, and the only modules that may name it.
+ROAD = {
+    "toolgen.pipeline.chain.compose": {"toolgen.pipeline.order"},
+    "toolgen.pipeline.deliver.Deliver": {"toolgen.pipeline.order", "toolgen.gateway.service"},
+    "toolgen.pipeline.executors.make_executors": {"toolgen.gateway.service", "toolgen.pipeline.preview"},
+    "toolgen.pipeline.order.road": {"toolgen.gateway.service"},
+    "toolgen.pipeline.order.Parts": {"toolgen.gateway.service"},
+}
 MAY_TOUCH_SYSTEMS = {"execute", "sources"}
-# `toolgen init` writes the database of the project it makes; it calls no tool.
-WRITES_A_SAMPLE = "toolgen.cli.init"
 # What of execute/ anybody may know: what an executor is, and what a secret is.
 OPEN_MODULES = {"toolgen.execute.base", "toolgen.execute.secrets"}
 
@@ -62,51 +102,91 @@ def imports(name: str, text: str) -> Iterator[str]:
                 yield f"dynamic:{name}"
 
 
+def homes() -> dict[str, str]:
+    """Where the names of the package itself live: `toolgen.Gateway` is an import of the gateway."""
+    tree = ast.parse((ROOT / "toolgen" / "__init__.py").read_text(encoding="utf-8"))
+    table = next(
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "_HOMES"
+    )
+    return {f"toolgen.{name}": f"{home}.{name}" for name, home in ast.literal_eval(table).items()}
+
+
+HOMES = homes()
+
+
 def layer_faults(texts: Mapping[str, str]) -> list[str]:
     """Imports that do not point down."""
     faults = []
     for name, text in texts.items():
         part = name.split(".")[1] if "." in name else ""
-        for imported in imports(name, text):
+        for written in imports(name, text):
+            imported = HOMES.get(written, written)
             if imported.startswith("."):
                 faults.append(f"{name} imports relatively: {imported}")
-            if not imported.startswith("toolgen.") or not part:
+            if not part or name == "toolgen.__main__":
+                continue
+            if imported == "toolgen":
+                faults.append(f"{name} imports the whole package, which hides what it uses")
+            if not imported.startswith("toolgen.") or imported == "toolgen.__version__":
                 continue
             other = imported.split(".")[1]
-            if other == part or other not in LAYERS:
+            if other == part:
                 continue
-            if LAYERS[other] > LAYERS[part] or LAYERS[other] == LAYERS[part] == 2:
+            if other not in LAYERS:
+                faults.append(f"{name} imports {imported}, which has no layer")
+            elif LAYERS[other] > LAYERS[part] or LAYERS[other] == LAYERS[part] == 2:
                 faults.append(f"{name} imports {imported}")
     return faults
 
 
 def path_faults(texts: Mapping[str, str]) -> list[str]:
     """Ways to an executor, or to another system, that do not lead through pipeline/order.py."""
-    faults = []
-    for name, text in texts.items():
-        part = name.split(".")[1] if "." in name else ""
-        for imported in imports(name, text):
-            concrete = imported.startswith("toolgen.execute") and not any(
-                imported == module or imported.startswith(f"{module}.") for module in OPEN_MODULES
-            )
-            if concrete and part != "execute" and name != "toolgen.pipeline.executors":
-                faults.append(f"{name} imports an executor: {imported}")
-            touches = any(imported == system or imported.startswith(f"{system}.") for system in SYSTEMS)
-            if touches and part not in MAY_TOUCH_SYSTEMS and name != WRITES_A_SAMPLE:
-                faults.append(f"{name} reaches another system by itself: {imported}")
-        for node in ast.walk(ast.parse(text)):
-            if not isinstance(node, ast.Call):
-                continue
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if called == "execute" and part not in MAY_TOUCH_SYSTEMS and name != "toolgen.pipeline.deliver":
-                faults.append(f"{name}:{node.lineno} calls an executor")
-            if called == "make_executors" and name not in {"toolgen.gateway.service", "toolgen.pipeline.preview"}:
-                faults.append(f"{name}:{node.lineno} makes executors of its own")
-            if called == "Deliver" and name != "toolgen.gateway.service":
-                faults.append(f"{name}:{node.lineno} delivers by itself")
-            if called == "compose" and name != "toolgen.pipeline.order":
-                faults.append(f"{name}:{node.lineno} composes another order")
-    return faults
+    return [fault for name, text in texts.items() for fault in (*import_faults(name, text), *use_faults(name, text))]
+
+
+def import_faults(name: str, text: str) -> Iterator[str]:
+    part = name.split(".")[1] if "." in name else ""
+    for written in imports(name, text):
+        imported = HOMES.get(written, written)
+        concrete = imported.startswith("toolgen.execute") and not any(
+            imported == module or imported.startswith(f"{module}.") for module in OPEN_MODULES
+        )
+        pure = part == "verify" and any(imported.startswith(f"{module}.") for module in PURE_MODULES)
+        if concrete and part != "execute" and not pure and name != "toolgen.pipeline.executors":
+            yield f"{name} imports an executor: {imported}"
+        system = next((item for item in SYSTEMS if imported == item or imported.startswith(f"{item}.")), None)
+        if system and part not in MAY_TOUCH_SYSTEMS and (name, system) not in EXCEPTIONS:
+            yield f"{name} reaches another system by itself: {imported}"
+        if imported in ROAD and name not in ROAD[imported]:
+            yield f"{name} walks the road by itself: {imported}"
+
+
+def use_faults(name: str, text: str) -> Iterator[str]:
+    """Uses that need no import: an executor's method, however it is taken hold of, and connections made with asyncio."""
+    part = name.split(".")[1] if "." in name else ""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Attribute(attr="execute" | "executors" | "_executors" as attribute):
+                own = name in {"toolgen.pipeline.deliver", "toolgen.gateway.service"}
+                if part not in MAY_TOUCH_SYSTEMS and not own:
+                    yield f"{name}:{node.lineno} takes hold of an executor: .{attribute}"
+            case ast.Constant(value="execute" | "executors" | "_executors" | "_road" | "_parts"):
+                yield f"{name}:{node.lineno} names part of the road in a string"
+            case ast.Attribute(attr="_road" | "_parts" | "deliver" as attribute) if part in {
+                "pipeline",
+                "gateway",
+                "serve",
+                "cli",
+            }:
+                if name not in {"toolgen.gateway.service", "toolgen.pipeline.order"}:
+                    yield f"{name}:{node.lineno} takes hold of the road: .{attribute}"
+            case ast.Attribute(
+                attr="open_connection" | "create_connection" | "create_subprocess_exec" | "create_subprocess_shell"
+            ):
+                if part not in MAY_TOUCH_SYSTEMS:
+                    yield f"{name}:{node.lineno} reaches another system by itself: .{node.attr}"
 
 
 def test_imports_point_down_the_layers() -> None:
@@ -136,6 +216,9 @@ def test_there_is_one_path_to_an_executor() -> None:
         ("toolgen.canonical", "import toolgen.model.tool"),
         ("toolgen.policy.planted", "from ..state import buckets"),
         ("toolgen.pipeline.planted", "from toolgen.gateway.service import Gateway"),
+        ("toolgen.policy.planted", "from toolgen import Gateway"),
+        ("toolgen.policy.planted", "import toolgen"),
+        ("toolgen.policy.planted", "import toolgen.nowhere"),
     ],
 )
 def test_a_planted_import_is_found(name: str, text: str) -> None:
@@ -146,17 +229,34 @@ def test_a_planted_import_is_found(name: str, text: str) -> None:
     ("name", "text"),
     [
         ("toolgen.gateway.planted", "async def admin(executor, call):\n    return await executor.execute(call)"),
+        (
+            "toolgen.gateway.planted",
+            "async def admin(executor, call):\n    run = executor.execute\n    return await run(call)",
+        ),
+        ("toolgen.gateway.planted", "def admin(executor):\n    return getattr(executor, 'execute')"),
+        ("toolgen.gateway.planted", "async def admin(gateway, call):\n    return await gateway._parts().deliver(call)"),
+        ("toolgen.gateway.planted", "async def admin(gateway, call):\n    return await gateway._road(call)"),
+        ("toolgen.gateway.planted", "def admin(gateway):\n    return gateway._executors['shop']"),
         ("toolgen.gateway.planted", "from toolgen.execute.http import HttpExecutor"),
         ("toolgen.cli.planted", "from toolgen.execute import sql"),
         ("toolgen.gateway.planted", "import httpx"),
+        ("toolgen.gateway.planted", "import httpx2 as client"),
+        ("toolgen.gateway.planted", "from psycopg import connect"),
+        ("toolgen.gateway.planted", "import socket"),
+        ("toolgen.cli.planted", "import subprocess"),
+        (
+            "toolgen.gateway.planted",
+            "import asyncio\nasync def direct():\n    return await asyncio.open_connection('a', 1)",
+        ),
         ("toolgen.pipeline.planted", "def direct():\n    import sqlite3"),
-        ("toolgen.gateway.planted", "def direct(parts):\n    return Deliver(executors=parts)"),
-        ("toolgen.gateway.planted", "road = compose((), last)"),
-        ("toolgen.cli.planted", "executors = make_executors({}, None, None)"),
+        ("toolgen.gateway.planted", "from toolgen.pipeline.deliver import Deliver as D"),
+        ("toolgen.gateway.planted", "from toolgen.pipeline.chain import compose as c"),
+        ("toolgen.gateway.planted", "from toolgen.pipeline.order import road"),
+        ("toolgen.cli.planted", "from toolgen.pipeline.executors import make_executors as m"),
     ],
 )
 def test_a_planted_second_path_is_found(name: str, text: str) -> None:
-    assert len(path_faults({**modules(), name: text})) == 1
+    assert path_faults({**modules(), name: text}) != []
 
 
 def test_modules_do_not_import_each_other_in_circles() -> None:

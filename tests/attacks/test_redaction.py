@@ -26,7 +26,10 @@ REDACTED: dict[str, Any] = {
         ("SELECT email AS e, name FROM customers ORDER BY id", ["it's [redacted]", "Ada"]),
         ("SELECT upper(email) FROM customers", ["IT'S [REDACTED]"]),
         ("SELECT c.e FROM (SELECT email AS e FROM customers) AS c", ["it's [redacted]"]),
-        ("WITH x AS (SELECT EMAIL AS y FROM customers) SELECT y || name FROM x ORDER BY name", ["it's [redacted]Ada"]),
+        (
+            "WITH x AS (SELECT EMAIL AS y, name FROM customers) SELECT y || name FROM x ORDER BY name",
+            ["it's [redacted]Ada"],
+        ),
         ("SELECT count(*) FROM customers WHERE email LIKE 'ada%'", [0]),
         ("SELECT count(*) FROM customers AS a JOIN customers AS b ON a.email > b.email", [0]),
         ("SELECT * FROM customers ORDER BY id", [1, "Ada", "it's [redacted]"]),

@@ -42,6 +42,14 @@ CLOSED = [
     "2002:7f00:1::",
     "2002:a9fe:a9fe::",
     "2001:db8::1",
+    "168.63.129.16",
+    "192.0.0.192",
+    "192.0.0.170",
+    "192.88.99.1",
+    "64:ff9b:1:7f00:0:100:808:808",
+    "3fff::1",
+    "5f00::1",
+    "fd20:ce::254",
     "not-an-address",
 ]
 PUBLIC = ["93.184.216.34", "8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"]
@@ -76,6 +84,9 @@ def test_public_addresses_are_open(address: str) -> None:
         ("224.0.0.1", False),
         ("0.0.0.0", False),
         ("64:ff9b::a9fe:a9fe", False),
+        ("fd00:ec2::254", False),
+        ("168.63.129.16", False),
+        ("192.0.0.192", False),
     ],
 )
 def test_private_networks_open_private_addresses_and_no_others(address: str, opened: bool) -> None:

@@ -44,6 +44,11 @@ class AuditLog:
         self.key = b""
         self.fault: str | None = "the audit log is not open"
 
+    @property
+    def stream(self) -> str:
+        """The stream this log writes; "" before it was opened."""
+        return self._stream
+
     def open(self) -> None:
         """Opens a stream, recovering it where a crash tore it. Raises `AuditError` when that cannot be done."""
         self._open()

@@ -26,9 +26,11 @@ def stream_files(directory: Path) -> list[Path]:
     return sorted(found, key=lambda path: (len(path.name), path.name))
 
 
-def entries(directory: Path) -> Iterator[Entry]:
-    """Every entry, stream after stream. A line that is no JSON object is passed over: `verify` is what judges."""
+def entries(directory: Path, stream: str = "") -> Iterator[Entry]:
+    """Every entry of one stream, or of all, one after the other. A line that is no JSON object is passed over: `verify` is what judges."""
     for path in stream_files(directory):
+        if stream not in {"", path.stem}:
+            continue
         for line, _ in lines(path):
             try:
                 entry = msgspec.json.decode(line)
@@ -40,7 +42,7 @@ def entries(directory: Path) -> Iterator[Entry]:
 
 def entry_at(directory: Path, seq: int, stream: str = "") -> list[Entry]:
     """The entries with a number: one, or one a stream when no stream is named."""
-    return [item for item in entries(directory) if item.get("seq") == seq and stream in {"", item.get("stream")}]
+    return [item for item in entries(directory, stream) if item.get("seq") == seq]
 
 
 def calls(directory: Path) -> list[dict[str, Any]]:

@@ -54,8 +54,9 @@ class App:
                 await receive()
                 await send({"type": "websocket.close", "code": 1000})
             return
+        request = Request(scope, receive)
         try:
-            response = await self._answer(Request(scope, receive))
+            response = await self._answer(request)
         except Rejected as rejected:
             response = refusal(rejected)
         except Exception as error:  # noqa: BLE001  (the outermost boundary; the text stays inside, it may hold anything)
@@ -63,7 +64,7 @@ class App:
                 "a request to %s ended in %s", _route(scope["path"]), _place(error)
             )
             response = refusal(Rejected(500, "internal", "the gateway failed; the operator's log says where"))
-        await response.send(send)
+        await request.finish(response).send(send)
 
     async def _answer(self, request: Request) -> Response:
         check_host(request, self._hosts)

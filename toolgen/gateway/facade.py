@@ -44,7 +44,6 @@ class Facade(Protocol):
         session: str = "",
         client: str = "",
         parent: str = "",
-        idempotency_key: str = "",
     ) -> Envelope:
         """One call, through every stage. Never raises, and runs to its end when whoever awaits it is cancelled."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
@@ -37,6 +37,7 @@ SLOWEST_BODY_S = 30.0
 # A second copy of one of these is how two readers of one request come to different conclusions.
 _SINGLE = frozenset(
     {
+        b"x-on-behalf-of",
         b"authorization",
         b"host",
         b"origin",
@@ -49,6 +50,7 @@ _SINGLE = frozenset(
 _TOKEN_NAMES = frozenset(
     {"access_token", "token", "id_token", "api_key", "apikey", "api-key", "key", "authorization", "bearer"}
 )
+_CLOSE: Headers = ((b"connection", b"close"),)
 _PLAIN: Headers = (
     (b"content-type", b"application/json"),
     (b"cache-control", b"no-store"),
@@ -97,7 +99,7 @@ class Rejected(Exception):  # noqa: N818  (an answer on its way out, not a fault
 class Request:
     """What a handler needs of an ASGI scope. `headers` holds the first of each name; `repeated` the names that came twice."""
 
-    __slots__ = ("_receive", "headers", "method", "path", "query", "repeated")
+    __slots__ = ("_receive", "_unread", "headers", "method", "path", "query", "repeated")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.method: str = scope["method"]
@@ -111,6 +113,14 @@ class Request:
                 self.repeated |= {name}
             else:
                 self.headers[name] = value
+        length = self.headers.get(b"content-length", b"0")
+        self._unread = b"transfer-encoding" in self.headers or length != b"0"
+
+    def finish(self, response: Response) -> Response:
+        """The answer, and the end of the connection where a body is still to come: nobody may hold it open with one we do not want."""
+        if not self._unread or _CLOSE[0] in response.headers:
+            return response
+        return replace(response, headers=(*response.headers, *_CLOSE))
 
     def text(self, name: bytes) -> str:
         """A header's value, "" when it is absent."""
@@ -159,6 +169,7 @@ class Request:
             if len(received) > LARGEST_BODY:
                 raise _too_large()
             if not message.get("more_body", False):
+                self._unread = False
                 return bytes(received)
             message = await self._receive()
 
@@ -167,9 +178,6 @@ class Request:
             return parse_qsl(self.query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=32)
         except ValueError:
             raise Rejected(400, "bad_request", "the query is not form-encoded text") from None
-
-
-_CLOSE: Headers = ((b"connection", b"close"),)
 
 
 async def read_json_body(request: Request) -> bytes:

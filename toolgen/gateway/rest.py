@@ -102,6 +102,9 @@ class Rest:
         """POST /v1/tools/{name}/call: the envelope, with the status of contracts.md."""
         request.parameters()
         body = _decoded(await read_json_body(request), _CallBody)
+        if body.idempotency_key:
+            # Taking it and not keeping its promise would let a retried write happen twice.
+            raise Rejected(400, "validation", "idempotency_key is not supported yet", pointer="/idempotency_key")
         if not 0 < len(name) <= _LONGEST_NAME:
             raise Rejected(404, "unknown_tool", "there is no such tool")
         envelope = await self._gateway.call(
@@ -110,7 +113,6 @@ class Rest:
             principal=principal,
             session=_conversation(request),
             client=_client(request),
-            idempotency_key=body.idempotency_key,
         )
         return json_response(envelope_json(envelope), status=status_of(envelope), headers=_retry_after(envelope))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import deque
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -16,13 +17,13 @@ from toolgen.audit.query import entries, entry_at
 from toolgen.build import build_sources
 from toolgen.clock import Clock, SystemClock
 from toolgen.emit.writer import MANIFEST
-from toolgen.errors import ManifestError
+from toolgen.errors import ConfigError, ManifestError
 from toolgen.execute.base import Destination
 from toolgen.gateway.identity import Identity
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
-from toolgen.model.result import Cancelled, Envelope, Failed, Meta, Pending, Refused, Result, Success
+from toolgen.model.result import Cancelled, Envelope, Error, Failed, Meta, Pending, Refused, Result, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool, absent
 from toolgen.model.verdict import Verdict
@@ -142,11 +143,12 @@ class Gateway:
         session: str = "",
         client: str = "",
         parent: str = "",
-        idempotency_key: str = "",
     ) -> Envelope:
         """One call, through every stage. Never raises, and runs to its end even when the caller goes away."""
         started = self._clock.monotonic()
-        call = self._call(name, arguments, principal, session, client, parent, idempotency_key)
+        call = self._call(name, arguments, principal, session, client, parent)
+        if isinstance(call, Refused):
+            return _unmade(name, call)
         task = asyncio.create_task(self._run(call))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -156,7 +158,9 @@ class Gateway:
     async def preview(self, name: str, arguments: JsonObject, *, principal: Principal | str) -> Envelope:
         """What the call would send, secrets masked, after every guard has had its say. Sends, counts and records nothing."""
         started = self._clock.monotonic()
-        call = self._call(name, arguments, principal, "", "", "", "")
+        call = self._call(name, arguments, principal, "", "", "")
+        if isinstance(call, Refused):
+            return _unmade(name, call)
         result = await self._dry_road(call, Trail())
         return _envelope(call, result, Trail(), (self._clock.monotonic() - started) * 1000)
 
@@ -169,15 +173,14 @@ class Gateway:
         return principal.on_behalf_of is None and REVIEWER in principal.roles
 
     def audit_entries(self, *, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
-        """The newest entries first, those below `before`. Raises `AuditError`."""
-        found = [dict(entry) for entry in entries(self.settings.audit_dir)]
-        if before is not None:
-            found = [entry for entry in found if entry.get("seq", 0) < before]
-        return found[-limit:][::-1]
+        """The newest entries of this gateway's stream first, those below `before`. Raises `AuditError`."""
+        found = entries(self.settings.audit_dir, stream=self._log.stream)
+        kept = deque((entry for entry in found if before is None or entry.get("seq", 0) < before), maxlen=limit)
+        return [dict(entry) for entry in reversed(kept)]
 
     def audit_entry(self, seq: int) -> dict[str, Any] | None:
-        """One entry by its number. Raises `AuditError`."""
-        found = entry_at(self.settings.audit_dir, seq)
+        """One entry of this gateway's stream by its number: what `audit_seq` of an envelope names. Raises `AuditError`."""
+        found = entry_at(self.settings.audit_dir, seq, self._log.stream)
         return dict(found[0]) if found else None
 
     def check_policy(self) -> tuple[SelfTestResult, ...]:
@@ -196,12 +199,19 @@ class Gateway:
         session: str,
         client: str,
         parent: str,
-        idempotency_key: str,
-    ) -> Call:
-        who = self._identity.named(principal) if isinstance(principal, str) else principal
-        tool = self.manifest.tools.get(name) or absent(name)
-        seen = Repaired(arguments=arguments, repaired=(), dropped=())
-        if self._access.visible(who, tool):
+    ) -> Call | Refused:
+        """The call as the stages see it. A tool this principal may not see is the same as one that does not exist, from here on."""
+        given: object = arguments
+        if not isinstance(given, Mapping):
+            return Refused(error=Error(code="validation", message="the arguments must be an object", rule="arguments"))
+        try:
+            who = self._identity.named(principal) if isinstance(principal, str) else principal
+        except ConfigError as error:
+            return Refused(error=Error(code="forbidden", message=error.message, rule="default"))
+        tool = self.manifest.tools.get(name)
+        if tool is None or not self._access.visible(who, tool):
+            tool, seen = absent(name), Repaired(arguments=arguments, repaired=(), dropped=())
+        else:
             seen = repair(tool.input_schema, arguments)
         return Call(
             id=f"call_{secrets.token_hex(12)}",
@@ -211,7 +221,6 @@ class Gateway:
             session=session,
             client=client,
             parent=parent,
-            idempotency_key=idempotency_key,
             repaired=seen.repaired,
             dropped=seen.dropped,
         )
@@ -277,6 +286,12 @@ def catalog_of(settings: Settings) -> Manifest:
             suggestion="run `toolgen build` to write it again",
         )
     return manifest
+
+
+def _unmade(name: str, refused: Refused) -> Envelope:
+    """The envelope of something that never became a call, and so has no record: nobody known, or no arguments."""
+    meta = Meta(duration_ms=0.0, truncated=False)
+    return Envelope(status="refused", tool=str(name), call_id="", data=None, error=refused.error, meta=meta)
 
 
 def _envelope(call: Call, result: Result, trail: Trail, duration_ms: float) -> Envelope:

@@ -60,7 +60,6 @@ class Call:
     session: str = ""
     client: str = ""
     parent: str = ""
-    idempotency_key: str = ""
     repaired: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     statement: Statement | None = None

@@ -54,5 +54,5 @@ def road(parts: Parts) -> Next:
 
 
 def dry_road(parts: Parts) -> Next:
-    """What a dry run goes through: every guard, but nothing is counted, asked, sent or recorded."""
-    return compose((parts.access, parts.arguments, parts.inspect), parts.preview)
+    """What a dry run goes through: every guard, but nothing is counted, sent or recorded."""
+    return compose((parts.access, parts.arguments, parts.inspect, parts.approve), parts.preview)

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from toolgen.model.verdict import Allow, Deny, Verdict
 
 __all__ = ["Egress", "parse_allowed"]
 
 _HOST_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})\Z")
-_NAT64 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
+_NAT64 = ip_network("64:ff9b::/96")
+# Never open without an entry of their own, whatever private_networks says: cloud metadata and platform services at addresses that look
+# public or private, and special-purpose blocks (IANA registries) that this Python's ipaddress takes for global ones.
+_SPECIAL = tuple(
+    ip_network(text)
+    for text in (
+        "168.63.129.16/32",
+        "192.0.0.0/24",
+        "192.88.99.0/24",
+        "64:ff9b:1::/48",
+        "3fff::/20",
+        "5f00::/16",
+        "fd00:ec2::/32",
+        "fd20:ce::/32",
+    )
+)
 _CGNAT = ip_network("100.64.0.0/10")
 _GLOBAL_UNICAST = ip_network("2000::/3")  # all that RFC 4291 section 2.4 has given out so far
 
@@ -62,7 +77,7 @@ def _literal(text: str) -> IPv4Address | IPv6Address | None:
         return None
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
-        if inner is None and any(address in network for network in _NAT64 if isinstance(network, IPv6Network)):
+        if inner is None and address in _NAT64:
             inner = IPv4Address(int(address) & 0xFFFFFFFF)
         if inner is None and int(address) >> 32 == 0 and int(address) > 1:
             inner = IPv4Address(int(address))  # IPv4-compatible, deprecated by RFC 4291 section 2.5.5.1
@@ -81,7 +96,8 @@ def _is_public(address: IPv4Address | IPv6Address) -> bool:
 
 def _is_ordinary(address: IPv4Address | IPv6Address) -> bool:
     return not (
-        address.is_link_local
+        any(address in network for network in _SPECIAL)
+        or address.is_link_local
         or address.is_multicast
         or address.is_reserved
         or address.is_unspecified

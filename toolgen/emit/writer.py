@@ -16,13 +16,15 @@ from toolgen.errors import ConfigError, ToolgenError
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 
-__all__ = ["FILES", "MANIFEST", "check", "render_all", "write"]
+__all__ = ["FILES", "MANIFEST", "OURS", "check", "render_all", "write"]
 
 MANIFEST = "manifest.json"
 FILES: Mapping[str, str] = MappingProxyType({name: f"{name}.json" for name in sorted(FORMATS)})
 """Format -> the file it is written to."""
 
-_OURS = frozenset({MANIFEST, *FILES.values()})
+OURS = frozenset({MANIFEST, *FILES.values()})
+"""Every name a build may write; one that it did not write is stale."""
+
 _OPENING = b'{\n  "format": '  # of every manifest, since its first field is its format
 _TEMPORARY = ".tmp-"
 
@@ -65,10 +67,10 @@ def write(directory: Path, files: Mapping[str, bytes]) -> list[str]:
 
 def check(directory: Path, files: Mapping[str, bytes]) -> list[str]:
     """The names `write` would write or remove: what is missing, different, or left over from another build."""
-    if unknown := sorted(files.keys() - _OURS):
+    if unknown := sorted(files.keys() - OURS):
         raise ValueError(f"{unknown[0]} is no file of generated/")
     different = {name for name, content in files.items() if not _holds(directory / name, content)}
-    stale = {name for name in _OURS - files.keys() if os.path.lexists(directory / name)}
+    stale = {name for name in OURS - files.keys() if os.path.lexists(directory / name)}
     return sorted(different | stale)
 
 
@@ -81,7 +83,7 @@ def _refuse_foreign(directory: Path) -> None:
                 return
         found = MANIFEST
     except FileNotFoundError:
-        found = next((name for name in sorted(_OURS) if os.path.lexists(directory / name)), "")
+        found = next((name for name in sorted(OURS) if os.path.lexists(directory / name)), "")
     except OSError as error:
         raise ToolgenError(f"cannot be read: {error.strerror}", where=str(manifest)) from error
     if found:

@@ -187,4 +187,4 @@ def _leaf(kind: str, node: Mapping[str, Any]) -> dict[str, Any]:
 
 def _unsaid(node: Mapping[str, Any], built: Mapping[str, Any]) -> list[str]:
     said = _STRUCTURE | built.keys() | ({"const"} if "enum" in built else set())
-    return [key for key in node if key not in said and not (key == "additionalProperties" and node[key] is not False)]
+    return [key for key in node if key not in said]

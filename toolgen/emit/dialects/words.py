@@ -31,6 +31,7 @@ _PHRASES = {
     "maximum": "At most {}.",
     "exclusiveMinimum": "More than {}.",
     "exclusiveMaximum": "Less than {}.",
+    "additionalProperties": "Other properties match {}.",
     "not": "Does not match {}.",
     "contentMediaType": "Content of type {}.",
 }
@@ -64,6 +65,8 @@ def _phrase(keyword: str, value: Any) -> str:
         return "No two items are equal." if value is True else ""
     if keyword == "examples":
         return f"For example {_shown(value[0])}." if isinstance(value, list) and value else ""
+    if keyword == "additionalProperties" and isinstance(value, bool):
+        return "" if value else "No other properties."
     if keyword == "oneOf":
         return ""  # said as anyOf; that the branches exclude each other asks nothing more of the one who fills it in
     template = _PHRASES.get(keyword)

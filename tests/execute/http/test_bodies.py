@@ -192,3 +192,22 @@ JSON = st.recursive(
 @given(JSON)
 def test_json_reads_back_as_what_was_written(value: Any) -> None:
     assert json.loads(encode_json(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "part", "expected"),
+    [
+        ({"R": 1, "G": 2}, HttpPart(style="deepObject", explode=True), [("q[R]", "1"), ("q[G]", "2")]),
+        ({"R": 1, "G": 2}, HttpPart(style="form", explode=True), [("R", "1"), ("G", "2")]),
+        ([1, 2], HttpPart(style="form", explode=False), [("q", "1,2")]),
+        ([1, 2], HttpPart(explode=True), [("q", "1"), ("q", "2")]),
+    ],
+)
+def test_a_part_with_a_style_is_sent_in_its_style(value: Any, part: HttpPart, expected: list[tuple[str, str]]) -> None:
+    body = HttpBody(media_type="multipart/form-data", properties={"q": "q"}, parts={"q": part})
+    sent = encode_body(body, {"q": value})
+    assert sent is not None
+    whole = f"Content-Type: {sent.media_type}\r\n\r\n".encode() + sent.content
+    parts = list(BytesParser(policy=HTTP).parsebytes(whole).iter_parts())
+    read = [(one.get_param("name", header="content-disposition"), one.get_content().strip()) for one in parts]
+    assert read == expected

@@ -79,7 +79,9 @@ def test_path(style: str, explode: bool, value: Any, expected: str) -> None:
         ("pipeDelimited", False, OBJECT, "/e?q=R%7C100%7CG%7C200"),
         ("tabDelimited", False, LIST, "/e?q=blue%09black"),
         ("deepObject", True, OBJECT, "/e?q%5BR%5D=100&q%5BG%5D=200"),
-        ("deepObject", False, {"a": {"b": 1}, "c": [1, 2]}, "/e?q%5Ba%5D%5Bb%5D=1&q%5Bc%5D=1&q%5Bc%5D=2"),
+        ("deepObject", False, {"a": {"b": 1}, "c": [1, 2]}, "/e?q%5Ba%5D%5Bb%5D=1&q%5Bc%5D%5B%5D=1&q%5Bc%5D%5B%5D=2"),
+        ("deepObject", True, ["a"], "/e?q%5B%5D=a"),
+        ("deepObject", True, [{"a": 1}, {"a": 2}], "/e?q%5B0%5D%5Ba%5D=1&q%5B1%5D%5Ba%5D=2"),
         ("form", True, [{"a": 1}], "/e?q=%7B%22a%22%3A1%7D"),
     ],
 )
@@ -170,6 +172,32 @@ def test_a_server_that_is_no_origin_is_refused(server: str) -> None:
 def test_a_path_value_that_would_change_the_route_is_refused(value: Any) -> None:
     with pytest.raises(UnbindableError):
         target(parameter("path"), value)
+
+
+@pytest.mark.parametrize(
+    ("one", "value"),
+    [
+        (parameter("query", "spaceDelimited"), ["a b", "c"]),
+        (parameter("query", "pipeDelimited"), ["a|b"]),
+        (parameter("query", "pipeDelimited"), {"a|b": "c"}),
+        (parameter("query", "tabDelimited"), ["a\tb"]),
+        (parameter("path", "label", explode=True), [1.5, 2]),
+        (parameter("path", "label", explode=True), {"a": "b.c"}),
+        (parameter("path", "pipeDelimited"), ["a|b"]),
+        (parameter("header", name="X-Q"), ["a,b", "c"]),
+        (parameter("header", name="X-Q", explode=True), {"a": "b=c"}),
+        (parameter("query", "deepObject", explode=True), {"a": [{}, {"b": 1}]}),
+    ],
+)
+def test_a_value_that_would_arrive_as_another_is_refused(one: HttpParameter, value: Any) -> None:
+    with pytest.raises(UnbindableError):
+        target(one, value)
+
+
+def test_an_empty_value_never_leaves_its_segments_name_behind() -> None:
+    bound = binding(parameter("path"), path="/e/{q}.json")
+    with pytest.raises(UnbindableError, match="empty"):
+        bind(bound, {"q": ""})
 
 
 def test_dots_cannot_be_put_together_from_two_arguments() -> None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from toolgen.execute.http.styles import UnbindableError, encode_json, form_pairs, scalar, simple
+from toolgen.execute.http.styles import UnbindableError, encode_json, form_pairs, scalar, styled_parts
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBody, HttpPart
 
@@ -119,9 +119,17 @@ def _multipart(body: HttpBody, value: Mapping[str, Json]) -> Encoded:
         if item is None:
             continue
         part = body.parts.get(name, _DEFAULT_PART)
+        if isinstance(item, (Mapping, list, tuple)) and not part.file and (part.style or part.explode is not None):
+            plain = HttpPart(content_type=part.content_type, headers=part.headers)
+            spread = styled_parts(name, item, part)
+            others = {other.casefold() for other in value if other != name}
+            if any(key.casefold() in others for key, _ in spread):
+                raise UnbindableError(f"the property {name!r} holds a name that is another property's")
+            parts += [_part(key, text, plain) for key, text in spread]
+            continue
         several: Sequence[Json] = item if isinstance(item, (list, tuple)) and not _as_json(part) else [item]
         for one in several:
-            parts.append(_part(name, one, part))  # noqa: PERF401 - two loops read better than one nested comprehension
+            parts.append(_part(name, one, part))
     digest = hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
     content = (
         b"".join(b"--" + digest.encode() + b"\r\n" + part + b"\r\n" for part in parts) + f"--{digest}--\r\n".encode()
@@ -143,12 +151,12 @@ def _part(name: str, value: Json, part: HttpPart) -> bytes:
         kind = file.media_type if file.media_type and _accepts(part.content_type, file.media_type) else ""
         kind = kind or (declared if declared and "*" not in declared else "application/octet-stream")
         content = file.content
-    elif isinstance(value, (Mapping, list, tuple)) and part.style is None:
+    elif isinstance(value, (Mapping, list, tuple)):
         kind, content = declared or "application/json", encode_json(value)
     elif _as_json(part):
         kind, content = declared, encode_json(value)
     else:
-        kind, content = declared, _utf8(simple(value, bool(part.explode), str))
+        kind, content = declared, _utf8(scalar(value))
     if kind and not _MEDIA_TYPE.match(kind):
         raise UnbindableError(f"the media type of the part {name!r} is not one that can be sent")
     lines = [disposition]

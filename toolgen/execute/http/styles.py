@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from urllib.parse import quote, quote_plus, unquote_plus
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 import orjson
 
@@ -13,7 +13,18 @@ from toolgen.errors import ToolgenError
 from toolgen.model.schema import Json
 from toolgen.model.tool import HttpParameter, HttpPart
 
-__all__ = ["UnbindableError", "encode_json", "form_pairs", "percent", "query_pairs", "scalar", "simple", "template"]
+__all__ = [
+    "UnbindableError",
+    "encode_json",
+    "form_pairs",
+    "percent",
+    "query_pairs",
+    "scalar",
+    "simple",
+    "styled_parts",
+    "template",
+    "undivided",
+]
 
 _DELIMITERS: Mapping[str, str] = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C", "tabDelimited": "%09"}
 # With allowReserved these stay as they are. Not among them: & ; # + (they can end a value or become a space) and ' (never needed).
@@ -86,6 +97,18 @@ def _members(value: Mapping[str, Json]) -> list[tuple[str, Json]]:
     return [(name, item) for name, item in value.items() if item is not None]
 
 
+def _texts(value: Json) -> list[str]:
+    if isinstance(value, Mapping):
+        return [text for key, item in _members(value) for text in (key, scalar(item))]
+    return [scalar(item) for item in _list(value) or ()]
+
+
+def undivided(value: Json, delimiter: str) -> None:
+    """Raises `UnbindableError` when a part of an array or object holds what divides the parts: it would arrive as another value."""
+    if any(delimiter in text for text in _texts(value)):
+        raise UnbindableError(f"a part of an argument holds {delimiter!r}, which divides its parts")
+
+
 def simple(value: Json, explode: bool, encode: Callable[[str], str]) -> str:
     """`a,b` for arrays; `R,100,G,200` or, exploded, `R=100,G=200` for objects."""
     if (items := _list(value)) is not None:
@@ -101,6 +124,8 @@ def template(parameter: HttpParameter, value: Json) -> str:
     match parameter.style:
         case "label":
             text = simple(value, parameter.explode, percent)
+            if parameter.explode and not isinstance(value, str):
+                undivided(value, ".")
             return "." + (text.replace(",", ".") if parameter.explode else text)
         case "matrix":
             return _matrix(percent(parameter.name), value, parameter.explode)
@@ -110,6 +135,7 @@ def template(parameter: HttpParameter, value: Json) -> str:
             delimiter = _DELIMITERS.get(style)
             if delimiter is None:
                 raise UnbindableError(f"the style {style!r} does not exist in a path")
+            undivided(value, unquote(delimiter))
             return delimiter.join(percent(scalar(item)) for item in (_list(value) or [value]))
 
 
@@ -149,25 +175,44 @@ def _pairs(name: str, value: Json, style: str, explode: bool, encode: Callable[[
     delimiter = _DELIMITERS.get(style)
     if delimiter is None:
         raise UnbindableError(f"the style {style!r} does not exist in a query")
-    flat = [text for key, item in members or () for text in (key, scalar(item))] or [
-        scalar(item) for item in items or ()
-    ]
+    flat = _texts(value)
+    if style != "form":  # whose comma is told from a value's by its encoding; the others are encoded as in a value
+        undivided(value, unquote(delimiter))
     return [f"{name}={delimiter.join(encode(text) for text in flat)}"]
 
 
 def _deep(name: str, value: Json, encode: Callable[[str], str], depth: int) -> list[str]:
-    """`color[R]=100`. Deeper objects nest their brackets and arrays repeat the name, as most servers read it; the standard is silent."""
+    """`color[R]=100`. What is deeper, or an array, the standard leaves open; it is sent as Stripe, PHP, Rails and qs read it.
+
+    `a[]=1&a[]=2` and `a[0][b]=1`: a name that is only repeated loses all but its last value there, or is no list when there is one.
+    """
     if depth > _DEEPEST:
         raise UnbindableError("an argument is nested too deeply for a query")
+    opening, closing = encode("["), encode("]")
     if isinstance(value, Mapping):
         return [
             pair
             for key, item in _members(value)
-            for pair in _deep(f"{name}{encode('[')}{encode(key)}{encode(']')}", item, encode, depth + 1)
+            for pair in _deep(f"{name}{opening}{encode(key)}{closing}", item, encode, depth + 1)
         ]
     if (items := _list(value)) is not None:
-        return [f"{name}={encode(scalar(item))}" for item in items]
+        nested = any(isinstance(item, (Mapping, list, tuple)) for item in items)
+        below = [
+            _deep(f"{name}{opening}{index if nested else ''}{closing}", item, encode, depth + 1)
+            for index, item in enumerate(items)
+        ]
+        if not all(below):
+            raise UnbindableError("a list holds something empty, which a query cannot say")
+        return [pair for pairs in below for pair in pairs]
     return [f"{name}={encode(scalar(value))}"]
+
+
+def styled_parts(name: str, value: Json, part: HttpPart) -> list[tuple[str, str]]:
+    """The parts of one multipart property that has a style (3.1.1, section 4.8.15.1.2): names and texts, as they are."""
+    style = part.style or "form"
+    explode = part.explode if part.explode is not None else style == "form"
+    pairs = [pair.partition("=") for pair in _pairs(percent(name), value, style, explode, percent)]
+    return [(unquote(key), unquote(text)) for key, _, text in pairs]
 
 
 def form_pairs(value: Mapping[str, Json], parts: Mapping[str, HttpPart]) -> list[str]:

@@ -9,7 +9,16 @@ from typing import TypeAlias
 from urllib.parse import unquote, unquote_plus, urlsplit
 
 from toolgen.execute.http.bodies import encode_body
-from toolgen.execute.http.styles import UnbindableError, encode_json, form_pairs, percent, query_pairs, simple, template
+from toolgen.execute.http.styles import (
+    UnbindableError,
+    encode_json,
+    form_pairs,
+    percent,
+    query_pairs,
+    simple,
+    template,
+    undivided,
+)
 from toolgen.model.headers import GATEWAY_HEADERS
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBinding, HttpParameter
@@ -99,13 +108,7 @@ def _base(binding: HttpBinding) -> str:
 
 def _fill(path: str, filled: Mapping[str, str], base: str) -> str:
     """The path with its values in place. No value can add, remove or climb a segment (RFC 3986, sections 3.3 and 5.2.4)."""
-    segments: list[str] = []
-    for segment in path.split("/"):
-        whole = _segment(segment, filled)
-        if segment and not whole:
-            raise UnbindableError("an empty path argument would change the route")
-        segments.append(whole)
-    built = "/".join(segments)
+    built = "/".join(_segment(segment, filled) for segment in path.split("/"))
     if any(unquote(segment) in {".", ".."} for segment in f"{base.partition('://')[2]}{built}".split("/")):
         raise UnbindableError("a path argument is a dot segment, which would change the route")
     if not _SAFE_TARGET.match(built):
@@ -119,6 +122,8 @@ def _segment(segment: str, filled: Mapping[str, str]) -> str:
     for match in _PLACEHOLDER.finditer(segment):
         if match[1] not in filled:
             raise UnbindableError(f"the path parameter {match[1]!r} is missing")
+        if not filled[match[1]]:
+            raise UnbindableError("an empty path argument would change the route")
         parts += [percent(segment[last : match.start()], keep=_LITERAL), filled[match[1]]]
         last = match.end()
     return "".join([*parts, percent(segment[last:], keep=_LITERAL)])
@@ -172,7 +177,13 @@ def _set_header(headers: list[tuple[str, str]], parameter: HttpParameter, value:
     name = parameter.name
     if not _TOKEN.match(name) or name.lower() in _REFUSED_HEADERS:
         raise UnbindableError(f"the header {name[:80]!r} is not an argument's to set")
-    text = encode_json(value).decode() if parameter.content_type is not None else simple(value, parameter.explode, str)
+    if parameter.content_type is not None:
+        text = encode_json(value).decode()
+    else:
+        # Nothing is encoded in a header, so a comma within a part would divide it.
+        for delimiter in (",", "=") if parameter.explode and isinstance(value, Mapping) else (",",):
+            undivided(value, delimiter)
+        text = simple(value, parameter.explode, str)
     if _UNSAFE_VALUE.search(text):
         raise UnbindableError(f"the argument {parameter.argument!r} holds a control character, which a header cannot")
     if text != text.strip():

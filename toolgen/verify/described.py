@@ -1,0 +1,251 @@
+"""An operation as its description writes it, alone in an OpenAPI 3 document; read without the code that makes tools of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from toolgen.sources.documents import Documents, UnresolvedRefError
+
+__all__ = ["SERVER", "Described", "Descriptions"]
+
+SERVER = "http://server.test/base"
+_SCHEMA_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
+# Values, which may look like schemas and are none; words; and `default`, which a reader would put where nothing was sent.
+_KEPT = frozenset({"enum", "const", "required"})
+_DROPPED = frozenset(
+    {"default", "description", "example", "examples", "externalDocs", "title", "xml", "$schema", "$id", "deprecated"}
+)
+# Swagger 2.0's collectionFormat -> OpenAPI 3's style and explode (3.0.4, appendix of the migration from 2.0); tsv has no successor.
+_COLLECTIONS: Mapping[str, tuple[str, bool]] = {
+    "ssv": ("spaceDelimited", False),
+    "pipes": ("pipeDelimited", False),
+    "tsv": ("tabDelimited", False),
+    "multi": ("form", True),
+}
+_NOT_A_SCHEMA = frozenset({"name", "in", "required", "description", "collectionFormat", "allowEmptyValue", "schema"})
+_FORM, _MULTIPART, _JSON = "application/x-www-form-urlencoded", "multipart/form-data", "application/json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """One operation. `document` is an OpenAPI 3 document with nothing else in it; `parameters` and `body` are its own."""
+
+    version: str  # of the description: 2.0, 3.0, 3.1 or 3.2
+    method: str
+    path: str
+    parameters: tuple[Mapping[str, Any], ...]
+    body: Mapping[str, Any] | None
+    document: Mapping[str, Any]
+
+    def schema(self, written: Any) -> Any:
+        """A schema with its own `$ref`s followed and what stands beside them laid over."""
+        for _ in range(50):
+            if not isinstance(written, dict) or "$ref" not in written:
+                return written
+            target = self.document["components"]["schemas"].get(written["$ref"].rpartition("/")[2], {})
+            beside = {key: value for key, value in written.items() if key != "$ref"}
+            written = {**target, **beside} if isinstance(target, dict) else target
+        return {}
+
+
+class Descriptions:
+    """The operations of one description. Schemas are copied once and shared by all of them."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+        root = documents.root
+        written = str(root.get("openapi", root.get("swagger", "")))
+        self._version = "2.0" if "swagger" in root else written[:3]
+        self._schemas: dict[str, Any] = {}
+        self._names: dict[str, str] = {}
+        self._waiting: list[str] = []
+
+    def operation(self, origin: str) -> Described:
+        """The operation at a JSON pointer such as `#/paths/~1pet/get`. Raises `UnresolvedRefError`."""
+        tokens = [unquote(token).replace("~1", "/").replace("~0", "~") for token in origin.split("/")[2:]]
+        path, method = tokens[0], tokens[-1]
+        written = self._documents.root["paths"][path]
+        item = self._documents.follow(written)
+        item = {**item, **{key: value for key, value in written.items() if key != "$ref"}}
+        raw: Any = item
+        for token in tokens[1:]:
+            raw = raw[token]
+        merged = self._parameters(item, raw)
+        if self._version == "2.0":
+            parameters, body = self._from_2(merged, raw)
+        else:
+            parameters = [self._parameter(one) for one in merged]
+            body = self._body(raw)
+        self._drain()
+        operation: dict[str, Any] = {"parameters": parameters, "responses": {"200": {"description": "ok"}}}
+        if body is not None:
+            operation["requestBody"] = body
+        return Described(
+            version=self._version,
+            method=method if len(tokens) > 2 else method.upper(),
+            path=path,
+            parameters=tuple(parameters),
+            body=body,
+            document={
+                "openapi": {"3.1": "3.1.0", "3.2": "3.2.0"}.get(self._version, "3.0.3"),
+                "info": {"title": "t", "version": "1"},
+                "servers": [{"url": SERVER}],
+                "paths": {path: {method.lower(): operation}},
+                "components": {"schemas": self._schemas},
+            },
+        )
+
+    def _parameters(self, item: Mapping[str, Any], raw: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The operation's own parameters over those of its path (3.1.1, section 4.8.10.1)."""
+        found: dict[tuple[str, str], dict[str, Any]] = {}
+        for holder in (item, raw):
+            for written in holder.get("parameters") or ():
+                one = self._documents.follow(written)
+                found[one["in"], one["name"]] = one
+        return list(found.values())
+
+    def _parameter(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        kept = {key: raw[key] for key in ("name", "in", "style", "explode", "allowReserved") if key in raw}
+        kept["required"] = raw.get("required") is True or raw["in"] == "path"
+        content = raw.get("content")
+        if isinstance(content, dict) and content:
+            return {**kept, "content": self._content(content)}
+        return {**kept, "schema": self._schema(raw.get("schema", {}))}
+
+    def _content(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        built: dict[str, Any] = {}
+        for media_type, written in content.items():
+            media = self._documents.follow(written)
+            media = media if isinstance(media, dict) else {}
+            built[media_type] = {"schema": self._schema(media.get("schema", {}))}
+            if isinstance(media.get("encoding"), dict):
+                built[media_type]["encoding"] = {
+                    name: {key: one[key] for key in ("contentType", "style", "explode", "allowReserved") if key in one}
+                    for name, one in media["encoding"].items()
+                    if isinstance(one, dict)
+                }
+        return built
+
+    def _body(self, raw: Mapping[str, Any]) -> dict[str, Any] | None:
+        written = self._documents.follow(raw.get("requestBody"))
+        if not isinstance(written, dict) or not written.get("content"):
+            return None
+        return {"required": written.get("required") is True, "content": self._content(written["content"])}
+
+    def _from_2(
+        self, merged: list[dict[str, Any]], raw: Mapping[str, Any]
+    ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+        """Swagger 2.0's parameters as OpenAPI 3 writes them."""
+        consumes = raw.get("consumes", self._documents.root.get("consumes")) or []
+        parameters: list[dict[str, Any]] = []
+        form: list[dict[str, Any]] = []
+        body = None
+        for one in merged:
+            if one["in"] == "formData":
+                form.append(one)
+            elif one["in"] == "body":
+                plain = [kind for kind in consumes if kind not in {_FORM, _MULTIPART}]
+                media = {"schema": self._schema(one.get("schema", {}))}
+                body = {"required": one.get("required") is True, "content": dict.fromkeys(plain or [_JSON], media)}
+            else:
+                style = self._collection(one)
+                parameters.append(
+                    {
+                        "name": one["name"],
+                        "in": one["in"],
+                        "required": one.get("required") is True or one["in"] == "path",
+                        "schema": self._schema({key: one[key] for key in one if key not in _NOT_A_SCHEMA}),
+                        **style,
+                    }
+                )
+        return parameters, self._form(form, consumes) if form and body is None else body
+
+    def _collection(self, one: Mapping[str, Any]) -> dict[str, Any]:
+        """Only an array has one; csv is what path, query and header have by nature when nothing is exploded."""
+        if one.get("type") != "array":
+            return {}
+        found = _COLLECTIONS.get(one.get("collectionFormat", "csv"))
+        if found is None or (one["in"] != "query" and one["in"] != "formData" and found[1]):
+            return {"explode": False}
+        return {"style": found[0], "explode": found[1]}
+
+    def _form(self, form: list[dict[str, Any]], consumes: list[str]) -> dict[str, Any]:
+        files = any(one.get("type") == "file" for one in form)
+        schema = {
+            "type": "object",
+            "properties": {
+                one["name"]: self._schema({key: one[key] for key in one if key not in _NOT_A_SCHEMA}) for one in form
+            },
+            "required": [one["name"] for one in form if one.get("required") is True],
+        }
+        encoding = {one["name"]: self._collection(one) for one in form if self._collection(one)}
+        kinds = [kind for kind in consumes if kind in {_FORM, _MULTIPART}] or [_FORM]
+        return {
+            "required": any(one.get("required") is True for one in form),
+            "content": {kind: {"schema": schema, "encoding": encoding} for kind in ([_MULTIPART] if files else kinds)},
+        }
+
+    def _schema(self, written: Any) -> Any:
+        if isinstance(written, list):
+            return [self._schema(item) for item in written]
+        if not isinstance(written, dict):
+            return written
+        ref = written.get("$ref")
+        if isinstance(ref, str):
+            pointed = {"$ref": f"#/components/schemas/{self._name(ref)}"}
+            if self._version in {"2.0", "3.0"}:
+                return pointed
+            return {**pointed, **self._schema({key: value for key, value in written.items() if key != "$ref"})}
+        built: dict[str, Any] = {}
+        for key, value in written.items():
+            if key in _DROPPED or (key.startswith("x-") and key != "x-nullable"):
+                continue
+            if key in _SCHEMA_MAPS and isinstance(value, dict):
+                built[key] = {name: self._schema(one) for name, one in value.items()}
+            elif key in _KEPT:
+                built[key] = value
+            elif key == "discriminator":
+                if isinstance(value, dict) and self._version != "2.0":
+                    built[key] = self._discriminator(value)
+            elif key == "x-nullable":
+                built["nullable"] = value
+            else:
+                built[key] = self._schema(value)
+        if built.get("type") == "file":
+            built = {**built, "type": "string", "format": "binary"}
+        return built
+
+    def _discriminator(self, written: dict[str, Any]) -> dict[str, Any]:
+        mapping = written.get("mapping")
+        if not isinstance(mapping, dict):
+            return written
+        kept = {}
+        for value, target in mapping.items():
+            if not isinstance(target, str):
+                continue
+            ref = target if "#" in target or "/" in target else f"#/components/schemas/{target}"
+            kept[value] = f"#/components/schemas/{self._name(ref)}"
+        return {"propertyName": written.get("propertyName"), "mapping": kept}
+
+    def _name(self, ref: str) -> str:
+        """A name for what a reference leads to: its own where that is free, because a discriminator may mean it."""
+        if ref not in self._names:
+            base = "".join(c if c.isalnum() or c in "._-" else "_" for c in ref.rpartition("/")[2]) or "schema"
+            name, count = base, 2
+            while name in self._schemas:
+                name, count = f"{base}_{count}", count + 1
+            self._names[ref] = name
+            self._schemas[name] = {}
+            self._waiting.append(ref)
+        return self._names[ref]
+
+    def _drain(self) -> None:
+        while self._waiting:
+            ref = self._waiting.pop()
+            try:
+                self._schemas[self._names[ref]] = self._schema(self._documents.lookup(ref))
+            except UnresolvedRefError:
+                continue  # of no tool, or the tool would not exist

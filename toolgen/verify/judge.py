@@ -1,0 +1,142 @@
+"""openapi-core as the second judge: what it unmarshals from a request, and why it cannot judge the rest.
+
+It is asked only where it is known to be able. What it cannot do was found by reading it (0.23) and is said per argument, never
+passed over: it splits values after decoding them, knows no exploded objects, has no label and matrix paths without templates of its
+own, and leaves a value as text where a schema has no single type.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from toolgen.errors import ConfigError
+from toolgen.verify.described import Described
+from toolgen.verify.reader import Absent, is_json, style_of
+from toolgen.verify.received import Received
+
+__all__ = ["Judge", "Judgement", "unable", "unable_body"]
+
+_PRIMITIVE = frozenset({"string", "integer", "number", "boolean"})
+_UNKNOWN = "openapi-core leaves text where a schema has no single type"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """(place, wire name) -> value and (place, wire name) -> complaint; `BODY` is the whole body. `broken`: it could not judge at all."""
+
+    values: Mapping[tuple[str, str], Any]
+    complaints: Mapping[tuple[str, str], str]
+    broken: str = ""
+
+
+class Judge:
+    """Reads the requests of one operation."""
+
+    def __init__(self, described: Described) -> None:
+        """Raises `ConfigError` when openapi-core is not installed."""
+        try:
+            # The one dependency that only this command needs.
+            from toolgen.verify import unmarshal  # noqa: PLC0415
+        except ImportError as error:
+            raise ConfigError(
+                "`toolgen verify` reads requests with openapi-core, which is not installed",
+                suggestion="pip install 'toolgen[verify]'",
+            ) from error
+        self._unmarshal = unmarshal
+        self._described = described
+        document = dict(described.document)
+        kept = [one for one in described.parameters if not _never(described, one)]
+        document["paths"] = {
+            described.path: {
+                method: {**operation, "parameters": kept}
+                for method, operation in document["paths"][described.path].items()
+            }
+        }
+        content = described.body["content"] if described.body is not None else {}
+        json_types = [name.partition(";")[0].strip() for name in content if is_json(name)]
+        self._reader = unmarshal.unmarshaller(described.version, document, json_types)
+
+    def read(self, received: Received) -> Judgement:
+        """What openapi-core reads in a request."""
+        try:
+            values, complaints = self._unmarshal.unmarshal(self._reader, self._described, received)
+        except self._unmarshal.BrokenJudgeError as error:
+            return Judgement(values={}, complaints={}, broken=str(error))
+        return Judgement(values=values, complaints=complaints)
+
+
+def unable(described: Described, parameter: Mapping[str, Any], sent: Any) -> str:
+    """Why openapi-core cannot judge this value of this parameter; empty when it can."""
+    if isinstance(sent, Absent) or sent is None or sent in ("", [], {}):
+        return "nothing to read"
+    if reason := _never(described, parameter):
+        return reason
+    style, explode = style_of(parameter)
+    schema = described.schema(parameter.get("schema", {}))
+    if "content" in parameter or schema["type"] in _PRIMITIVE:
+        return ""
+    if schema["type"] == "array":
+        return "" if explode and style == "form" else _unable_joined(sent, style)
+    if not isinstance(sent, Mapping) or not _known_members(described, schema, sent):
+        return _UNKNOWN
+    if style == "deepObject":
+        return "" if all(re.fullmatch(r"\w+", name, re.ASCII) for name in sent) else "openapi-core reads only \\w names"
+    return _unable_joined([*sent, *sent.values()], style)
+
+
+def _never(described: Described, parameter: Mapping[str, Any]) -> str:
+    """Why openapi-core cannot judge any value of a parameter; it is not shown those, because some end its work with an exception."""
+    if parameter["in"] == "querystring":
+        return "openapi-core does not read `in: querystring`"
+    if "content" in parameter:
+        (media_type,) = list(parameter["content"])[:1]
+        return "" if is_json(media_type) else "openapi-core reads only JSON there"
+    style, explode = style_of(parameter)
+    if style not in {"form", "simple", "pipeDelimited", "deepObject"}:
+        return f"openapi-core does not read the style {style}"
+    schema = described.schema(parameter.get("schema", {}))
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    if style == "deepObject" and kind != "object":
+        return "openapi-core reads nothing but objects in the style deepObject"
+    if kind == "array":
+        return "" if _known(described, schema.get("items", {})) else _UNKNOWN
+    if kind == "object":
+        return "openapi-core does not gather an exploded object" if style == "form" and explode else ""
+    return "" if isinstance(kind, str) and kind in _PRIMITIVE else _UNKNOWN
+
+
+def _unable_joined(values: Any, style: str) -> str:
+    if style == "pipeDelimited" and any("|" in str(one) for one in values):
+        return "openapi-core decodes before it splits"
+    if any("," in str(one) or "=" in str(one) or str(one) == "" for one in values):
+        return "openapi-core decodes before it splits"
+    return ""
+
+
+def _known(described: Described, written: Any) -> bool:
+    schema = described.schema(written)
+    return isinstance(schema, dict) and schema.get("type") in _PRIMITIVE
+
+
+def _known_members(described: Described, schema: Mapping[str, Any], sent: Mapping[str, Any]) -> bool:
+    properties = schema.get("properties") or {}
+    return all(
+        _known(described, properties[name]) if name in properties else isinstance(value, str)
+        for name, value in sent.items()
+    )
+
+
+def unable_body(described: Described, content_type: str, sent: Any) -> str:
+    """Why openapi-core cannot judge this body; empty when it can."""
+    if isinstance(sent, Absent) or sent is None:
+        return "nothing to read"
+    if is_json(content_type):
+        return ""
+    if content_type.startswith("multipart/"):
+        return "openapi-core reads multipart as ASCII text"
+    if content_type == "application/x-www-form-urlencoded":
+        return "openapi-core reads forms without types and encodings"
+    return f"openapi-core does not read {content_type.partition(';')[0]}"

@@ -1,0 +1,100 @@
+"""A request as a server receives it: taken apart into path values, query pairs, headers, cookies and body, still encoded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote, unquote_plus
+
+__all__ = ["BODY", "Received", "UnreadableError", "receive"]
+
+BODY = ("body", "")
+"""The place and wire name of a body that is looked at as a whole."""
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_HEX = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+class UnreadableError(Exception):
+    """A request, or a part of one, that a server following the description could not read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """One request. Path values and query pairs are still percent-encoded; header names are in lower case."""
+
+    path: Mapping[str, str]
+    query: tuple[tuple[str, str], ...]
+    headers: Mapping[str, str]
+    cookies: tuple[tuple[str, str], ...]
+    content_type: str
+    body: bytes | None
+
+
+def receive(url: str, headers: tuple[tuple[str, str], ...], body: bytes | None, *, server: str, path: str) -> Received:
+    """Takes a request apart by the description's path template. Raises `UnreadableError` when it is not a request to that path."""
+    target, _, fragment = url.partition("#")
+    if fragment or url.endswith("#"):
+        raise UnreadableError("the URL has a fragment, which is never sent")
+    if not target.startswith(server):
+        raise UnreadableError("the URL does not begin with the server's")
+    if _HEX.search(target) or not target.isascii() or any(character <= " " for character in target):
+        raise UnreadableError("the URL holds a character that is not percent-encoded")
+    sent, _, query = target[len(server) :].partition("?")
+    template, _, fixed = path.partition("#")[0].partition("?")
+    pairs = [_pair(pair) for pair in query.split("&") if pair]
+    for pair in filter(None, fixed.split("&")):
+        if _pair(pair) not in pairs:
+            raise UnreadableError(f"the query lacks {pair!r}, which the path holds")
+        pairs.remove(_pair(pair))
+    names = [name.lower() for name, _ in headers]
+    if len(set(names)) != len(names):
+        raise UnreadableError("a header is sent twice")
+    by_name = {name.lower(): value for name, value in headers}
+    cookies = [pair.strip() for pair in by_name.get("cookie", "").split(";") if pair.strip()]
+    return Received(
+        path=_values(template if template.startswith("/") else f"/{template}", sent),
+        query=tuple(pairs),
+        headers=by_name,
+        cookies=tuple(_pair(pair) for pair in cookies),
+        content_type=by_name.get("content-type", ""),
+        body=body,
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return unquote_plus(name), value
+
+
+def _values(template: str, sent: str) -> dict[str, str]:
+    """What stands where the template has its variables; a variable is never empty and never holds a slash (3.1.1, section 4.8.8.2)."""
+    segments, given = template.split("/"), sent.split("/")
+    if len(segments) != len(given):
+        raise UnreadableError(f"the path {sent!r} does not fit {template!r}")
+    found: dict[str, str] = {}
+    for segment, text in zip(segments, given, strict=True):
+        names = _PLACEHOLDER.findall(segment)
+        literals = _PLACEHOLDER.split(segment)[::2]
+        if not names:
+            fits = unquote(segment) == unquote(text)
+            values: tuple[str, ...] = ()
+        else:
+            matched = re.fullmatch("(.+?)".join(map(_literal, literals)), text)
+            fits = matched is not None
+            values = matched.groups() if matched else ()
+        if not fits:
+            raise UnreadableError(f"the path {sent!r} does not fit {template!r}")
+        found.update(zip(names, values, strict=True))
+    return found
+
+
+def _literal(text: str) -> str:
+    """The characters of a path that are no variable may be sent as they are or percent-encoded."""
+    return "".join(
+        character
+        if character.isascii() and character.isalnum()
+        else f"(?:{re.escape(character)}|{''.join(f'%{byte:02X}' for byte in character.encode())})"
+        for character in text
+    )

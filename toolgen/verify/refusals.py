@@ -1,0 +1,90 @@
+"""Which values have no form in a request, so that refusing them is right: anything else that is refused is a fault."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from toolgen.verify.described import Described
+from toolgen.verify.reader import Absent, style_of, vanishes
+from toolgen.verify.received import BODY
+
+__all__ = ["may_be_refused"]
+
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_NOT_IN_A_COOKIE = re.compile(r'[^\x21-\x7e]|[",;\\]')
+_DELIMITERS: Mapping[str, str] = {"spaceDelimited": " ", "pipeDelimited": "|", "tabDelimited": "\t"}
+
+
+def may_be_refused(described: Described, sent: Mapping[tuple[str, str], tuple[str, Any]]) -> bool:
+    """Whether one of the values cannot be said in its place, or would say something else there."""
+    wants = {(one["in"], one["name"]): one for one in described.parameters}
+    return any(
+        _unsayable(described, wants.get(where, {"in": where[0], "name": where[1]}), value)
+        for where, (_, value) in sent.items()
+        if where != BODY and not isinstance(value, Absent)
+    ) or _unsayable_body(sent.get(BODY, ("", None))[1])
+
+
+def _unsayable(described: Described, parameter: Mapping[str, Any], value: Any) -> bool:
+    place = parameter["in"]
+    texts = _texts(value)
+    if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
+        return True
+    style, explode = style_of(parameter)
+    several = isinstance(value, (list, tuple, Mapping))
+    if several and style in _DELIMITERS and any(_DELIMITERS[style] in text for text in texts):
+        return True
+    match place:
+        case "path":
+            whole = "/".join(texts)
+            return (
+                not any(texts)
+                or "" in texts
+                or any(segment in {".", ".."} for segment in re.split(r"[/\\]", _plain(whole)))
+                or value is None
+                or (several and style == "label" and explode and any("." in text for text in texts))
+            )
+        case "header":
+            if "content" in parameter:
+                return False
+            joined = several and any("," in text or "=" in text or not text for text in texts)
+            return joined or any(_CONTROL.search(text) or text != text.strip() for text in texts)
+        case "cookie":
+            return style == "cookie" and any(_NOT_IN_A_COOKIE.search(text) for text in texts)
+        case "query" | "querystring":
+            if style == "deepObject" and _hollow(value):
+                return True
+            names = {one["name"].casefold() for one in described.parameters if one is not parameter}
+            return isinstance(value, Mapping) and any(name.casefold() in names for name in value)
+        case _:
+            return False
+
+
+def _unsayable_body(value: Any) -> bool:
+    """A name no header can hold; something empty within a list, where a form has names and no other place for it."""
+    return _hollow(value) or any("\x00" in text for text in _texts(value))
+
+
+def _hollow(value: Any) -> bool:
+    """Whether a list holds what leaves no trace when it is written as names and values."""
+    if isinstance(value, Mapping):
+        return any(_hollow(one) for one in value.values())
+    return isinstance(value, (list, tuple)) and any(vanishes(one) or _hollow(one) for one in value)
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, Mapping):
+        return [text for name, item in value.items() for text in (str(name), *_texts(item))]
+    if isinstance(value, (list, tuple)):
+        return [text for item in value for text in _texts(item)]
+    return [value if isinstance(value, str) else json.dumps(value)]
+
+
+def _plain(text: str) -> str:
+    for _ in range(4):
+        text = unquote(text)
+    return text

@@ -1,0 +1,241 @@
+"""One HTTP tool proved: its arguments are bound, and what a server reads in the request must be those arguments again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from toolgen.execute.http.styles import UnbindableError
+from toolgen.execute.http.wire import Request, bind
+from toolgen.model.headers import GATEWAY_HEADERS
+from toolgen.model.manifest import SecurityScheme
+from toolgen.model.tool import HttpBinding, Tool
+from toolgen.verify.bodies import same_body
+from toolgen.verify.described import SERVER, Described
+from toolgen.verify.examples import Examples, valid_for
+from toolgen.verify.judge import Judge, unable, unable_body
+from toolgen.verify.reader import ABSENT, Absent, Undefined, equal, same_parameter
+from toolgen.verify.received import BODY, Received, UnreadableError, receive
+from toolgen.verify.refusals import may_be_refused
+from toolgen.verify.shrink import shrink
+from toolgen.verify.verdicts import Failed, Proven, Unproven, Verdict
+
+__all__ = ["prove_request"]
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+_NOTHING = "nothing to read"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Ledger:
+    """What was judged, argument by argument."""
+
+    seen: set[str] = field(default_factory=set)  # was in an example
+    read: set[str] = field(default_factory=set)  # read back by our own reader
+    core: set[str] = field(default_factory=set)  # read back by openapi-core
+    unable: dict[str, str] = field(default_factory=dict)  # why openapi-core could not
+    undefined: dict[str, str] = field(default_factory=dict)  # what the specification leaves open
+    refused: dict[str, str] = field(default_factory=dict)  # refusal -> an example's text
+    examples: int = 0
+
+
+def prove_request(
+    tool: Tool, described: Described, schemes: Mapping[str, SecurityScheme], *, examples: int, seed: str
+) -> Verdict:
+    """Proves one tool with up to `examples` generated calls."""
+    binding = tool.binding
+    if not isinstance(binding, HttpBinding):
+        return Unproven(reasons=("the tool is not bound to HTTP",))
+    if lost := _unbound(tool, binding, described, schemes):
+        return Failed(arguments={}, reason=lost, sent="")
+    proof = _Proof(tool, msgspec.structs.replace(binding, servers=(SERVER,)), described)
+    made = Examples(tool.input_schema, seed=f"{seed}:{tool.name}")
+    for arguments in made.take(examples):
+        reason = proof.run(arguments)
+        if reason is not None:
+            return proof.failed(arguments)
+    return proof.verdict(made.left_out)
+
+
+class _Proof:
+    """One tool under proof."""
+
+    def __init__(self, tool: Tool, binding: HttpBinding, described: Described) -> None:
+        self._tool = tool
+        self._binding = binding
+        self._described = described
+        self._judge = Judge(described)
+        self._valid = valid_for(tool.input_schema)
+        self._ledger = _Ledger()
+
+    def run(self, arguments: Mapping[str, Any]) -> str | None:
+        """None, or what is wrong with the request of these arguments."""
+        ledger = self._ledger
+        try:
+            request = bind(self._binding, arguments)
+        except UnbindableError as error:
+            if may_be_refused(self._described, self._sent(arguments)):
+                ledger.refused[str(error)] = repr(arguments)[:200]
+                return None
+            return f"is refused, though it could be sent: {error}"
+        try:
+            received = receive(request.url, request.headers, request.body, server=SERVER, path=self._described.path)
+        except UnreadableError as error:
+            return str(error)
+        if request.method.upper() != self._described.method.upper():
+            return f"is sent with {request.method}, not {self._described.method}"
+        ledger.examples += 1
+        ledger.seen |= arguments.keys()
+        sent = self._sent(arguments)
+        return self._read(received, sent, arguments) or self._ask(received, sent)
+
+    def failed(self, arguments: Mapping[str, Any]) -> Failed:
+        """The smallest arguments that fail like these."""
+
+        def fails(smaller: Mapping[str, Any]) -> bool:
+            return self._valid.is_valid(dict(smaller)) and self.run(smaller) is not None
+
+        smallest = shrink(arguments, fails)
+        reason = self.run(smallest) or ""
+        try:
+            sent = _shown(bind(self._binding, smallest))
+        except UnbindableError:
+            sent = ""
+        return Failed(arguments=smallest, reason=reason, sent=sent)
+
+    def verdict(self, left_out: set[str]) -> Verdict:
+        ledger = self._ledger
+        properties = self._tool.input_schema.get("properties") or {}
+        reasons = [f"{name}: {reason}" for name, reason in sorted(ledger.undefined.items())]
+        if not ledger.examples:
+            why = next(iter(ledger.refused), "no valid arguments could be generated")
+            reasons.append(f"no example could be judged: {why}")
+        else:
+            untried = set(properties) - ledger.seen
+            reasons += [f"{name}: no valid value could be generated" for name in sorted(untried)]
+        if reasons:
+            return Unproven(reasons=tuple(reasons))
+        alone = {name: ledger.unable.get(name, _NOTHING) for name in sorted(ledger.seen - ledger.core)}
+        return Proven(examples=ledger.examples, openapi_core=tuple(sorted(ledger.core)), reader=alone)
+
+    def _sent(self, arguments: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, Any]]:
+        """(place, wire name) -> (argument, value). A body has the place `BODY`, whole."""
+        sent = {
+            (one.in_, one.name): (one.argument, arguments.get(one.argument, ABSENT)) for one in self._binding.parameters
+        }
+        body = self._binding.body
+        if body is None:
+            return sent
+        if body.argument is not None:
+            value = arguments.get(body.argument, ABSENT)
+            sent[BODY] = (body.argument, ABSENT if value is None and not body.required else value)
+        else:
+            members = {name: arguments[key] for key, name in body.properties.items() if key in arguments}
+            given = ",".join(key for key in body.properties if key in arguments)
+            sent[BODY] = (given, members if members or body.required else ABSENT)
+        return sent
+
+    def _read(
+        self, received: Received, sent: Mapping[tuple[str, str], tuple[str, Any]], arguments: Mapping[str, Any]
+    ) -> str | None:
+        """What our own reader has against the request."""
+        ledger = self._ledger
+        spread = False
+        for parameter in self._described.parameters:
+            argument, value = sent.get((parameter["in"], parameter["name"]), ("", ABSENT))
+            found = same_parameter(self._described, parameter, received, value)
+            spread = spread or isinstance(value, Mapping)
+            if isinstance(found, str):
+                return f"{argument or parameter['name']} ({parameter['in']} {parameter['name']!r}) {found}"
+            if isinstance(found, Undefined):
+                ledger.undefined[argument] = found.reason
+            elif not isinstance(value, Absent):
+                ledger.read.add(argument)
+        if stray := self._stray(received, spread):
+            return stray
+        argument, body = sent.get(BODY, ("", ABSENT))
+        wrong = same_body(self._described, received, body)
+        if isinstance(wrong, Undefined):
+            ledger.undefined[argument or "body"] = wrong.reason
+            return None
+        return wrong
+
+    def _stray(self, received: Received, spread: bool) -> str | None:
+        """What was sent under a name the description does not have. A spread object brings names of its own."""
+        for place, pairs in (("query", received.query), ("cookie", received.cookies)):
+            known = {one["name"] for one in self._described.parameters if one["in"] == place}
+            open_ = spread or any(one["in"] == "querystring" for one in self._described.parameters)
+            for name, _ in pairs:
+                if name not in known and not open_ and name.partition("[")[0] not in known:
+                    return f"the {place} holds {name!r}, which the description does not know"
+        return None
+
+    def _ask(self, received: Received, sent: Mapping[tuple[str, str], tuple[str, Any]]) -> str | None:
+        """What openapi-core has against the request, where it can judge."""
+        ledger = self._ledger
+        judged = self._judge.read(received)
+        values, complaints = judged.values, judged.complaints
+        if judged.broken:
+            ledger.unable.update({name: judged.broken for argument, _ in sent.values() for name in argument.split(",")})
+            return None
+        wants = {(one["in"], one["name"]): one for one in self._described.parameters}
+        for where, (argument, value) in sent.items():
+            if where == BODY:
+                reason = unable_body(self._described, received.content_type, value)
+            elif where in wants:
+                reason = unable(self._described, wants[where], value)
+            else:
+                reason = "the description does not declare it"
+            names = [name for name in argument.split(",") if name]
+            if reason:
+                if reason != _NOTHING:
+                    ledger.unable.update(dict.fromkeys(names, reason))
+                continue
+            if where in complaints:
+                return f"openapi-core refuses {where[0]} {where[1]!r}: {complaints[where]}"
+            if where not in values or not equal(values[where], value):
+                return f"openapi-core reads {where[0]} {where[1]!r} as {values.get(where, ABSENT)!r}"[:400]
+            ledger.core.update(names)
+        return None
+
+
+def _unbound(
+    tool: Tool, binding: HttpBinding, described: Described, schemes: Mapping[str, SecurityScheme]
+) -> str | None:
+    """An argument that goes nowhere, or something described that no argument reaches."""
+    body = binding.body
+    bound = {one.argument: one.name for one in binding.parameters}
+    if body is not None:
+        bound.update({body.argument: ""} if body.argument is not None else body.properties)
+    for argument in tool.input_schema.get("properties") or {}:
+        if argument not in bound:
+            return f"the argument {argument!r} is sent nowhere"
+    wires = {one["name"] for one in described.parameters}
+    for argument, wire in bound.items():
+        if wire and wire != argument and argument in wires and wires.isdisjoint({wire}):
+            return f"the argument {argument!r} is sent as {wire!r}"
+        if argument in wires and wire in wires and wire != argument:
+            return f"the argument {argument!r} is sent as {wire!r}, which is another parameter"
+    credentials = {(one.in_, one.name.lower()) for one in schemes.values()}
+    places = {(one.in_, one.name) for one in binding.parameters}
+    for one in described.parameters:
+        place, name = one["in"], one["name"]
+        if (place, name) in places or (place, name.lower()) in credentials:
+            continue
+        if place == "path" and f"{{{name}}}" not in described.path:
+            continue
+        if place in {"header", "cookie"} and (name.lower() in GATEWAY_HEADERS or not _TOKEN.match(name)):
+            continue
+        return f"no argument reaches the {place} parameter {name!r}"
+    return "no argument reaches the body" if described.body is not None and body is None else None
+
+
+def _shown(request: Request) -> str:
+    """A request in a line or two, for a person."""
+    headers = "; ".join(f"{name}: {value}" for name, value in request.headers if name not in {"Accept", "User-Agent"})
+    body = "" if request.body is None else f" body {request.body[:300]!r}"
+    return f"{request.method} {request.url[len(SERVER) :]}{' ' + headers if headers else ''}{body}"

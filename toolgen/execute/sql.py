@@ -25,7 +25,7 @@ from toolgen.model.tool import SqlBinding
 __all__ = ["SqlExecutor"]
 
 _SCHEME: Final = "sqlite:///"
-_THREADS: Final = 8
+_THREADS: Final = 4
 _GRACE_S: Final = 1.0  # beyond the statement's own time: for the thread to notice, or to get its turn
 _EXPLAIN: Final = "EXPLAIN QUERY PLAN "
 

@@ -17,7 +17,9 @@ from toolgen.model.call import Statement
 __all__ = ["Watch", "open_session"]
 
 _STEPS = 2_000  # virtual machine instructions between two looks at the clock: well below a millisecond
-_LONGEST_VALUE = 4_000_000  # bytes a value may have while the statement computes; what is answered is capped lower
+# Bytes a value may have while the statement computes. SQLite looks at the clock between its functions and not inside one, and searching
+# one value of this size for another takes a few seconds at worst; hundreds of columns of it are still a bounded row.
+_LONGEST_VALUE = 262_144
 _TABLE_FUNCTIONS = ("json_each", "json_tree")
 # What operators and keywords are called when the authorizer is asked about them.
 _OPERATORS = frozenset({"like", "glob", "->", "->>", "current_date", "current_time", "current_timestamp"})

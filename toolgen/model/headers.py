@@ -24,8 +24,12 @@ GATEWAY_HEADERS = frozenset(
         "transfer-encoding",
         "upgrade",
         "x-forwarded-for",
+        "x-http-method",
+        "x-http-method-override",
+        "x-method-override",
         "x-forwarded-host",
         "x-forwarded-proto",
     }
 )
-"""In lower case: what frames and routes a message (RFC 9110 section 7.6.1, RFC 9112), says who asks, or is decided by the body."""
+"""In lower case: what frames and routes a message (RFC 9110 section 7.6.1, RFC 9112), says who asks or what is done, or is decided by the
+body."""

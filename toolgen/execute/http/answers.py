@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Protocol
+from urllib.parse import quote, quote_plus
 
 import orjson
 
@@ -33,6 +36,7 @@ _JSON = re.compile(r"[^;\s]+/(?:[^;\s]+\+)?json\Z")
 _TEXT = re.compile(
     r"text/.*|application/(?:xml|yaml|x-yaml|javascript|graphql|x-www-form-urlencoded|x-ndjson)|.*\+(?:xml|yaml)\Z"
 )
+_PERCENT = re.compile("%[0-9A-F]{2}")
 _CHARSET = re.compile(
     r"utf-?8|utf-?16(?:le|be)?|us-ascii|ascii|iso-8859-[0-9]{1,2}|latin-?1|windows-125[0-8]|shift_jis|euc-jp|euc-kr|gbk|gb2312|gb18030|big5|koi8-r"
 )
@@ -69,13 +73,34 @@ class Answer:
     headers: Mapping[str, str]
 
 
+@lru_cache(maxsize=256)
+def _echoes(secret: str) -> tuple[str, ...]:
+    """The forms in which a server is likely to repeat a secret: as it is, escaped for where it stands, or encoded."""
+    raw = secret.encode("utf-8", "surrogatepass")
+    encoded = [quote(raw, safe=""), quote(raw), quote_plus(raw)]
+    forms = [
+        secret,
+        *encoded,
+        *(_PERCENT.sub(lambda found: found[0].lower(), text) for text in encoded),
+        json.dumps(secret)[1:-1],
+        secret.replace("/", "\\/"),
+        html.escape(secret),
+        base64.b64encode(raw).decode().rstrip("="),
+        base64.urlsafe_b64encode(raw).decode().rstrip("="),
+        raw.hex(),
+        raw.hex().upper(),
+    ]
+    return tuple(dict.fromkeys(forms))
+
+
 class Scrubber:
     """Replaces secrets wherever an answer repeats them: long ones inside text, short ones only where they are the whole text."""
 
     __slots__ = ("_long", "_short")
 
     def __init__(self, secrets: Sequence[str]) -> None:
-        self._long = sorted((one for one in secrets if len(one) >= _SHORTEST_SUBSTRING), key=len, reverse=True)
+        forms = {form for one in secrets if len(one) >= _SHORTEST_SUBSTRING for form in _echoes(one)}
+        self._long = sorted(forms, key=len, reverse=True)
         self._short = frozenset(one for one in secrets if len(one) < _SHORTEST_SUBSTRING)
 
     def __repr__(self) -> str:
@@ -93,6 +118,14 @@ class Scrubber:
         for secret in self._long:
             cleaned = cleaned.replace(secret, MASK)
         return cleaned
+
+    def cut(self, text: str) -> str:
+        """A text that ends in the middle, without the beginning of a secret at its end."""
+        for secret in self._long:
+            for length in range(min(len(secret) - 1, len(text)), _SHORTEST_SUBSTRING - 1, -1):
+                if text.endswith(secret[:length]):
+                    return text[:-length] + MASK
+        return text
 
     def raw(self, body: bytes) -> bytes:
         """Bytes without them."""
@@ -126,7 +159,8 @@ def decode(answer: Answer, scrubber: Scrubber) -> Json:
         except (ValueError, RecursionError):
             pass  # it is not what it says it is; what it is may still be read
     if _JSON.match(media_type) or _TEXT.match(media_type) or (not media_type and _is_text(answer.body)):
-        return scrubber.text(answer.body.decode(_charset(parameters), "replace"))
+        text = scrubber.text(answer.body.decode(_charset(parameters), "replace"))
+        return scrubber.cut(text) if answer.truncated else text
     return {
         "base64": base64.b64encode(scrubber.raw(answer.body)).decode(),
         "media_type": scrubber.text(media_type)[:100] or "application/octet-stream",
@@ -181,8 +215,10 @@ def _clean(value: Json, scrubber: Scrubber, depth: int) -> Json:
             return [_clean(item, scrubber, depth + 1) for item in value]
         case dict():
             return {scrubber.text(key): _clean(item, scrubber, depth + 1) for key, item in value.items()}
-        case _:
+        case bool() | None:
             return value
+        case _:
+            return MASK if scrubber.touches(str(value)) else value
 
 
 def retry_after(value: str, now: float) -> float | None:

@@ -167,7 +167,9 @@ def _put(request: Request, shown: _Shown) -> Request:
             return replace(request, headers=(*request.headers, (shown.name, shown.value)))
         case "query":
             _, _, query = request.url.partition("?")
-            if any(unquote_plus(pair.partition("=")[0]) == shown.name for pair in query.split("&")):
+            if any(
+                unquote_plus(pair.partition("=")[0]).casefold() == shown.name.casefold() for pair in query.split("&")
+            ):
                 raise taken
             value = shown.value if shown.value == MASK else percent(shown.value)
             separator = "&" if query else "" if request.url.endswith("?") else "?"

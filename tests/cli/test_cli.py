@@ -318,3 +318,28 @@ def test_names_of_tools_and_principals_cannot_write_to_the_terminal(project: Pat
 def test_a_policy_that_allows_nothing_shows_nothing(project: Path, toolgen: Run) -> None:
     (project / "policies" / "policy.yaml").write_text(json.dumps({**POLICY, "rules": []}), encoding="utf-8")
     assert toolgen("tools", "--as", "bot", "--json").json() == []
+
+
+def test_init_takes_names_and_places_as_they_are(
+    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch, toolgen: Run
+) -> None:
+    root = tmp_path / "odd"
+    (root / "specs").mkdir(parents=True)
+    spec = root / "specs" / "a: b #1.json"
+    spec.write_bytes((project / "specs" / "pets.json").read_bytes())
+    monkeypatch.chdir(root)
+    assert toolgen("init", "--openapi", f"specs/{spec.name}").code == 0
+    assert toolgen("build", "--json").json()["sources"][0]["tools"] == 2
+    assert toolgen("policy", "check").code == 0
+
+
+@pytest.mark.parametrize("directory", ["/dev/null", "/dev/null/x", "/proc/nowhere"])
+def test_init_where_nothing_can_be_written_is_one_sentence(toolgen: Run, directory: str) -> None:
+    ended = toolgen("init", directory)
+    assert ended.code == 1
+    assert re.fullmatch(r"toolgen: .*the project cannot be written: .*\n", ended.err), ended.err
+
+
+def test_a_principal_and_a_bare_manifest_do_not_go_together(project: Path, toolgen: Run) -> None:
+    toolgen("build")
+    assert toolgen("tools", "--as", "bot", "--manifest", "generated").code == 2

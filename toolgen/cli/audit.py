@@ -14,6 +14,7 @@ from toolgen.cli.output import print_json, print_table
 from toolgen.errors import AuditError
 from toolgen.settings import load as load_settings
 
+_STATUSES = ("ok", "error", "refused", "pending", "cancelled", "unfinished")
 _COLUMNS = ("seq", "time", "principal", "on_behalf_of", "tool", "verdict", "rule", "status", "code", "duration_ms")
 
 
@@ -31,7 +32,7 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many calls, the newest.")
-@click.option("--status", help="Only calls that ended so: ok, error, refused, pending, cancelled, unfinished.")
+@click.option("--status", type=click.Choice(_STATUSES), help="Only calls that ended so.")
 @_dir_option
 @as_json
 @config

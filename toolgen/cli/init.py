@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+import re
 import secrets
 import shutil
 import sqlite3
+import tempfile
 from pathlib import Path
 
 import click
@@ -69,21 +73,37 @@ def command(directory: str, openapi: str | None, server: str | None) -> None:
     if server and not openapi:
         raise click.UsageError("--server goes with --openapi")
     key = secrets.token_urlsafe(24)
-    if openapi:
-        source, sources, policy = _of_description(Path(openapi), server)
-    else:
-        source, sources, policy = _of_notes()
-    (root / "specs").mkdir(parents=True, exist_ok=True)
-    if openapi:
-        shutil.copyfile(openapi, root / "specs" / Path(openapi).name)
-    else:
-        _write_notes(root / "specs" / "notes.db")
-    (root / "policies").mkdir()
-    text = policy.format(digest=hashlib.sha256(key.encode()).hexdigest())
-    (root / "policies" / "policy.yaml").write_text(text, encoding="utf-8")
-    (root / "toolgen.yaml").write_text(_PROJECT.format(sources=sources), encoding="utf-8")
+    source, sources, policy = _of_description(Path(openapi), server) if openapi else _of_notes()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".toolgen-init-", dir=root) as folder:
+            staged = Path(folder)
+            (staged / "policies").mkdir()
+            text = policy.format(digest=hashlib.sha256(key.encode()).hexdigest())
+            (staged / "policies" / "policy.yaml").write_text(text, encoding="utf-8")
+            (staged / "toolgen.yaml").write_text(_PROJECT.format(sources=sources.rstrip()), encoding="utf-8")
+            if openapi:
+                shutil.copyfile(openapi, staged / "spec")
+            else:
+                _write_notes(staged / "spec")
+            _put_in_place(staged, root, Path(openapi).name if openapi else "notes.db")
+    except (OSError, sqlite3.Error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(f"the project cannot be written: {reason}", where=str(root)) from error
     click.echo(f"made {root / 'toolgen.yaml'}, {root / 'specs'}/ and {root / 'policies'}/ with the source {source}")
     click.echo(f"the key of the principal 'agent', shown this once: {key}")
+
+
+def _put_in_place(staged: Path, root: Path, name: str) -> None:
+    """Moves the finished parts where they belong; toolgen.yaml, which makes a folder a project, comes last."""
+    (root / "specs").mkdir(exist_ok=True)
+    spec = root / "specs" / name
+    if not spec.exists():
+        os.replace(staged / "spec", spec)
+    elif spec.read_bytes() != (staged / "spec").read_bytes():
+        raise ConfigError("already exists and is another file", where=str(spec), suggestion="move it away")
+    os.replace(staged / "policies", root / "policies")
+    os.replace(staged / "toolgen.yaml", root / "toolgen.yaml")
 
 
 def _of_notes() -> tuple[str, str, str]:
@@ -97,13 +117,13 @@ def _of_description(path: Path, server: str | None) -> tuple[str, str, str]:
     resolved = path.resolve()
     manifest: Manifest = build_sources(from_specs((resolved.name,), resolved.parent)).manifest
     name, info = next(iter(manifest.sources.items()))
-    lines = [f"  {name}:", f"    openapi: specs/{path.name}"]
+    lines = [f"  {name}:", f"    openapi: {_quoted(f'specs/{path.name}')}"]
     if server:
-        lines.append(f"    server: {server}")
+        lines.append(f"    server: {_quoted(server)}")
     if info.security_schemes:
         lines.append("    auth:  # from the environment; name what you have, and take out what you do not")
         lines += [
-            f"      {scheme}: {_credential(found, _variable(name, scheme))}"
+            f"      {_quoted(scheme)}: {_credential(found, _variable(name, scheme))}"
             for scheme, found in info.security_schemes.items()
         ]
     reads = any(tool.effect is Effect.READ for tool in manifest.tools.values())
@@ -126,6 +146,15 @@ def _credential(scheme: SecurityScheme, variable: str) -> str:
             return f'{{username: "${{env:{variable}_USER}}", password: "${{env:{variable}_PASSWORD}}"}}'
         case _:
             return f'"${{env:{variable}}}"'
+
+
+def _quoted(text: str) -> str:
+    """Text as YAML reads it back: bare where that is plain, in JSON's quotes otherwise."""
+    return (
+        text
+        if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_./:-]*[A-Za-z0-9_/]", text) and ": " not in text
+        else json.dumps(text)
+    )
 
 
 def _variable(source: str, scheme: str) -> str:

@@ -53,4 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> Any:
         return cli.main(args=arguments, prog_name="toolgen")
     except ToolgenError as error:
         click.echo(f"toolgen: {error}", err=True)
-        sys.exit(1)
+    except (
+        OSError
+    ) as error:  # what no command expected of the machine: a full disk, a closed pipe, a folder nobody may read
+        place = f"{error.filename}: " if isinstance(error.filename, str) else ""
+        click.echo(f"toolgen: {place}{error.strerror or type(error).__name__}", err=True)
+    sys.exit(1)

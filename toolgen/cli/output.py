@@ -13,6 +13,8 @@ __all__ = ["print_json", "print_table"]
 
 def print_json(value: object) -> None:
     """Indented JSON and a line end, on standard output."""
+    if sys.stdout is None:
+        return  # closed by whoever started us: there is nobody to print for
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
     sys.stdout.buffer.write(orjson.dumps(value, option=options, default=str))
 

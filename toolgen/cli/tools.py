@@ -31,6 +31,8 @@ def command(
     principal: str | None, format_name: str | None, directory: str | None, as_json: bool, config_path: str
 ) -> None:
     """List tools."""
+    if principal and directory:
+        raise click.UsageError("--as needs the project's policy and does not go with --manifest")
     manifest, tools = _load(principal, directory, config_path)
     if format_name == "manifest":
         print_json({**manifest.to_dict(), "tools": [tool.to_dict() for tool in tools]})

@@ -271,10 +271,10 @@ def catalog_of(settings: Settings) -> Manifest:
     """The catalog a project serves: what was generated, and if nothing was, what its descriptions say now."""
     path = settings.generated / MANIFEST
     where = f"{settings.generated.name}/{MANIFEST}"
-    if not path.exists():
-        return build_sources(settings.sources, settings.overrides).manifest
     try:
         data = path.read_bytes()
+    except FileNotFoundError:
+        return build_sources(settings.sources, settings.overrides).manifest
     except OSError as error:
         raise ManifestError(f"cannot be read: {error.strerror or type(error).__name__}", where=where) from error
     manifest = load_manifest(data, where=where)

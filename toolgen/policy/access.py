@@ -69,11 +69,6 @@ class Access:
             return UNKNOWN
         return strictest(self._decide(party, tool, arguments) for party in _parties(principal))
 
-    def considered(self, principal: Principal, tool: Tool) -> Iterator[Rule]:
-        """The rules that are about this tool for this principal alone, in the order of their ids."""
-        for compiled in self._about(principal, tool):
-            yield compiled.rule
-
     def _decide(self, principal: Principal, tool: Tool, arguments: JsonObject) -> Verdict:
         about = self._about(principal, tool)
         speaking = [compiled.rule for compiled in about if compiled.speaks(arguments)]

@@ -124,7 +124,7 @@ def _ready_line(gateway: subprocess.Popen[str]) -> str:
         said.append(line)
         if "listening on " in line:
             return line.rsplit(" ", 1)[1].strip()
-    raise RuntimeError("the gateway did not start: " + "".join(said).strip())
+    raise SystemExit("the gateway did not start: " + "".join(said).strip())
 
 
 def _free_port() -> int:
@@ -138,4 +138,4 @@ def _wait_for(port: int) -> None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return
         time.sleep(0.05)
-    raise RuntimeError(f"nothing came up on port {port}")
+    raise SystemExit(f"nothing came up on port {port}")

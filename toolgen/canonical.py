@@ -26,6 +26,8 @@ def canonical(value: object) -> bytes:
     Raises `CanonicalError` for what RFC 8785 has no form for: NaN and infinities, keys that are not strings, lone surrogates and
     integers beyond ±(2**53 - 1), which two different numbers could share. `encodable` turns the last into something that has one.
     """
+    if type(value) is str:
+        return _string(value).encode("utf-8")
     if _same_in_orjson(value, 0):
         try:
             raw = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from toolgen.audit.entry import line_of, seal
+from toolgen.audit.entry import seal
 from toolgen.audit.log import AuditLog
 from toolgen.audit.verify import verify
 from toolgen.clock import FixedClock
@@ -34,14 +34,14 @@ def edit(lines: Lines) -> Lines:
 def edit_with_hash(lines: Lines) -> Lines:
     entry = msgspec.json.decode(lines[4])
     content = {name: value for name, value in entry.items() if name not in {"seq", "stream", "time", "prev", "hash"}}
-    forged = seal(
+    _, forged = seal(
         {**content, "principal": "ops"},
         seq=entry["seq"],
         stream=entry["stream"],
         time=entry["time"],
         prev=entry["prev"],
     )
-    return [*lines[:4], line_of(forged), *lines[5:]]
+    return [*lines[:4], forged, *lines[5:]]
 
 
 def spaced(lines: Lines) -> Lines:

@@ -9,7 +9,7 @@ from typing import Any
 
 from toolgen.canonical import canonical, encodable
 
-__all__ = ["FIELDS", "FIRST", "Entry", "hashed", "keyed_digest", "line_of", "seal"]
+__all__ = ["FIELDS", "FIRST", "Entry", "hashed", "keyed_digest", "seal"]
 
 Entry = Mapping[str, Any]
 
@@ -58,26 +58,26 @@ def hashed(content: Entry, prev: str) -> str:
     return hashlib.sha256(prev.encode("ascii") + canonical(bare)).hexdigest()
 
 
-def seal(fields: Entry, *, seq: int, stream: str, time: str, prev: str) -> dict[str, Any]:
-    """A whole entry: the fields that have a value, in their place in the chain.
+def seal(fields: Entry, *, seq: int, stream: str, time: str, prev: str) -> tuple[str, bytes]:
+    """The hash of a whole entry, and the canonical-JSON line it is written as: the fields that have a value, in their place in the chain.
 
     Raises `KeyError` for a field that is not in `FIELDS` and `CanonicalError` for a value that is not JSON.
     """
-    content: dict[str, Any] = {"seq": seq, "stream": stream, "time": time}
+    pieces = {"seq": canonical(seq), "stream": canonical(stream), "time": canonical(time)}
     for name, value in fields.items():
         if name not in _KNOWN:
             raise KeyError(name)
         if value is not None and value not in _EMPTY:
-            content[name] = encodable(value)
-    digest = hashed(content, prev)
-    content["prev"] = prev
-    content["hash"] = digest
-    return content
+            pieces[name] = canonical(value if type(value) is str else encodable(value))
+    # The same bytes as `hashed` makes of the entry read back, but each field is written only once.
+    digest = hashlib.sha256(prev.encode("ascii") + _joined(pieces)).hexdigest()
+    pieces["prev"], pieces["hash"] = canonical(prev), canonical(digest)
+    return digest, _joined(pieces) + b"\n"
 
 
-def line_of(entry: Entry) -> bytes:
-    """The canonical-JSON line an entry is written as."""
-    return canonical(entry) + b"\n"
+def _joined(pieces: Mapping[str, bytes]) -> bytes:
+    """An object of canonical values; field names are plain ASCII, so sorting them as text is sorting them as UTF-16."""
+    return b"{" + b",".join(b'"%b":%b' % (name.encode("ascii"), pieces[name]) for name in sorted(pieces)) + b"}"
 
 
 def keyed_digest(key: bytes, value: object) -> str:

@@ -7,9 +7,8 @@ import os
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
-from toolgen.audit.entry import Entry, line_of, seal
+from toolgen.audit.entry import Entry, seal
 from toolgen.audit.segment import Head, Segment
 from toolgen.clock import Clock, timestamp
 from toolgen.errors import AuditError, CanonicalError
@@ -159,10 +158,9 @@ class AuditLog:
         return ready, bytes(data), head
 
     def _line(self, fields: Entry, head: Head) -> tuple[Head, bytes]:
-        entry: dict[str, Any] = seal(
-            fields, seq=head.seq + 1, stream=self._stream, time=timestamp(self._clock.now()), prev=head.hash
-        )
-        return Head(seq=entry["seq"], hash=entry["hash"]), line_of(entry)
+        time = timestamp(self._clock.now())
+        digest, line = seal(fields, seq=head.seq + 1, stream=self._stream, time=time, prev=head.hash)
+        return Head(seq=head.seq + 1, hash=digest), line
 
     def _write(self, data: bytes, head: Head) -> AuditError | None:
         """Runs in the thread or in place; nothing else touches the segment meanwhile."""

@@ -129,6 +129,12 @@ def _read(config: SourceConfig) -> Reading:
             where=config.location.partition("?")[0],
             suggestion="run `toolgen build` once: it fetches it and pins what it says",
         )
+    if config.pin is not None and config.pin.url != config.location:
+        raise DescriptionError(
+            f"sources.{config.name} is pinned from another URL",
+            where=config.location.partition("?")[0],
+            suggestion="run `toolgen build`: it fetches this one and says what is different",
+        )
     match config.kind:
         case "openapi":
             return read_openapi(config)

@@ -21,7 +21,7 @@ from toolgen.sources.overrides import ToolOverride
 from toolgen.sources.pins import LOCK, Pin, read_pins
 from toolgen.strict_yaml import Document, decode, read
 
-__all__ = ["Auth", "Settings", "SourceSettings", "from_mapping", "from_specs", "load"]
+__all__ = ["Auth", "Settings", "SourceSettings", "build_options", "from_mapping", "from_specs", "load"]
 
 Auth = Mapping[str, SecretReference | Mapping[str, Any]]
 """By security scheme: the reference of the one value, or a mapping of OpenAPI-independent names to references and plain settings."""
@@ -127,6 +127,27 @@ def from_specs(specs: tuple[str, ...], root: Path) -> Mapping[str, SourceSetting
         name = _name_for(spec, entries)
         entries[name] = {_kind_of(spec, root): spec}
     return from_mapping(entries, root)
+
+
+def build_options(
+    sources: Mapping[str, SourceSettings], overrides: tuple[ToolOverride, ...], formats: tuple[str, ...]
+) -> dict[str, object]:
+    """Everything that is said about a build besides its descriptions, as JSON: two builds of equal options and files write the same."""
+    configs: dict[str, object] = {}
+    for name, source in sources.items():
+        config = source.config
+        configs[name] = {
+            "kind": config.kind,
+            "location": config.location,
+            "file": config.file if "://" in config.file else str(Path(config.file).resolve()),
+            "server": config.server,
+            "endpoint": config.endpoint,
+            "overlay": list(config.overlay),
+            "include": {key: list(values) for key, values in config.include.items()},
+            "exclude": {key: list(values) for key, values in config.exclude.items()},
+            "pin": config.pin.digest if config.pin is not None else "",
+        }
+    return {"sources": configs, "overrides": msgspec.to_builtins(overrides), "formats": sorted(formats)}
 
 
 def _settings(document: Document, path: Path) -> Settings:

@@ -3,34 +3,64 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import TYPE_CHECKING
 
 import click
 
-from toolgen.build import Built, build_sources
+from toolgen.cli.build_summary import Summary, print_summary, shown, summarize, summarize_unchanged, to_dict
 from toolgen.cli.options import as_json, config
-from toolgen.cli.output import print_json, print_table
-from toolgen.emit.formats import DEFAULT_FORMATS, FORMATS
-from toolgen.emit.writer import check, render_all, write
+from toolgen.cli.output import print_json
+from toolgen.cli.progress import progress
+from toolgen.emit import record
+from toolgen.emit.formats import DEFAULT_FORMATS
+from toolgen.emit.writer import FILES, MANIFEST, check, render_all, write
+from toolgen.errors import ManifestError
 from toolgen.model.manifest import Manifest
-from toolgen.settings import from_specs
+from toolgen.model.manifest import load as load_manifest
+from toolgen.settings import SourceSettings, build_options, from_specs
 from toolgen.settings import load as load_settings
+from toolgen.sources.base import is_remote
+from toolgen.sources.overrides import ToolOverride
+from toolgen.sources.pins import LOCK, Pin, read_pins, write_pins
+from toolgen.sources.sql import read_sql
 
-_SHOWN = 20
+if TYPE_CHECKING:
+    from toolgen.cli.pins import Refreshed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """What is built, and into where. `prunes`: these are all the sources of a project, so other pins are nobody's."""
+
+    sources: Mapping[str, SourceSettings]
+    overrides: tuple[ToolOverride, ...]
+    root: Path
+    target: Path
+    formats: tuple[str, ...]
+    prunes: bool
 
 
 @click.command()
 @click.argument("specs", nargs=-1, metavar="[SPEC]...")
 @click.option("-o", "--output", metavar="DIR", help="Where to write; generated/ by default.")
 @click.option(
-    "--check", "only_check", is_flag=True, help="Write nothing; exit 1 when the files are not what they should be."
+    "--check",
+    "only_check",
+    is_flag=True,
+    help="Write and fetch nothing; exit 1 when the files are not what they should be.",
 )
+@click.option("--update-pins", "accept", is_flag=True, help=f"Accept remote descriptions that changed, into {LOCK}.")
 @click.option(
     "--format",
     "formats",
     multiple=True,
-    type=click.Choice(sorted(FORMATS)),
+    type=click.Choice(sorted(FILES)),
     help=f"Besides the manifest; {', '.join(DEFAULT_FORMATS)} by default.",
 )
 @as_json
@@ -39,6 +69,7 @@ def command(
     specs: tuple[str, ...],
     output: str | None,
     only_check: bool,
+    accept: bool,
     formats: tuple[str, ...],
     as_json: bool,
     config_path: str,
@@ -46,66 +77,116 @@ def command(
     """Build tools from descriptions.
 
     Without SPEC, builds the sources of toolgen.yaml. With SPECs (OpenAPI documents, GraphQL schemas, database URLs) no project is needed.
+    A description behind a URL is pinned when it is first fetched; once it says something else, the build says what, and is refused.
     """
-    if specs:
-        sources, target = from_specs(specs, Path.cwd()), Path(output or "generated")
-    else:
-        settings = load_settings(config_path)
-        for warning in settings.warnings:
-            click.echo(f"warning: {warning}", err=True)
-        sources, target = settings.sources, Path(output) if output else settings.generated
-    built = build_sources(sources)
-    files = render_all(built.manifest, formats or DEFAULT_FORMATS)
-    changed = check(target, files) if only_check else write(target, files)
+    if only_check and accept:
+        raise click.UsageError("--check changes nothing, so it cannot update pins")
+    job = _job(specs, output, formats or DEFAULT_FORMATS, config_path)
+    with ExitStack() as stack:
+        steps = len(job.sources) + sum(is_remote(source.config) for source in job.sources.values()) + 1
+        began = stack.enter_context(progress(steps))
+        summary = _checked(job, began) if only_check else _built(job, accept, began, stack)
     if as_json:
-        print_json(_summary(built, changed))
+        print_json(to_dict(summary))
     else:
-        _print(built, changed, target, only_check)
-    if only_check and changed:
-        click.echo(f"toolgen: {_shown(target)}/ is not what these descriptions build: {', '.join(changed)}", err=True)
+        print_summary(summary, job.target, only_check)
+    if only_check and summary.changed:
+        names = ", ".join(summary.changed)
+        click.echo(f"toolgen: {shown(job.target)}/ is not what these descriptions build: {names}", err=True)
         sys.exit(1)
 
 
-def _summary(built: Built, changed: list[str]) -> dict[str, object]:
-    manifest = built.manifest
+def _job(specs: tuple[str, ...], output: str | None, formats: tuple[str, ...], config_path: str) -> _Job:
+    if specs:
+        here = Path.cwd()
+        return _Job(
+            sources=from_specs(specs, here),
+            overrides=(),
+            root=here,
+            target=Path(output or "generated"),
+            formats=formats,
+            prunes=False,
+        )
+    settings = load_settings(config_path)
+    for warning in settings.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    return _Job(
+        sources=settings.sources,
+        overrides=settings.overrides,
+        root=settings.path.parent,
+        target=Path(output) if output else settings.generated,
+        formats=formats,
+        prunes=True,
+    )
+
+
+def _checked(job: _Job, began: Callable[[str], None]) -> Summary:
+    """The whole work, and no record believed: this is what a reviewer relies on. Remote descriptions are their pinned copies."""
+    # Imported when there is something to build: with what it needs in turn it costs more than finding that nothing changed.
+    from toolgen.build import build_sources  # noqa: PLC0415
+    from toolgen.emit.diff import compare  # noqa: PLC0415
+
+    started = perf_counter()
+    built = build_sources(job.sources, job.overrides, lambda name: began(f"reading {name}"))
+    began("comparing")
+    changed = check(job.target, render_all(built.manifest, job.formats))
+    old = _manifest_in(job.target) if MANIFEST in changed else None
+    difference = None if old is None else compare(old, built.manifest)
+    return summarize(built, changed, started, difference)
+
+
+def _manifest_in(target: Path) -> Manifest | None:
+    """The manifest that a build would replace; `None` when there is none that can be compared."""
+    path = target / MANIFEST
+    try:
+        return load_manifest(path.read_bytes(), where=str(path))
+    except (OSError, ManifestError):
+        return None
+
+
+def _built(job: _Job, accept: bool, began: Callable[[str], None], stack: ExitStack) -> Summary:
+    started = perf_counter()
+    sources, staged = job.sources, dict[str, Pin]()
+    if any(is_remote(source.config) for source in sources.values()):
+        from toolgen.cli.pins import accepted, refresh  # noqa: PLC0415 - as above, and only where something is remote
+
+        staging = stack.enter_context(TemporaryDirectory(prefix="toolgen-"))
+        refreshed: Refreshed = refresh(sources, Path(staging), began)
+        sources, staged = accepted(refreshed, accept), dict(refreshed.staged)
+    key = record.build_key(build_options(sources, job.overrides, job.formats) | {"databases": _databases(sources)})
+    last = record.load(job.target)
+    if not staged and last is not None and record.unchanged(job.target, last, key):
+        return summarize_unchanged(last.rows, job.target, started)
+    from toolgen.build import build_sources  # noqa: PLC0415 - as above
+
+    built = build_sources(sources, job.overrides, lambda name: began(f"reading {name}"))
+    began("writing")
+    files = render_all(built.manifest, job.formats)
+    _pin(job, staged)
+    changed = write(job.target, files)
+    summary = summarize(built, changed, started, None)
+    if built.files is not None and not staged:
+        record.save(job.target, key, built.files, files, summary.rows)
+    return summary
+
+
+def _databases(sources: Mapping[str, SourceSettings]) -> dict[str, object]:
+    """What databases say of their schemas: reading that is quick, and their files change with every row."""
     return {
-        "digest": manifest.digest,
-        "sources": [
-            dict(zip(("source", "operations", "tools", "skipped", "problems"), row, strict=True))
-            for row in _rows(built)
-        ],
-        "problems": manifest.to_dict()["problems"],
-        "changed": changed,
+        name: [reading.info.digest, [[problem.origin, problem.code, problem.message] for problem in reading.problems]]
+        for name, source in sources.items()
+        if source.config.kind == "sql"
+        for reading in (read_sql(source.config),)
     }
 
 
-def _rows(built: Built) -> list[tuple[str, int, int, int, int]]:
-    tools = Counter(tool.source for tool in built.manifest.tools.values())
-    problems = Counter(problem.source for problem in built.manifest.problems)
-    return [
-        (name, operations, tools[name], operations - tools[name], problems[name])
-        for name, operations in sorted(built.operations.items())
-    ]
-
-
-def _print(built: Built, changed: list[str], target: Path, only_check: bool) -> None:
-    print_table(("source", "operations", "tools", "skipped", "problems"), _rows(built))
-    _print_problems(built.manifest)
-    if not only_check:
-        name = _shown(target)
-        click.echo(f"{name}/: {len(changed)} file(s) written" if changed else f"{name}/ is up to date")
-
-
-def _print_problems(manifest: Manifest) -> None:
-    order = {"error": 0, "warning": 1, "info": 2}
-    ranked = sorted(manifest.problems, key=lambda problem: order.get(problem.level, 3))
-    for problem in ranked[:_SHOWN]:
-        click.echo(f"{problem.level}: {problem.source} {problem.origin}: {problem.message} [{problem.code}]")
-    if len(ranked) > _SHOWN:
-        click.echo(f"... and {len(ranked) - _SHOWN} more problems, all in manifest.json")
-
-
-def _shown(target: Path) -> Path:
-    """A path as a person in this folder would write it."""
-    absolute, here = target.resolve(), Path.cwd()
-    return absolute.relative_to(here) if absolute.is_relative_to(here) else target
+def _pin(job: _Job, staged: Mapping[str, Pin]) -> None:
+    """After everything could be built, so that nothing is accepted that cannot be; before it is written, because it is what it rests on."""
+    remote = {name for name, source in job.sources.items() if is_remote(source.config)}
+    known = read_pins(job.root)
+    keep = known.keys() & remote if job.prunes else known.keys()
+    if not staged and keep == known.keys():
+        return
+    write_pins(job.root, staged, keep)
+    for name, pin in sorted(staged.items()):
+        click.echo(f"pinned {name} at {pin.digest[:19]}… in {LOCK}", err=True)

@@ -40,14 +40,14 @@ def command(old: str, new: str, as_json: bool) -> None:
         sys.exit(1)
 
 
-def print_difference(difference: Difference) -> None:
-    """One line a change, and one that counts them."""
+def print_difference(difference: Difference, *, err: bool = False) -> None:
+    """One line a change, and one that counts them; on standard error where something else is the result."""
     for line in lines(difference):
-        click.echo(line)
+        click.echo(line, err=err)
     if difference.breaking or difference.compatible:
-        click.echo(f"{difference.breaking} breaking, {difference.compatible} compatible")
+        click.echo(f"{difference.breaking} breaking, {difference.compatible} compatible", err=err)
     else:
-        click.echo("no tool changed")
+        click.echo("no tool changed", err=err)
 
 
 def _manifest(given: str) -> Manifest:

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import msgspec
 
-import toolgen
 from toolgen.canonical import digest
 from toolgen.emit.writer import MANIFEST, OURS
 
 __all__ = ["Record", "Row", "build_key", "load", "save", "unchanged"]
 
 _FORMAT = 1
+_CODE = Path(__file__).parent.parent
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,10 +99,9 @@ def _place(directory: Path) -> Path:
 def _own_code() -> str:
     """A version says too little of a checkout that is worked on."""
     total = hashlib.sha256()
-    folder = Path(toolgen.__file__).parent
-    for path in sorted(folder.rglob("*.py")):
-        total.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return f"{toolgen.__version__} {total.hexdigest()}"
+    for path in sorted(_CODE.rglob("*.py")):
+        total.update(path.relative_to(_CODE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return total.hexdigest()
 
 
 def _digest_at(path: str) -> str:

@@ -99,6 +99,12 @@ def write_pins(root: Path, staged: Mapping[str, Pin], keep: Iterable[str]) -> Ma
             place.parent.mkdir(parents=True, exist_ok=True)
             _replace(place, pin.path.read_bytes())
             pins[name] = Pin(url=pin.url, digest=pin.digest, path=place)
+        if not pins:
+            (root / LOCK).unlink(missing_ok=True)
+            _tidy(root, pins, old)
+            with suppress(OSError):
+                (root / COPIES).rmdir()
+            return MappingProxyType(pins)
         entries = {
             name: _Entry(url=pin.url, digest=pin.digest, copy=pin.path.relative_to(root).as_posix())
             for name, pin in sorted(pins.items())

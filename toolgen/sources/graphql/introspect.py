@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from time import monotonic
 from typing import Any
 
 from gql import Client, gql
@@ -14,7 +15,8 @@ from toolgen.errors import DescriptionError
 
 __all__ = ["introspect"]
 
-_SECONDS = 30.0
+_SECONDS = 30.0  # for connecting, and for each read
+_WHOLE = 60.0  # for all of one answer
 
 
 class _TooLargeError(Exception):
@@ -22,17 +24,18 @@ class _TooLargeError(Exception):
 
 
 class _Bounded(httpx.SyncByteStream):
-    """A body that stops being read once it is larger than anybody needs."""
+    """A body that stops being read once it is larger, or takes longer, than anybody needs."""
 
     def __init__(self, stream: Any, largest: int) -> None:
         self._stream = stream
         self._largest = largest
+        self._until = monotonic() + _WHOLE
 
     def __iter__(self) -> Iterator[bytes]:
         seen = 0
         for chunk in self._stream:
             seen += len(chunk)
-            if seen > self._largest:
+            if seen > self._largest or monotonic() > self._until:
                 raise _TooLargeError
             yield chunk
 
@@ -71,6 +74,6 @@ def introspect(url: str, *, largest: int) -> Mapping[str, Any]:
             return answer
     except TransportError as error:
         if isinstance(error.__cause__, _TooLargeError):
-            message = f"answers with more than {largest // 2**20} MiB, or with a compressed body"
+            message = f"answers with more than {largest // 2**20} MiB, for longer than {_WHOLE:.0f} seconds, or with a compressed body"
             raise DescriptionError(message, where=url) from None
         raise DescriptionError(f"cannot be asked: {type(error).__name__}", where=url, suggestion=suggestion) from error

@@ -1,0 +1,139 @@
+"""What a build says when it has ended: a row for each source, what is wrong, and what was written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+import orjson
+
+from toolgen.cli.output import print_table
+from toolgen.emit.formats import render
+from toolgen.emit.record import Row
+from toolgen.emit.tokens import tokens
+from toolgen.emit.writer import MANIFEST
+from toolgen.model.manifest import Problem
+from toolgen.model.tool import Tool
+
+if TYPE_CHECKING:
+    from toolgen.build import Built
+    from toolgen.emit.diff import Difference
+
+__all__ = ["Summary", "print_summary", "shown", "summarize", "summarize_unchanged", "to_dict"]
+
+_SHOWN = 20
+_COLUMNS = ("source", "operations", "tools", "skipped", "problems", "tokens", "seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """How a build ended. `difference` is what a check found the manifest to lack; `seconds` is all the time it took."""
+
+    digest: str
+    rows: tuple[Row, ...]
+    problems: Sequence[Problem]
+    changed: Sequence[str]
+    seconds: float
+    difference: Difference | None = None
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """What a summary needs of a manifest whose bytes are known to be right."""
+
+    digest: str
+    problems: list[Problem]
+
+
+def summarize(built: Built, changed: Sequence[str], started: float, difference: Difference | None) -> Summary:
+    """The summary of a build; `started` is `perf_counter()` at its beginning."""
+    manifest = built.manifest
+    by_source: dict[str, list[Tool]] = {name: [] for name in built.operations}
+    for tool in manifest.tools.values():
+        by_source[tool.source].append(tool)
+    problems = Counter(problem.source for problem in manifest.problems)
+    rows = tuple(
+        Row(
+            source=name,
+            operations=built.operations[name],
+            tools=len(tools),
+            skipped=built.operations[name] - len(tools),
+            problems=problems[name],
+            tokens=_tokens(tools),
+            seconds=round(built.seconds[name], 3),
+        )
+        for name, tools in sorted(by_source.items())
+    )
+    return Summary(
+        digest=manifest.digest,
+        rows=rows,
+        problems=manifest.problems,
+        changed=changed,
+        seconds=perf_counter() - started,
+        difference=difference,
+    )
+
+
+def summarize_unchanged(rows: Iterable[Row], target: Path, started: float) -> Summary:
+    """The summary of a build that found, without reading it, that a description says what it said; nothing was read, in no seconds."""
+    head = msgspec.json.decode((target / MANIFEST).read_bytes(), type=_Head)
+    return Summary(
+        digest=head.digest,
+        rows=tuple(msgspec.structs.replace(row, seconds=0.0) for row in rows),
+        problems=head.problems,
+        changed=(),
+        seconds=perf_counter() - started,
+    )
+
+
+def to_dict(summary: Summary) -> dict[str, object]:
+    """The JSON form of `toolgen build --json`."""
+    form: dict[str, object] = {
+        "digest": summary.digest,
+        "sources": msgspec.to_builtins(summary.rows),
+        "problems": msgspec.to_builtins(summary.problems),
+        "changed": list(summary.changed),
+        "seconds": round(summary.seconds, 3),
+    }
+    return form if summary.difference is None else {**form, "difference": summary.difference.to_dict()}
+
+
+def print_summary(summary: Summary, target: Path, only_check: bool) -> None:
+    """The summary for people."""
+    print_table(_COLUMNS, [_cells(row) for row in summary.rows])
+    order = {"error": 0, "warning": 1, "info": 2}
+    ranked = sorted(summary.problems, key=lambda problem: order.get(problem.level, 3))
+    for problem in ranked[:_SHOWN]:
+        click.echo(f"{problem.level}: {problem.source} {problem.origin}: {problem.message} [{problem.code}]")
+    if len(ranked) > _SHOWN:
+        click.echo(f"... and {len(ranked) - _SHOWN} more problems, all in {MANIFEST}")
+    if summary.difference is not None:
+        from toolgen.cli.diff import print_difference  # noqa: PLC0415 - rare, and not needed to find that nothing changed
+
+        print_difference(summary.difference)
+    if not only_check:
+        written = f"{len(summary.changed)} file(s) written" if summary.changed else "up to date"
+        verb = ":" if summary.changed else " is"
+        click.echo(f"{shown(target)}/{verb} {written} ({summary.seconds:.2f} s)")
+
+
+def shown(target: Path) -> Path:
+    """A path as a person in this folder would write it."""
+    absolute, here = target.resolve(), Path.cwd()
+    return absolute.relative_to(here) if absolute.is_relative_to(here) else target
+
+
+def _cells(row: Row) -> tuple[object, ...]:
+    return (
+        row.source, row.operations, row.tools, row.skipped, row.problems, f"{row.tokens:,}", f"{row.seconds:.2f}"
+    )  # fmt: skip
+
+
+def _tokens(tools: Sequence[Tool]) -> int:
+    """What a model reads when all of them are offered to it, without output schemas: names, descriptions and arguments."""
+    return sum(tokens(orjson.dumps(shaped, default=dict).decode()) for shaped in render("anthropic", tools))

@@ -148,4 +148,4 @@ def test_a_name_that_is_not_ours_is_a_programming_error(tmp_path: Path) -> None:
 
 
 def test_every_format_has_a_file() -> None:
-    assert sorted(writer.FILES) == sorted(FORMATS)
+    assert sorted(writer.FILES) == sorted([*FORMATS, "python"])

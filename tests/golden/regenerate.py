@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.golden.small import small_manifest
-from toolgen.emit.writer import render_all, write
+from toolgen.emit.writer import FILES, render_all, write
 
 GOLDEN = Path(__file__).parent
 
 
 def main() -> None:
-    for name in write(GOLDEN / "small", render_all(small_manifest())):
+    for name in write(GOLDEN / "small", render_all(small_manifest(), FILES)):
         print(f"small/{name}")
 
 

@@ -72,8 +72,14 @@ def anthropic_tool(tool: Tool) -> JsonObject:
 
 
 def gemini_tool(tool: Tool) -> JsonObject:
-    """Gemini's FunctionDeclaration with `parameters` in the OpenAPI subset, which every model and both APIs understand."""
-    return {"name": tool.name, "description": tool.description, "parameters": gemini_schema(tool.input_schema)}
+    """Gemini's FunctionDeclaration with `parameters` in the OpenAPI subset, which every model and both APIs understand.
+
+    A tool without arguments has no `parameters`: the API refuses an object without properties.
+    """
+    declared: dict[str, Json] = {"name": tool.name, "description": tool.description}
+    if tool.input_schema.get("properties"):
+        declared["parameters"] = gemini_schema(tool.input_schema)
+    return declared
 
 
 def gemini_json_schema_tool(tool: Tool) -> JsonObject:

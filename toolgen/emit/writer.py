@@ -12,6 +12,7 @@ from types import MappingProxyType
 import orjson
 
 from toolgen.emit.formats import DEFAULT_FORMATS, FORMATS, render
+from toolgen.emit.python import MODULE, python_module
 from toolgen.errors import ConfigError, ToolgenError
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
@@ -19,7 +20,7 @@ from toolgen.model.names import nearest
 __all__ = ["FILES", "MANIFEST", "OURS", "check", "render_all", "write"]
 
 MANIFEST = "manifest.json"
-FILES: Mapping[str, str] = MappingProxyType({name: f"{name}.json" for name in sorted(FORMATS)})
+FILES: Mapping[str, str] = MappingProxyType({**{name: f"{name}.json" for name in sorted(FORMATS)}, "python": MODULE})
 """Format -> the file it is written to."""
 
 OURS = frozenset({MANIFEST, *FILES.values()})
@@ -36,9 +37,10 @@ def render_all(manifest: Manifest, formats: Iterable[str] = DEFAULT_FORMATS) -> 
     """
     files = {MANIFEST: _pretty(manifest.to_dict())}
     for name in formats:
-        if name not in FORMATS:
-            raise ConfigError(f"`{name}` is no format{nearest(name, FORMATS)}", suggestion=f"use {', '.join(FILES)}")
-        files[FILES[name]] = _pretty(render(name, manifest.tools.values()))
+        if name not in FILES:
+            raise ConfigError(f"`{name}` is no format{nearest(name, FILES)}", suggestion=f"use {', '.join(FILES)}")
+        tools = manifest.tools.values()
+        files[FILES[name]] = python_module(tools).encode() if name == "python" else _pretty(render(name, tools))
     return dict(sorted(files.items()))
 
 

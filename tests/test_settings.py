@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,18 @@ MISTAKES = [
     ("state: memory", "state: redis://127.0.0.1", "toolgen.yaml:14: state: 'redis://127.0.0.1' is not supported"),
     ("  pets:", "  Pets:", "toolgen.yaml:2: 'Pets' is not a source name"),
     ("${env:PETS_KEY}", "${vault:a#b}", "toolgen.yaml:7: api_key is not a secret reference toolgen knows"),
+    ("openapi: specs/pets.yaml", "openapi: http://pets.example/a.json", "toolgen.yaml:2: openapi: a description over plain http"),
+    ("openapi: specs/pets.yaml", "openapi: http://127.0.0.1.evil.example/", "toolgen.yaml:2: openapi: a description over plain http"),
+    ("openapi: specs/pets.yaml", "openapi: https://me:pw@pets.example/", "toolgen.yaml:2: openapi: the URL holds a credential"),
+    ("openapi: specs/pets.yaml", "openapi: https:///a.json", "toolgen.yaml:2: openapi: is not a URL that names a host"),
+    ("openapi: specs/pets.yaml", "openapi: 'https://pets.example:x/'", "toolgen.yaml:2: openapi: is not a URL"),
+    ("openapi: specs/pets.yaml", "openapi: 'https://pets.example/#a'", "toolgen.yaml:2: openapi: is not a URL that names a host"),
+    ("graphql: specs/catalog.graphql", "graphql: http://10.0.0.1/graphql", "toolgen.yaml:9: graphql: a description over plain http"),
+    ("sql: ", "overlay: a.yaml, sql: ", "toolgen.yaml:10: overlay: belongs to openapi sources"),
+    ("    server: http", "    overlay: https://pets.example/o.yaml\n    server: http", "toolgen.yaml:4: overlay: takes files"),
+    ("    server: http", "    overlay: [a, '']\n    server: http", "toolgen.yaml:4: overlay: takes files"),
+    ("    server: http", "    overlays: a.yaml\n    server: http", "unknown key 'overlays' in sources.pets (did you mean 'overlay'?)"),
+    ("state: memory", "tools: {pets__a: {nam: b}}", "toolgen.yaml:14: unknown key 'nam' in tools.pets__a (did you mean 'name'?)"),
     ("openapi: specs/pets.yaml", "openapi: ftp://pets", "toolgen.yaml:2: openapi: takes a file or an http(s) URL"),
     ("    openapi: specs/pets.yaml\n", "", "toolgen.yaml:2: source pets must have exactly one of openapi, graphql, sql"),
     ("http://127.0.0.1:8801", "127.0.0.1:8801", "toolgen.yaml:4: server: is not an http(s) URL"),
@@ -89,6 +102,39 @@ def test_mistakes_are_named_with_their_line(tmp_path: Path, right: str, wrong: s
         load(written(tmp_path, WHOLE.replace(right, wrong, 1)))
     assert message in str(caught.value)
     assert "pw@" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "host", ["https://pets.example", "http://localhost:1", "http://127.0.0.2", "http://[::1]:8080"]
+)
+def test_a_description_is_fetched_over_https_or_from_this_machine(tmp_path: Path, host: str) -> None:
+    text = WHOLE.replace("openapi: specs/pets.yaml", f"openapi: '{host}/openapi.json'")
+    config = load(written(tmp_path, text)).sources["pets"].config
+    assert (config.location, config.pin) == (f"{host}/openapi.json", None)
+
+
+@pytest.mark.parametrize(("given", "paths"), [("a.yaml", ["a.yaml"]), ("[b/a.yaml, /c.yaml]", ["b/a.yaml", "/c.yaml"])])
+def test_overlays_are_a_file_or_several_beside_toolgen_yaml(tmp_path: Path, given: str, paths: list[str]) -> None:
+    text = WHOLE.replace("    server:", f"    overlay: {given}\n    server:")
+    config = load(written(tmp_path, text)).sources["pets"].config
+    assert config.overlay == tuple(str(tmp_path / path) for path in paths)
+
+
+def test_overrides_are_read_in_order_with_their_lines(tmp_path: Path) -> None:
+    text = f"{WHOLE}tools:\n  getPet: {{effect: write, title: ' T '}}\n  '#/paths/~1pets/get': {{hidden: true}}\n"
+    first, second = load(written(tmp_path, text)).overrides
+    assert (first.key, first.where, first.effect, first.title) == ("getPet", "toolgen.yaml:17", "write", "T")
+    assert (first.name, first.description, first.hidden) == (None, None, False)
+    assert (second.key, second.where, second.hidden) == ("#/paths/~1pets/get", "toolgen.yaml:18", True)
+
+
+def test_a_pin_belongs_to_a_remote_source_of_its_name(tmp_path: Path) -> None:
+    entry = {"url": "https://pets.example/a", "digest": "sha256:0", "copy": "toolgen.pins/pets/openapi.json"}
+    lock = {"format": 1, "descriptions": {"pets": entry, "catalog": {**entry, "copy": "toolgen.pins/catalog/a"}}}
+    (tmp_path / "toolgen.lock").write_text(json.dumps(lock), encoding="utf-8")
+    sources = load(written(tmp_path, WHOLE.replace("specs/pets.yaml", "https://pets.example/a"))).sources
+    assert sources["pets"].config.file == str(tmp_path / "toolgen.pins/pets/openapi.json")
+    assert sources["catalog"].config.pin is None
 
 
 def test_no_file_is_one_clear_sentence(tmp_path: Path) -> None:

@@ -108,6 +108,7 @@ def test_a_flat_body_becomes_arguments_and_a_clash_of_names_is_resolved(tmp_path
         ({"oneOf": [{"type": "string"}, {"type": "object"}]}, True),
         ({"type": ["object", "null"], "properties": {"a": {}}}, True),
         ({"type": "object", "properties": {"a": {}}, "required": ["a"]}, False),
+        ({"type": "object", "properties": {"a": {}}, "required": ["a", "described_nowhere"]}, True),
         (True, True),
     ],
 )

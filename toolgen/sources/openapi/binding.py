@@ -244,6 +244,8 @@ def _spreads(raw: Any, body: Body, schemas: Schemas) -> bool:
         return False
     shown = [name for name, item in raw["properties"].items() if not schemas.hidden(item, Direction.INPUT)]
     required = raw.get("required")
+    if isinstance(required, list) and any(name not in raw["properties"] for name in required):
+        return False  # required, but described nowhere: flat arguments would have no place for it
     # An optional body with required properties can be left out as a whole, which flat arguments could not say.
     return bool(shown) and (
         body.required or not isinstance(required, list) or not any(name in shown for name in required)

@@ -24,6 +24,7 @@ __all__ = [
     "styled_parts",
     "template",
     "undivided",
+    "unpadded",
 ]
 
 _DELIMITERS: Mapping[str, str] = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C", "tabDelimited": "%09"}
@@ -101,6 +102,12 @@ def _texts(value: Json) -> list[str]:
     if isinstance(value, Mapping):
         return [text for key, item in _members(value) for text in (key, scalar(item))]
     return [scalar(item) for item in _list(value) or ()]
+
+
+def unpadded(value: Json) -> None:
+    """Raises `UnbindableError` when a part of an array or object begins or ends with a space, which a list in a header loses."""
+    if any(text != text.strip() for text in _texts(value)):
+        raise UnbindableError("a part of an argument begins or ends with a space, which a header cannot keep")
 
 
 def undivided(value: Json, delimiter: str) -> None:
@@ -211,6 +218,8 @@ def styled_parts(name: str, value: Json, part: HttpPart) -> list[tuple[str, str]
     """The parts of one multipart property that has a style (3.1.1, section 4.8.15.1.2): names and texts, as they are."""
     style = part.style or "form"
     explode = part.explode if part.explode is not None else style == "form"
+    if not explode and style != "deepObject":
+        undivided(value, unquote(_DELIMITERS.get(style, ",")))  # nothing is percent-encoded in a part
     pairs = [pair.partition("=") for pair in _pairs(percent(name), value, style, explode, percent)]
     return [(unquote(key), unquote(text)) for key, _, text in pairs]
 

@@ -18,6 +18,7 @@ from toolgen.execute.http.styles import (
     simple,
     template,
     undivided,
+    unpadded,
 )
 from toolgen.model.headers import GATEWAY_HEADERS
 from toolgen.model.schema import Json, JsonObject
@@ -183,6 +184,7 @@ def _set_header(headers: list[tuple[str, str]], parameter: HttpParameter, value:
         # Nothing is encoded in a header, so a comma within a part would divide it.
         for delimiter in (",", "=") if parameter.explode and isinstance(value, Mapping) else (",",):
             undivided(value, delimiter)
+        unpadded(value)
         text = simple(value, parameter.explode, str)
     if _UNSAFE_VALUE.search(text):
         raise UnbindableError(f"the argument {parameter.argument!r} holds a control character, which a header cannot")

@@ -86,27 +86,38 @@ def _same_form(described: Described, media: Mapping[str, Any], body: bytes, sent
     undefined: Undefined | None = None
     for name, value in sent.items():
         how = encoding.get(name) or {}
-        mine = [pair for pair in pairs if unquote_plus(pair[0]) == name]
-        if how.get("style") == "deepObject" or (
-            how.get("style", "form") == "form" and isinstance(value, Mapping) and how
+        mine = [
+            pair
+            for pair in pairs
+            if unquote_plus(pair[0]) == name or (how and _claims(unquote_plus(pair[0]), name, how, value, set(sent)))
+        ]
+        if (
+            isinstance(value, Mapping)
+            and how
+            and how.get("style", "form") == "form"
+            and how.get("explode") is not False
         ):
-            others = set(sent) - {name}
-            mine = [pair for pair in pairs if _claims(unquote_plus(pair[0]), name, how, others)]
+            mine = [pair for pair in mine if unquote_plus(pair[0]) not in set(sent) - {name}]
         unclaimed = [pair for pair in unclaimed if pair not in mine]
         found = _property(name, value, how, mine, described, properties.get(name, {}))
         if isinstance(found, str):
             return f"the property {name!r} {found}"
-        undefined = undefined or found
+        undefined = undefined or _named(found, name)
     if unclaimed:
         return f"the form holds {unquote_plus(unclaimed[0][0])!r}, which was not given"
     return undefined
 
 
-def _claims(key: str, name: str, how: Mapping[str, Any], others: set[str]) -> bool:
+def _named(found: Undefined | None, name: str) -> Undefined | None:
+    return None if found is None else Undefined(reason=found.reason, property=name)
+
+
+def _claims(key: str, name: str, how: Mapping[str, Any], value: Any, given: set[str]) -> bool:
+    """Whether a name that is not the property's own was sent for it."""
     if how.get("style") == "deepObject":
         return key == name or key.startswith(f"{name}[")
     exploded = how.get("style", "form") == "form" and how.get("explode") is not False
-    return exploded and key not in others
+    return exploded and isinstance(value, Mapping) and key not in given
 
 
 def _property(
@@ -186,13 +197,14 @@ def _same_multipart(
     for name, value in sent.items():
         how = encoding.get(name) or {}
         if any(key in how for key in ("style", "explode")) and isinstance(value, (Mapping, list)):
-            mine = [part for part in parts if part.name == name or _claims(part.name, name, how, set(sent) - {name})]
+            mine = [part for part in parts if part.name == name or _claims(part.name, name, how, value, set(sent))]
             parts = [part for part in parts if part not in mine]
-            texts = [(quote_plus(part.name), quote_plus(part.content.decode("utf-8"))) for part in mine]
+            # Nothing is percent-encoded in a part, so what divides its text stays what it is.
+            texts = [(quote_plus(part.name), quote_plus(part.content.decode("utf-8"), safe=",|")) for part in mine]
             found = _property(name, value, how, texts, described, properties.get(name, {}))
             if isinstance(found, str):
                 return f"the part {name!r} {found}"
-            undefined = undefined or found
+            undefined = undefined or _named(found, name)
             continue
         mine = [part for part in parts if part.name == name]
         parts = [part for part in parts if part.name != name]

@@ -216,7 +216,33 @@ class Descriptions:
                 built[key] = self._schema(value)
         if built.get("type") == "file":
             built = {**built, "type": "string", "format": "binary"}
-        return built
+        return self._nullable(built) if built.get("nullable") is True else self._sendable(built)
+
+    def _nullable(self, built: dict[str, Any]) -> dict[str, Any]:
+        """`nullable` as authors mean it. 3.0.4 (section 4.7.24.1) lets it do nothing without a `type`, or against an `enum`."""
+        if self._version not in {"2.0", "3.0"}:
+            return built
+        if None not in built.get("enum", [None]):
+            built = {**built, "enum": [*built["enum"], None]}
+        if "type" in built:
+            return self._sendable(built)
+        return {"anyOf": [built, {"type": "string", "nullable": True, "enum": [None]}]}
+
+    def _sendable(self, built: dict[str, Any]) -> dict[str, Any]:
+        """What is read-only is required of answers alone (3.0.4, section 4.7.24.2); 3.1 leaves that to JSON Schema, which cannot say it."""
+        properties, required = built.get("properties"), built.get("required")
+        if not isinstance(properties, dict) or not isinstance(required, list):
+            return built
+        return {**built, "required": [name for name in required if not self._read_only(properties.get(name))]}
+
+    def _read_only(self, written: Any) -> bool:
+        if isinstance(written, dict) and isinstance(written.get("$ref"), str):
+            refs = {name: ref for ref, name in self._names.items()}
+            try:
+                written = self._documents.follow({"$ref": refs[written["$ref"].rpartition("/")[2]]})
+            except UnresolvedRefError:
+                return False
+        return isinstance(written, dict) and written.get("readOnly") is True
 
     def _discriminator(self, written: dict[str, Any]) -> dict[str, Any]:
         mapping = written.get("mapping")

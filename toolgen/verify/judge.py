@@ -49,13 +49,12 @@ class Judge:
         self._described = described
         document = dict(described.document)
         kept = [one for one in described.parameters if not _never(described, one)]
-        document["paths"] = {
-            described.path: {
-                method: {**operation, "parameters": kept}
-                for method, operation in document["paths"][described.path].items()
-            }
-        }
-        content = described.body["content"] if described.body is not None else {}
+        content = _concrete(described)
+        (method,) = document["paths"][described.path]
+        operation = {**document["paths"][described.path][method], "parameters": kept}
+        if described.body is not None:
+            operation["requestBody"] = {**described.body, "content": content}
+        document["paths"] = {described.path: {method: operation}}
         json_types = [name.partition(";")[0].strip() for name in content if is_json(name)]
         self._reader = unmarshal.unmarshaller(described.version, document, json_types)
 
@@ -66,6 +65,14 @@ class Judge:
         except self._unmarshal.BrokenJudgeError as error:
             return Judgement(values={}, complaints={}, broken=str(error))
         return Judgement(values=values, complaints=complaints)
+
+
+def _concrete(described: Described) -> Mapping[str, Any]:
+    """The media types of the body; a range, below which openapi-core finds bytes, stands for JSON where that is in it."""
+    written = described.body["content"] if described.body is not None else {}
+    ranges = [media for name, media in written.items() if name.strip() in {"*/*", "application/*"}]
+    plain = {name: media for name, media in written.items() if "*" not in name}
+    return {**({"application/json": ranges[0]} if ranges else {}), **plain}
 
 
 def unable(described: Described, parameter: Mapping[str, Any], sent: Any) -> str:
@@ -99,6 +106,8 @@ def _never(described: Described, parameter: Mapping[str, Any]) -> str:
         return f"openapi-core does not read the style {style}"
     schema = described.schema(parameter.get("schema", {}))
     kind = schema.get("type") if isinstance(schema, dict) else None
+    if isinstance(schema, dict) and schema.get("readOnly") is True:
+        return "the description calls a parameter read-only, and openapi-core refuses it for that"
     if style == "deepObject" and kind != "object":
         return "openapi-core reads nothing but objects in the style deepObject"
     if kind == "array":

@@ -50,6 +50,7 @@ class Undefined:
     """Why the specification does not say how a value is sent."""
 
     reason: str
+    property: str = ""  # of the body
 
 
 def is_json(media_type: str) -> bool:

@@ -16,6 +16,8 @@ __all__ = ["may_be_refused"]
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _NOT_IN_A_COOKIE = re.compile(r'[^\x21-\x7e]|[",;\\]')
+_MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+_FORM = "application/x-www-form-urlencoded"
 _DELIMITERS: Mapping[str, str] = {"spaceDelimited": " ", "pipeDelimited": "|", "tabDelimited": "\t"}
 
 
@@ -26,7 +28,7 @@ def may_be_refused(described: Described, sent: Mapping[tuple[str, str], tuple[st
         _unsayable(described, wants.get(where, {"in": where[0], "name": where[1]}), value)
         for where, (_, value) in sent.items()
         if where != BODY and not isinstance(value, Absent)
-    ) or _unsayable_body(sent.get(BODY, ("", None))[1])
+    ) or (described.body is not None and _unsayable_body(described.body["content"], sent.get(BODY, ("", None))[1]))
 
 
 def _unsayable(described: Described, parameter: Mapping[str, Any], value: Any) -> bool:
@@ -64,9 +66,32 @@ def _unsayable(described: Described, parameter: Mapping[str, Any], value: Any) -
             return False
 
 
-def _unsayable_body(value: Any) -> bool:
-    """A name no header can hold; something empty within a list, where a form has names and no other place for it."""
-    return _hollow(value) or any("\x00" in text for text in _texts(value))
+def _unsayable_body(content: Mapping[str, Any], value: Any) -> bool:
+    """Whether the description offers only what is no media type (RFC 9110, section 8.3.1), or a form that cannot say the value."""
+    plain = {name.partition(";")[0].strip().lower(): media for name, media in content.items()}
+    if not any(_MEDIA_TYPE.match(name) for name in plain):
+        return True
+    if not isinstance(value, Mapping):
+        return False
+    forms = [media for name, media in plain.items() if name.startswith("multipart/") or name == _FORM]
+    return any(
+        _unsayable_property(name, item, (media.get("encoding") or {}).get(name) or {}, value)
+        for media in forms
+        for name, item in value.items()
+    )
+
+
+def _unsayable_property(name: str, item: Any, how: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:
+    style = how.get("style", "form")
+    texts = _texts(item)
+    if "\0" in name or any("\ud800" <= character <= "\udfff" for text in texts for character in text):
+        return True
+    if style == "deepObject":
+        return _hollow(item)
+    if style in _DELIMITERS or how.get("explode") is False:
+        return any(_DELIMITERS.get(style, ",") in text for text in texts)
+    others = {other.casefold() for other in whole if other != name}
+    return bool(how) and isinstance(item, Mapping) and any(key.casefold() in others for key in item)
 
 
 def _hollow(value: Any) -> bool:

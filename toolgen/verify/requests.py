@@ -24,7 +24,7 @@ from toolgen.verify.refusals import may_be_refused
 from toolgen.verify.shrink import shrink
 from toolgen.verify.verdicts import Failed, Proven, Unproven, Verdict
 
-__all__ = ["prove_request"]
+__all__ = ["Proof", "prove_request"]
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _NOTHING = "nothing to read"
@@ -52,7 +52,7 @@ def prove_request(
         return Unproven(reasons=("the tool is not bound to HTTP",))
     if lost := _unbound(tool, binding, described, schemes):
         return Failed(arguments={}, reason=lost, sent="")
-    proof = _Proof(tool, msgspec.structs.replace(binding, servers=(SERVER,)), described)
+    proof = Proof(tool, msgspec.structs.replace(binding, servers=(SERVER,)), described)
     made = Examples(tool.input_schema, seed=f"{seed}:{tool.name}")
     for arguments in made.take(examples):
         reason = proof.run(arguments)
@@ -61,7 +61,7 @@ def prove_request(
     return proof.verdict(made.left_out)
 
 
-class _Proof:
+class Proof:
     """One tool under proof."""
 
     def __init__(self, tool: Tool, binding: HttpBinding, described: Described) -> None:
@@ -158,9 +158,11 @@ class _Proof:
         if stray := self._stray(received, spread):
             return stray
         argument, body = sent.get(BODY, ("", ABSENT))
+        body_arguments = self._binding.body.properties if self._binding.body is not None else {}
         wrong = same_body(self._described, received, body)
         if isinstance(wrong, Undefined):
-            ledger.undefined[argument or "body"] = wrong.reason
+            members = {name: key for key, name in body_arguments.items()}
+            ledger.undefined[members.get(wrong.property, argument or "body")] = wrong.reason
             return None
         return wrong
 

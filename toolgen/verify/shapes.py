@@ -25,6 +25,8 @@ def _shapes(described: Described, written: Any, depth: int) -> frozenset[str] | 
     if isinstance(kinds, (str, list)):
         names = {kinds} if isinstance(kinds, str) else set(kinds)
         found = frozenset(name if name in {"array", "object"} else "primitive" for name in names - {"null"})
+    elif schema.keys() & {"anyOf", "oneOf", "allOf"}:
+        pass  # they say it; beside them, keywords for another type mean nothing
     elif "properties" in schema:
         found = frozenset({"object"})
     elif "items" in schema:

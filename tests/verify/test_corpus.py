@@ -1,0 +1,39 @@
+"""Real descriptions: no tool of theirs fails its proof. The whole corpus is proved by bench/verify.py; these are samples of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolgen.errors import DescriptionError
+from toolgen.sources.base import SourceConfig
+from toolgen.sources.openapi import read_openapi
+from toolgen.verify import Failed, Proven, verify_source
+from toolgen.verify.source import prove_http_tools
+
+CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
+MOST_TOOLS = 40
+FILES = sorted(path for path in (CORPUS / "openapi").rglob("*") if path.is_file()) if CORPUS.is_dir() else []
+SCHEMAS = sorted(path for path in (CORPUS / "graphql").glob("*.graphql") if path.stat().st_size < 200_000)
+
+
+@pytest.mark.skipif(not FILES, reason="../shared/corpus/openapi is not here")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(CORPUS).as_posix())
+def test_no_tool_of_a_real_description_fails(path: Path) -> None:
+    config = SourceConfig(name="s", kind="openapi", location=str(path))
+    try:
+        reading = read_openapi(config)
+    except DescriptionError:
+        return  # a part of a description, which is none itself
+    prove = prove_http_tools(config, reading.info.security_schemes, examples=4, seed="suite")
+    step = max(1, len(reading.tools) // MOST_TOOLS)
+    verdicts = {tool.name: prove(tool) for tool in reading.tools[::step]}
+    assert {name: one for name, one in verdicts.items() if isinstance(one, Failed)} == {}
+
+
+@pytest.mark.skipif(not SCHEMAS, reason="../shared/corpus/graphql is not here")
+@pytest.mark.parametrize("path", SCHEMAS, ids=lambda path: path.name)
+def test_every_tool_of_a_real_schema_is_proven(path: Path) -> None:
+    report = verify_source(SourceConfig(name="s", kind="graphql", location=str(path)), examples=3)
+    assert [one for one in report.tools if not isinstance(one.verdict, Proven)] == []

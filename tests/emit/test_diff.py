@@ -13,7 +13,7 @@ from toolgen.emit.diff import Change, Difference, compare, lines
 from toolgen.emit.schema_diff import schema_changes
 from toolgen.model.database import Column, Database, Table
 from toolgen.model.manifest import Manifest, Problem, SecurityScheme, SourceInfo, assemble
-from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, HttpBody, HttpParameter, SqlBinding, Tool
+from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, HttpBody, HttpParameter, HttpPart, SqlBinding, Tool
 
 TOOL = Tool(
     name="pets__get_pet",
@@ -349,8 +349,41 @@ def test_texts_of_others_cannot_write_to_the_terminal() -> None:
     assert "“�[2Jgone now”" in said
 
 
-def test_a_parameter_that_moved_on_the_wire_is_said() -> None:
-    parameter = HttpParameter(argument="id", in_="header", name="X-Id", style="simple", explode=False)
-    assert words(compare(manifest(TOOL), manifest(tool(binding=http(parameters=(parameter,)))))) == [
-        "compatible pets__get_pet: argument `id` is now sent as header X-Id, simple (before: query id, form)"
-    ]
+WIRE = [
+    ({"in_": "header", "name": "X-Id", "style": "simple", "explode": False},
+     ["argument `id` is now sent as header X-Id, simple (before: query id, form, exploded)"]),
+    ({"content_type": "application/json"},
+     ["argument `id` is now sent as query id, application/json, exploded (before: query id, form, exploded)"]),
+    ({"required": False}, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "said"), WIRE)
+def test_a_parameter_that_moved_on_the_wire_is_said(change: dict[str, Any], said: list[str]) -> None:
+    parameters = (msgspec.structs.replace(http().parameters[0], **change),)
+    difference = compare(manifest(TOOL), manifest(tool(binding=http(parameters=parameters))))
+    assert [change.message for one in difference.tools for change in one.changes] == said
+
+
+JSON_BODY = HttpBody(media_type="application/json", properties={"a": "a"})
+BODIES = [
+    (None, JSON_BODY, ["now sends a body of application/json"]),
+    (JSON_BODY, None, ["no longer sends a body"]),
+    (JSON_BODY, msgspec.structs.replace(JSON_BODY, media_type="text/plain"),
+     ["its body is now text/plain (before: application/json)"]),
+    (JSON_BODY, HttpBody(media_type="application/json", argument="body"),
+     ["its body is now the argument `body` (before: made of several arguments)"]),
+    (JSON_BODY, msgspec.structs.replace(JSON_BODY, properties={"a": "b"}),
+     ["argument `a` is now the body's property b (before: a)"]),
+    (JSON_BODY, msgspec.structs.replace(JSON_BODY, properties={"a": "a", "c": "c"}, required=True), []),
+    (msgspec.structs.replace(JSON_BODY, parts={"a": HttpPart()}),
+     msgspec.structs.replace(JSON_BODY, parts={"a": HttpPart(content_type="text/plain"), "c": HttpPart()}),
+     ["parts of its body are written differently"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "said"), BODIES)
+def test_a_body_that_is_sent_otherwise_is_said(old: HttpBody | None, new: HttpBody | None, said: list[str]) -> None:
+    difference = compare(manifest(tool(binding=http(body=old))), manifest(tool(binding=http(body=new))))
+    assert [change.message for one in difference.tools for change in one.changes] == said
+    assert difference.breaking == 0

@@ -10,7 +10,7 @@ import msgspec
 from toolgen.emit.schema_diff import Path, SchemaChange, schema_changes
 from toolgen.model.database import Database, Table
 from toolgen.model.manifest import Manifest, SourceInfo
-from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, HttpBody, SqlBinding, Tool
+from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, HttpBody, HttpParameter, SqlBinding, Tool
 
 __all__ = ["Change", "Difference", "ToolDifference", "compare", "lines"]
 
@@ -211,21 +211,50 @@ def _http(old: HttpBinding, new: HttpBinding) -> Iterator[Change]:
     yield from _servers(old.servers, new.servers)
     if (old.method, old.path) != (new.method, new.path):
         yield _compatible("binding", f"now sends {new.method} {new.path} (before: {old.method} {old.path})")
-    before = {parameter.argument: parameter for parameter in old.parameters}
+    before = {parameter.argument: _sent(parameter) for parameter in old.parameters}
     for parameter in new.parameters:
-        other = before.get(parameter.argument)
-        if other is not None and other != parameter:
-            where = f"{parameter.in_} {parameter.name}, {parameter.style}"
-            text = f"argument `{parameter.argument}` is now sent as {where} (before: {other.in_} {other.name}, {other.style})"
-            yield _compatible("binding", text)
-    if old.body != new.body:
-        yield _compatible("binding", f"its body is now {_body(new.body)} (before: {_body(old.body)})")
+        other, sent = before.get(parameter.argument, ""), _sent(parameter)
+        if other and other != sent:
+            yield _compatible("binding", f"argument `{parameter.argument}` is now sent as {sent} (before: {other})")
+    yield from (_compatible("binding", text) for text in _bodies(old.body, new.body))
     if old.security != new.security:
         yield _change(not _still_enough(old.security, new.security), "security", _security(old.security, new.security))
 
 
-def _body(body: HttpBody | None) -> str:
-    return "none" if body is None else f"{body.media_type}{', as one argument' if body.argument is not None else ''}"
+def _sent(parameter: HttpParameter) -> str:
+    """Everything but whether it is required, which the input's schema says."""
+    words = [f"{parameter.in_} {parameter.name}", parameter.content_type or parameter.style]
+    if parameter.explode:
+        words.append("exploded")
+    if parameter.allow_reserved:
+        words.append("reserved characters as they are")
+    return ", ".join(words)
+
+
+def _bodies(old: HttpBody | None, new: HttpBody | None) -> Iterator[str]:
+    """How a body is sent; which arguments it has is said by the input's schema."""
+    if old is None or new is None:
+        if new is not None:
+            yield f"now sends a body of {new.media_type}"
+        elif old is not None:
+            yield "no longer sends a body"
+        return
+    if old.media_type != new.media_type:
+        yield f"its body is now {new.media_type} (before: {old.media_type})"
+    if (old.argument, old.file) != (new.argument, new.file):
+        yield f"its body is now {_shape(new)} (before: {_shape(old)})"
+    for argument, name in new.properties.items():
+        before = old.properties.get(argument, name)
+        if before != name:
+            yield f"argument `{argument}` is now the body's property {name} (before: {before})"
+    if any(old.parts.get(name, part) != part for name, part in new.parts.items()):
+        yield "parts of its body are written differently"
+
+
+def _shape(body: HttpBody) -> str:
+    if body.argument is None:
+        return "made of several arguments"
+    return f"the argument `{body.argument}`{', a file' if body.file else ''}"
 
 
 def _servers(old: tuple[str, ...], new: tuple[str, ...]) -> Iterator[Change]:

@@ -20,6 +20,7 @@ _COMMANDS = {
     "call": "toolgen.cli.call",
     "diff": "toolgen.cli.diff",
     "init": "toolgen.cli.init",
+    "lint": "toolgen.cli.lint",
     "mock": "toolgen.cli.mock",
     "policy": "toolgen.cli.policy",
     "serve": "toolgen.cli.serve",

@@ -1,0 +1,181 @@
+"""Runs every rule over every source of a build and gives the findings in order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from toolgen.build import build_sources
+from toolgen.emit.tokens import tokens
+from toolgen.lint.catalog import CATALOG_RULES
+from toolgen.lint.lines import lines
+from toolgen.lint.rule import CatalogView, Hit, Level, Rule, SourceView, ToolView
+from toolgen.lint.safety import SOURCE_SAFETY, TOOL_SAFETY
+from toolgen.lint.shapes import TOOL_SHAPES
+from toolgen.lint.text import TEXT_RULES
+from toolgen.lint.views import Original, readable, tool_view
+from toolgen.lint.wording import SOURCE_WORDING, TOOL_WORDING
+from toolgen.model.manifest import Manifest, Problem
+from toolgen.settings import SourceSettings
+from toolgen.sources.base import SourceConfig
+from toolgen.sources.overrides import ToolOverride
+
+__all__ = ["RULES", "Finding", "check"]
+
+_BUILD = "build-"  # before the code of a problem that the build found
+_SAME = {"suspicious_text"}  # problems that a rule of ours finds more precisely
+_NOTHING = Original(operations={}, texts=(), files={})
+_TOOL_RULES: tuple[Rule[ToolView], ...] = (*TOOL_WORDING, *TOOL_SHAPES, *TOOL_SAFETY)
+_SOURCE_RULES: tuple[Rule[SourceView], ...] = (*SOURCE_WORDING, *SOURCE_SAFETY)
+_ALL: tuple[Rule[Any], ...] = (*_TOOL_RULES, *_SOURCE_RULES, *TEXT_RULES, *CATALOG_RULES)
+RULES: Mapping[str, Rule[Any]] = {rule.id: rule for rule in _ALL}
+"""Every rule by its id; problems of the build come besides, as `build-` and their code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing to put right. `file`, `line` (from 1) and `tool` are "" and 0 where there is none, or it is not known."""
+
+    rule: str
+    level: Level
+    source: str
+    origin: str
+    tool: str
+    message: str
+    advice: str
+    about: str = ""
+    file: str = ""
+    line: int = 0
+
+    @property
+    def fingerprint(self) -> str:
+        """Hex SHA-256 of what stays the same when texts are reworded and lines move."""
+        parts = (self.rule, self.source, self.origin, self.about)
+        return hashlib.sha256(orjson.dumps(parts)).hexdigest()
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form; what is not known is left out."""
+        found = {
+            "rule": self.rule,
+            "level": self.level.value,
+            "source": self.source,
+            "origin": self.origin,
+            "tool": self.tool,
+            "message": self.message,
+            "advice": self.advice,
+            "file": self.file,
+            "line": self.line,
+            "fingerprint": self.fingerprint,
+        }
+        return {key: value for key, value in found.items() if value not in ("", 0)}
+
+
+def check(sources: Mapping[str, SourceSettings], overrides: tuple[ToolOverride, ...] = ()) -> tuple[Finding, ...]:
+    """Builds the sources and holds every rule against them; what matters most comes first.
+
+    Raises `DescriptionError` and `ConfigError` as a build does.
+    """
+    manifest = build_sources(sources, overrides).manifest
+    found = [_of_problem(problem) for problem in manifest.problems if problem.code not in _SAME]
+    files: dict[str, Mapping[str, Path]] = {}
+    for name, settings in sources.items():
+        written = readable(settings.config, manifest.sources[name]) or _NOTHING
+        files[name] = written.files
+        found += _of_source(manifest, settings.config, written)
+    found += _of_catalog(manifest)
+    unique = {finding.fingerprint: finding for finding in reversed(found)}
+    return tuple(sorted(_placed(unique.values(), files), key=_order))
+
+
+def _of_problem(problem: Problem) -> Finding:
+    level = Level(problem.level) if problem.level in set(Level) else Level.WARNING
+    return Finding(
+        rule=f"{_BUILD}{problem.code.replace('_', '-')}",
+        level=level,
+        source=problem.source,
+        origin=problem.origin,
+        tool="",
+        message=problem.message,
+        advice="Put it right in the description, or with an overlay.",
+        about=hashlib.sha256(problem.message.encode("utf-8", "replace")).hexdigest()[:16],
+    )
+
+
+def _of_source(manifest: Manifest, config: SourceConfig, written: Original) -> Iterator[Finding]:
+    info = manifest.sources[config.name]
+    views = [
+        tool_view(tool, info, written.operations.get(tool.origin))
+        for tool in manifest.tools.values()
+        if tool.source == config.name
+    ]
+    for view in views:
+        for rule in _TOOL_RULES:
+            for hit in rule.check(view):
+                yield _finding(rule, hit, config.name, view.tool.origin, view.tool.name)
+    whole = SourceView(name=config.name, info=info, tools=views)
+    for source_rule in _SOURCE_RULES:
+        for hit in source_rule.check(whole):
+            yield _finding(source_rule, hit, config.name, "#" if config.kind == "openapi" else config.name, "")
+    for text in written.texts:
+        for text_rule in TEXT_RULES:
+            for hit in text_rule.check(text):
+                yield _finding(text_rule, hit, config.name, text.origin, "")
+
+
+def _of_catalog(manifest: Manifest) -> Iterator[Finding]:
+    listed = [
+        {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+        for tool in manifest.tools.values()
+    ]
+    size = tokens(orjson.dumps(listed, default=str).decode("utf-8", "replace"))
+    view = CatalogView(tools=tuple(manifest.tools.values()), tokens=size)
+    for rule in CATALOG_RULES:
+        for hit in rule.check(view):
+            yield _finding(rule, hit, "", "catalog", "")
+
+
+def _finding(rule: Rule[Any], hit: Hit, source: str, origin: str, tool: str) -> Finding:
+    return Finding(
+        rule=rule.id,
+        level=rule.level,
+        source=source,
+        origin=hit.origin or origin,
+        tool=tool,
+        message=hit.message,
+        advice=rule.advice,
+        about="\0".join(part for part in (tool if hit.origin else "", hit.about) if part),
+    )
+
+
+def _placed(findings: Iterable[Finding], files: Mapping[str, Mapping[str, Path]]) -> list[Finding]:
+    """With file and line, where the description is a local file."""
+    ours = list(findings)
+    wanted: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for finding in ours:
+        name, mark, pointer = finding.origin.partition("#")
+        if mark and name in files.get(finding.source, {}):
+            wanted[finding.source, name].add(f"#{pointer}")
+    known = {key: lines(files[key[0]][key[1]], pointers) for key, pointers in wanted.items()}
+    placed = []
+    for finding in ours:
+        name, mark, pointer = finding.origin.partition("#")
+        path = files.get(finding.source, {}).get(name) if mark else None
+        line = known.get((finding.source, name), {}).get(f"#{pointer}", 0)
+        placed.append(replace(finding, file=_shown(path), line=line) if path is not None else finding)
+    return placed
+
+
+def _shown(path: Path) -> str:
+    """As a person in this folder would write it, so that no report names a home."""
+    absolute, here = path.resolve(), Path.cwd()
+    return absolute.relative_to(here).as_posix() if absolute.is_relative_to(here) else path.name
+
+
+def _order(finding: Finding) -> tuple[object, ...]:
+    return (finding.level.rank, finding.source, finding.file, finding.line, finding.origin, finding.rule, finding.about)

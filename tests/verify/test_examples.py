@@ -126,7 +126,16 @@ def test_a_text_matches_its_pattern(pattern: str) -> None:
     assert all(compiled.search(text) for text in texts)
 
 
-@pytest.mark.parametrize("pattern", ["(?=a)b", r"(a)\1", r"\p{L}", "(a", "[a", "a)", "(" * 100 + ")" * 100])
+def test_arrays_that_multiply_end() -> None:
+    one: dict[str, Any] = {"type": "string"}
+    for _ in range(12):
+        one = {"type": "array", "items": one, "minItems": 9}
+    assert list(Examples(schema(one, required=["v"]), seed="0").take(1)) == []
+
+
+@pytest.mark.parametrize(
+    "pattern", ["((a{999}){999}){999}", "(?=a)b", r"(a)\1", r"\p{L}", "(a", "[a", "a)", "(" * 100 + ")" * 100]
+)
 def test_a_pattern_it_cannot_read_is_said(pattern: str) -> None:
     with pytest.raises(UnreadablePatternError):
         matching(pattern, random.Random(0))

@@ -17,6 +17,7 @@ from toolgen.verify.patterns import UnreadablePatternError, matching
 __all__ = ["Examples", "valid_for"]
 
 _DEEPEST = 14
+_MOST_VALUES = 20_000  # in one example; arrays of arrays multiply
 _DEEP = 3  # from here on only what is required
 _ATTEMPTS = 6
 _TEXTS = (
@@ -136,13 +137,15 @@ class _Maker:
         self._definitions = definitions
         self._choose = choose
         self._taste = taste
+        self._values = 0
 
     def wants(self) -> bool:
         return self._choose.random() < self._taste.optional
 
     def value(self, schema: Any, depth: int) -> Any:
         """Raises `StuckError` where nothing can be thought of."""
-        if depth > _DEEPEST or schema is False:
+        self._values += 1
+        if depth > _DEEPEST or self._values > _MOST_VALUES or schema is False:
             raise StuckError
         if schema is True:
             return self._choose.choice(_ANYTHING)

@@ -9,6 +9,7 @@ __all__ = ["UnreadablePatternError", "matching"]
 
 _MOST_REPEATS: Final = 3
 _DEEPEST: Final = 20
+_MOST_ATOMS: Final = 20_000  # `((a{999}){999}){999}` is a short pattern
 _CLASSES: Final = {"d": "0123456789", "w": "abcXYZ019_", "s": " ", "D": "ab-", "W": "- .", "S": "ab1-"}
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "0": "\0"}
 _ANY: Final = "ab1-"
@@ -34,6 +35,7 @@ class _Reader:
     def __init__(self, pattern: str, choose: random.Random) -> None:
         self._pattern = pattern
         self._choose = choose
+        self._atoms = 0
         self.at = 0
 
     def _peek(self) -> str:
@@ -72,6 +74,9 @@ class _Reader:
         return "".join(written)
 
     def _atom(self, depth: int) -> str:
+        self._atoms += 1
+        if self._atoms > _MOST_ATOMS:
+            raise UnreadablePatternError(self._pattern)
         match self._next():
             case "^" | "$":
                 return ""

@@ -102,7 +102,7 @@ def _files(readings: Mapping[str, Reading]) -> Mapping[str, str] | None:
     for reading in readings.values():
         if reading.info.kind == "sql":
             continue
-        if not reading.files:
+        if not reading.files or not reading.complete:
             return None
         for path, digest in reading.files.items():
             if files.setdefault(path, digest) != digest:
@@ -112,7 +112,10 @@ def _files(readings: Mapping[str, Reading]) -> Mapping[str, str] | None:
 
 def _pinned(config: SourceConfig, reading: Reading) -> Reading:
     """Holds what was read, and not what is there a moment later, against the lock."""
-    if config.pin is not None and reading.files.get(str(config.pin.path), config.pin.digest) != config.pin.digest:
+    if config.pin is None:
+        return reading
+    read = {reading.files.get(str(path), "") for path in (config.pin.path, config.pin.path.resolve())}
+    if config.pin.digest not in read:
         raise DescriptionError(
             "the copy is not what was pinned: it was changed since",
             where=f"{config.pin.path.parent.parent.name}/{config.name}/{config.pin.path.name}",

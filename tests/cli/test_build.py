@@ -221,6 +221,25 @@ def test_a_copy_that_was_edited_is_not_built(project: Path, served: Descriptions
     assert copy.read_bytes() == served.answers["/pets.json"]
 
 
+def test_a_copy_is_held_against_the_lock_however_it_was_changed(
+    project: Path, served: Descriptions, toolgen: Run
+) -> None:
+    toolgen("build")
+    copy = project / COPIES / "pets" / "openapi.json"
+    original = copy.read_bytes()
+    pets = json.loads(original)
+    pets["paths"]["/pets/{petId}"]["get"]["parameters"][0]["schema"] = {"$ref": "missing.json"}
+    copy.write_text(json.dumps(pets), encoding="utf-8")
+    assert "the copy is not what was pinned" in toolgen("build", "--check").err
+    elsewhere = project / "elsewhere.json"
+    elsewhere.write_bytes(original.replace(b"Get a pet", b"Got a pet"))
+    copy.unlink()
+    copy.symlink_to(elsewhere)
+    assert "the copy is not what was pinned" in toolgen("build", "--check").err
+    elsewhere.write_bytes(original)
+    assert toolgen("build", "--check").code == 0
+
+
 def test_another_url_is_pinned_anew_only_where_it_says_the_same(
     project: Path, served: Descriptions, toolgen: Run
 ) -> None:

@@ -46,7 +46,7 @@ class Reading:
     """What became of one description. `operations` counts everything it offered: tools plus skips, each skip with its Problem.
 
     `identifiers` gives the description's own word (operationId, field) by tool origin. `files` are all that was read, as
-    path -> `sha256:…`; empty when that cannot be told.
+    path -> `sha256:…`; `complete` says that nothing else was looked for.
     """
 
     info: SourceInfo
@@ -55,6 +55,7 @@ class Reading:
     operations: int
     identifiers: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     files: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    complete: bool = True
 
 
 def is_remote(config: SourceConfig) -> bool:

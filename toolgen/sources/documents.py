@@ -226,12 +226,7 @@ class Documents:
 
     @property
     def files(self) -> Mapping[str, str]:
-        """Every file read so far, as path -> `sha256:…` of its bytes, under each name it was read by.
-
-        Empty when a file that was referred to could not be read: what is there tomorrow cannot be held against a digest of today.
-        """
-        if self._lacking:
-            return {}
+        """Every file read so far, as path -> `sha256:…` of its bytes, under each name it was read by."""
         found = {str(self._path): self._digests[""]}
         for name in self._files:
             canonical = (self._folder / unquote(name)).resolve()
@@ -240,6 +235,11 @@ class Documents:
                 found[str(self._folder / unquote(name)) if name else str(self._path)] = self._digests[key]
         found |= self._amendments
         return {path: f"sha256:{digest.hex()}" for path, digest in found.items()}
+
+    @property
+    def complete(self) -> bool:
+        """Whether every file that was referred to could be read; one that could not may be there tomorrow."""
+        return not self._lacking
 
     def amend(self, root: Mapping[str, Any], amendments: Mapping[str, bytes]) -> None:
         """Puts an amended description in the first file's place, before anything is looked up in it.

@@ -55,7 +55,7 @@ def read_openapi(config: SourceConfig) -> Reading:
 
     apply_overlays(documents, config.overlay, config.location, warn)
     reading = _Reader(config, documents, version_of(documents)).read()
-    return replace(reading, problems=(*notes, *reading.problems), files=documents.files)
+    return replace(reading, problems=(*notes, *reading.problems), files=documents.files, complete=documents.complete)
 
 
 def version_of(documents: Documents) -> str:

@@ -224,7 +224,7 @@ def _body(body: Body, schemas: Schemas, names: _Arguments, schema: dict[str, Any
         argument = names.take(name, "body")
         places[argument] = name
         properties[argument] = schemas.convert(written, Direction.INPUT)
-    wanted = set(raw.get("required") or ()) if isinstance(raw.get("required"), list) else set()
+    wanted = set(_required(raw))
     built = HttpBody(
         media_type=body.media_type,
         properties=places,
@@ -243,13 +243,17 @@ def _spreads(raw: Any, body: Body, schemas: Schemas) -> bool:
     if raw.get("type", "object") not in ("object", ["object"]) or raw.get("additionalProperties", False) is not False:
         return False
     shown = [name for name, item in raw["properties"].items() if not schemas.hidden(item, Direction.INPUT)]
-    required = raw.get("required")
-    if isinstance(required, list) and any(name not in raw["properties"] for name in required):
+    required = _required(raw)
+    if any(name not in raw["properties"] for name in required):
         return False  # required, but described nowhere: flat arguments would have no place for it
     # An optional body with required properties can be left out as a whole, which flat arguments could not say.
-    return bool(shown) and (
-        body.required or not isinstance(required, list) or not any(name in shown for name in required)
-    )
+    return bool(shown) and (body.required or not any(name in shown for name in required))
+
+
+def _required(raw: dict[str, Any]) -> list[str]:
+    """The names that `required` lists; whatever else a description lists there is no name."""
+    written = raw.get("required")
+    return [name for name in written if isinstance(name, str)] if isinstance(written, list) else []
 
 
 def _raw_bytes(media_type: str, raw: Any) -> bool:

@@ -92,7 +92,7 @@ def _parameter(raw: dict[str, Any], note: Callable[[str, str], None]) -> Paramet
 
 def _collection(raw: dict[str, Any], note: Callable[[str, str], None]) -> tuple[str, bool]:
     written = raw.get("collectionFormat", "csv")
-    if written not in _COLLECTIONS:
+    if not isinstance(written, str) or written not in _COLLECTIONS:
         note("unknown_style", f"parameter {raw['name']!r}: collectionFormat {str(written)[:40]!r} does not exist")
         written = "csv"
     return _COLLECTIONS[written]

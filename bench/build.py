@@ -1,0 +1,165 @@
+"""What building costs, each description in a process of its own: CPU seconds (user and system) and peak memory, and what came out.
+
+`python -m bench.build` prints one row for GitHub, Stripe and Kubernetes, cold and unchanged, and with `--corpus` one for every
+description of the corpus with the promises that each must keep. Figures beyond their limit are marked, and make it exit with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import orjson
+
+from bench.fuzz_openapi import CORPUS, broken_promise
+from toolgen.errors import DescriptionError
+from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.documents import parse
+from toolgen.sources.openapi import read_openapi
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+UNCHANGED_S = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """What a cold `toolgen build` of one description may cost."""
+
+    label: str
+    pattern: str
+    cpu_s: float
+    memory_mb: int
+
+
+LIMITS = (
+    Limit(label="GitHub", pattern="octokit-*", cpu_s=2.0, memory_mb=150),
+    Limit(label="Stripe", pattern="apisguru__stripe*", cpu_s=2.0, memory_mb=200),
+    Limit(label="Kubernetes", pattern="kubernetes-*", cpu_s=2.0, memory_mb=200),
+)
+
+
+def measured(command: list[str], folder: Path) -> tuple[float, float]:
+    """CPU seconds and peak memory in MB of a command that must succeed."""
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    complaint = process.stderr.read()
+    process.stderr.close()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(complaint.decode(errors="replace")[-2000:])
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def commands() -> bool:
+    """`toolgen build` of the large descriptions, twice in one folder. Whether all stayed within their limits."""
+    print(f"{'toolgen build':14} {'CPU s':>7} {'MB':>6} {'again s':>8}")
+    good = True
+    for limit in LIMITS:
+        path = next(CORPUS.glob(limit.pattern), None)
+        if path is None:
+            print(f"{limit.label:14} not here")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-m", "toolgen", "build", str(path), "-o", "out", "--json"]
+            cold, memory = measured(command, Path(folder))
+            again, _ = measured(command, Path(folder))
+        within = (cold <= limit.cpu_s, memory <= limit.memory_mb, again <= UNCHANGED_S)
+        marks = ["" if ok else "!" for ok in within]
+        print(f"{limit.label:14} {cold:7.2f}{marks[0]} {memory:6.0f}{marks[1]} {again:8.2f}{marks[2]}")
+        good = good and all(within)
+    return good
+
+
+def corpus() -> bool:
+    """Every promise about every description. Whether all were kept."""
+    print(f"\n{'description':44} {'operations':>10} {'tools':>6} {'skips':>6}  faults")
+    good, totals = True, [0, 0]
+    for path in sorted(path for path in CORPUS.iterdir() if path.is_file()):
+        report = json.loads(subprocess.check_output([sys.executable, "-m", "bench.build", "--one", str(path)]))
+        operations, tools = report["operations"], report["tools"]
+        totals = [totals[0] + operations, totals[1] + tools]
+        faults = "; ".join(report["faults"]) or "-"
+        print(f"{path.name[:44]:44} {operations:10} {tools:6} {operations - tools:6}  {faults}")
+        good = good and not report["faults"]
+    print(f"{'all':44} {totals[0]:10} {totals[1]:6} {totals[0] - totals[1]:6}")
+    return good
+
+
+def one(path: Path) -> dict[str, Any]:
+    """The promises about one description, kept or not."""
+    try:
+        first = _read(path)
+    except DescriptionError as error:
+        return {"operations": 0, "tools": 0, "faults": [str(error)]}
+    faults = [wrong] if (wrong := broken_promise(first)) else []
+    faults += [f"{tool.name}: {wrong}" for tool in first.tools if (wrong := _schema_fault(tool.input_schema))]
+    faults += [f"{tool.name}: {wrong}" for tool in first.tools if (wrong := _schema_fault(tool.output_schema))]
+    if _bytes(first) != _bytes(_read(path)):
+        faults.append("two builds differ")
+    if (shuffled := _shuffled_names(path)) != {tool.origin: tool.name for tool in first.tools}:
+        faults.append(f"names depend on the order of paths ({len(shuffled)} tools)")
+    return {"operations": first.operations, "tools": len(first.tools), "faults": faults[:5]}
+
+
+def _read(path: Path) -> Reading:
+    return read_openapi(SourceConfig(name="s", kind="openapi", location=str(path)))
+
+
+def _bytes(reading: Reading) -> bytes:
+    return orjson.dumps([[tool.to_dict() for tool in reading.tools], [problem.message for problem in reading.problems]])
+
+
+def _schema_fault(schema: Any) -> str:
+    if schema is None:
+        return ""
+    try:
+        jsonschema_rs.meta.validate({"$schema": DIALECT, **schema})
+    except (ValueError, jsonschema_rs.ValidationError) as error:
+        return str(error).splitlines()[0][:200]
+    text = orjson.dumps(schema).decode()
+    targets = set(re.findall(r'"\$ref":"#/\$defs/([^"]+)"', text))
+    dangling = targets - set(schema.get("$defs", {}))
+    return f"dangling $ref {min(dangling)}" if dangling else ""
+
+
+def _shuffled_names(path: Path) -> dict[str, str]:
+    """Names by origin when the same description lists its paths in another order; its other files stay where they are."""
+    document = parse(path.read_bytes(), where=path.name)
+    paths = list(document["paths"].items()) if isinstance(document.get("paths"), dict) else []
+    random.Random(1).shuffle(paths)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "doc.json"
+        copy.write_text(json.dumps({**document, "paths": dict(paths)}), encoding="utf-8")
+        return {tool.origin: tool.name for tool in _read(copy).tools}
+
+
+def main() -> None:
+    """Exits with 1 when a limit or a promise was broken."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--corpus", action="store_true", help="hold every description of the corpus to the promises too"
+    )
+    parser.add_argument("--one", type=Path, metavar="FILE", help="report on one description, as JSON")
+    options = parser.parse_args()
+    if options.one is not None:
+        print(json.dumps(one(options.one)))
+        return
+    good = commands()
+    if options.corpus:
+        good = corpus() and good
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()

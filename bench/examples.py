@@ -170,7 +170,7 @@ def _fits(described: Described, found: Found) -> str:
         schema = (content.get(media_type) or next(iter(content.values()), {})).get("schema", {})
     else:
         one = next(one for one in described.parameters if (one["in"], one["name"]) == (place, name))
-        schema = one.get("schema", {})
+        schema = next(iter((one.get("content") or {"": one}).values())).get("schema", {})
     kind = OAS31Validator if described.version in {"3.1", "3.2"} else OAS30WriteValidator
     root = {**schema, "components": described.document["components"]} if isinstance(schema, dict) else schema
     return "valid" if kind(root).is_valid(value) else "invalid by its own schema"

@@ -64,6 +64,9 @@ def same_body(described: Described, received: Received, sent: Any) -> str | Unde
             read = json.loads(received.body)
             return None if equal(read, sent) else f"the body is read as {received.body[:120]!r}"
         if isinstance(sent, Mapping) and "base64" in sent:
+            schema = described.schema(media.get("schema", {}))
+            if schema.get("format") in {"byte", "base64"} or "contentEncoding" in schema:
+                return "raw bytes are sent where the description wants base64 text"
             return None if _is_file(received.body, sent) else "the file's bytes differ"
         text = received.body.decode("utf-8")
     except (UnreadableError, ValueError) as error:

@@ -109,6 +109,7 @@ def test_a_flat_body_becomes_arguments_and_a_clash_of_names_is_resolved(tmp_path
         ({"type": ["object", "null"], "properties": {"a": {}}}, True),
         ({"type": "object", "properties": {"a": {}}, "required": ["a"]}, False),
         ({"type": "object", "properties": {"a": {}}, "required": ["a", "described_nowhere"]}, True),
+        ({"type": "object", "properties": {"a": {}}, "example": {"A": 1}}, True),
         (True, True),
     ],
 )
@@ -119,6 +120,23 @@ def test_a_body_that_would_lose_something_stays_one_argument(tmp_path: Path, sch
     assert binding.body is not None
     assert binding.body.argument == "body"
     assert tool.input_schema.get("required", []) == (["body"] if required else [])
+
+
+@pytest.mark.parametrize(
+    ("version", "schema", "raw"),
+    [
+        ("3.0.3", {"type": "string", "format": "binary"}, True),
+        ("3.0.3", {"type": "string", "format": "byte"}, False),
+        ("3.1.0", {"type": "string", "contentEncoding": "base64"}, False),
+        ("3.1.0", {}, True),
+    ],
+)
+def test_a_body_that_is_base64_text_is_sent_as_text(tmp_path: Path, version: str, schema: Any, raw: bool) -> None:
+    body_ = {"required": True, "content": {"image/jpeg": {"schema": schema}}}
+    tool, binding = only(read(tmp_path, document({"/e": {"put": operation(requestBody=body_)}}, version)))
+    assert binding.body is not None
+    assert binding.body.file is raw
+    assert tool.input_schema["properties"]["body"]["type"] == ("object" if raw else "string")
 
 
 def test_a_closed_body_closes_the_arguments(tmp_path: Path) -> None:

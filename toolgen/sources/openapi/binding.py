@@ -202,7 +202,8 @@ def _body(body: Body, schemas: Schemas, names: _Arguments, schema: dict[str, Any
             converted = schemas.convert(_with_files(raw, schemas) if form else body.schema, Direction.INPUT)
         else:
             converted = {"type": "string"}
-            converted["description"] = f"The body, as {body.media_type.partition(';')[0]}."
+            encoding = ", base64-encoded" if _base64(raw) else ""
+            converted["description"] = f"The body, as {body.media_type.partition(';')[0]}{encoding}."
         if (text := flatten(body.description, LONGEST_PARAMETER)) and not whole_file:
             converted = {**converted, "description": text}
         properties[argument] = converted
@@ -246,6 +247,13 @@ def _spreads(raw: Any, body: Body, schemas: Schemas) -> bool:
     required = _required(raw)
     if any(name not in raw["properties"] for name in required):
         return False  # required, but described nowhere: flat arguments would have no place for it
+    if raw.get("additionalProperties") is not False and any(
+        name not in raw["properties"]
+        for one in (*body.examples, raw.get("example"))
+        if isinstance(one, dict)
+        for name in one
+    ):
+        return False  # its own example says that the schema, which is open, does not name all there is
     # An optional body with required properties can be left out as a whole, which flat arguments could not say.
     return bool(shown) and (body.required or not any(name in shown for name in required))
 
@@ -256,7 +264,13 @@ def _required(raw: dict[str, Any]) -> list[str]:
     return [name for name in written if isinstance(name, str)] if isinstance(written, list) else []
 
 
+def _base64(raw: Any) -> bool:
+    return isinstance(raw, dict) and (raw.get("format") in {"byte", "base64"} or "contentEncoding" in raw)
+
+
 def _raw_bytes(media_type: str, raw: Any) -> bool:
+    if _base64(raw):
+        return False  # base64 is the text that is sent (3.0.4, section 4.4; 3.1.1, section 4.8.14.2)
     plain = media_type.partition(";")[0].strip().lower()
     if plain.startswith("text/") or plain.endswith(("xml", "yaml", "csv", "graphql", "javascript")):
         return is_file(raw)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden.small import small_manifest
 from toolgen.emit import record
 from toolgen.emit.record import Record, Row, build_key, load, save, unchanged
 
@@ -25,7 +26,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, content in files.items():
         (tmp_path / "generated" / name).write_bytes(content)
     digest = record._digest_at(str(tmp_path / "spec.yaml"))
-    save(tmp_path / "generated", KEY, {str(tmp_path / "spec.yaml"): digest}, files, [ROW])
+    save(tmp_path / "generated", KEY, {str(tmp_path / "spec.yaml"): digest}, files, small_manifest(), [ROW])
     return tmp_path
 
 
@@ -37,6 +38,7 @@ def recorded(place: Path) -> Record:
 
 def test_nothing_changed(place: Path) -> None:
     assert recorded(place).rows == (ROW,)
+    assert (recorded(place).digest, recorded(place).problems) == (small_manifest().digest, small_manifest().problems)
     assert unchanged(place / "generated", recorded(place), KEY)
 
 
@@ -107,7 +109,7 @@ def test_each_directory_has_a_record_of_its_own(place: Path) -> None:
 def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    save(tmp_path, KEY, {}, {}, [])
+    save(tmp_path, KEY, {}, {}, small_manifest(), [])
     assert load(tmp_path) is None
 
 
@@ -117,6 +119,6 @@ def test_a_relative_cache_folder_is_not_used(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", "here")
-    save(tmp_path, KEY, {}, {}, [])
+    save(tmp_path, KEY, {}, {}, small_manifest(), [])
     assert not (tmp_path / "here").exists()
     assert len(list((tmp_path / "home/.cache/toolgen/builds").iterdir())) == 1

@@ -156,7 +156,7 @@ def _built(job: _Job, accept: bool, began: Callable[[str], None], stack: ExitSta
     key = record.build_key(build_options(sources, job.overrides, job.formats) | {"databases": _databases(sources)})
     last = record.load(job.target)
     if not staged and last is not None and record.unchanged(job.target, last, key):
-        return summarize_unchanged(last.rows, job.target, started)
+        return summarize_unchanged(last, started)
     from toolgen.build import build_sources  # noqa: PLC0415 - as above
 
     built = build_sources(sources, job.overrides, lambda name: began(f"reading {name}"))
@@ -166,7 +166,7 @@ def _built(job: _Job, accept: bool, began: Callable[[str], None], stack: ExitSta
     changed = write(job.target, files)
     summary = summarize(built, changed, started, None)
     if built.files is not None and not staged:
-        record.save(job.target, key, built.files, files, summary.rows)
+        record.save(job.target, key, built.files, files, built.manifest, summary.rows)
     return summary
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -15,7 +15,7 @@ import orjson
 
 from toolgen.cli.output import print_table
 from toolgen.emit.formats import render
-from toolgen.emit.record import Row
+from toolgen.emit.record import Record, Row
 from toolgen.emit.tokens import tokens
 from toolgen.emit.writer import MANIFEST
 from toolgen.model.manifest import Problem
@@ -41,13 +41,6 @@ class Summary:
     changed: Sequence[str]
     seconds: float
     difference: Difference | None = None
-
-
-class _Head(msgspec.Struct, frozen=True):
-    """What a summary needs of a manifest whose bytes are known to be right."""
-
-    digest: str
-    problems: list[Problem]
 
 
 def summarize(built: Built, changed: Sequence[str], started: float, difference: Difference | None) -> Summary:
@@ -79,13 +72,12 @@ def summarize(built: Built, changed: Sequence[str], started: float, difference: 
     )
 
 
-def summarize_unchanged(rows: Iterable[Row], target: Path, started: float) -> Summary:
-    """The summary of a build that found, without reading it, that a description says what it said; nothing was read, in no seconds."""
-    head = msgspec.json.decode((target / MANIFEST).read_bytes(), type=_Head)
+def summarize_unchanged(last: Record, started: float) -> Summary:
+    """The summary of a build that would do what the last one did: nothing was read, in no seconds."""
     return Summary(
-        digest=head.digest,
-        rows=tuple(msgspec.structs.replace(row, seconds=0.0) for row in rows),
-        problems=head.problems,
+        digest=last.digest,
+        rows=tuple(msgspec.structs.replace(row, seconds=0.0) for row in last.rows),
+        problems=last.problems,
         changed=(),
         seconds=perf_counter() - started,
     )

@@ -16,6 +16,7 @@ import msgspec
 
 from toolgen.canonical import digest
 from toolgen.emit.writer import MANIFEST, OURS
+from toolgen.model.manifest import Manifest, Problem
 
 __all__ = ["Record", "Row", "build_key", "load", "save", "unchanged"]
 
@@ -43,6 +44,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     inputs: dict[str, str]
     outputs: dict[str, str]
     rows: tuple[Row, ...]
+    digest: str  # of the manifest
+    problems: tuple[Problem, ...]
 
 
 def build_key(options: object) -> str:
@@ -65,10 +68,23 @@ def load(directory: Path) -> Record | None:
         return None
 
 
-def save(directory: Path, key: str, inputs: Mapping[str, str], files: Mapping[str, bytes], rows: Iterable[Row]) -> None:
+def save(
+    directory: Path,
+    key: str,
+    inputs: Mapping[str, str],
+    files: Mapping[str, bytes],
+    manifest: Manifest,
+    rows: Iterable[Row],
+) -> None:
     """Records a build; where that is not possible (a home that cannot be written), the next one does the whole work."""
-    outputs = {name: _sha256(content) for name, content in files.items()}
-    record = Record(key=key, inputs=dict(inputs), outputs=outputs, rows=tuple(rows))
+    record = Record(
+        key=key,
+        inputs=dict(inputs),
+        outputs={name: _sha256(content) for name, content in files.items()},
+        rows=tuple(rows),
+        digest=manifest.digest,
+        problems=manifest.problems,
+    )
     with suppress(OSError, RuntimeError):
         place = _place(directory)
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _REFERENCE = re.compile(rb'"#/\$defs/((?:[^"\\]|\\.)+)"')
 _LONGEST_LINE = 100
 _DEEPEST = 40
+_MOST_SHARED = 1_000  # definitions of one tool that are told apart one by one
 _MOST_SCHEMAS = 20_000  # in one tool or definition; more comes only from an allOf that contains itself
 
 
@@ -164,6 +165,8 @@ class _Scope:
 def _closures(definitions: Mapping[str, Any]) -> dict[str, str]:
     """For each definition a digest of everything it reaches: two tools mean the same by a name where the digests are the same."""
     names = list(definitions)
+    if len(names) > _MOST_SHARED:
+        return dict.fromkeys(names, digest({"all": definitions}))
     texts = [orjson.dumps(definitions[name]) for name in names]
     places = {name: index for index, name in enumerate(names)}
     direct = [{places[found] for raw in _REFERENCE.findall(text) if (found := _name(raw)) in places} for text in texts]

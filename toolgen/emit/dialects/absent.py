@@ -13,6 +13,10 @@ from toolgen.model.schema import JsonObject, Schema
 __all__ = ["without_absent"]
 
 _DEEPEST = 64
+_MOST_STEPS, _VALIDATION = (
+    20_000,
+    100,
+)  # for one call; only a schema made to cost much takes more, and then the rest is left as it is
 
 
 def without_absent(schema: Schema, arguments: JsonObject) -> JsonObject:
@@ -34,9 +38,11 @@ class _Restoring:
 
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions
+        self._left = _MOST_STEPS
 
     def value(self, schema: Any, value: Any, depth: int) -> Any:
-        if depth > _DEEPEST or not isinstance(schema, Mapping) or not _holds_null(value, 0):
+        self._left -= 1
+        if self._left < 0 or depth > _DEEPEST or not isinstance(schema, Mapping) or not _holds_null(value, 0):
             return value
         if (found := target(schema, self._definitions)) is not None:
             value = self.value(found[1], value, depth + 1)
@@ -71,6 +77,7 @@ class _Restoring:
     def _accepts(self, branch: Any, value: Any) -> bool:
         if not isinstance(branch, Mapping):
             return branch is not False
+        self._left -= _VALIDATION
         try:
             validator = jsonschema_rs.Draft202012Validator({**branch, "$defs": dict(self._definitions)}, offline=True)
         except (ValueError, jsonschema_rs.ReferencingError):

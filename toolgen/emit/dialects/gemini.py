@@ -24,6 +24,7 @@ _KEPT: Mapping[str, frozenset[str]] = {
 _STRUCTURE = frozenset({"type", "properties", "items", "anyOf", "oneOf", "required"})
 _BOUNDS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 _MOST_NODES = 1_500  # a pod of Kubernetes written out has more than 100,000
+_LONGEST_CHAIN = 100  # references on the way to one place
 _DEPTHS = (24, 12, 8, 6, 5, 4, 3, 2, 1)
 _ANY = "Any JSON value."
 
@@ -71,7 +72,7 @@ class _Lowering:
         node = unwrapped(node)
         if (found := target(node, self._definitions)) is not None:
             name, resolved = found
-            if name in above or depth >= self._deepest:
+            if name in above or depth >= self._deepest or len(above) >= _LONGEST_CHAIN:
                 return self._cut(name, resolved, node)
             beside = {key: value for key, value in node.items() if key != "$ref"}
             if not isinstance(resolved, dict) or not (beside.keys() - ANNOTATIONS):

@@ -64,45 +64,47 @@ def _kind(value: Any) -> str:
             return "object"
 
 
-def merged(
-    schema: Mapping[str, Any], definitions: Mapping[str, Any], above: frozenset[str] = frozenset()
-) -> dict[str, Any] | None:
+def merged(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any] | None:
     """A schema that accepts exactly what this one does, without `allOf` and without keywords beside a `$ref`; None when it takes one.
 
     What the merged parts hold is not taken apart: a property that two of them describe becomes an `allOf` of its own.
     """
-    if len(above) > _DEEPEST:
-        return None
-    parts: list[Mapping[str, Any]] = []
-    base = {key: value for key, value in schema.items() if key not in ("allOf", "$ref")}
-    if base:
-        parts.append(base)
-    if "$ref" in schema:
-        found = target(schema, definitions)
-        if found is None or found[0] in above:
-            return None
-        resolved = _as_object(found[1], definitions, above | {found[0]})
-        if resolved is None:
-            return None
-        parts.append(resolved)
-    for member in schema.get("allOf", ()):
-        resolved = _as_object(member, definitions, above)
-        if resolved is None:
-            return None
-        parts.append(resolved)
-    built: dict[str, Any] = {}
-    for part in parts:
-        if not _joined(built, part):
-            return None
-    return built
+    return _Merging(definitions).schema(schema, 0)
 
 
-def _as_object(schema: Any, definitions: Mapping[str, Any], above: frozenset[str]) -> dict[str, Any] | None:
-    if schema is True:
-        return {}
-    if not isinstance(schema, dict):
-        return None
-    return merged(schema, definitions, above) if "allOf" in schema or "$ref" in schema else schema
+class _Merging:
+    """One merge. Every definition is merged once, however often it is referred to: doubled references would double the work each time."""
+
+    def __init__(self, definitions: Mapping[str, Any]) -> None:
+        self._definitions = definitions
+        self._known: dict[str, dict[str, Any] | None] = {}
+
+    def schema(self, schema: Any, depth: int) -> dict[str, Any] | None:
+        if schema is True:
+            return {}
+        if not isinstance(schema, Mapping) or depth > _DEEPEST:
+            return None
+        parts: list[dict[str, Any] | None] = [
+            {key: value for key, value in schema.items() if key not in ("allOf", "$ref")}
+        ]
+        if "$ref" in schema:
+            parts.append(self._referred(schema, depth))
+        parts += [self.schema(member, depth + 1) for member in schema.get("allOf", ())]
+        built: dict[str, Any] = {}
+        for part in parts:
+            if part is None or not _joined(built, part):
+                return None
+        return built
+
+    def _referred(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any] | None:
+        found = target(schema, self._definitions)
+        if found is None:
+            return None
+        name, resolved = found
+        if name not in self._known:
+            self._known[name] = None  # what leads back to itself has no merged form
+            self._known[name] = self.schema(resolved, depth + 1)
+        return self._known[name]
 
 
 def _joined(built: dict[str, Any], part: Mapping[str, Any]) -> bool:
@@ -164,15 +166,22 @@ _JOINERS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def accepts_null(schema: Any, definitions: Mapping[str, Any], above: frozenset[str] = frozenset()) -> bool:
+def accepts_null(schema: Any, definitions: Mapping[str, Any]) -> bool:
     """Whether null may conform. True where that cannot be told by looking."""
+    return _accepts_null(schema, definitions, {}, 0)
+
+
+def _accepts_null(schema: Any, definitions: Mapping[str, Any], known: dict[str, bool], depth: int) -> bool:
     if not isinstance(schema, Mapping):
         return schema is not False
+    if depth > _DEEPEST:
+        return True
     if (found := target(schema, definitions)) is not None:
         name, resolved = found
-        if name in above:
-            return True
-        if not accepts_null(resolved, definitions, above | {name}):
+        if name not in known:
+            known[name] = True  # while it is looked at: what leads back to itself cannot be told
+            known[name] = _accepts_null(resolved, definitions, known, depth + 1)
+        if not known[name]:
             return False
     elif "$ref" in schema:
         return True
@@ -181,10 +190,10 @@ def accepts_null(schema: Any, definitions: Mapping[str, Any], above: frozenset[s
         return False
     if None not in schema.get("enum", (None,)) or schema.get("const") is not None:
         return False
-    if not all(accepts_null(member, definitions, above) for member in schema.get("allOf", ())):
+    if not all(_accepts_null(member, definitions, known, depth + 1) for member in schema.get("allOf", ())):
         return False
     return all(
-        any(accepts_null(branch, definitions, above) for branch in schema[union])
+        any(_accepts_null(branch, definitions, known, depth + 1) for branch in schema[union])
         for union in ("anyOf", "oneOf")
         if schema.get(union)
     )

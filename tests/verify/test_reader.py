@@ -163,6 +163,8 @@ def test_brackets(pairs: list[tuple[str, str]], expected: Any) -> None:
         ("path", "simple", False, "%2e%2e", True),
         ("path", "simple", False, "a", False),
         ("path", "label", True, ["a.b"], True),
+        ("path", "label", True, "%2F", True),
+        ("path", "label", True, "a", False),
         ("header", "simple", False, "a\nb", True),
         ("header", "simple", False, " a", True),
         ("header", "simple", False, ["a,b"], True),

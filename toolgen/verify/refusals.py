@@ -42,7 +42,7 @@ def _unsayable(described: Described, parameter: Mapping[str, Any], value: Any) -
         return True
     match place:
         case "path":
-            whole = "/".join(texts)
+            whole = ("." if style == "label" else "") + "/".join(texts)
             return (
                 not any(texts)
                 or "" in texts

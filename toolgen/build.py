@@ -9,10 +9,12 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import Any, TypeAlias, assert_never
 
+import msgspec
+
 from toolgen.errors import DescriptionError
 from toolgen.model.manifest import Manifest, Problem, assemble
 from toolgen.model.tool import Tool
-from toolgen.settings import SourceSettings, from_mapping, from_specs
+from toolgen.settings import SourceSettings, from_mapping, from_specs, settings_digest
 from toolgen.sources.base import Reading, SourceConfig, is_remote
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.overrides import ToolOverride, override
@@ -66,7 +68,11 @@ def build_sources(
         seconds[name] = perf_counter() - started
     changed = override(overrides, readings)
     tools, problems = _gathered(changed)
-    manifest = assemble({name: reading.info for name, reading in changed.items()}, tools.values(), problems)
+    infos = {
+        name: msgspec.structs.replace(reading.info, settings=settings_digest(sources[name].config, overrides))
+        for name, reading in changed.items()
+    }
+    manifest = assemble(infos, tools.values(), problems)
     return Built(
         manifest=manifest,
         operations={name: reading.operations for name, reading in changed.items()},

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from toolgen.canonical import digest
 from toolgen.errors import ConfigError, SecretError
 from toolgen.execute.secrets import SecretReference, parse_reference
 from toolgen.model.names import SOURCE_NAME
@@ -21,7 +22,16 @@ from toolgen.sources.overrides import ToolOverride
 from toolgen.sources.pins import LOCK, Pin, read_pins
 from toolgen.strict_yaml import Document, decode, read
 
-__all__ = ["Auth", "Settings", "SourceSettings", "build_options", "from_mapping", "from_specs", "load"]
+__all__ = [
+    "Auth",
+    "Settings",
+    "SourceSettings",
+    "build_options",
+    "from_mapping",
+    "from_specs",
+    "load",
+    "settings_digest",
+]
 
 Auth = Mapping[str, SecretReference | Mapping[str, Any]]
 """By security scheme: the reference of the one value, or a mapping of OpenAPI-independent names to references and plain settings."""
@@ -127,6 +137,26 @@ def from_specs(specs: tuple[str, ...], root: Path) -> Mapping[str, SourceSetting
         name = _name_for(spec, entries)
         entries[name] = {_kind_of(spec, root): spec}
     return from_mapping(entries, root)
+
+
+def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -> str:
+    """`sha256:…` over what toolgen.yaml says about a source and its tools: the same on every machine, and other after every change.
+
+    Credentials are not among it: they are read when they are needed.
+    """
+    said = msgspec.to_builtins([{**msgspec.to_builtins(item), "where": ""} for item in overrides])
+    return digest(
+        {
+            "kind": config.kind,
+            "location": config.location if is_remote(config) else Path(config.location).name,
+            "server": config.server,
+            "endpoint": config.endpoint,
+            "overlay": [Path(path).name for path in config.overlay],
+            "include": {key: list(values) for key, values in config.include.items()},
+            "exclude": {key: list(values) for key, values in config.exclude.items()},
+            "tools": said,
+        }
+    )
 
 
 def build_options(

@@ -229,6 +229,13 @@ def stale_generated(project: Path) -> tuple[str, ...]:
     return ("tools",)
 
 
+def change_server(project: Path) -> tuple[str, ...]:
+    build()
+    text = (project / "toolgen.yaml").read_text(encoding="utf-8")
+    (project / "toolgen.yaml").write_text(text.replace("127.0.0.1:9", "127.0.0.1:10"), encoding="utf-8")
+    return ("serve", "--port", "0")
+
+
 def take_port(project: Path) -> tuple[str, ...]:
     listener = socket.create_server(("127.0.0.1", 0))
     TAKEN.append(listener)
@@ -258,6 +265,7 @@ MISTAKES = [
     (break_generated, r"generated/manifest\.json: is not a manifest: .* \(run `toolgen build` to write it again\)"),
     (edit_generated, r"generated/manifest\.json: tool pets__delete_pet was changed after the build"),
     (stale_generated, r"generated/manifest\.json: its sources are pets, shop, toolgen\.yaml has pets, store"),
+    (change_server, r"generated/manifest\.json: was built before toolgen\.yaml said what it now says about pets"),
     (take_port, r"cannot listen on 127\.0\.0\.1 port \d+: the port is already in use"),
     (block_audit, r"the audit log cannot be written: Not a directory"),
     (ask_for_nobody, r"the policy has no principal 'bott' \(did you mean 'bot'\?\)"),

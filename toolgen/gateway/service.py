@@ -48,7 +48,7 @@ from toolgen.policy.document import load as load_policy
 from toolgen.policy.redact import conceal, has_secrets, redactor, replace_at
 from toolgen.policy.selftest import SelfTestResult
 from toolgen.policy.selftest import run as run_selftests
-from toolgen.settings import Settings
+from toolgen.settings import Settings, settings_digest
 from toolgen.settings import load as load_settings
 from toolgen.state.buckets import MemoryBuckets
 
@@ -285,6 +285,13 @@ def catalog_of(settings: Settings) -> Manifest:
             where=where,
             suggestion="run `toolgen build` to write it again",
         )
+    for name, source in settings.sources.items():
+        if manifest.sources[name].settings != settings_digest(source.config, settings.overrides):
+            raise ManifestError(
+                f"was built before toolgen.yaml said what it now says about {name} and its tools",
+                where=where,
+                suggestion="run `toolgen build` to write it again",
+            )
     return manifest
 
 

@@ -44,7 +44,7 @@ class SecurityScheme(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class SourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where tools came from. `digest` is of the description as read."""
+    """Where tools came from. `digest` is of the description as read, `settings` of what toolgen.yaml said about the source then."""
 
     kind: str
     digest: str
@@ -52,6 +52,7 @@ class SourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: str
     security_schemes: dict[str, SecurityScheme] = {}
     database: Database | None = None
+    settings: str = ""
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

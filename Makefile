@@ -36,6 +36,9 @@ check: setup
 
 bench: setup
 	$(BIN)/python -m bench.calls
+	$(BIN)/python -m bench.tokens
+	$(BIN)/python -m bench.formats
+	$(BIN)/python -m bench.build --corpus
 
 # Writes the golden files again, after a change that is meant.
 golden: setup

@@ -229,6 +229,12 @@ def stale_generated(project: Path) -> tuple[str, ...]:
     return ("tools",)
 
 
+def misname_scheme(project: Path) -> tuple[str, ...]:
+    text = (project / "toolgen.yaml").read_text(encoding="utf-8")
+    (project / "toolgen.yaml").write_text(text.replace('"key":', '"kye":'), encoding="utf-8")
+    return ("serve", "--port", "0")
+
+
 def change_server(project: Path) -> tuple[str, ...]:
     build()
     text = (project / "toolgen.yaml").read_text(encoding="utf-8")
@@ -265,6 +271,10 @@ MISTAKES = [
     (break_generated, r"generated/manifest\.json: is not a manifest: .* \(run `toolgen build` to write it again\)"),
     (edit_generated, r"generated/manifest\.json: tool pets__delete_pet was changed after the build"),
     (stale_generated, r"generated/manifest\.json: its sources are pets, shop, toolgen\.yaml has pets, store"),
+    (
+        misname_scheme,
+        r"sources\.pets\.auth\.kye: the description has no security scheme 'kye' \(did you mean 'key'\?\)",
+    ),
     (change_server, r"generated/manifest\.json: was built before toolgen\.yaml said what it now says about pets"),
     (take_port, r"cannot listen on 127\.0\.0\.1 port \d+: the port is already in use"),
     (block_audit, r"the audit log cannot be written: Not a directory"),

@@ -5,20 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
+from toolgen.errors import ConfigError
 from toolgen.execute.base import Executor, Permit
 from toolgen.execute.graphql import GraphQLExecutor
 from toolgen.execute.http import HttpExecutor
 from toolgen.execute.secrets import Secrets
 from toolgen.execute.sql import SqlExecutor
 from toolgen.model.manifest import Manifest
+from toolgen.model.names import nearest
 from toolgen.settings import SourceSettings
 
 __all__ = ["make_executors"]
 
 
 def make_executors(sources: Mapping[str, SourceSettings], manifest: Manifest, permit: Permit) -> Mapping[str, Executor]:
-    """The executors of a project, by source. They open nothing before the first call."""
+    """The executors of a project, by source. They open nothing before the first call.
+
+    Raises `ConfigError` for a credential whose security scheme the description does not have: it would never be sent.
+    """
     secrets = Secrets()
+    for name, source in sources.items():
+        schemes = manifest.sources[name].security_schemes
+        for scheme in source.auth:
+            if scheme not in schemes:
+                known = nearest(scheme, schemes) or f" (it has: {', '.join(schemes) or 'none'})"
+                raise ConfigError(
+                    f"the description has no security scheme '{scheme}'{known}", where=f"sources.{name}.auth.{scheme}"
+                )
     return {name: _make(source, manifest, secrets, permit) for name, source in sources.items()}
 
 

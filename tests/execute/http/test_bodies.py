@@ -211,3 +211,17 @@ def test_a_part_with_a_style_is_sent_in_its_style(value: Any, part: HttpPart, ex
     parts = list(BytesParser(policy=HTTP).parsebytes(whole).iter_parts())
     read = [(one.get_param("name", header="content-disposition"), one.get_content().strip()) for one in parts]
     assert read == expected
+
+
+@pytest.mark.parametrize("media_type", ["application/x-www-form-urlencoded", "multipart/form-data"])
+@pytest.mark.parametrize("name", ["role", "ROLE"])
+def test_an_object_cannot_say_what_a_property_left_out_would_say(media_type: str, name: str) -> None:
+    body = HttpBody(
+        media_type=media_type,
+        properties={"meta": "meta", "role": "role"},
+        parts={"meta": HttpPart(style="form", explode=True)},
+        required=True,
+    )
+    with pytest.raises(UnbindableError):
+        encode_body(body, {"meta": {name: "admin"}})
+    assert sent(body, {"meta": {"color": "red"}})

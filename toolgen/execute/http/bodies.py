@@ -60,13 +60,19 @@ def encode_body(body: HttpBody, arguments: JsonObject) -> Encoded | None:
     plain = body.media_type.partition(";")[0].strip().lower()
     if plain == "application/x-www-form-urlencoded":
         return Encoded(
-            media_type=body.media_type, content="&".join(form_pairs(_object(value), body.parts)).encode("ascii")
+            media_type=body.media_type,
+            content="&".join(form_pairs(_object(value), body.parts, _declared(body))).encode("ascii"),
         )
     if plain.startswith("multipart/"):
         return _multipart(body, _object(value))
     if _JSON.match(body.media_type):
         return Encoded(media_type=body.media_type, content=encode_json(value))
     return Encoded(media_type=_concrete(body.media_type, "text/plain"), content=_utf8(scalar(value)))
+
+
+def _declared(body: HttpBody) -> frozenset[str]:
+    """The properties a body is known to have, sent or not."""
+    return frozenset({*body.properties.values(), *body.parts})
 
 
 def _object(value: Json) -> Mapping[str, Json]:
@@ -122,7 +128,7 @@ def _multipart(body: HttpBody, value: Mapping[str, Json]) -> Encoded:
         if isinstance(item, (Mapping, list, tuple)) and not part.file and (part.style or part.explode is not None):
             plain = HttpPart(content_type=part.content_type, headers=part.headers)
             spread = styled_parts(name, item, part)
-            others = {other.casefold() for other in value if other != name}
+            others = {other.casefold() for other in {*value, *_declared(body)} if other != name}
             if any(key.casefold() in others for key, _ in spread):
                 raise UnbindableError(f"the property {name!r} holds a name that is another property's")
             parts += [_part(key, text, plain) for key, text in spread]

@@ -224,7 +224,9 @@ def styled_parts(name: str, value: Json, part: HttpPart) -> list[tuple[str, str]
     return [(unquote(key), unquote(text)) for key, _, text in pairs]
 
 
-def form_pairs(value: Mapping[str, Json], parts: Mapping[str, HttpPart]) -> list[str]:
+def form_pairs(
+    value: Mapping[str, Json], parts: Mapping[str, HttpPart], declared: frozenset[str] = frozenset()
+) -> list[str]:
     """application/x-www-form-urlencoded, property by property (3.1.1, section 4.8.15): a space is `+`, an object without a style JSON."""
     pairs: list[str] = []
     for name, item in value.items():
@@ -242,13 +244,13 @@ def form_pairs(value: Mapping[str, Json], parts: Mapping[str, HttpPart]) -> list
             pairs.append(f"{_plus(name)}={_plus(encode_json(item).decode())}")
         else:
             pairs += _pairs(_plus(name), item, "form", True, _plus)
-        _unmixed(pairs[before:], name, value)
+        _unmixed(pairs[before:], name, {*value, *declared})
     return pairs
 
 
-def _unmixed(pairs: list[str], name: str, value: Mapping[str, Json]) -> None:
-    """An object spread over a form may not say again what another property says."""
-    others = {other.casefold() for other in value if other != name}
+def _unmixed(pairs: list[str], name: str, names: set[str]) -> None:
+    """An object spread over a form may not say what another property says, nor what one would say that was left out."""
+    others = {other.casefold() for other in names if other != name}
     if any(unquote_plus(pair.partition("=")[0]).casefold() in others for pair in pairs):
         raise UnbindableError(f"the property {name!r} holds a name that is another property's")
 

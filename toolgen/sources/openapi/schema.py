@@ -14,6 +14,7 @@ from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi.describe import LONGEST_NESTED, LONGEST_PARAMETER, flatten
 from toolgen.sources.openapi.keywords import keyword, modernise
 from toolgen.sources.openapi.operation import FaultError
+from toolgen.sources.openapi.outputs import Outputs
 from toolgen.sources.openapi.sharing import shared
 
 __all__ = ["FILE", "Direction", "Schemas", "file_schema", "is_file"]
@@ -96,6 +97,7 @@ class Schemas:
         self._used: set[str] = set()
         self._patterns: dict[str, bool] = {}
         self._hidden: dict[tuple[str, Direction], bool] = {}
+        self._outputs = Outputs()
 
     def convert(self, raw: Any, direction: Direction) -> dict[str, Any]:
         """One schema, its references as `#/$defs/…`. Raises `FaultError` (unresolved_ref, schema_too_deep)."""
@@ -106,6 +108,9 @@ class Schemas:
         self._drain()
         reached: dict[str, dict[str, Any]] = {}
         todo = list(_references(schema))
+        if direction is Direction.OUTPUT:
+            schema, reached = self._outputs.bounded(schema, todo, self._output_definition, self._output_uses)
+            todo = []
         while todo:
             name = todo.pop()
             if name in reached:
@@ -119,6 +124,14 @@ class Schemas:
         if not reached:
             return schema
         return {**schema, "$defs": {name: reached[name] for name in sorted(reached)}}
+
+    def _output_definition(self, name: str) -> dict[str, Any]:
+        if fault := self._broken.get((Direction.OUTPUT, name)):
+            raise fault
+        return self._defs[Direction.OUTPUT, name]
+
+    def _output_uses(self, name: str) -> frozenset[str]:
+        return self._uses[Direction.OUTPUT, name]
 
     def resolve(self, raw: Any) -> Any:
         """A schema as written, its own `$ref` followed. Raises `FaultError`."""

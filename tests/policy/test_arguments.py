@@ -124,3 +124,27 @@ def test_what_is_no_schema_is_told(schema: dict[str, Any]) -> None:
 
 def test_a_schema_is_no_fault() -> None:
     assert check_schema({"properties": {"limit": {"maximum": 3}}}) is None
+
+
+def ladder(levels: int, keyword: str) -> dict[str, Any]:
+    rungs = {f"L{level}": {keyword: [{"$ref": f"#/$defs/L{level + 1}"}] * 2} for level in range(levels)}
+    return {"$ref": "#/$defs/L0", "$defs": {**rungs, f"L{levels}": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
+def test_alternatives_that_multiply_for_ever_are_refused_before_they_are_tried(keyword: str) -> None:
+    with pytest.raises(ValueError, match="could take more than"):
+        Validator(ladder(60, keyword))
+    with pytest.raises(ValueError, match="could take more than"):
+        Validator({"properties": {"a": {"items": {"$ref": "#/$defs/L0"}}}, "$defs": ladder(60, keyword)["$defs"]})
+    assert Validator(ladder(6, keyword)).accepts(5) is (keyword != "oneOf")  # type: ignore[arg-type]
+
+
+def test_a_definition_may_lead_to_itself_by_descending_and_not_otherwise() -> None:
+    tree = {
+        "properties": {"left": {"$ref": "#"}, "next": {"$ref": "#/$defs/N"}},
+        "$defs": {"N": {"items": {"$ref": "#/$defs/N"}}},
+    }
+    assert Validator(tree).accepts({"next": [[]]})
+    with pytest.raises(ValueError, match="could take more than"):
+        Validator({"$ref": "#/$defs/N", "$defs": {"N": {"anyOf": [{"$ref": "#/$defs/N"}]}}})

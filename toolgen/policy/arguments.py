@@ -17,6 +17,7 @@ _LONGEST_REPAIR = 65_536
 _BACKTRACKS = 100_000
 _DEEPEST = 64
 _MOST_VALUES = 50_000
+_MOST_WORK = 1_000_000
 _TYPES: Mapping[type, str] = {
     bool: "boolean",
     int: "integer",
@@ -98,13 +99,16 @@ def check_schema(schema: Schema) -> str | None:
 class Validator:
     """A schema compiled once. Regular expressions run on a linear-time engine, or with a backtrack limit where they need one.
 
-    Raises `ValueError` when the schema cannot be compiled. References are never fetched.
+    Raises `ValueError` when the schema cannot be compiled, or when its alternatives multiply so that one value could take for ever: two
+    ways at each of sixty levels are 2**60. References are never fetched.
     """
 
     __slots__ = ("_compiled",)
 
     def __init__(self, schema: Schema) -> None:
         plain: Any = dict(schema)
+        if _Work(schema).most() > _MOST_WORK:
+            raise ValueError(f"validating one value against it could take more than {_MOST_WORK} steps")
         try:
             options: Any = jsonschema_rs.RegexOptions()
             self._compiled = jsonschema_rs.Draft202012Validator(plain, pattern_options=options, offline=True)
@@ -121,6 +125,49 @@ class Validator:
         """Up to `limit` sentences, each starting with the JSON pointer of the argument it is about; empty when all is well."""
         plain: Any = arguments
         return tuple(_sentences(self._compiled.iter_errors(plain), limit))
+
+
+class _Work:
+    """How many schemas one value is held against, at most, before anything descends into it; computed once for each definition."""
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._known: dict[int, int] = {}
+        self._most = 0
+
+    def most(self) -> int:
+        """The largest count of any schema in the document."""
+        stack: list[object] = [self._root]
+        while stack and self._most <= _MOST_WORK:
+            item = stack.pop()
+            if isinstance(item, Mapping):
+                self._most = max(self._most, self._of(item, 0))
+                stack.extend(item.values())
+            elif isinstance(item, (list, tuple)):
+                stack.extend(item)
+        return self._most
+
+    def _of(self, schema: object, depth: int) -> int:
+        if not isinstance(schema, Mapping):
+            return 1
+        known = self._known.get(id(schema))
+        if known is not None:
+            return known
+        if depth > _DEEPEST * 4:
+            return _MOST_WORK + 1
+        self._known[id(schema)] = _MOST_WORK + 1  # a definition that leads to itself without descending never ends
+        work = 1
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#/$defs/"):
+            work += self._of(self._root.get("$defs", {}).get(reference.removeprefix("#/$defs/")), depth + 1)
+        for keyword in ("allOf", "anyOf", "oneOf"):
+            branches = schema.get(keyword)
+            work += sum(self._of(item, depth + 1) for item in branches) if isinstance(branches, (list, tuple)) else 0
+        work += sum(
+            self._of(schema[keyword], depth + 1) for keyword in ("not", "if", "then", "else") if keyword in schema
+        )
+        self._known[id(schema)] = min(work, _MOST_WORK + 1)
+        return self._known[id(schema)]
 
 
 def _sentences(errors: Iterator[jsonschema_rs.ValidationError], limit: int) -> Iterator[str]:

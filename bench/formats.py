@@ -2,7 +2,7 @@
 
 `python -m bench.formats [FOLDER]` prints, for each format, the tools its SDK took, the tools it refused (with the first reason), and
 the CPU seconds of emitting them; and what share of the tools has a strict form, and why the rest has none. The corpus is
-../shared/corpus/openapi beside the project unless FOLDER names another. Exit 1 when anything was refused.
+../shared/corpus/openapi beside the project unless FOLDER names another. Exit 1 when anything was refused but by an SDK's own mistake.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from time import process_time
+
+import orjson
 
 from tests.emit.providers import ACCEPTED
 from toolgen.build import build
@@ -59,6 +61,11 @@ def judged(name: str, tools: Sequence[Tool]) -> tuple[int, str, float]:
     return refused, first, spent
 
 
+def mistaken(name: str, tool: Tool) -> bool:
+    """Whether a refusal is the SDK's mistake: LangChain takes a property that is named `$ref` for a reference."""
+    return name == "langchain" and b'"$ref":{' in orjson.dumps(tool.input_schema)
+
+
 def unfit(tools: Sequence[Tool]) -> Counter[str]:
     """Why tools have no strict form, most common reason first."""
     reasons: Counter[str] = Counter()
@@ -82,7 +89,7 @@ def main() -> int:
     bad = 0
     for name in FORMATS:
         refused, first, spent = judged(name, tools)
-        bad += refused
+        bad += max(0, refused - sum(mistaken(name, tool) for tool in tools))
         print(f"{name:20} {len(tools) - refused:7} {refused:8} {spent:7.2f}  {first}")
     started = process_time()
     compile(python_module(tools), "catalog.py", "exec", dont_inherit=True)

@@ -308,6 +308,7 @@ def test_a_missing_secret_is_one_sentence_that_names_it(
     assert ended.code == 1
     assert "secret_unavailable" in ended.err
     assert "TEST_PETS_KEY" in ended.err
+    assert "sources.pets.auth in toolgen.yaml" in ended.err
     assert toolgen("audit", "list", "--json").json()[0]["code"] == "secret_unavailable"
 
 
@@ -361,3 +362,23 @@ def test_init_where_nothing_can_be_written_is_one_sentence(toolgen: Run, directo
 def test_a_principal_and_a_bare_manifest_do_not_go_together(project: Path, toolgen: Run) -> None:
     toolgen("build")
     assert toolgen("tools", "--as", "bot", "--manifest", "generated").code == 2
+
+
+@pytest.mark.parametrize("damage", ["{}", "", None])
+def test_a_broken_catalog_is_repaired_by_what_the_error_advises(
+    project: Path, toolgen: Run, damage: str | None
+) -> None:
+    toolgen("build")
+    manifest = project / "generated" / "manifest.json"
+    whole = manifest.read_bytes()
+    if damage is None:
+        manifest.unlink()
+    else:
+        manifest.write_text(damage, encoding="utf-8")
+        assert "run `toolgen build`" in toolgen("tools").err
+    assert toolgen("build").code == 0
+    assert manifest.read_bytes() == whole
+    (project / "elsewhere").mkdir()
+    (project / "elsewhere" / "mcp.json").write_text("mine", encoding="utf-8")
+    assert toolgen("build", "-o", "elsewhere").code == 1
+    assert (project / "elsewhere" / "mcp.json").read_text(encoding="utf-8") == "mine"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.golden.regenerate import GOLDEN
 from tests.golden.small import small_manifest
 from toolgen.emit import writer
 from toolgen.emit.formats import FORMATS
-from toolgen.emit.writer import check, render_all, write
+from toolgen.emit.writer import check, refuse_foreign, render_all, write
 from toolgen.errors import ConfigError, ToolgenError
 from toolgen.model.manifest import load
 
@@ -107,7 +108,7 @@ def test_a_file_no_build_has_written_is_not_overwritten(
 ) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(ToolgenError, match="no build has written it"):
-        write(tmp_path, files)
+        refuse_foreign(tmp_path)
     assert names_in(tmp_path) == [name]
     assert (tmp_path / name).read_text() == content
 
@@ -149,3 +150,20 @@ def test_a_name_that_is_not_ours_is_a_programming_error(tmp_path: Path) -> None:
 
 def test_every_format_has_a_file() -> None:
     assert sorted(writer.FILES) == sorted([*FORMATS, "python"])
+
+
+def test_a_disk_that_fills_up_halfway_changes_no_file_at_all(
+    tmp_path: Path, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, files)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    syncs = iter([None, None, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))])
+
+    def fill_up(descriptor: int) -> None:
+        if isinstance(error := next(syncs), OSError):
+            raise error
+
+    monkeypatch.setattr(os, "fsync", fill_up)
+    with pytest.raises(ToolgenError, match="No space left"):
+        write(tmp_path, {name: content + b" " for name, content in files.items()})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

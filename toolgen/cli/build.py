@@ -19,7 +19,7 @@ from toolgen.cli.output import print_json
 from toolgen.cli.progress import progress
 from toolgen.emit import record
 from toolgen.emit.formats import DEFAULT_FORMATS
-from toolgen.emit.writer import FILES, MANIFEST, check, render_all, write
+from toolgen.emit.writer import FILES, MANIFEST, check, refuse_foreign, render_all, write
 from toolgen.errors import ManifestError
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
-    """What is built, and into where. `prunes`: these are all the sources of a project, so other pins are nobody's."""
+    """What is built, and into where. `prunes`: these are all the sources of a project, so other pins are nobody's.
+
+    `own`: the target is the project's generated/, in which whatever broke is repaired.
+    """
 
     sources: Mapping[str, SourceSettings]
     overrides: tuple[ToolOverride, ...]
@@ -44,6 +47,7 @@ class _Job:
     target: Path
     formats: tuple[str, ...]
     prunes: bool
+    own: bool
 
 
 @click.command()
@@ -106,6 +110,7 @@ def _job(specs: tuple[str, ...], output: str | None, formats: tuple[str, ...], c
             target=Path(output or "generated"),
             formats=formats,
             prunes=False,
+            own=False,
         )
     settings = load_settings(config_path)
     for warning in settings.warnings:
@@ -117,6 +122,7 @@ def _job(specs: tuple[str, ...], output: str | None, formats: tuple[str, ...], c
         target=Path(output) if output else settings.generated,
         formats=formats,
         prunes=True,
+        own=output is None,
     )
 
 
@@ -163,6 +169,8 @@ def _built(job: _Job, accept: bool, began: Callable[[str], None], stack: ExitSta
     began("writing")
     files = render_all(built.manifest, job.formats)
     _pin(job, staged)
+    if not job.own:
+        refuse_foreign(job.target)
     changed = write(job.target, files)
     summary = summarize(built, changed, started, None)
     if built.files is not None and not staged:

@@ -17,7 +17,7 @@ from toolgen.errors import ConfigError, ToolgenError
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 
-__all__ = ["FILES", "MANIFEST", "OURS", "check", "render_all", "write"]
+__all__ = ["FILES", "MANIFEST", "OURS", "check", "refuse_foreign", "render_all", "write"]
 
 MANIFEST = "manifest.json"
 FILES: Mapping[str, str] = MappingProxyType({**{name: f"{name}.json" for name in sorted(FORMATS)}, "python": MODULE})
@@ -47,19 +47,28 @@ def render_all(manifest: Manifest, formats: Iterable[str] = DEFAULT_FORMATS) -> 
 def write(directory: Path, files: Mapping[str, bytes]) -> list[str]:
     """Makes the directory hold `files`; returns the names that were written or removed, in order.
 
-    Every file is replaced in one step (written beside its place, flushed to disk, renamed), so a reader sees the old content or the new,
-    also after a power cut. The manifest goes first, because it is what marks the directory as ours. Raises `ToolgenError` when the
-    directory cannot be written, or holds a file of one of our names that no build has written.
+    All of them are first written beside their places and flushed to disk, then renamed: a disk that fills up changes nothing, and a
+    reader sees a file's old content or the new, also after a power cut. The manifest goes first, because it is what marks the directory
+    as ours. Raises `ToolgenError` when the directory cannot be written.
     """
     changed = check(directory, files)
-    _refuse_foreign(directory)
+    staged: dict[str, Path] = {}
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        for name in sorted(changed, key=lambda name: (name != MANIFEST, name)):
-            if name in files:
-                _replace(directory / name, files[name])
-            else:
-                (directory / name).unlink(missing_ok=True)
+        try:
+            for name in changed:
+                if name in files:
+                    staged[name] = directory / f"{_TEMPORARY}{secrets.token_hex(8)}-{name}"
+                    _write(staged[name], files[name])
+            for name in sorted(changed, key=lambda name: (name != MANIFEST, name)):
+                if name in staged:
+                    os.replace(staged[name], directory / name)
+                else:
+                    (directory / name).unlink(missing_ok=True)
+        finally:
+            for temporary in staged.values():
+                with suppress(OSError):
+                    temporary.unlink(missing_ok=True)
         if changed:
             _sync_directory(directory)
     except OSError as error:
@@ -76,8 +85,12 @@ def check(directory: Path, files: Mapping[str, bytes]) -> list[str]:
     return sorted(different | stale)
 
 
-def _refuse_foreign(directory: Path) -> None:
-    """`-o .` in somebody's project must not cost them a manifest.json or mcp.json of another kind."""
+def refuse_foreign(directory: Path) -> None:
+    """`-o .` in somebody's project must not cost them a manifest.json or mcp.json of another kind.
+
+    Raises `ToolgenError` when the directory holds a file of one of our names that no build has written. A project's own generated/ is not
+    asked: whatever broke a file there, a build repairs it.
+    """
     manifest = directory / MANIFEST
     try:
         with manifest.open("rb") as file:
@@ -118,20 +131,13 @@ def _holds(path: Path, content: bytes) -> bool:
         raise ToolgenError(f"cannot be read: {error.strerror}", where=str(path)) from error
 
 
-def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f"{_TEMPORARY}{secrets.token_hex(8)}-{path.name}")
-    try:
-        # O_EXCL: nobody's prepared link is followed. The mode is cut down by the umask, as for any file a person makes.
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+def _write(path: Path, content: bytes) -> None:
+    """O_EXCL: nobody's prepared link is followed. The mode is cut down by the umask, as for any file a person makes."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _sync_directory(directory: Path) -> None:

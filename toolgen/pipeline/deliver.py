@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from toolgen.errors import ToolgenError
+import msgspec
+
+from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Executor
 from toolgen.model.call import Call
 from toolgen.model.result import Error, Failed, Result, Success
@@ -22,9 +24,10 @@ class Deliver:
 
     async def __call__(self, call: Call, trail: Trail) -> Result:
         try:
-            return await self.executors[call.tool.source].execute(call)
+            result = await self.executors[call.tool.source].execute(call)
         except ToolgenError as error:
-            return Failed(error=failure(error))
+            result = Failed(error=failure(error))
+        return _located(result, call)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +40,15 @@ class Preview:
         try:
             return Success(data=self.executors[call.tool.source].preview(call))
         except ToolgenError as error:
-            return Failed(error=failure(error))
+            return _located(Failed(error=failure(error)), call)
+
+
+def _located(result: Success | Failed, call: Call) -> Success | Failed:
+    """A missing credential is a fault of the project's: say where in it."""
+    if isinstance(result, Failed) and result.error.code == SecretError.code:
+        message = f"{result.error.message} (sources.{call.tool.source}.auth in toolgen.yaml)"
+        return replace(result, error=msgspec.structs.replace(result.error, message=message))
+    return result
 
 
 def failure(error: ToolgenError) -> Error:

@@ -36,7 +36,6 @@ __all__ = [
 Auth = Mapping[str, SecretReference | Mapping[str, Any]]
 """By security scheme: the reference of the one value, or a mapping of OpenAPI-independent names to references and plain settings."""
 
-_SECRET_KEYS = frozenset({"username", "password", "client_id", "client_secret", "token", "refresh_token", "value"})
 _LONGEST_TITLE = 200
 _LONGEST_DESCRIPTION = 1024  # what every provider takes
 _KINDS: tuple[SourceKind, ...] = get_args(SourceKind)

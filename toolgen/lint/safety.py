@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from toolgen.lint.rule import Hit, Level, Rule, SourceView, ToolView
-from toolgen.model.names import source_of
 from toolgen.model.tool import Effect, HttpBinding
 from toolgen.sources.naming import words
 
@@ -90,7 +89,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 def _verbs(view: ToolView) -> list[str]:
     """The words a tool's name begins with, the author's own before the build's."""
-    local = view.tool.name.removeprefix(f"{source_of(view.tool.name)}__")
+    local = view.tool.name.removeprefix(f"{view.tool.source}__")
     names = [view.written.identifier, local] if view.written is not None else [local]
     return [found[0].lower() for name in names if (found := words(name))]
 

@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
-__all__ = ["LONGEST_NAME", "SOURCE_NAME", "TOOL_NAME", "join", "nearest", "source_of"]
+__all__ = ["LONGEST_NAME", "SOURCE_NAME", "TOOL_NAME", "join", "nearest"]
 
 SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]{0,19}\Z")
 TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,47}\Z")
@@ -17,11 +17,6 @@ _SEPARATOR = "__"
 def join(source: str, local: str) -> str:
     """`petstore` and `get_pet` make `petstore__get_pet`."""
     return f"{source}{_SEPARATOR}{local}"
-
-
-def source_of(name: str) -> str:
-    """The source a tool name belongs to: what stands before its first `__`."""
-    return name.partition(_SEPARATOR)[0]
 
 
 def nearest(word: str, words: Iterable[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -132,6 +132,8 @@ def _plan(sql: str, database: Database, scope: SqlScope) -> _Plan:
     check_grammar(parsed.root, dialect, scope.functions)
     root = _query_root(parsed.root)
     limited, counts = _limit(root, scope.max_rows, dialect)
+    if counts:
+        _refuse_shared_counts(root, counts)
     resolver = Resolver(database, scope)
     resolver.resolve(root)
     columns = set(resolver.columns)
@@ -224,6 +226,18 @@ def _counted(node: exp.Expr, what: str, counts: dict[int, str]) -> None:
         )
     if isinstance(node, exp.Column) and (number := slot_number(node)) is not None:
         counts[number] = what
+
+
+def _refuse_shared_counts(root: exp.Expr, counts: Mapping[int, str]) -> None:
+    """A parameter that is a LIMIT may be lowered, so it must not be anything else as well."""
+    uses = Counter(slot_number(column) for column in root.find_all(exp.Column))
+    for number, what in counts.items():
+        if uses[number] > 1:
+            refuse(
+                "limit",
+                f"the parameter of {what.upper()} stands somewhere else too",
+                f"use a parameter of its own for {what.upper()}",
+            )
 
 
 def _bound(plan: _Plan, parameters: Sequence[Json], scope: SqlScope, attributes: Mapping[str, object]) -> Statement:

@@ -19,6 +19,7 @@ from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.policy.sql.functions import SPECIAL
+from toolgen.policy.sql.placeholders import Placeholders
 from toolgen.policy.sql.refusal import refuse, shown
 
 __all__ = ["CALL", "LONGEST", "SLOT", "Parsed", "parse", "render", "slot_number"]
@@ -31,11 +32,15 @@ _MOST_TOKENS = 4_000
 _DEEPEST = 32  # parentheses, brackets and CASEs
 _MOST_PREFIXES = 16  # of NOT, -, + and ~ in a row
 _LONGEST_CHAIN = 200  # operators in a row, each a level of the tree
-_MOST_PARAMETERS = 200
 _MOST_OPEN_JOINS = 5  # joins without ON or USING: the parser takes twice as long for each more
 RESERVED = "_toolgen_"
 CALL = "_toolgen_f_"
 SLOT = "_toolgen_p_"
+_NUMBERED = {
+    "sqlite": "?",
+    "postgres": "$",
+    "duckdb": "$",
+}  # what stands before a parameter's number; MySQL has no numbers
 
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
@@ -234,54 +239,40 @@ def _refuse_deep(tokens: Sequence[Token]) -> None:
 def _marked(tokens: Sequence[Token], dialect: str) -> tuple[list[Token], int]:
     """The tokens with calls and placeholders under our own names, and how many parameters they need."""
     marked: list[Token] = []
-    asked = 0
-    skip = False
-    for index, token in enumerate(tokens):
-        if skip:
-            skip = False
-            continue
+    placeholders = Placeholders(dialect)
+    tokens = _without_glued_casts(tokens)
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
         if token.token_type is not TokenType.STRING and token.text.lower().startswith(RESERVED):
             refuse("name", f"names that begin with {RESERVED} are reserved", "use another name")
-        following = tokens[index + 1] if index + 1 < len(tokens) else None
-        number = _placeholder(token, following, dialect)
-        if number is not None:
-            numbered = number > 0
-            position = number - 1 if numbered else asked
-            asked = max(asked, position + 1)
-            skip = numbered
-            if asked > _MOST_PARAMETERS:
-                refuse("parameters", f"there are more than {_MOST_PARAMETERS} placeholders", "use fewer")
-            token = _renamed(token, f"{SLOT}{position}")  # noqa: PLW2901
-        elif following and following.token_type is TokenType.L_PAREN and _is_call(tokens, index, dialect):
-            token = _renamed(token, CALL + token.text)  # noqa: PLW2901
+        length = 1
+        if (found := placeholders.at(tokens, index)) is not None:
+            position, length = found
+            token = _renamed(token, f"{SLOT}{position}")
+        elif (
+            index + 1 < len(tokens)
+            and tokens[index + 1].token_type is TokenType.L_PAREN
+            and _is_call(tokens, index, dialect)
+        ):
+            token = _renamed(token, CALL + token.text)
         marked.append(token)
-    return marked, asked
+        index += length
+    return marked, placeholders.asked
 
 
-def _placeholder(token: Token, following: Token | None, dialect: str) -> int | None:
-    """0 for a plain `?`, n for `?n` and `$n`, None for anything else. PostgreSQL's `?` is an operator of jsonb."""
-    numbered = following is not None and following.token_type is TokenType.NUMBER and following.start == token.end + 1
-    if token.token_type is TokenType.PLACEHOLDER and dialect != "postgres":
-        if not (numbered and following):
-            return 0
-        return _number(following.text) if dialect == "sqlite" else 0
-    if (
-        token.token_type is TokenType.PARAMETER
-        and token.text == "$"
-        and numbered
-        and following
-        and dialect in {"postgres", "duckdb"}
-    ):
-        return _number(following.text)
-    return None
-
-
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= _MOST_PARAMETERS):
-        refuse(
-            "parameters", "a placeholder's number is out of range", f"number placeholders from 1 to {_MOST_PARAMETERS}"
-        )
-    return int(text)
+def _without_glued_casts(tokens: Sequence[Token]) -> Sequence[Token]:
+    """The parser's tokens take `?::` for one sign; it is a placeholder and a cast."""
+    if all(token.token_type is not TokenType.QDCOLON for token in tokens):
+        return tokens
+    split: list[Token] = []
+    for token in tokens:
+        if token.token_type is TokenType.QDCOLON:
+            split.append(Token(TokenType.PLACEHOLDER, "?", token.line, token.col, token.start, token.start, []))
+            split.append(Token(TokenType.DCOLON, "::", token.line, token.col, token.start + 1, token.end, []))
+        else:
+            split.append(token)
+    return split
 
 
 def _is_call(tokens: Sequence[Token], index: int, dialect: str) -> bool:
@@ -380,22 +371,37 @@ def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
     if len(again) != 1 or again[0] != root:
         # A generator may rewrite what its dialect lacks; what was checked is the tree, so the text must say that and nothing else.
         refuse("syntax", "the statement cannot be written out as it was read", "write it more simply")
+    return _with_placeholders(text, tokens, dialect)
+
+
+def _with_placeholders(text: str, tokens: Sequence[Token], dialect: str) -> tuple[str, tuple[int, ...]]:
+    """The text with calls and placeholders as the database knows them.
+
+    A parameter that stands in several places is sent once and numbered, where the database has numbers: `GROUP BY f($1)` is only then the
+    same expression as the `f($1)` that is selected.
+    """
+    marks = [int(token.text[len(SLOT) :]) for token in tokens if _is_mark(token, SLOT)]
+    slots = tuple(dict.fromkeys(marks)) if dialect in _NUMBERED else tuple(marks)
+    numbered = dialect == "postgres" or len(slots) < len(marks)
     parts: list[str] = []
-    slots: list[int] = []
     end = 0
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
             refuse("syntax", "the statement does not stay one statement when it is written out", "write it more simply")
         if token.token_type is TokenType.STRING or not token.text.lower().startswith(RESERVED):
             continue
-        if token.token_type is not TokenType.VAR or not token.text.startswith((SLOT, CALL)):
-            refuse("syntax", "a call stands where none belongs", "write it more simply")
         parts.append(text[end : token.start])
-        if token.text.startswith(SLOT):
-            slots.append(int(token.text[len(SLOT) :]))
-            parts.append(f"${len(slots)}" if dialect == "postgres" else "?")
-        else:
+        if _is_mark(token, SLOT):
+            position = slots.index(int(token.text[len(SLOT) :])) + 1
+            parts.append(f"{_NUMBERED[dialect]}{position}" if numbered else "?")
+        elif _is_mark(token, CALL):
             parts.append(token.text[len(CALL) :])
+        else:
+            refuse("syntax", "a call stands where none belongs", "write it more simply")
         end = token.end + 1
     parts.append(text[end:])
-    return "".join(parts), tuple(slots)
+    return "".join(parts), slots
+
+
+def _is_mark(token: Token, mark: str) -> bool:
+    return token.token_type is TokenType.VAR and token.text.startswith(mark)

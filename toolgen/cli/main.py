@@ -24,6 +24,7 @@ _COMMANDS = {
     "mock": "toolgen.cli.mock",
     "policy": "toolgen.cli.policy",
     "serve": "toolgen.cli.serve",
+    "sql": "toolgen.cli.sql",
     "tools": "toolgen.cli.tools",
     "verify": "toolgen.cli.verify",
 }

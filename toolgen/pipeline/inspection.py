@@ -15,7 +15,7 @@ from toolgen.policy.sql.grants import SqlScope, visible
 from toolgen.policy.sql.guard import guard
 from toolgen.policy.sql.scope import row_attributes
 
-__all__ = ["destination_of", "sql_guard"]
+__all__ = ["attributes_for", "destination_of", "sql_guard"]
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -29,7 +29,7 @@ def sql_guard(call: Call, *, database: Database, scope: SqlScope) -> Statement |
             sql, parameters = call.arguments.get("sql"), call.arguments.get("parameters", [])
             if not isinstance(sql, str) or not isinstance(parameters, list):
                 return Deny(rule="sql:arguments", code="sql_refused", reason="sql must be text and parameters a list")
-            attributes = _attributes(call.principal, scope)
+            attributes = attributes_for(call.principal, scope)
             if isinstance(attributes, Deny):
                 return attributes
             return guard(sql, parameters, database=database, scope=scope, attributes=attributes)
@@ -55,7 +55,7 @@ def destination_of(egress: Egress, url: str) -> Verdict:
     return egress.check(host, port)
 
 
-def _attributes(principal: Principal, scope: SqlScope) -> Mapping[str, Json] | Deny:
+def attributes_for(principal: Principal, scope: SqlScope) -> Mapping[str, Json] | Deny:
     """What row filters may ask: the caller's attributes and those of whom it acts for, which must not contradict each other."""
     user = principal.on_behalf_of
     if user is None:

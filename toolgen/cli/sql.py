@@ -1,0 +1,155 @@
+"""`toolgen sql`: the SQL guard alone, without a call."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+import click
+import msgspec
+
+from toolgen.cli.options import as_json, config, default_principal
+from toolgen.cli.output import print_json
+from toolgen.errors import ConfigError, PolicyError
+from toolgen.gateway.service import Gateway
+from toolgen.model.call import Principal, Statement
+from toolgen.model.database import Database
+from toolgen.model.schema import Json
+from toolgen.model.verdict import Deny
+from toolgen.pipeline.inspection import attributes_for
+from toolgen.policy.sql.guard import guard
+from toolgen.policy.sql.scope import SqlScope, row_attributes
+
+# The names people use, and sqlglot's for the same thing.
+_DIALECTS: Final = {
+    "sqlite": "sqlite",
+    "postgres": "postgres",
+    "postgresql": "postgres",
+    "mysql": "mysql",
+    "mariadb": "mysql",
+    "duckdb": "duckdb",
+}
+
+
+@click.group()
+def command() -> None:
+    """Ask the SQL guard."""
+
+
+@command.command("check")
+@click.argument("sql", default="-", metavar="[SQL|-]")
+@click.option("--dialect", type=click.Choice(list(_DIALECTS)), help="Judge the statement as one of this dialect.")
+@click.option("--source", metavar="NAME", help="Whose tables it means; needed when the project has several databases.")
+@click.option("--as", "principal", metavar="PRINCIPAL", help="Who asks: row filters take their values from it.")
+@click.option("--parameters", metavar="JSON", help="A list with a value for each placeholder.")
+@as_json
+@config
+def check(
+    sql: str,
+    dialect: str | None,
+    source: str | None,
+    principal: str | None,
+    parameters: str | None,
+    as_json: bool,
+    config_path: str,
+) -> None:
+    """Say what the guard makes of SQL (- reads standard input): the verdict, its rule, what it touches, and what would run instead.
+
+    Nothing is sent to a database and nothing is recorded. Exits 1 when the statement is refused.
+    """
+    text = sys.stdin.read() if sql == "-" else sql
+    gateway = Gateway.load(config_path)
+    database, scope = _scope(gateway, _DIALECTS[dialect] if dialect else None, source)
+    attributes = attributes_for(_principal(gateway, principal, scope), scope)
+    verdict = (
+        attributes
+        if isinstance(attributes, Deny)
+        else guard(text, _values(parameters), database=database, scope=scope, attributes=attributes)
+    )
+    if as_json:
+        print_json(_shown(verdict))
+    else:
+        _print(verdict)
+    sys.exit(1 if isinstance(verdict, Deny) else 0)
+
+
+def _scope(gateway: Gateway, dialect: str | None, source: str | None) -> tuple[Database, SqlScope]:
+    """The database that is meant and what the policy opens of it. Raises `ConfigError` when it is not clear which."""
+    databases = {name: info.database for name, info in gateway.manifest.sources.items() if info.database is not None}
+    if source is None:
+        fitting = [name for name, database in databases.items() if dialect in {None, database.dialect}] or [*databases]
+        if len(fitting) != 1:
+            known = ", ".join(fitting)
+            raise ConfigError(
+                f"the project has several databases: {known}" if fitting else "the project has no database",
+                suggestion="say which with --source" if fitting else "add one to toolgen.yaml: name: {sql: …}",
+            )
+        source = fitting[0]
+    elif source not in databases:
+        raise ConfigError(
+            f"there is no database {source!r}", suggestion=f"the project has: {', '.join(databases) or 'none'}"
+        )
+    database = databases[source]
+    scope = gateway.policy.sql.get(source)
+    if scope is None:
+        raise PolicyError(
+            f"the policy opens no table of {source} to anybody", suggestion=f"list its tables under sql: {source}:"
+        )
+    if dialect is not None and dialect != database.dialect:
+        click.echo(f"{source} is a {database.dialect} database; its tables are judged as {dialect} ones", err=True)
+        database = msgspec.structs.replace(database, dialect=dialect)
+    return database, scope
+
+
+def _principal(gateway: Gateway, name: str | None, scope: SqlScope) -> Principal:
+    """Who asks; nobody in particular when no row filter wants to know."""
+    if name is None and not row_attributes(scope):
+        return Principal(id="")
+    return gateway.principal(default_principal(gateway.principals, name))
+
+
+def _values(given: str | None) -> list[Json]:
+    if given is None:
+        return []
+    try:
+        values = msgspec.json.decode(given)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise click.BadParameter(f"is not JSON: {error}", param_hint="--parameters") from error
+    if not isinstance(values, list):
+        raise click.BadParameter("must be a JSON list", param_hint="--parameters")
+    return values
+
+
+def _shown(verdict: Statement | Deny) -> dict[str, Json]:
+    if isinstance(verdict, Deny):
+        return {
+            "verdict": "deny",
+            "rule": verdict.rule,
+            "reason": verdict.reason,
+            "suggestion": verdict.suggestion,
+        }
+    return {
+        "verdict": "allow",
+        "rule": "sql",
+        "tables": [*sorted(verdict.tables)],
+        "columns": [*sorted(verdict.columns)],
+        "functions": [*sorted(verdict.functions)],
+        "sql": verdict.sql,
+        "parameters": [*verdict.parameters],
+        "max_rows": verdict.max_rows,
+    }
+
+
+def _print(verdict: Statement | Deny) -> None:
+    if isinstance(verdict, Deny):
+        click.echo(f"refused by {verdict.rule}: {verdict.reason}")
+        if verdict.suggestion:
+            click.echo(f"  {verdict.suggestion}")
+        return
+    click.echo("allowed")
+    for label, names in (("tables", verdict.tables), ("columns", verdict.columns), ("functions", verdict.functions)):
+        if names:
+            click.echo(f"  {label}: {', '.join(sorted(names))}")
+    click.echo(f"  sql: {verdict.sql}")
+    if verdict.parameters:
+        click.echo(f"  parameters: {msgspec.json.encode(verdict.parameters).decode()}")

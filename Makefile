@@ -36,6 +36,7 @@ check: setup
 
 bench: setup
 	$(BIN)/python -m bench.calls
+	$(BIN)/python -m bench.search
 	$(BIN)/python -m bench.tokens
 	$(BIN)/python -m bench.formats
 	$(BIN)/python -m bench.build --corpus

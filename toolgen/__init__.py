@@ -9,12 +9,18 @@ if TYPE_CHECKING:
     from toolgen.build import build
     from toolgen.gateway.service import Gateway
     from toolgen.pipeline.preview import preview
+    from toolgen.pipeline.search import ToolIndex
 
 __version__ = "0.1.0"
-__all__ = ["Gateway", "build", "preview"]
+__all__ = ["Gateway", "ToolIndex", "build", "preview"]
 
 # Loaded on first use, so that `import toolgen.model` and a short command line pay for nothing they do not need.
-_HOMES = {"Gateway": "toolgen.gateway.service", "build": "toolgen.build", "preview": "toolgen.pipeline.preview"}
+_HOMES = {
+    "Gateway": "toolgen.gateway.service",
+    "ToolIndex": "toolgen.pipeline.search",
+    "build": "toolgen.build",
+    "preview": "toolgen.pipeline.preview",
+}
 
 
 def __getattr__(name: str) -> Any:

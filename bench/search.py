@@ -1,0 +1,89 @@
+"""Finding the right tool: recall on labelled sets, how long an index and a query take, and what the listing costs a model.
+
+`python -m bench.search [DIR...]` reads sets of tools.jsonl and queries.jsonl (see corpus/retrieval) and prints recall@5 and recall@10 of
+each, and of its even and odd queries apart; then times an index of 3,000 tools made of them. Exit 1 when a budget is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from toolgen.pipeline import search as engine
+from toolgen.pipeline.search import ToolIndex
+
+SETS = Path(__file__).parents[1].parent / "shared" / "corpus" / "retrieval"
+BUDGETS = {"restbench_tmdb": 0.60, "metatool_single_400": 0.77, "stb_sub": 0.85}
+MANY, LONGEST_BUILD_S, LONGEST_QUERY_S = 3_000, 1.0, 0.003
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a JSON Lines file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+
+
+def index_of(tools: list[dict[str, Any]]) -> ToolIndex:
+    """The index of a set's tools."""
+    return ToolIndex.from_texts((item["id"], item["name"], item["text"], item["params"]) for item in tools)
+
+
+def recall(index: ToolIndex, queries: list[dict[str, Any]], depth: int) -> float:
+    """The mean share of a query's right tools among the first `depth`."""
+    shares = []
+    for query in queries:
+        right = set(query["rel"])
+        found = {hit.id for hit in index.search(query["q"], limit=depth)}
+        shares.append(len(right & found) / len(right))
+    return statistics.fmean(shares)
+
+
+def measured(sets: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]]) -> tuple[float, float, int]:
+    """Seconds for an index of `MANY` distinct tools, nothing remembered, and the median seconds of a query; and its tools."""
+    tools = [item for found, _ in sets.values() for item in found]
+    many = [
+        (f"{item['id']}#{number}", f"{item['name']} {number}", f"{item['text']} Variant {number}.", item["params"])
+        for number in range(1 + MANY // len(tools))
+        for item in tools
+    ][:MANY]
+    engine._read.cache_clear()
+    started = time.perf_counter()
+    index = ToolIndex.from_texts(many)
+    built = time.perf_counter() - started
+    times = []
+    for query in [query["q"] for _, queries in sets.values() for query in queries]:
+        started = time.perf_counter()
+        index.search(query)
+        times.append(time.perf_counter() - started)
+    print(f"slowest query {max(times) * 1000:.2f} ms")
+    return built, statistics.median(times), len(index)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sets", nargs="*", type=Path)
+    options = parser.parse_args()
+    paths = options.sets or sorted(path for path in SETS.glob("*") if (path / "queries.jsonl").is_file())
+    if not paths:
+        print(f"there are no sets in {SETS}", file=sys.stderr)
+        return 1
+    sets = {path.name: (lines(path / "tools.jsonl"), lines(path / "queries.jsonl")) for path in paths}
+    over = False
+    print(f"{'':24} {'tools':>6} {'queries':>8} {'recall@5':>9} {'recall@10':>10}   @10 of even and odd queries")
+    for name, (tools, queries) in sets.items():
+        index = index_of(tools)
+        five, ten = recall(index, queries, 5), recall(index, queries, 10)
+        halves = " ".join(f"{recall(index, queries[half::2], 10):.3f}" for half in (0, 1))
+        print(f"{name:24} {len(tools):6} {len(queries):8} {five:9.3f} {ten:10.3f}   {halves}")
+        over |= ten < BUDGETS.get(name, 0.0)
+    built, query, count = measured(sets)
+    print(f"index of {count:,} tools {built:.2f} s, median query {query * 1000:.2f} ms")
+    return 1 if over or built > LONGEST_BUILD_S or query > LONGEST_QUERY_S else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -35,6 +35,7 @@ check: setup
 	$(BIN)/toolgen policy check
 
 bench: setup
+	$(BIN)/python -m bench.guard
 	$(BIN)/python -m bench.calls
 	$(BIN)/python -m bench.search
 	$(BIN)/python -m bench.tokens

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 
 from sqlglot import exp
 
@@ -192,8 +192,8 @@ def check_grammar(root: exp.Expr, dialect: str, added: frozenset[str]) -> None:
             _check_join(node)
         elif kind is exp.WindowSpec:
             _check_frame(node)
-        elif kind is exp.Table and not isinstance(node.this, exp.Identifier):
-            _check_table_function(node, dialect)
+        elif kind is exp.Table:
+            _check_table(node, dialect)
 
 
 def _readable(kind: type[exp.Expr]) -> str:
@@ -305,7 +305,11 @@ def _check_frame(node: exp.Expr) -> None:
             refuse("syntax", "a window frame is not understood", "use ROWS BETWEEN … AND …")
 
 
-def _check_table_function(node: exp.Expr, dialect: str) -> None:
+def _check_table(node: exp.Expr, dialect: str) -> None:
+    if not isinstance(node.args.get("db"), (exp.Identifier, NoneType)):
+        refuse("syntax", "the schema of a table is not a name", "write schema.table")
+    if isinstance(node.this, exp.Identifier):
+        return
     if not isinstance(node.this, exp.Anonymous) or node.args.get("db"):
         refuse("syntax", "something other than a table stands in FROM", "name a table")
     if called(node.this) not in TABLE_FUNCTIONS[dialect]:

@@ -16,6 +16,7 @@ from itertools import pairwise
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
+from sqlglot.generator import Generator
 from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.policy.sql.functions import SPECIAL
@@ -363,6 +364,8 @@ def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
     writer = Dialect.get_or_raise(dialect)
     try:
         generator = writer.generator(comments=False, normalize_functions=False, unsupported_level=ErrorLevel.RAISE)
+        if dialect == "mysql":
+            generator._dispatch = {**generator._dispatch, exp.RegexpLike: _rlike}
         text = generator.generate(root, copy=True)
         tokens = writer.tokenize(text)
         again = writer.parser(error_level=ErrorLevel.IMMEDIATE).parse(list(tokens), text)
@@ -372,6 +375,11 @@ def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
         # A generator may rewrite what its dialect lacks; what was checked is the tree, so the text must say that and nothing else.
         refuse("syntax", "the statement cannot be written out as it was read", "write it more simply")
     return _with_placeholders(text, tokens, dialect)
+
+
+def _rlike(generator: Generator, node: exp.Binary) -> str:
+    """`a RLIKE b`, which MySQL and MariaDB both know; sqlglot writes a call of REGEXP_LIKE, which MariaDB does not have."""
+    return generator.binary(node, "RLIKE")
 
 
 def _with_placeholders(text: str, tokens: Sequence[Token], dialect: str) -> tuple[str, tuple[int, ...]]:

@@ -1,7 +1,8 @@
 """Finding the right tool: recall on labelled sets, how long an index and a query take, and what the listing costs a model.
 
 `python -m bench.search [DIR...]` reads sets of tools.jsonl and queries.jsonl (see corpus/retrieval) and prints recall@5 and recall@10 of
-each, and of its even and odd queries apart; then times an index of 3,000 tools made of them. Exit 1 when a budget is missed.
+each, and of its even and odd queries apart; then times an index of 3,000 tools made of them, and says what listing GitHub's tools costs
+a model. Exit 1 when a budget is missed.
 """
 
 from __future__ import annotations
@@ -14,12 +15,18 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bench.formats import CORPUS
+from bench.tokens import LARGE
+from toolgen.build import build
+from toolgen.gateway.discovery import static_cost
+from toolgen.gateway.stand_ins import stand_ins
 from toolgen.pipeline import search as engine
 from toolgen.pipeline.search import ToolIndex
 
 SETS = Path(__file__).parents[1].parent / "shared" / "corpus" / "retrieval"
 BUDGETS = {"restbench_tmdb": 0.60, "metatool_single_400": 0.77, "stb_sub": 0.85}
 MANY, LONGEST_BUILD_S, LONGEST_QUERY_S = 3_000, 1.0, 0.003
+MOST_TOKENS = 2_000
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -63,6 +70,28 @@ def measured(sets: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]])
     return built, statistics.median(times), len(index)
 
 
+def listing_cost() -> bool:
+    """Prints what GitHub's two catalogs cost as a list and as the three tools in its place; true when that is over budget."""
+    over = False
+    for kind, path in (("openapi", CORPUS / LARGE["github"]), ("graphql", SETS.parent / "graphql" / "github.graphql")):
+        tools = tuple(build({"github": {kind: str(path)}}).tools.values())
+        engine._read.cache_clear()
+        started = time.perf_counter()
+        index = ToolIndex(tools)
+        built = time.perf_counter() - started
+        index.search("close an issue")
+        started = time.perf_counter()
+        hits = index.search("add a label to an issue", limit=3)
+        took = time.perf_counter() - started
+        cost = static_cost(stand_ins(tools))
+        over |= cost > MOST_TOKENS
+        print(
+            f"GitHub {kind}: {len(tools):,} tools cost {static_cost(tools):,} tokens, the three in their place {cost:,}; "
+            f"index {built:.2f} s, query {took * 1000:.2f} ms: {', '.join(hit.id for hit in hits)}"
+        )
+    return over
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sets", nargs="*", type=Path)
@@ -82,6 +111,7 @@ def main() -> int:
         over |= ten < BUDGETS.get(name, 0.0)
     built, query, count = measured(sets)
     print(f"index of {count:,} tools {built:.2f} s, median query {query * 1000:.2f} ms")
+    over |= listing_cost()
     return 1 if over or built > LONGEST_BUILD_S or query > LONGEST_QUERY_S else 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
@@ -72,6 +73,7 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     port: int = 8080
     workers: int = 1
+    search_above: int | str = 20_000
 
 
 class _Audit(msgspec.Struct, forbid_unknown_fields=True):
@@ -98,7 +100,10 @@ class SourceSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """A project. Paths are absolute; `warnings` are sentences for a person."""
+    """A project. Paths are absolute; `warnings` are sentences for a person.
+
+    `search_above` is how many tokens a principal's catalog may cost before tools that search it stand in its place; infinite for never.
+    """
 
     path: Path
     sources: Mapping[str, SourceSettings]
@@ -107,6 +112,7 @@ class Settings:
     generated: Path
     host: str
     port: int
+    search_above: float
     audit_dir: Path
     warnings: tuple[str, ...]
 
@@ -199,9 +205,21 @@ def _settings(document: Document, path: Path) -> Settings:
         generated=root / file.generated,
         host=file.gateway.host,
         port=file.gateway.port,
+        search_above=_search_above(document, file.gateway.search_above),
         audit_dir=root / file.audit.dir,
         warnings=tuple(warnings),
     )
+
+
+def _search_above(document: Document, given: int | str) -> float:
+    if given == "never":
+        return math.inf
+    if not isinstance(given, int) or given < 0:
+        raise ConfigError(
+            "search_above: takes a number of tokens, 0 for always, or never",
+            where=document.where("gateway", "search_above"),
+        )
+    return given
 
 
 def _source(document: Document, name: str, root: Path, warnings: list[str]) -> SourceSettings:

@@ -327,6 +327,29 @@ def test_misuse_exits_2(project: Path, toolgen: Run, arguments: tuple[str, ...])
     assert toolgen(*arguments).code == 2
 
 
+def test_tools_are_searched_for_in_words(project: Path, toolgen: Run) -> None:
+    found = toolgen("tools", "--search", "remove a pet", "--json").json()
+    assert found[0]["name"] == "pets__delete_pet"
+    mine = toolgen("tools", "--as", "ann", "--search", "remove a pet", "--json").json()
+    assert [tool["name"] for tool in mine] == ["pets__get_pet"]
+    assert "pets__get_pet" in toolgen("tools", "--as", "bot", "--search", "pet").out
+    assert toolgen("tools", "--search", "qqqq", "--json").json() == []
+    for bad in ("", "x" * 1001):
+        assert toolgen("tools", "--search", bad).code == 2
+
+
+def test_tools_shows_what_stands_in_for_a_long_catalog_and_the_whole_when_asked(project: Path, toolgen: Run) -> None:
+    path = project / "toolgen.yaml"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "gateway": {"search_above": 0}}), encoding="utf-8")
+    listed = toolgen("tools", "--as", "ann", "--format", "openai").json()
+    assert [tool["function"]["name"] for tool in listed] == ["call_tool", "describe_tool", "search_tools"]
+    assert [tool["name"] for tool in toolgen("tools", "--as", "ann", "--all", "--json").json()] == ["pets__get_pet"]
+    assert len(toolgen("tools", "--json").json()) > 3
+    assert toolgen("tools", "--all").code == 2
+    found = toolgen("call", "search_tools", "query=a pet", "--as", "ann").json()
+    assert [tool["name"] for tool in found["tools"]] == ["pets__get_pet"]
+
+
 def test_names_of_tools_and_principals_cannot_write_to_the_terminal(project: Path, toolgen: Run) -> None:
     toolgen("call", "evil\x1b[2J\n__tool", "--as", "bot")
     listed = toolgen("audit", "list")

@@ -13,6 +13,7 @@ from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect, NoBinding, Tool, seal
+from toolgen.pipeline.search import ToolIndex
 
 KEY = "bot-key-1"
 OTHER_KEY = "other-key-2"
@@ -70,6 +71,7 @@ class FakeGateway:
     answer: Callable[[str, JsonObject], Envelope] | None = None
     has_credentials: bool = True
     reasons: tuple[str, ...] = ()
+    refusal: Error | None = None
     entries: list[dict[str, Any]] | None = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
@@ -98,6 +100,15 @@ class FakeGateway:
 
     def catalog(self, principal: Principal) -> tuple[Tool, ...]:
         return self.tools if principal.id != "other" else ()
+
+    def offered(self, principal: Principal) -> tuple[Tool, ...]:
+        return self.catalog(principal)
+
+    async def search(self, principal: Principal, query: str, limit: int) -> tuple[Tool, ...] | Error:
+        if self.refusal is not None:
+            return self.refusal
+        found = ToolIndex(self.catalog(principal)).search(query, limit)
+        return tuple(item for hit in found for item in self.tools if item.name == hit.id)
 
     async def call(self, name: str, arguments: JsonObject, *, principal: Principal | str, **origin: str) -> Envelope:
         self.calls.append({"name": name, "arguments": arguments, "principal": principal, **origin})

@@ -8,6 +8,7 @@ import pytest
 
 from tests.gateway.clients import JSON, bearer, client, run
 from tests.gateway.gateways import BOT, OTHER_KEY, REVIEWER_KEY, TOOLS, FakeGateway, envelope
+from toolgen.gateway.listings import LISTED
 from toolgen.gateway.rest import STATUS_OF_CODE, status_of
 from toolgen.model.result import Error
 
@@ -154,11 +155,24 @@ def test_tool_calls_come_back_as_tool_messages_in_order() -> None:
     run(main())
 
 
+def test_a_tool_call_without_an_id_is_given_one_of_its_own() -> None:
+    async def main() -> None:
+        calls = [{"name": "test__pet"}, {"name": "test__pet", "id": None}, {"name": "test__fail", "args": {}}]
+        async with client(FakeGateway()) as http:
+            answer = await http.post("/v1/tool_calls", headers=JSON, content=orjson.dumps(calls))
+        ids = [message["tool_call_id"] for message in answer.json()]
+        assert len(set(ids)) == 3
+        assert all(isinstance(id_, str) and len(id_) > 20 for id_ in ids)
+
+    run(main())
+
+
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [
         ({}, ""),
         ([], ""),
+        ([{"id": 5, "name": "t"}], "/0/id"),
         ([{"id": "a"}], "/0"),
         ([{"id": "", "name": "t"}], "/0/id"),
         ([{"id": "a", "name": "x" * 129}], "/0/name"),
@@ -221,6 +235,11 @@ def test_a_principal_that_may_call_nothing_is_listed_nothing() -> None:
         "limit=%C2%B2",
         "limit=1&limit=2",
         "cursor=made-up",
+        "q=",
+        "q=" + "x" * 1001,
+        "q=x&limit=0",
+        "q=x&cursor=made-up",
+        "q=x&q=y",
         "unknown=1",
         "format=%FF",
         "limit=" + "9" * 400,
@@ -231,6 +250,16 @@ def test_a_bad_query_is_refused(query: str) -> None:
         async with client(FakeGateway()) as http:
             answer = await http.get(f"/v1/tools?{query}")
         assert answer.status_code == 400
+
+    run(main())
+
+
+def test_a_search_refused_for_its_number_says_when_to_come_back() -> None:
+    async def main() -> None:
+        gateway = FakeGateway(refusal=Error(code="rate_limited", message="too many searches", retry_after_s=1.2))
+        async with client(gateway) as http:
+            answer = await http.get("/v1/tools?q=pet")
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
 
     run(main())
 
@@ -284,6 +313,10 @@ def test_the_served_description_is_valid_and_describes_every_route() -> None:
         async with client(FakeGateway()) as http:
             document = (await http.get("/openapi.json")).json()
             openapi_spec_validator.validate(document)
+            parameters = {item["name"]: item for item in document["paths"]["/v1/tools"]["get"]["parameters"]}
+            assert parameters.keys() == {"format", "q", "limit", "cursor"}
+            assert parameters["format"]["schema"]["enum"] == sorted(LISTED)
+            assert document["components"]["schemas"]["ToolCalls"]["items"]["required"] == ["name"]
             for path, methods in document["paths"].items():
                 for method in methods:
                     concrete = path.replace("{name}", "test__echo").replace("{seq}", "1")

@@ -13,14 +13,20 @@ from toolgen.emit.formats import FORMATS, render
 from toolgen.emit.writer import MANIFEST
 from toolgen.errors import ManifestError
 from toolgen.gateway.service import Gateway, catalog_of
+from toolgen.gateway.stand_ins import LONGEST_QUERY
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
 from toolgen.model.tool import Tool
+from toolgen.pipeline.search import ToolIndex
 from toolgen.settings import load as load_settings
+
+_MOST_HITS = 10
 
 
 @click.command()
-@click.option("--as", "principal", metavar="PRINCIPAL", help="Only what this principal may call.")
+@click.option("--as", "principal", metavar="PRINCIPAL", help="Only what the gateway lists this principal.")
+@click.option("--all", "everything", is_flag=True, help="With --as: every tool it may call, however long the list.")
+@click.option("--search", "text", metavar="TEXT", help="Only the ten that fit a request in words, best first.")
 @click.option(
     "--format", "format_name", type=click.Choice(["manifest", *sorted(FORMATS)]), help="Print this format's JSON."
 )
@@ -28,12 +34,22 @@ from toolgen.settings import load as load_settings
 @as_json
 @config
 def command(
-    principal: str | None, format_name: str | None, directory: str | None, as_json: bool, config_path: str
+    principal: str | None,
+    everything: bool,
+    text: str | None,
+    format_name: str | None,
+    directory: str | None,
+    as_json: bool,
+    config_path: str,
 ) -> None:
-    """List tools."""
+    """List tools, or search them."""
     if principal and directory:
         raise click.UsageError("--as needs the project's policy and does not go with --manifest")
-    manifest, tools = _load(principal, directory, config_path)
+    if everything and not principal:
+        raise click.UsageError("--all goes with --as: without it, every tool is listed anyway")
+    manifest, tools = _load(principal, directory, config_path, whole=everything or text is not None)
+    if text is not None:
+        tools = _found(tools, text)
     if format_name == "manifest":
         print_json({**manifest.to_dict(), "tools": [tool.to_dict() for tool in tools]})
     elif format_name is not None:
@@ -44,7 +60,9 @@ def command(
         print_table(("tool", "effect", "description"), [(tool.name, tool.effect, _line(tool)) for tool in tools])
 
 
-def _load(principal: str | None, directory: str | None, config_path: str) -> tuple[Manifest, Sequence[Tool]]:
+def _load(
+    principal: str | None, directory: str | None, config_path: str, *, whole: bool
+) -> tuple[Manifest, Sequence[Tool]]:
     if directory is not None:
         path = Path(directory) / MANIFEST
         if not path.is_file():
@@ -55,7 +73,15 @@ def _load(principal: str | None, directory: str | None, config_path: str) -> tup
         manifest = catalog_of(load_settings(config_path))
         return manifest, list(manifest.tools.values())
     gateway = Gateway.load(config_path)
-    return gateway.manifest, gateway.catalog(gateway.principal(principal))
+    who = gateway.principal(principal)
+    return gateway.manifest, gateway.catalog(who) if whole else gateway.offered(who)
+
+
+def _found(tools: Sequence[Tool], text: str) -> Sequence[Tool]:
+    if not 0 < len(text) <= LONGEST_QUERY:
+        raise click.BadParameter(f"must have 1 to {LONGEST_QUERY} characters", param_hint="--search")
+    by_name = {tool.name: tool for tool in tools}
+    return [by_name[hit.id] for hit in ToolIndex(tools).search(text, _MOST_HITS)]
 
 
 def _line(tool: Tool) -> str:

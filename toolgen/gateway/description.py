@@ -6,6 +6,9 @@ from functools import cache
 from importlib.metadata import version
 from typing import TypeAlias
 
+from toolgen.gateway.listings import LISTED
+from toolgen.gateway.rest import DEFAULT_PAGE, LARGEST_PAGE, MOST_CALLS
+from toolgen.gateway.stand_ins import DEFAULT_HITS, INPUTS, LONGEST_QUERY
 from toolgen.gateway.wire import encode
 
 __all__ = ["openapi_json"]
@@ -35,40 +38,47 @@ def openapi_json() -> bytes:
 
 
 def _paths() -> Node:
-    call_answers = {
-        status: _answer(text, "Envelope")
-        for status, text in {
-            "200": "The call succeeded.",
-            "202": "It waits for somebody.",
-            "403": "It was refused.",
-            "404": "There is no such tool for this principal.",
-            "429": "Too many calls; see Retry-After.",
-            "500": "The tool or the gateway failed.",
-            "502": "The system behind the tool failed.",
-            "503": "The gateway takes no calls, or the system behind the tool is down.",
-            "504": "The system behind the tool did not answer in time.",
-        }.items()
-    }
+    return {**_tool_paths(), **_call_paths(), **_audit_paths(), **_state_paths()}
+
+
+def _tool_paths() -> Node:
+    formats: Node = {"enum": sorted(LISTED), "default": "manifest"}
     return {
         "/v1/tools": {
             "get": {
                 "operationId": "listTools",
-                "summary": "The tools this principal may call, in name order",
+                "summary": "The tools this principal may call, in name order, or those that fit a request in words",
+                "description": (
+                    f"Where the whole catalog would cost a model too much, {', '.join(sorted(INPUTS))} are listed in its place. "
+                    "With `q`, the tools of the whole catalog that fit, best first."
+                ),
                 "parameters": [
-                    _query("format", {"enum": ["manifest", "mcp", "openai", "anthropic"], "default": "manifest"}),
-                    _query("limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}),
-                    _query("cursor", {"type": "string"}),
+                    _query("format", formats),
+                    _query("q", {"type": "string", "minLength": 1, "maxLength": LONGEST_QUERY}),
+                    _query(
+                        "limit",
+                        {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE},
+                        f"{DEFAULT_PAGE} when it is left out, {DEFAULT_HITS} with `q`.",
+                    ),
+                    _query("cursor", {"type": "string"}, "`next_cursor` of the page before."),
                 ],
-                "responses": _responses(_answer("A page of tools.", "Tools")),
+                "responses": _responses(_answer("A page of tools.", "Tools"), "429"),
             }
-        },
+        }
+    }
+
+
+def _call_paths() -> Node:
+    responses = _errors()
+    responses.update((status, _answer(text, "Envelope")) for status, text in _ENDINGS.items())
+    return {
         "/v1/tools/{name}/call": {
             "post": {
                 "operationId": "callTool",
                 "summary": "One call to one tool",
                 "parameters": [_path("name", {"type": "string", "maxLength": 128}), _CONVERSATION],
                 "requestBody": _body("CallBody"),
-                "responses": {**_errors(), **call_answers},
+                "responses": responses,
             }
         },
         "/v1/tool_calls": {
@@ -80,6 +90,11 @@ def _paths() -> Node:
                 "responses": _responses(_answer("One message a call, in order.", "ToolMessages")),
             }
         },
+    }
+
+
+def _audit_paths() -> Node:
+    return {
         "/v1/audit": {
             "get": {
                 "operationId": "listAudit",
@@ -99,6 +114,11 @@ def _paths() -> Node:
                 "responses": _responses(_answer("The entry.", "AuditEntry"), "403", "404", "503"),
             }
         },
+    }
+
+
+def _state_paths() -> Node:
+    return {
         "/healthz": {
             "get": {"operationId": "health", "security": [], "responses": {"200": _answer("Alive.", "State")}}
         },
@@ -113,85 +133,83 @@ def _paths() -> Node:
 
 
 def _schemas() -> Node:
-    text, anything, number = {"type": "string"}, {"type": "object"}, {"type": "number"}
-    error = _object(
-        {
-            "code": text,
-            "message": text,
-            "suggestion": text,
-            "help_url": text,
-            "retry_after_s": number,
-            "rule": text,
-            "pointer": text,
-        },
-        "code",
-        "message",
-    )
-    meta = _object(
-        {
-            "duration_ms": number,
-            "truncated": {"type": "boolean"},
-            "next_cursor": text,
-            "audit_seq": {"type": "integer"},
-        },
-        "duration_ms",
-        "truncated",
-    )
-    status = {"enum": ["ok", "error", "refused", "pending", "cancelled"]}
-    call = {
-        **_object({"id": text, "name": text, "args": anything, "type": {"const": "tool_call"}}, "id", "name"),
-        "additionalProperties": False,
-    }
-    message = _object(
-        {
-            "role": {"const": "tool"},
-            "tool_call_id": text,
-            "name": text,
-            "content": text,
-            "status": {"enum": ["success", "error"]},
-        },
-        "role",
-        "tool_call_id",
-        "name",
-        "content",
-        "status",
-    )
     return {
-        "Error": error,
-        "Envelope": _object(
-            {
-                "status": status,
-                "tool": text,
-                "call_id": text,
-                "data": True,
-                "error": _ref("Error"),
-                "meta": meta,
-            },
-            "status",
-            "tool",
-            "call_id",
-            "meta",
-        ),
-        "Refusal": _object({"status": {"const": "refused"}, "error": _ref("Error")}, "status", "error"),
+        **_envelope_schemas(),
+        **_message_schemas(),
         "CallBody": {
             **_object(
                 {
-                    "arguments": anything,
+                    "arguments": _ANYTHING,
                     "wait": {"type": "number", "minimum": 0, "maximum": 300},
                     "idempotency_key": {"type": "string", "minLength": 1, "maxLength": 128},
                 }
             ),
             "additionalProperties": False,
         },
-        "ToolCalls": {"type": "array", "minItems": 1, "maxItems": 64, "items": call},
-        "ToolMessages": {"type": "array", "items": message},
-        "Tools": _object({"tools": {"type": "array", "items": anything}, "next_cursor": text}, "tools"),
-        "AuditEntry": anything,
+        "Tools": _object({"tools": {"type": "array", "items": _ANYTHING}, "next_cursor": _TEXT}, "tools"),
+        "AuditEntry": _ANYTHING,
         "AuditEntries": _object({"entries": {"type": "array", "items": _ref("AuditEntry")}}, "entries"),
-        "State": _object({"status": text, "reasons": {"type": "array", "items": text}}, "status"),
+        "State": _object({"status": _TEXT, "reasons": {"type": "array", "items": _TEXT}}, "status"),
     }
 
 
+def _envelope_schemas() -> Node:
+    texts: Node = dict.fromkeys(("code", "message", "suggestion", "help_url", "rule", "pointer"), _TEXT)
+    meta: Node = {
+        "duration_ms": {"type": "number"},
+        "truncated": {"type": "boolean"},
+        "next_cursor": _TEXT,
+        "audit_seq": {"type": "integer"},
+    }
+    envelope: Node = {
+        "status": {"enum": ["ok", "error", "refused", "pending", "cancelled"]},
+        "tool": _TEXT,
+        "call_id": _TEXT,
+        "data": True,
+        "error": _ref("Error"),
+        "meta": _object(meta, "duration_ms", "truncated"),
+    }
+    return {
+        "Error": _object({**texts, "retry_after_s": {"type": "number"}}, "code", "message"),
+        "Envelope": _object(envelope, "status", "tool", "call_id", "meta"),
+        "Refusal": _object({"status": {"const": "refused"}, "error": _ref("Error")}, "status", "error"),
+    }
+
+
+def _message_schemas() -> Node:
+    call: Node = {
+        "id": {"type": ["string", "null"], "description": "Made up, and answered with, where it is left out."},
+        "name": _TEXT,
+        "args": _ANYTHING,
+        "type": {"const": "tool_call"},
+    }
+    message: Node = {
+        "role": {"const": "tool"},
+        "tool_call_id": _TEXT,
+        "name": _TEXT,
+        "content": _TEXT,
+        "status": {"enum": ["success", "error"]},
+    }
+    calls: Node = {**_object(call, "name"), "additionalProperties": False}
+    return {
+        "ToolCalls": {"type": "array", "minItems": 1, "maxItems": MOST_CALLS, "items": calls},
+        "ToolMessages": {"type": "array", "items": _object(message, *message)},
+    }
+
+
+_TEXT: Node = {"type": "string"}
+_ANYTHING: Node = {"type": "object"}
+_ENDINGS = {
+    "200": "The call succeeded.",
+    "202": "It waits for somebody.",
+    "403": "It was refused.",
+    "404": "There is no such tool for this principal.",
+    "429": "Too many calls; see Retry-After.",
+    "500": "The tool or the gateway failed.",
+    "502": "The system behind the tool failed.",
+    "503": "The gateway takes no calls, or the system behind the tool is down.",
+    "504": "The system behind the tool did not answer in time.",
+}
 _CONVERSATION: Node = {
     "name": "X-Conversation-Id",
     "in": "header",
@@ -208,8 +226,8 @@ def _ref(name: str) -> Node:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _query(name: str, schema: Node) -> Node:
-    return {"name": name, "in": "query", "schema": schema}
+def _query(name: str, schema: Node, text: str = "") -> Node:
+    return {"name": name, "in": "query", "schema": schema, **({"description": text} if text else {})}
 
 
 def _path(name: str, schema: Node) -> Node:
@@ -232,6 +250,7 @@ def _errors(*more: str) -> Node:
         "404": "There is none.",
         "413": "The body is too large.",
         "415": "The body is not JSON.",
+        "429": "Too many; see Retry-After.",
         "503": "It cannot be read now.",
     }
     return {

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from toolgen.model.call import Principal
-from toolgen.model.result import Envelope
+from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
 
@@ -34,6 +34,12 @@ class Facade(Protocol):
 
     def catalog(self, principal: Principal) -> tuple[Tool, ...]:
         """The tools this principal may call, in name order, with the schemas it is given. The same object until the catalog changes."""
+
+    def offered(self, principal: Principal) -> tuple[Tool, ...]:
+        """What this principal is listed: its catalog, or the tools that search a long one. The same object until the catalog changes."""
+
+    async def search(self, principal: Principal, query: str, limit: int) -> tuple[Tool, ...] | Error:
+        """The tools this principal may call that fit a request in words, best first, or why it may not search now."""
 
     async def call(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import bisect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -35,13 +35,17 @@ class Page:
 
 
 class Listing:
-    """One catalog. Everything derived from it is made on first use and kept, so that no request converts a schema twice."""
+    """One catalog, and what is listed of it where that is not all. What is derived is made on first use and kept.
 
-    def __init__(self, tools: tuple[Tool, ...]) -> None:
+    No request converts a schema twice. Both tuples stay alive as long as the listing, which is what its key relies on.
+    """
+
+    def __init__(self, tools: tuple[Tool, ...], catalog: tuple[Tool, ...] | None = None) -> None:
         self.tools = tools
+        self.catalog = tools if catalog is None else catalog
         self._names = [tool.name for tool in tools]
-        self._by_name = {tool.name: tool for tool in tools}
-        self._rendered: dict[str, list[bytes]] = {}
+        self._by_name = {tool.name: tool for tool in (*self.catalog, *tools)}
+        self._rendered: dict[tuple[str, str], bytes] = {}
         self._validators: dict[str, jsonschema_rs.Validator | None] = {}
 
     def page(self, form: str, *, cursor: str, limit: int) -> Page:
@@ -49,19 +53,35 @@ class Listing:
 
         A cursor is the last name of a page and not a position, so that a tool added meanwhile neither repeats nor hides another.
         """
-        start = bisect.bisect_right(self._names, _after(cursor)) if cursor else 0
-        rendered = self._rendered.get(form)
-        if rendered is None:
-            rendered = self._rendered[form] = [encode(LISTED[form](tool)) for tool in self.tools]
-        end = start + limit
-        more = end < len(rendered)
+        return self._page(form, self.tools, bisect.bisect_right(self._names, _after(cursor)) if cursor else 0, limit)
+
+    def found(self, form: str, tools: Sequence[Tool], *, cursor: str, limit: int) -> Page:
+        """The same for what a search found, in its order. A cursor whose tool is not among it belongs to another search."""
+        start = 0
+        if cursor:
+            name = _after(cursor)
+            start = next((at + 1 for at, tool in enumerate(tools) if tool.name == name), 0)
+            if not start:
+                raise Malformed("belongs to another search", pointer="/cursor")
+        return self._page(form, tools, start, limit)
+
+    def _page(self, form: str, tools: Sequence[Tool], start: int, limit: int) -> Page:
+        shown = tools[start : start + limit]
+        more = start + limit < len(tools)
         return Page(
-            tools=b"[" + b",".join(rendered[start:end]) + b"]",
-            next_cursor=_cursor(self._names[end - 1]) if more else "",
+            tools=b"[" + b",".join(self._bytes(form, tool) for tool in shown) + b"]",
+            next_cursor=_cursor(shown[-1].name) if more else "",
         )
 
+    def _bytes(self, form: str, tool: Tool) -> bytes:
+        key = (form, tool.name)
+        rendered = self._rendered.get(key)
+        if rendered is None:
+            rendered = self._rendered[key] = encode(LISTED[form](tool))
+        return rendered
+
     def declares_output(self, name: str) -> bool:
-        """Whether tools/list shows an output schema for this tool, which clients then hold its answers against."""
+        """Whether this tool is shown with an output schema, which clients then hold its answers against."""
         tool = self._by_name.get(name)
         return tool is not None and tool.output_schema is not None and tool.output_schema.get("type") == "object"
 
@@ -84,12 +104,12 @@ class Listings:
 
     def of(self, principal: Principal) -> Listing:
         """The listing of what this principal may call now."""
-        tools = self._gateway.catalog(principal)
+        catalog = self._gateway.catalog(principal)
         key = (
             principal.id,
-            id(tools),
+            id(catalog),
         )  # the listing holds the tuple, so its id is not given to another while it is kept
-        listing = self._kept.pop(key, None) or Listing(tools)
+        listing = self._kept.pop(key, None) or Listing(self._gateway.offered(principal), catalog)
         self._kept[key] = listing  # last again: what was used least lately stands first
         if len(self._kept) > _MOST_LISTINGS:
             del self._kept[next(iter(self._kept))]

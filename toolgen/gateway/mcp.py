@@ -14,6 +14,7 @@ import orjson
 from toolgen.gateway.answers import data_json, data_text, envelope_json, error_text
 from toolgen.gateway.facade import Facade
 from toolgen.gateway.listings import Listing, Listings
+from toolgen.gateway.stand_ins import CALL
 from toolgen.gateway.wire import Malformed, decode, encode, identifier
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope
@@ -276,7 +277,8 @@ def _tool_result(envelope: Envelope, name: str, listing: Listing) -> dict[str, o
     against the schema, even in an error (the TypeScript SDK), so such a tool's error has text alone, and so does an answer that broke
     the upstream's promise: said to have been carried out, because an agent that thinks it failed would do it twice.
     """
-    declares = listing.declares_output(name)
+    # Whatever tool it calls, what call_tool promises is the envelope.
+    declares = name != CALL and listing.declares_output(name)
     if envelope.status != "ok":
         result: dict[str, object] = {"content": [_text(error_text(envelope))], "isError": True}
         if not declares:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import secrets
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
@@ -16,15 +17,18 @@ from toolgen.gateway.answers import data_json, data_text, envelope_json, error_t
 from toolgen.gateway.facade import Facade
 from toolgen.gateway.http import Rejected, Request, Response, json_response, read_json_body
 from toolgen.gateway.listings import LISTED, Listings
+from toolgen.gateway.stand_ins import DEFAULT_HITS, LONGEST_QUERY
 from toolgen.gateway.wire import Malformed, decode, identifier
 from toolgen.model.call import Principal
 from toolgen.model.names import nearest
-from toolgen.model.result import Envelope
+from toolgen.model.result import Envelope, Error
+from toolgen.model.tool import Tool
 
 __all__ = ["STATUS_OF_CODE", "Rest", "status_of"]
 
 LARGEST_PAGE = 1000
 DEFAULT_PAGE = 100
+MOST_FOUND = 1000
 MOST_CALLS = 64
 MOST_ENTRIES = 500
 _LONGEST_NAME = 128
@@ -71,10 +75,10 @@ class _CallBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _ToolCall(msgspec.Struct, forbid_unknown_fields=True):
-    """LangGraph's tool call, as its ToolNode is given it."""
+    """LangGraph's tool call, as its ToolNode is given it. One without an id is given one, so that its message can be told apart."""
 
-    id: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=_LONGEST_NAME)]
+    id: Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None = None
     args: dict[str, Any] = {}
     type: Literal["tool_call"] = "tool_call"
 
@@ -130,8 +134,8 @@ class Rest:
         return json_response([_tool_message(call, envelope) for call, envelope in zip(calls, envelopes, strict=True)])
 
     async def tools(self, request: Request, principal: Principal) -> Response:
-        """GET /v1/tools: a page of the caller's catalog in one format."""
-        query = request.parameters("format", "limit", "cursor")
+        """GET /v1/tools: a page of what the caller is listed, or with `q` of the tools that fit a request in words, in one format."""
+        query = request.parameters("format", "q", "limit", "cursor")
         form = query.get("format", "manifest")
         if form not in LISTED:
             raise Rejected(
@@ -140,15 +144,30 @@ class Rest:
                 "the query parameter format names no format",
                 suggestion=f"use {', '.join(sorted(LISTED))}{nearest(form, LISTED)}",
             )
-        limit = _whole(query, "limit", default=DEFAULT_PAGE, most=LARGEST_PAGE)
+        text = query.get("q")
+        limit = _whole(query, "limit", default=DEFAULT_PAGE if text is None else DEFAULT_HITS, most=LARGEST_PAGE)
+        listing, cursor = self._listings.of(principal), query.get("cursor", "")
         try:
-            page = self._listings.of(principal).page(form, cursor=query.get("cursor", ""), limit=limit)
+            if text is None:
+                page = listing.page(form, cursor=cursor, limit=limit)
+            else:
+                page = listing.found(form, await self._found(principal, text), cursor=cursor, limit=limit)
         except Malformed as error:
             raise Rejected(400, "validation", f"the query parameter cursor {error.message}") from None
         shaped: dict[str, object] = {"tools": orjson.Fragment(page.tools)}
         if page.next_cursor:
             shaped["next_cursor"] = page.next_cursor
         return json_response(shaped)
+
+    async def _found(self, principal: Principal, text: str) -> tuple[Tool, ...]:
+        if not 0 < len(text) <= LONGEST_QUERY:
+            raise Rejected(400, "validation", f"the query parameter q must have 1 to {LONGEST_QUERY} characters")
+        found = await self._gateway.search(principal, text, MOST_FOUND)
+        if isinstance(found, Error):
+            seconds = max(1, math.ceil(found.retry_after_s or 1))
+            headers = ((b"retry-after", b"%d" % seconds),)
+            raise Rejected(429, found.code, found.message, suggestion=found.suggestion, headers=headers)
+        return found
 
     async def audit(self, request: Request, principal: Principal) -> Response:
         """GET /v1/audit: entries, newest first."""
@@ -187,7 +206,7 @@ def _tool_message(call: _ToolCall, envelope: Envelope) -> dict[str, object]:
     fine = envelope.status == "ok"
     return {
         "role": "tool",
-        "tool_call_id": call.id,
+        "tool_call_id": call.id or f"call_{secrets.token_hex(12)}",
         "name": call.name,
         "content": data_text(envelope, data_json(envelope.data)) if fine else error_text(envelope),
         "status": "success" if fine else "error",

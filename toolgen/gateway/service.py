@@ -6,10 +6,13 @@ import asyncio
 import secrets
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+import msgspec
 
 from toolgen.audit.entry import keyed_digest
 from toolgen.audit.log import AuditLog
@@ -19,7 +22,9 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.emit.writer import MANIFEST
 from toolgen.errors import ConfigError, ManifestError
 from toolgen.execute.base import Destination
+from toolgen.gateway.discovery import Discovery
 from toolgen.gateway.identity import Identity
+from toolgen.gateway.stand_ins import CALL
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
@@ -58,6 +63,15 @@ REVIEWER = "reviewer"
 """The role whose principals may read the audit over REST."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What a caller wants called, once the caller is known."""
+
+    name: str
+    arguments: JsonObject
+    principal: Principal
+
+
 class Gateway:
     """A project, loaded: its catalog, its policy, its executors and its audit log.
 
@@ -73,6 +87,7 @@ class Gateway:
         self._access = Access(policy.rules, manifest.tools)
         self._log = AuditLog(settings.audit_dir, self._clock)
         self._executors = make_executors(settings.sources, manifest, self._permit)
+        self._discovery = Discovery(above=settings.search_above, clock=self._clock)
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
         self._secretive: dict[str, bool] = {}
         self._running: set[asyncio.Task[tuple[Result, Trail]]] = set()
@@ -134,6 +149,14 @@ class Gateway:
             found = self._catalogs[key] = tuple(visible)
         return found
 
+    def offered(self, principal: Principal) -> tuple[Tool, ...]:
+        """What this principal is listed: its catalog, or where that is too long, the tools that search it. The same object, as above."""
+        return self._discovery.offered(self.catalog(principal))
+
+    async def search(self, principal: Principal, query: str, limit: int) -> tuple[Tool, ...] | Error:
+        """The tools this principal may call that fit a request in words, best first; an error for whoever searches too often."""
+        return await self._discovery.find(principal, self.catalog(principal), query, limit)
+
     async def call(
         self,
         name: str,
@@ -146,22 +169,25 @@ class Gateway:
     ) -> Envelope:
         """One call, through every stage. Never raises, and runs to its end even when the caller goes away."""
         started = self._clock.monotonic()
-        call = self._call(name, arguments, principal, session, client, parent)
-        if isinstance(call, Refused):
-            return _unmade(name, call)
+        asked = await self._asked(name, arguments, principal)
+        if isinstance(asked, Envelope):
+            return asked
+        call = self._call(asked, session, client, parent)
         task = asyncio.create_task(self._run(call))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         result, trail = await asyncio.shield(task)
+        result = await self._guided(call, result)
         return _envelope(call, result, trail, (self._clock.monotonic() - started) * 1000)
 
     async def preview(self, name: str, arguments: JsonObject, *, principal: Principal | str) -> Envelope:
         """What the call would send, secrets masked, after every guard has had its say. Sends, counts and records nothing."""
         started = self._clock.monotonic()
-        call = self._call(name, arguments, principal, "", "", "")
-        if isinstance(call, Refused):
-            return _unmade(name, call)
-        result = await self._dry_road(call, Trail())
+        asked = await self._asked(name, arguments, principal)
+        if isinstance(asked, Envelope):
+            return asked
+        call = self._call(asked, "", "", "")
+        result = await self._guided(call, await self._dry_road(call, Trail()))
         return _envelope(call, result, Trail(), (self._clock.monotonic() - started) * 1000)
 
     def ready(self) -> tuple[str, ...]:
@@ -191,23 +217,44 @@ class Gateway:
         trail = Trail()
         return await self._road(call, trail), trail
 
-    def _call(
-        self,
-        name: str,
-        arguments: JsonObject,
-        principal: Principal | str,
-        session: str,
-        client: str,
-        parent: str,
-    ) -> Call | Refused:
-        """The call as the stages see it. A tool this principal may not see is the same as one that does not exist, from here on."""
+    async def _asked(self, name: str, arguments: JsonObject, principal: Principal | str) -> _Asked | Envelope:
+        """Whose call this is and to which tool, the one inside a `call_tool`; or the answer, where nothing is called.
+
+        Searching and describing only read the catalog, as listing it does: they are no calls, and leave no record.
+        """
+        started = self._clock.monotonic()
         given: object = arguments
         if not isinstance(given, Mapping):
-            return Refused(error=Error(code="validation", message="the arguments must be an object", rule="arguments"))
+            return _unmade(name, Error(code="validation", message="the arguments must be an object", rule="arguments"))
         try:
             who = self._identity.named(principal) if isinstance(principal, str) else principal
         except ConfigError as error:
-            return Refused(error=Error(code="forbidden", message=error.message, rule="default"))
+            return _unmade(name, Error(code="forbidden", message=error.message, rule="default"))
+        catalog = self.catalog(who)
+        if not self._discovery.offers(name, catalog):
+            return _Asked(name=name, arguments=arguments, principal=who)
+        if name == CALL:
+            inner = self._discovery.inner(arguments)
+            if isinstance(inner, Refused):
+                return _unmade(name, inner.error)
+            return _Asked(name=inner.name, arguments=inner.arguments, principal=who)
+        result = await self._discovery.answer(name, arguments, who, catalog)
+        call_id = f"call_{secrets.token_hex(12)}"
+        return _ended(name, call_id, result, Trail(), (self._clock.monotonic() - started) * 1000)
+
+    async def _guided(self, call: Call, result: Result) -> Result:
+        """Where tools are searched for, an unknown name is answered with the nearest that this principal may call."""
+        if not isinstance(result, Refused) or result.error.code != "unknown_tool":
+            return result
+        catalog = self.catalog(call.principal)
+        if not self._discovery.stands_in(catalog):
+            return result
+        suggestion = await self._discovery.suggestion(call.tool.name, catalog)
+        return Refused(error=msgspec.structs.replace(result.error, suggestion=suggestion))
+
+    def _call(self, asked: _Asked, session: str, client: str, parent: str) -> Call:
+        """The call as the stages see it. A tool this principal may not see is the same as one that does not exist, from here on."""
+        name, arguments, who = asked.name, asked.arguments, asked.principal
         tool = self.manifest.tools.get(name)
         if tool is None or not self._access.visible(who, tool):
             tool, seen = absent(name), Repaired(arguments=arguments, repaired=(), dropped=())
@@ -295,24 +342,26 @@ def catalog_of(settings: Settings) -> Manifest:
     return manifest
 
 
-def _unmade(name: str, refused: Refused) -> Envelope:
+def _unmade(name: str, error: Error) -> Envelope:
     """The envelope of something that never became a call, and so has no record: nobody known, or no arguments."""
-    meta = Meta(duration_ms=0.0, truncated=False)
-    return Envelope(status="refused", tool=str(name), call_id="", data=None, error=refused.error, meta=meta)
+    return _ended(str(name), "", Refused(error=error), Trail(), 0.0)
 
 
 def _envelope(call: Call, result: Result, trail: Trail, duration_ms: float) -> Envelope:
+    return _ended(call.tool.name, call.id, result, trail, duration_ms)
+
+
+def _ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: float) -> Envelope:
     meta = Meta(duration_ms=round(duration_ms, 3), truncated=False, audit_seq=trail.outcome_seq)
-    name = call.tool.name
     match result:
         case Success(data=data, truncated=truncated, next_cursor=cursor):
             meta = Meta(duration_ms=meta.duration_ms, truncated=truncated, next_cursor=cursor, audit_seq=meta.audit_seq)
-            return Envelope(status="ok", tool=name, call_id=call.id, data=data, error=None, meta=meta)
+            return Envelope(status="ok", tool=name, call_id=call_id, data=data, error=None, meta=meta)
         case Failed(error=error, data=data):
-            return Envelope(status="error", tool=name, call_id=call.id, data=data, error=error, meta=meta)
+            return Envelope(status="error", tool=name, call_id=call_id, data=data, error=error, meta=meta)
         case Refused(error=error):
-            return Envelope(status="refused", tool=name, call_id=call.id, data=None, error=error, meta=meta)
+            return Envelope(status="refused", tool=name, call_id=call_id, data=None, error=error, meta=meta)
         case Pending(error=error):
-            return Envelope(status="pending", tool=name, call_id=call.id, data=None, error=error, meta=meta)
+            return Envelope(status="pending", tool=name, call_id=call_id, data=None, error=error, meta=meta)
         case Cancelled(error=error):
-            return Envelope(status="cancelled", tool=name, call_id=call.id, data=None, error=error, meta=meta)
+            return Envelope(status="cancelled", tool=name, call_id=call_id, data=None, error=error, meta=meta)

@@ -1,0 +1,224 @@
+"""Finding tools in a catalog that is too long to be read: what search_tools, describe_tool and call_tool do."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import Any
+
+import orjson
+
+from toolgen.clock import Clock
+from toolgen.emit.tokens import tokens
+from toolgen.gateway.stand_ins import CALL, DEFAULT_HITS, INPUTS, LONGEST_QUERY, SEARCH, stand_ins
+from toolgen.model.call import Principal
+from toolgen.model.result import Error, Refused, Success, bounded
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Tool
+from toolgen.pipeline.search import ToolIndex
+from toolgen.policy.access import UNKNOWN
+from toolgen.policy.arguments import Validator, excess, repair
+from toolgen.policy.limits import Charge
+from toolgen.state.buckets import MemoryBuckets
+
+__all__ = ["Discovery", "Inner", "static_cost"]
+
+_LONGEST_SUMMARY = 200
+_MOST_CATALOGS = 16
+_PER_SECOND, _BURST = 50.0, 1_000
+_SENTENCE = re.compile(r".+?[.!?](?=\s|\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inner:
+    """What `call_tool` was asked to call."""
+
+    name: str
+    arguments: JsonObject
+
+
+@dataclass(slots=True)
+class _Shelf:
+    """One catalog and what was derived from it. It holds the catalog, whose identity is its key."""
+
+    catalog: tuple[Tool, ...]
+    offered: tuple[Tool, ...]
+    by_name: Mapping[str, Tool]
+    index: ToolIndex | None = None
+    building: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Discovery:
+    """Finds tools within the catalog it is given: one principal's, and so nothing of what that principal may not see.
+
+    Principals with the same catalog share an index, because it holds exactly what each of them may see. `above` is how many tokens a
+    catalog may cost before the three tools stand in its place.
+    """
+
+    def __init__(self, *, above: float, clock: Clock) -> None:
+        self._above = above
+        self._buckets = MemoryBuckets(clock)
+        self._shelves: dict[int, _Shelf] = {}
+        self._validators = {name: Validator(schema) for name, schema in INPUTS.items()}
+
+    def offered(self, catalog: tuple[Tool, ...]) -> tuple[Tool, ...]:
+        """What is listed for a catalog: the catalog itself, or the three tools. The same object until the catalog changes."""
+        return self._shelf(catalog).offered
+
+    def offers(self, name: str, catalog: tuple[Tool, ...]) -> bool:
+        """Whether `name` is one of the three, and they stand in this catalog's place."""
+        return name in self._validators and self.stands_in(catalog)
+
+    def stands_in(self, catalog: tuple[Tool, ...]) -> bool:
+        """Whether the three tools stand in this catalog's place."""
+        return self._shelf(catalog).offered is not catalog
+
+    async def find(
+        self, principal: Principal, catalog: tuple[Tool, ...], query: str, limit: int
+    ) -> tuple[Tool, ...] | Error:
+        """The tools that fit a query best, best first; an error where this principal has searched too often."""
+        if refused := self._counted(principal):
+            return refused
+        shelf = self._shelf(catalog)
+        index = await self._index(shelf)
+        return tuple(shelf.by_name[hit.id] for hit in index.search(query, limit))
+
+    async def answer(
+        self, name: str, arguments: JsonObject, principal: Principal, catalog: tuple[Tool, ...]
+    ) -> Success | Refused:
+        """What `search_tools` or `describe_tool` says. It reads the catalog and reaches no other system."""
+        checked = self._checked(name, arguments)
+        if isinstance(checked, Refused):
+            return checked
+        if name == SEARCH:
+            limit = checked.get("limit", DEFAULT_HITS)
+            assert isinstance(limit, int)  # noqa: S101 - the schema says so
+            found = await self.find(principal, catalog, str(checked["query"]), limit)
+            return Refused(error=found) if isinstance(found, Error) else Success(data={"tools": [*map(_entry, found)]})
+        if refused := self._counted(principal):
+            return Refused(error=refused)
+        tool = self._shelf(catalog).by_name.get(str(checked["name"]))
+        if tool is None:
+            suggestion = await self.suggestion(str(checked["name"]), catalog)
+            return Refused(
+                error=Error(code="unknown_tool", message=UNKNOWN.reason, suggestion=suggestion, rule=UNKNOWN.rule)
+            )
+        return Success(data=_described(tool, output=checked.get("output_schema") is True))
+
+    def inner(self, arguments: JsonObject) -> Inner | Refused:
+        """The call inside a `call_tool`."""
+        checked = self._checked(CALL, arguments)
+        if isinstance(checked, Refused):
+            return checked
+        given = checked.get("arguments", {})
+        return Inner(name=str(checked["name"]), arguments=given if isinstance(given, Mapping) else {})
+
+    async def suggestion(self, name: str, catalog: tuple[Tool, ...]) -> str:
+        """What to do about a name that is no tool's, from the catalog alone: a forbidden name and a free one get the same."""
+        index = await self._index(self._shelf(catalog))
+        close = sorted(
+            (hit.id for hit in index.search(name[:LONGEST_QUERY], 20)),
+            key=lambda id_: (-SequenceMatcher(None, name[:128], id_).ratio(), id_),
+        )
+        said = f"did you mean {', '.join(close[:3])}? " if close else ""
+        return f"{said}{SEARCH} finds the exact names"
+
+    def _shelf(self, catalog: tuple[Tool, ...]) -> _Shelf:
+        shelf = self._shelves.pop(id(catalog), None)
+        if shelf is None:
+            stand_in = _costs_more(catalog, self._above)
+            shelf = _Shelf(
+                catalog=catalog,
+                offered=stand_ins(catalog) if stand_in else catalog,
+                by_name={tool.name: tool for tool in catalog},
+            )
+        self._shelves[id(catalog)] = shelf  # last again: what was used least lately stands first
+        if len(self._shelves) > _MOST_CATALOGS:
+            del self._shelves[next(iter(self._shelves))]
+        return shelf
+
+    async def _index(self, shelf: _Shelf) -> ToolIndex:
+        """The index of a catalog, made in a thread at its first search: a thousand tools take a tenth of a second."""
+        if shelf.index is None:
+            async with shelf.building:
+                if shelf.index is None:
+                    shelf.index = await asyncio.to_thread(ToolIndex, shelf.catalog)
+        return shelf.index
+
+    def _counted(self, principal: Principal) -> Error | None:
+        charge = Charge(
+            limit="discovery", key=("discovery", principal.id), cost=1, per_second=_PER_SECOND, burst=_BURST
+        )
+        refusal = self._buckets.take((charge,))
+        if refusal is None:
+            return None
+        return Error(
+            code="rate_limited",
+            message="too many searches",
+            suggestion=f"wait {refusal.retry_after_s:g} s before searching again",
+            retry_after_s=refusal.retry_after_s,
+            rule=refusal.limit,
+        )
+
+    def _checked(self, name: str, arguments: JsonObject) -> JsonObject | Refused:
+        schema = INPUTS[name]
+        fault = excess(arguments)
+        faults: tuple[str, ...] = (fault,) if fault else ()
+        repaired: JsonObject = {}
+        if not faults:
+            repaired = repair(schema, arguments).arguments
+            faults = self._validators[name].faults(repaired)
+        if not faults:
+            return repaired
+        return Refused(
+            error=Error(
+                code="validation",
+                message="; ".join(faults),
+                suggestion="correct the arguments and call again; the tool's input schema says what it takes",
+                rule="arguments",
+            )
+        )
+
+
+def static_cost(tools: Sequence[Tool]) -> int:
+    """What a list of tools costs a model before its first word, in tokens."""
+    return sum(map(_cost, tools))
+
+
+def _cost(tool: Tool) -> int:
+    shown = {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+    return tokens(orjson.dumps(shown, default=dict).decode("utf-8", "replace"))
+
+
+def _costs_more(catalog: Sequence[Tool], above: float) -> bool:
+    """Whether a catalog costs more than so many tokens; counts no further than it takes to know. An empty one is never too long."""
+    spent = 0
+    for tool in catalog:
+        spent += _cost(tool)
+        if spent > above:
+            return True
+    return False
+
+
+def _entry(tool: Tool) -> Json:
+    text = " ".join(tool.description.split())
+    first = _SENTENCE.match(text)
+    summary = bounded(first[0] if first else text, _LONGEST_SUMMARY)
+    return {"name": tool.name, "title": tool.title, "summary": summary, "effect": str(tool.effect)}
+
+
+def _described(tool: Tool, *, output: bool) -> Json:
+    shown: dict[str, Any] = {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "effect": str(tool.effect),
+        "idempotent": tool.idempotent,
+        "input_schema": tool.input_schema,
+    }
+    if output and tool.output_schema is not None:
+        shown["output_schema"] = tool.output_schema
+    return shown

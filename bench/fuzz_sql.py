@@ -147,7 +147,7 @@ def asked_limit(sql: str, dialect: str) -> exp.Expression | None:
     """The limit of the statement as it was sent, when a plain parser can read it."""
     try:
         limit = sqlglot.parse_one(sql, read=dialect).args.get("limit")
-    except (sqlglot.errors.SqlglotError, ValueError):
+    except (sqlglot.errors.SqlglotError, ValueError, TypeError, AttributeError):
         return None
     return limit.expression if isinstance(limit, exp.Limit) else None
 

@@ -46,16 +46,83 @@ ALLOWED = [
         "FROM customers LIMIT 2",
         'SELECT "customers"."id", "customers"."name", "customers"."country" FROM "main"."customers" LIMIT 2',
     ),
+    (
+        "duckdb",
+        "SELECT id FROM orders USING SAMPLE 5",
+        'SELECT id FROM "main"."orders" USING SAMPLE RESERVOIR (5 ROWS) LIMIT 100',
+    ),
+    (
+        "duckdb",
+        "SELECT * REPLACE (upper(name) AS name) FROM germans",
+        'SELECT "germans"."id", upper(name) AS name FROM "main"."germans" LIMIT 100',
+    ),
+    ("duckdb", "SELECT x FROM (VALUES (1), (2)) t(x)", "SELECT x FROM (VALUES (1), (2)) AS t(x) LIMIT 100"),
+    ("duckdb", "SELECT i FROM range(5) t(i)", "SELECT i FROM range(5) AS t(i) LIMIT 100"),
+    ("duckdb", "SELECT unnest([1, 2])", "SELECT UNNEST([1, 2]) LIMIT 100"),
+    (
+        "duckdb",
+        "SELECT o.id FROM orders o ASOF JOIN orders p ON o.id >= p.id",
+        'SELECT o.id FROM "main"."orders" AS o ASOF JOIN "main"."orders" AS p ON o.id >= p.id LIMIT 100',
+    ),
+    (
+        "postgres",
+        "SELECT jsonb_typeof(detail->'a'->>'b'), coalesce(detail->'x' = detail->$1, false) FROM orders",
+        "SELECT jsonb_typeof(detail -> 'a' ->> 'b'), coalesce(detail -> 'x' = detail -> $1, FALSE) FROM \"public\".\"orders\" LIMIT 100",
+    ),
+    (
+        "mysql",
+        "SELECT json_length(detail->'$.a') FROM orders",
+        "SELECT json_length(JSON_EXTRACT(detail, '$.a')) FROM `orders` LIMIT 100",
+    ),
+    (
+        "postgres",
+        "SELECT t.n, t.i FROM unnest(ARRAY[7, 8]) WITH ORDINALITY AS t(n, i)",
+        "SELECT t.n, t.i FROM UNNEST(ARRAY[7, 8]) WITH ORDINALITY AS t(n, i) LIMIT 100",
+    ),
+    (
+        "postgres",
+        "SELECT id FROM orders WHERE id <> ALL (ARRAY[7]) AND detail ? 'a' AND detail ?| ARRAY['a']",
+        "SELECT id FROM \"public\".\"orders\" WHERE id <> ALL(ARRAY[7]) AND detail ? 'a' AND detail ?| ARRAY['a'] LIMIT 100",
+    ),
+    (
+        "postgres",
+        "SELECT to_tsvector('english', status) @@ to_tsquery('english', 'new'), unnest(ARRAY[1]) FROM orders",
+        "SELECT to_tsvector('english', status) @@ to_tsquery('english', 'new'), UNNEST(ARRAY[1]) FROM \"public\".\"orders\" LIMIT 100",
+    ),
+    (
+        "mysql",
+        "SELECT TIMESTAMP '2024-01-02 03:04:05.6', DATE '2024-01-02'",
+        "SELECT CAST('2024-01-02 03:04:05.6' AS DATETIME(1)), CAST('2024-01-02' AS DATE) LIMIT 100",
+    ),
+    (
+        "mysql",
+        "SELECT SQL_NO_CACHE id FROM orders FORCE INDEX (PRIMARY) WHERE status NOT RLIKE 'x'",
+        "SELECT SQL_NO_CACHE id FROM `orders` FORCE INDEX (`PRIMARY`) WHERE NOT status RLIKE 'x' LIMIT 100",
+    ),
+    (
+        "mysql",
+        "SELECT CONVERT(status USING utf8mb4) FROM orders",
+        "SELECT CAST(status AS CHAR CHARACTER SET utf8mb4) FROM `orders` LIMIT 100",
+    ),
     ("duckdb", "SELECT * EXCLUDE (id) FROM germans", 'SELECT "germans"."name" FROM "main"."germans" LIMIT 100'),
 ]
 
 
 @pytest.mark.parametrize(("dialect", "sql", "rendered"), ALLOWED)
 def test_a_dialect_is_read_and_written_as_its_own(dialect: str, sql: str, rendered: str) -> None:
-    assert allowed(sql, *["x"] * (2 if "$2" in sql else 0), dialect=dialect).sql == rendered
+    assert allowed(sql, *["x"] * (2 if "$2" in sql else 1 if "$1" in sql else 0), dialect=dialect).sql == rendered
 
 
 REFUSED = [
+    ("postgres", "SELECT jsonb_typeof(ssn->'a') FROM customers", "sql:column"),
+    ("postgres", "SELECT jsonb_typeof(status->ssn) FROM customers, orders", "sql:column"),
+    ("postgres", "SELECT detail->'a'::text FROM orders", "sql:syntax"),
+    ("postgres", "SELECT x FROM unnest(ARRAY[1]) WITH ORDINALITY AS t(n, i)", "sql:column"),
+    ("postgres", "SELECT ROW(c.*) FROM customers c", "sql:whole-row"),
+    ("duckdb", "SELECT * REPLACE (ssn AS name) FROM customers", "sql:column"),
+    ("duckdb", "SELECT c.* REPLACE ((SELECT password FROM users_secret) AS name) FROM customers c", "sql:table"),
+    ("mysql", "SELECT SQL_CALC_FOUND_ROWS id FROM orders", "sql:syntax"),
+    ("mysql", "SELECT CONVERT(status USING evil) FROM orders", "sql:type"),
     ("postgres", 'SELECT secret FROM "Customers"', "sql:table"),
     ("postgres", "SELECT iban FROM hr.orders", "sql:table"),
     ("postgres", "SELECT * FROM information_schema.tables", "sql:table"),
@@ -89,7 +156,6 @@ REFUSED = [
     ("duckdb", "SELECT COLUMNS('s.n') FROM customers", "sql:function"),
     ("duckdb", "SELECT getenv('HOME')", "sql:function"),
     ("duckdb", "SELECT id FROM orders LIMIT 50%", "sql:syntax"),
-    ("duckdb", "SELECT id FROM orders USING SAMPLE 5", "sql:syntax"),
     ("duckdb", "FROM customers POSITIONAL JOIN orders", "sql:syntax"),
     ("duckdb", "SELECT c FROM customers c", "sql:whole-row"),
 ]

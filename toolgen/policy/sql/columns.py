@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -71,18 +71,12 @@ class Columns:
     def _star(self, item: exp.Expr, star: exp.Star, relations: Sequence[Relation], merged: bool) -> list[exp.Expr]:
         if not relations:
             refuse("syntax", "* stands in a query without a table", "name the columns")
-        excluded = {
-            self._spelling.column(name)
-            for name in star.args.get("except_") or []
-            if isinstance(name, (exp.Identifier, exp.Column))
-        }
-        if len(excluded) != len(star.args.get("except_") or []):
-            refuse("syntax", "what * leaves out is not a list of columns", "name the columns")
+        changes = self._changes(star)
         for relation in relations:
             self.use_all(relation)
-        if not any(relation.table for relation in relations) and not excluded:
+        if not any(relation.table for relation in relations) and not changes:
             return [item]
-        hides = any(relation.hidden for relation in relations) or bool(excluded)
+        hides = any(relation.hidden for relation in relations) or bool(changes)
         if merged and hides:
             refuse(
                 "column",
@@ -93,14 +87,28 @@ class Columns:
             return [item]
         written: list[exp.Expr] = []
         for relation in relations:
-            written.extend(self._all_of(relation, excluded))
+            written.extend(self._all_of(relation, changes))
         if not written:
             refuse("column", "* stands for no column that is available", "name the columns you need")
         return written
 
-    def _all_of(self, relation: Relation, excluded: set[str]) -> list[exp.Expr]:
+    def _changes(self, star: exp.Star) -> dict[str, exp.Expr | None]:
+        """What stands in place of a column of `*`, by name: nothing for EXCLUDE, an expression for REPLACE."""
+        left_out, replaced = star.args.get("except_") or [], star.args.get("replace") or []
+        changes: dict[str, exp.Expr | None] = {}
+        for name in left_out:
+            if isinstance(name, (exp.Identifier, exp.Column)):
+                changes[self._spelling.column(name)] = None
+        for item in replaced:
+            if isinstance(item, exp.Alias):
+                changes[self._spelling.column(item.args["alias"])] = item
+        if len(changes) != len(left_out) + len(replaced):
+            refuse("syntax", "what * leaves out or replaces is not a list of columns", "name the columns")
+        return changes
+
+    def _all_of(self, relation: Relation, changes: Mapping[str, exp.Expr | None]) -> list[exp.Expr]:
         identifier = relation.identifier
-        if relation.table is None and not excluded and identifier is not None:
+        if relation.table is None and not changes and identifier is not None:
             return [exp.Column(this=exp.Star(), table=identifier.copy())]
         if identifier is None or (relation.table is None and None in relation.names):
             refuse(
@@ -108,12 +116,14 @@ class Columns:
                 "* stands for a subquery without an alias or with unnamed columns",
                 "give it an alias, or name the columns",
             )
-        spelt = relation.columns if relation.table else tuple(name for name in relation.names if name)
-        return [
-            exp.Column(this=exp.to_identifier(column, quoted=True), table=identifier.copy())
-            for column in spelt
-            if fold_column(self._dialect, column, quoted=True) not in excluded
-        ]
+        written: list[exp.Expr] = []
+        for column in relation.columns if relation.table else tuple(name for name in relation.names if name):
+            name = fold_column(self._dialect, column, quoted=True)
+            if name not in changes:
+                written.append(exp.Column(this=exp.to_identifier(column, quoted=True), table=identifier.copy()))
+            elif (replacement := changes[name]) is not None:
+                written.append(replacement.copy())
+        return written
 
     def use_all(self, relation: Relation) -> None:
         if relation.table:

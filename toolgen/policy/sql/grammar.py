@@ -10,7 +10,8 @@ from sqlglot import exp
 
 from toolgen.policy.sql.functions import CAPS, FORMATTERS, FUNCTIONS, TABLE_FUNCTIONS, Cap
 from toolgen.policy.sql.refusal import refuse, shown
-from toolgen.policy.sql.text import CALL, NUMERIC, RESERVED, SLOT, slot_number
+from toolgen.policy.sql.settle import NUMERIC
+from toolgen.policy.sql.text import CALL, RESERVED, SLOT, slot_number
 
 __all__ = ["called", "check_grammar"]
 
@@ -121,11 +122,16 @@ _ONLY: Mapping[str, Mapping[str, Arguments]] = {
         "JSONBExtract": _TWO, "JSONBExtractScalar": _arguments("this expression json_type"), "Pow": _TWO, "Sqrt": _ONE, "Cbrt": _ONE,
         "JSONObject": _arguments("expressions"), "JSONKeyValue": _TWO, "Overlaps": _TWO, "WithinGroup": _TWO,
         "Table": _arguments("this alias db joins ordinality sample"), "TableSample": _arguments("method percent size seed"),
+        "Explode": _arguments("this expressions"), "MatchAgainst": _arguments("this expressions"), "StartsWith": _TWO,
+        "JSONBContainsTopKey": _TWO, "JSONBContainsAnyTopKeys": _TWO, "JSONBContainsAllTopKeys": _TWO, "JSONBPathExists": _TWO,
+        "JSONBDeleteAtPath": _TWO, "National": _ONE,
     },
     "mysql": {
         "RegexpLike": _TWO, "Extract": _TWO, "Substring": _arguments("this start length"), "Trim": _arguments("this expression position"),
         "StrPosition": _arguments("this substr"), "GroupConcat": _arguments("this separator"), "MemberOf": _TWO,
         "Localtime": _arguments(), "Localtimestamp": _arguments(), "CharacterSet": _ONE,
+        "Select": _EVERYWHERE["Select"] | {"operation_modifiers"}, "Table": _EVERYWHERE["Table"] | {"hints"},
+        "IndexTableHint": _arguments("this expressions target"), "National": _ONE,
     },
     "duckdb": {
         "RegexpLike": _TWO, "RegexpFullMatch": _TWO, "SimilarTo": _TWO, "Any": _ONE, "All": _ONE,
@@ -135,6 +141,9 @@ _ONLY: Mapping[str, Mapping[str, Arguments]] = {
         "Struct": _MANY, "PropertyEQ": _TWO, "Pow": _TWO, "List": _MANY, "ToMap": _ONE, "Map": _arguments("keys values"),
         "Lambda": _arguments("this expressions colon"), "Comprehension": _arguments("this expression iterator condition"),
         "ArrayContainsAll": _TWO, "ArrayContainedBy": _TWO, "ArrayOverlaps": _TWO, "Parameter": _arguments(),
+        "Explode": _arguments("this expressions"), "Star": _arguments("except_ replace"),
+        "Select": _EVERYWHERE["Select"] | {"sample"}, "Table": _EVERYWHERE["Table"] | {"sample"},
+        "TableSample": _arguments("method percent size seed"),
     },
 }  # fmt: skip
 
@@ -159,6 +168,12 @@ _FRAMES = frozenset({"CURRENT ROW", "UNBOUNDED"})
 _SIDES = frozenset({"LEFT", "RIGHT", "FULL"})
 _JOINS = frozenset({"INNER", "CROSS", "OUTER", "SEMI", "ANTI"})
 _METHODS = frozenset({"NATURAL"})
+_DUCKDB_METHODS = frozenset({"NATURAL", "ASOF", "POSITIONAL"})
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+_MODIFIERS = _arguments(  # https://dev.mysql.com/doc/refman/8.4/en/select.html: those that only speak to the optimizer
+    "STRAIGHT_JOIN HIGH_PRIORITY SQL_NO_CACHE SQL_CACHE SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT"
+)
+_CHARACTER_SETS = _arguments("ASCII BINARY LATIN1 UCS2 UTF16 UTF32 UTF8 UTF8MB3 UTF8MB4")
 
 
 def check_grammar(root: exp.Expr, dialect: str, added: frozenset[str]) -> None:
@@ -189,11 +204,13 @@ def check_grammar(root: exp.Expr, dialect: str, added: frozenset[str]) -> None:
         elif kind is exp.DataType:
             _check_type(node, dialect)
         elif kind is exp.Join:
-            _check_join(node)
+            _check_join(node, _DUCKDB_METHODS if dialect == "duckdb" else _METHODS)
         elif kind is exp.WindowSpec:
             _check_frame(node)
         elif kind is exp.Table:
             _check_table(node, dialect)
+        elif kind is exp.Select:
+            _check_modifiers(node)
 
 
 def _readable(kind: type[exp.Expr]) -> str:
@@ -223,6 +240,8 @@ def called(node: exp.Anonymous) -> str:
 
 def _check_call(node: exp.Expr, dialect: str, added: frozenset[str]) -> None:
     name = called(node) if isinstance(node, exp.Anonymous) else ""
+    if not name and node.name.upper() == "ALL" and isinstance(node.parent, _COMPARISONS) and dialect == "postgres":
+        return  # `x <> ALL (array)`: a reserved word, and no function
     in_from = isinstance(node.parent, (exp.Table, exp.Lateral))
     known = TABLE_FUNCTIONS[dialect] if in_from else FUNCTIONS[dialect]
     if not name or (name not in known and (in_from or name not in added)):
@@ -272,7 +291,11 @@ def _check_template(node: exp.Expr, name: str) -> None:
 
 def _check_type(node: exp.Expr, dialect: str) -> None:
     kind = node.args.get("kind")
-    known = kind == NUMERIC and dialect == "sqlite" if kind else getattr(node.this, "name", None) in _TYPES
+    if isinstance(kind, exp.Var) and dialect == "mysql" and node.this is exp.DataType.Type.CHARACTER_SET:
+        kind = None
+        known = node.args["kind"].name.upper() in _CHARACTER_SETS
+    else:
+        known = kind == NUMERIC and dialect == "sqlite" if kind else getattr(node.this, "name", None) in _TYPES
     if not known:
         refuse(
             "type",
@@ -281,14 +304,20 @@ def _check_type(node: exp.Expr, dialect: str) -> None:
         )
 
 
-def _check_join(node: exp.Expr) -> None:
+def _check_join(node: exp.Expr, methods: frozenset[str]) -> None:
     side, kind, method = (str(node.args.get(name) or "").upper() for name in ("side", "kind", "method"))
-    if (side and side not in _SIDES) or (kind and kind not in _JOINS) or (method and method not in _METHODS):
+    if (side and side not in _SIDES) or (kind and kind not in _JOINS) or (method and method not in methods):
         refuse(
             "syntax",
             f"{shown(' '.join(filter(None, (method, side, kind))))} JOIN is not supported",
             "use INNER, LEFT or CROSS JOIN",
         )
+
+
+def _check_modifiers(node: exp.Expr) -> None:
+    for word in node.args.get("operation_modifiers") or ():
+        if word.name.upper() not in _MODIFIERS:
+            refuse("syntax", f"{shown(word.name)} is not supported after SELECT", "leave it out")
 
 
 def _check_frame(node: exp.Expr) -> None:

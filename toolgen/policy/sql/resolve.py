@@ -274,20 +274,24 @@ class Resolver:
         names: Names = TABLE_FUNCTIONS[self._dialect].get(name, ())
         if not names:
             refuse("function", f"the function {shown(name)} is not available in FROM", "name a table")
-        self._function_relation(node, name, names, scope)
+        self._function_relation(node, name, names, scope, "ordinality" * bool(node.args.get("ordinality")))
 
     def _unnest(self, node: exp.Expr, call: exp.Unnest, scope: Scope, ctes: _Ctes) -> None:
         self._expressions(call.expressions, scope, ctes)
-        self._function_relation(node, "unnest", tuple("unnest" for _ in call.expressions), scope)
+        counter = call.args.get("offset")
+        ordinality = (
+            self._spelling.column(counter) if isinstance(counter, exp.Identifier) else "ordinality" * bool(counter)
+        )
+        self._function_relation(node, "unnest", tuple("unnest" for _ in call.expressions), scope, ordinality)
 
-    def _function_relation(self, node: exp.Expr, name: str, names: Names, scope: Scope) -> None:
+    def _function_relation(self, node: exp.Expr, name: str, names: Names, scope: Scope, ordinality: str) -> None:
         alias_node = node.args.get("alias")
         alias = self._spelling.alias(alias_node)
         columns = self._spelling.alias_columns(alias_node)
         if len(names) == 1 and alias and not columns:
             columns = (alias,)  # PostgreSQL 7.2.1.4: one column takes the alias of the function
-        if node.args.get("ordinality") or node.args.get("offset"):
-            names = (*names, "ordinality")
+        if ordinality:
+            names = (*names, ordinality)
         self._add(
             scope,
             Relation(alias=alias or name, names=renamed(names, columns), whole=True, identifier=name_of(alias_node)),

@@ -22,6 +22,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from toolgen.policy.sql.functions import SPECIAL
 from toolgen.policy.sql.placeholders import Placeholders
 from toolgen.policy.sql.refusal import refuse, shown
+from toolgen.policy.sql.settle import settle
 
 __all__ = ["CALL", "LONGEST", "SLOT", "Parsed", "parse", "render", "slot_number"]
 
@@ -43,6 +44,7 @@ _NUMBERED = {
     "duckdb": "$",
 }  # what stands before a parameter's number; MySQL has no numbers
 
+_ARROWS = frozenset({TokenType.ARROW, TokenType.DARROW, TokenType.HASH_ARROW, TokenType.DHASH_ARROW})
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
 _PREFIX = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE})
@@ -58,6 +60,7 @@ _NO_CALLS = frozenset(
         ("TABLESAMPLE", "bernoulli"),
         ("TABLESAMPLE", "system"),
         ("*", "exclude"),
+        ("*", "replace"),
         ("NOT", "materialized"),
     }
 )
@@ -72,16 +75,6 @@ _CHAINED = frozenset(
         TokenType.IN, TokenType.BETWEEN, TokenType.DOT, TokenType.AND, TokenType.OR, TokenType.JOIN,
     }
 )  # fmt: skip
-
-
-_Kind = exp.DataType.Type
-_AFFINITIES = (
-    (frozenset({_Kind.VARCHAR, _Kind.CHAR, _Kind.NCHAR, _Kind.NVARCHAR}), _Kind.TEXT),
-    (frozenset({_Kind.BIGINT, _Kind.SMALLINT, _Kind.TINYINT, _Kind.MEDIUMINT, _Kind.INT128}), _Kind.INT),
-)
-_NUMERIC = frozenset({_Kind.DECIMAL, _Kind.BOOLEAN})
-NUMERIC = "UNSIGNED"
-"""A type name that SQLite takes for NUMERIC, and that is read again as it was written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +99,7 @@ def parse(sql: str, dialect: str) -> Parsed:
     tokens = _one_statement(tokens, dialect)
     _refuse_deep(tokens)
     _refuse_open_joins(tokens)
+    _refuse_cast_paths(tokens)
     marked, asked = _marked(tokens, dialect)
     try:
         trees = reader.parser(error_level=ErrorLevel.IMMEDIATE).parse(marked, sql)
@@ -113,33 +107,8 @@ def parse(sql: str, dialect: str) -> Parsed:
         raise_unreadable(error)
     if len(trees) != 1 or not isinstance(trees[0], exp.Expr):
         refuse("one-statement", "there is not exactly one statement", "send one SELECT")
-    _settle(trees[0], dialect)
+    settle(trees[0], dialect)
     return Parsed(root=trees[0], asked=asked)
-
-
-def _settle(root: exp.Expr, dialect: str) -> None:
-    """Gives what can be written in several ways the one way it is written out: strings, window frames, and SQLite's type names.
-
-    SQLite only looks for the affinity in a type's name (https://www.sqlite.org/datatype3.html, section 3.1): whatever is none of the
-    others is NUMERIC.
-    """
-    for raw in list(root.find_all(exp.RawString)):
-        raw.replace(exp.Literal.string(raw.this))
-    for frame in root.find_all(exp.WindowSpec):
-        if frame.args.get("end") is None:
-            frame.set("end", "CURRENT ROW")  # SQL:2016, 7.15: what a frame with one bound means
-    if dialect != "sqlite":
-        return
-    for node in list(root.find_all(exp.DataType)):
-        kind = node.this
-        if kind in _NUMERIC:
-            node.set("this", _Kind.USERDEFINED)
-            node.set("kind", NUMERIC)
-            node.set("expressions", None)
-        for kinds, settled in _AFFINITIES:
-            if kind in kinds:
-                node.set("this", settled)
-                node.set("expressions", None)
 
 
 def raise_unreadable(error: Exception) -> None:
@@ -212,6 +181,13 @@ def _refuse_open_joins(tokens: Sequence[Token]) -> None:
             )
 
 
+def _refuse_cast_paths(tokens: Sequence[Token]) -> None:
+    """`document -> 'key'::type` converts the key, and what people mean is the value; the parser reads what they mean."""
+    for arrow, _, cast in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if cast.token_type is TokenType.DCOLON and arrow.token_type in _ARROWS:
+            refuse("syntax", "a cast follows the key of a JSON arrow", "write (document -> 'key')::type")
+
+
 def _refuse_deep(tokens: Sequence[Token]) -> None:
     if len(tokens) > _MOST_TOKENS:
         refuse("too-long", f"the statement has more than {_MOST_TOKENS} words and signs", "ask for less at once")
@@ -282,6 +258,8 @@ def _is_call(tokens: Sequence[Token], index: int, dialect: str) -> bool:
     if token.token_type in _QUOTED or not name.isidentifier():
         return False
     before = tokens[index - 1] if index else None
+    if before and before.token_type in {TokenType.VAR, TokenType.R_PAREN} and token.token_type is TokenType.VAR:
+        return False  # `(VALUES (1)) t(x)`, `series s(n)`: the alias of what stands before it
     if before and (before.token_type in _NO_CALL_AFTER or (before.text.upper(), name) in _NO_CALLS):
         return False
     if _names_a_cte(tokens, index):
@@ -340,7 +318,19 @@ _FUNCTION_WORDS = _words(
     "QUALIFY", "PERCENT", "RANK", "ROW_NUMBER",
 )  # fmt: skip
 _ALSO_FUNCTIONS = frozenset(
-    {"if", "isnull", "schema", "database", "user", "current_user", "current_date", "replace", "utc_date", "utc_time"}
+    {
+        "if",
+        "isnull",
+        "schema",
+        "database",
+        "user",
+        "current_user",
+        "current_date",
+        "replace",
+        "utc_date",
+        "utc_time",
+        "uuid",
+    }
 )
 
 
@@ -371,6 +361,8 @@ def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
         again = writer.parser(error_level=ErrorLevel.IMMEDIATE).parse(list(tokens), text)
     except (SqlglotError, ValueError, RecursionError) as error:
         raise_unreadable(error)
+    if len(again) == 1 and isinstance(again[0], exp.Expr):
+        settle(again[0], dialect)
     if len(again) != 1 or again[0] != root:
         # A generator may rewrite what its dialect lacks; what was checked is the tree, so the text must say that and nothing else.
         refuse("syntax", "the statement cannot be written out as it was read", "write it more simply")

@@ -36,6 +36,7 @@ from toolgen.pipeline.chain import Next, Trail
 from toolgen.pipeline.deliver import Deliver, Preview
 from toolgen.pipeline.executors import make_executors
 from toolgen.pipeline.inspection import destination_of, sql_guard
+from toolgen.pipeline.intake import Meant, meant
 from toolgen.pipeline.order import Parts, dry_road, road
 from toolgen.pipeline.record import Record
 from toolgen.pipeline.stages import (
@@ -47,7 +48,6 @@ from toolgen.pipeline.stages import (
     RedactStage,
 )
 from toolgen.policy.access import Access
-from toolgen.policy.arguments import Repaired, repair
 from toolgen.policy.document import Policy
 from toolgen.policy.document import load as load_policy
 from toolgen.policy.redact import conceal, has_secrets, redactor, replace_at
@@ -257,9 +257,9 @@ class Gateway:
         name, arguments, who = asked.name, asked.arguments, asked.principal
         tool = self.manifest.tools.get(name)
         if tool is None or not self._access.visible(who, tool):
-            tool, seen = absent(name), Repaired(arguments=arguments, repaired=(), dropped=())
+            tool, seen = absent(name), Meant(arguments=arguments)
         else:
-            seen = repair(tool.input_schema, arguments)
+            seen = meant(tool.input_schema, arguments)
         return Call(
             id=f"call_{secrets.token_hex(12)}",
             tool=tool,
@@ -270,6 +270,7 @@ class Gateway:
             parent=parent,
             repaired=seen.repaired,
             dropped=seen.dropped,
+            left_out=seen.left_out,
         )
 
     def _parts(self) -> Parts:

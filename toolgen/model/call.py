@@ -47,7 +47,8 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call to one tool, with the arguments every stage sees: `repaired` and `dropped` say what was changed in what was sent.
+    """One call to one tool, with the arguments every stage sees: `repaired`, `dropped` and `left_out` (null for
+    "not given") say what was changed in what was sent.
 
     `statement` and `database` (the part of the database this principal may see) are set by the inspect stage, for SQL tools alone.
     `session`, `client` and `parent` are ids the front end was given, or "".
@@ -62,5 +63,6 @@ class Call:
     parent: str = ""
     repaired: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     statement: Statement | None = None
     database: Database | None = None

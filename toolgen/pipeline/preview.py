@@ -19,7 +19,8 @@ from toolgen.model.verdict import Allow, Deny, Verdict
 from toolgen.pipeline.deliver import failure
 from toolgen.pipeline.executors import make_executors
 from toolgen.pipeline.inspection import sql_guard
-from toolgen.policy.arguments import Validator, repair
+from toolgen.pipeline.intake import meant
+from toolgen.policy.arguments import Validator
 from toolgen.policy.sql.grants import SqlScope, TableScope, full_name
 from toolgen.settings import SourceSettings
 from toolgen.sources.base import SourceConfig
@@ -40,7 +41,7 @@ def preview(manifest: Manifest, name: str, arguments: Mapping[str, Any]) -> Mapp
         return _refused(
             name, Error(code="unknown_tool", message=f"there is no tool {name}{nearest(name, manifest.tools)}")
         )
-    repaired = repair(tool.input_schema, arguments).arguments
+    repaired = meant(tool.input_schema, arguments).arguments
     faults = Validator(tool.input_schema).faults(repaired)
     if faults:
         return _refused(name, Error(code="validation", message="; ".join(faults)))

@@ -104,6 +104,7 @@ class Record:
             "repaired": [
                 *({"argument": name[:_LONGEST_NAME], "change": "parsed"} for name in call.repaired),
                 *({"argument": name[:_LONGEST_NAME], "change": "dropped"} for name in call.dropped),
+                *({"argument": name[:_LONGEST_NAME], "change": "left_out"} for name in call.left_out),
             ],
             "session": call.session[:_LONGEST_NAME],
             "client": call.client[:_LONGEST_NAME],

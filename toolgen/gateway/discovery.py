@@ -68,10 +68,6 @@ class Discovery:
         """What is listed for a catalog: the catalog itself, or the three tools. The same object until the catalog changes."""
         return self._shelf(catalog).offered
 
-    def offers(self, name: str, catalog: tuple[Tool, ...]) -> bool:
-        """Whether `name` is one of the three, and they stand in this catalog's place."""
-        return name in self._validators and self.stands_in(catalog)
-
     def stands_in(self, catalog: tuple[Tool, ...]) -> bool:
         """Whether the three tools stand in this catalog's place."""
         return self._shelf(catalog).offered is not catalog

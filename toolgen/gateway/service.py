@@ -24,7 +24,7 @@ from toolgen.errors import ConfigError, ManifestError
 from toolgen.execute.base import Destination
 from toolgen.gateway.discovery import Discovery
 from toolgen.gateway.identity import Identity
-from toolgen.gateway.stand_ins import CALL
+from toolgen.gateway.stand_ins import CALL, INPUTS
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
@@ -230,8 +230,7 @@ class Gateway:
             who = self._identity.named(principal) if isinstance(principal, str) else principal
         except ConfigError as error:
             return _unmade(name, Error(code="forbidden", message=error.message, rule="default"))
-        catalog = self.catalog(who)
-        if not self._discovery.offers(name, catalog):
+        if name not in INPUTS or not self._discovery.stands_in(catalog := self.catalog(who)):
             return _Asked(name=name, arguments=arguments, principal=who)
         if name == CALL:
             inner = self._discovery.inner(arguments)

@@ -24,8 +24,8 @@ import orjson
 from bench.fuzz_openapi import CORPUS, broken_promise
 from toolgen.errors import DescriptionError
 from toolgen.sources.base import Reading, SourceConfig
-from toolgen.sources.documents import parse
 from toolgen.sources.openapi import read_openapi
+from toolgen.sources.syntax import parse
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 UNCHANGED_S = 0.3

@@ -21,8 +21,8 @@ from typing import Any
 from toolgen.errors import DescriptionError
 from toolgen.model.names import TOOL_NAME
 from toolgen.sources.base import Reading, SourceConfig
-from toolgen.sources.documents import parse
 from toolgen.sources.openapi import read_openapi
+from toolgen.sources.syntax import parse
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "openapi"
 STRANGE: tuple[Any, ...] = (

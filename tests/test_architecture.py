@@ -13,6 +13,7 @@ LAYERS = {
     "errors": 0,
     "canonical": 0,
     "clock": 0,
+    "files": 0,
     "model": 1,
     "strict_yaml": 1,
     "sources": 2,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -16,6 +17,7 @@ import msgspec
 from toolgen.canonical import digest
 from toolgen.errors import ConfigError, SecretError
 from toolgen.execute.secrets import SecretReference, parse_reference
+from toolgen.files import read_file
 from toolgen.model.names import SOURCE_NAME
 from toolgen.model.tool import Effect
 from toolgen.sources.base import SourceConfig, SourceKind, is_remote
@@ -413,9 +415,9 @@ def _kind_of(spec: str, root: Path) -> SourceKind:
     if spec.endswith((".graphql", ".graphqls", ".gql")):
         return "graphql"
     path = root / spec
-    if spec.endswith(".json") and path.is_file():
-        with path.open("rb") as file:
-            if b'"__schema"' in file.read(65536):
+    if spec.endswith(".json"):
+        with suppress(OSError):
+            if b'"__schema"' in read_file(path, 65536):
                 return "graphql"
     return "openapi"
 

@@ -12,6 +12,7 @@ import msgspec
 import yaml
 
 from toolgen.errors import ToolgenError
+from toolgen.files import read_file
 from toolgen.model.names import nearest
 
 __all__ = ["Document", "decode", "parse", "read"]
@@ -43,8 +44,7 @@ class Document:
 def read(path: Path, name: str, error: type[ToolgenError]) -> Document:
     """Reads and parses a file. `name` is how messages call it; raises `error` for every way in which that fails."""
     try:
-        with path.open("rb") as file:
-            raw = file.read(_LARGEST_FILE + 1)
+        raw = read_file(path, _LARGEST_FILE)
     except OSError as cause:
         raise error(f"cannot be read: {cause.strerror or type(cause).__name__}", where=name) from cause
     if len(raw) > _LARGEST_FILE:

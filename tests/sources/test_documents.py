@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from toolgen.errors import DescriptionError
-from toolgen.sources.documents import LARGEST_DOCUMENT, Documents, UnresolvedRefError, parse, pointer
+from toolgen.sources.documents import Documents, UnresolvedRefError, pointer
+from toolgen.sources.syntax import LARGEST_DOCUMENT, parse
 
 
 @pytest.mark.parametrize(

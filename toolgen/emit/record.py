@@ -16,11 +16,13 @@ import msgspec
 
 from toolgen.canonical import digest
 from toolgen.emit.writer import MANIFEST, OURS
+from toolgen.files import read_file
 from toolgen.model.manifest import Manifest, Problem
 
 __all__ = ["Record", "Row", "build_key", "load", "save", "unchanged"]
 
 _FORMAT = 1
+_LARGEST = 1 << 30
 _CODE = Path(__file__).parent.parent
 
 
@@ -122,8 +124,7 @@ def _own_code() -> str:
 
 def _digest_at(path: str) -> str:
     try:
-        with open(path, "rb") as file:
-            return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+        return _sha256(read_file(path, _LARGEST))
     except OSError:
         return ""
 

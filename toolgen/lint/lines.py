@@ -8,7 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from toolgen.sources.documents import escape
+from toolgen.files import read_file
+from toolgen.sources.syntax import escape
 
 __all__ = ["lines"]
 
@@ -21,7 +22,7 @@ _TOKEN = re.compile(rb'"((?:[^"\\]|\\.)*)"|[{}\[\],:]|\n')
 def lines(path: Path, pointers: Collection[str]) -> dict[str, int]:
     """Pointer (`#/paths/~1pet/get`) -> line, from 1, for those that are there; nothing where the file is too large or unreadable."""
     try:
-        data = path.read_bytes()
+        data = read_file(path, _LARGEST_JSON)
     except OSError:
         return {}
     wanted = set(pointers)

@@ -14,12 +14,13 @@ from toolgen.lint.rule import Argument, Text, ToolView, Written, resolved
 from toolgen.model.manifest import SourceInfo
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.sources.base import SourceConfig, is_remote
-from toolgen.sources.documents import Documents, UnresolvedRefError, escape
+from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.graphql.description import load_description
 from toolgen.sources.openapi.operation import FaultError
 from toolgen.sources.openapi.overlay import apply_overlays
 from toolgen.sources.openapi.read import version_of
 from toolgen.sources.openapi.routes import Route, routes
+from toolgen.sources.syntax import escape
 
 __all__ = ["Original", "readable", "tool_view"]
 

@@ -16,6 +16,7 @@ import msgspec
 import orjson
 
 from toolgen.errors import ConfigError, ToolgenError
+from toolgen.files import read_file
 
 __all__ = ["COPIES", "LOCK", "Pin", "digest_of", "read_pins", "stage", "write_pins"]
 
@@ -58,8 +59,7 @@ def read_pins(root: Path) -> Mapping[str, Pin]:
     path = root / LOCK
     again = "restore it from version control, or remove it and run `toolgen build` to pin everything anew"
     try:
-        with path.open("rb") as file:
-            data = file.read(_LARGEST_LOCK)
+        data = read_file(path, _LARGEST_LOCK)
         lock = msgspec.json.decode(data, type=_Lock)
     except FileNotFoundError:
         return MappingProxyType({})

@@ -14,7 +14,7 @@ import orjson
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import DescriptionError
 from toolgen.sources.base import SourceConfig
-from toolgen.sources.documents import LARGEST_DOCUMENT
+from toolgen.sources.syntax import LARGEST_DOCUMENT
 
 __all__ = ["Fetched", "fetch"]
 

@@ -13,8 +13,8 @@ from bench.fuzz_openapi import documents, fault, mutated
 from tests.sources.openapi.readings import document, operation, read
 from toolgen.errors import DescriptionError
 from toolgen.sources.base import SourceConfig
-from toolgen.sources.documents import LARGEST_DOCUMENT, parse
 from toolgen.sources.openapi import read_openapi
+from toolgen.sources.syntax import LARGEST_DOCUMENT, parse
 
 GOOD = {"/good": {"get": operation(operationId="getGood")}}
 HEAD = "openapi: 3.1.0\ninfo: {title: t, version: '1'}\n"
@@ -162,3 +162,47 @@ def test_no_mutation_of_a_description_crashes_the_reader(seed: int, tmp_path: Pa
     for name, written in documents(12_000).items():
         path.write_text(json.dumps(mutated(written, seed)), encoding="utf-8")
         assert fault(path) == "", name
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ({}, ("warning", "#", "no_operations")),
+        ({"components": {"schemas": {}}}, ("warning", "#", "no_operations")),
+        ({"paths": {}}, ("warning", "#/paths", "no_operations")),
+        ({"paths": {"/a": {"summary": "s"}}}, ("warning", "#/paths", "no_operations")),
+        ({"paths": {}, "webhooks": {"w": {"post": operation()}}}, ("info", "#/webhooks", "no_operations")),
+        ({"webhooks": {"w": {"post": operation()}}}, ("info", "#/webhooks", "no_operations")),
+    ],
+)
+def test_a_description_without_operations_says_so(
+    tmp_path: Path, written: dict[str, Any], expected: tuple[str, str, str]
+) -> None:
+    head = {"openapi": "3.1.0", "info": {"title": "t", "version": "1"}}
+    (problem,) = read(tmp_path, {**head, **written}).problems
+    assert (problem.level, problem.origin, problem.code) == expected
+
+
+def test_operations_that_were_left_out_on_purpose_are_no_lack_of_them(tmp_path: Path) -> None:
+    assert read(tmp_path, document(GOOD), exclude={"methods": ("GET",)}).problems == ()
+
+
+def test_a_key_that_stands_twice_is_a_problem_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "more.yaml").write_text("S:\n  type: string\n  type: integer\n", encoding="utf-8")
+    (tmp_path / "over.yaml").write_text(
+        "overlay: 1.0.0\ninfo: {title: t, version: '1', version: '2'}\n"
+        "actions: [{target: $.info, update: {title: u}}]\n",
+        encoding="utf-8",
+    )
+    text = json.dumps(document({"/a": {"get": operation(), "post": operation(operationId="other")}}), indent=1)
+    text = text.replace('"post"', '"get"')
+    text = text.replace(
+        '"responses"', '"parameters": [{"name":"n","in":"query","schema":{"$ref":"more.yaml#/S"}}], "responses"'
+    )
+    reading = read(tmp_path, text, overlay=(str(tmp_path / "over.yaml"),))
+    assert [(one.level, one.code, one.origin, one.message) for one in reading.problems if "twice" in one.message] == [
+        ("warning", "duplicate_key", "over.yaml#/info", "the key 'version' stands twice in it (line 2); the last one counts"),
+        ("warning", "duplicate_key", "#/paths/~1a", "the key 'get' stands twice in it (line 22); the last one counts"),
+        ("warning", "duplicate_key", "more.yaml#/S", "the key 'type' stands twice in it (line 3); the last one counts"),
+    ]  # fmt: skip
+    assert [tool.title for tool in reading.tools]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +13,7 @@ import orjson
 from graphql import GraphQLError, GraphQLSchema, build_ast_schema, build_client_schema, parse
 
 from toolgen.errors import DescriptionError
+from toolgen.files import read_file
 from toolgen.sources.graphql.introspect import introspect
 from toolgen.sources.graphql.introspection import parse_introspection
 from toolgen.sources.graphql.repair import Dropped, Fault, repair
@@ -57,8 +57,7 @@ def load_description(location: str) -> Description:
 
 def _read(location: str) -> bytes:
     try:
-        with Path(location).open("rb") as file:
-            raw = file.read(LARGEST + 1)
+        raw = read_file(location, LARGEST)
     except OSError as error:
         raise DescriptionError(f"cannot be read: {error.strerror}", where=location) from error
     if len(raw) > LARGEST:

@@ -13,8 +13,10 @@ from urllib.parse import unquote, urlsplit
 import jsonpath
 
 from toolgen.errors import DescriptionError
+from toolgen.files import read_file
 from toolgen.model.names import nearest
-from toolgen.sources.documents import LARGEST_DOCUMENT, Documents, parse
+from toolgen.sources.documents import Documents
+from toolgen.sources.syntax import LARGEST_DOCUMENT, read
 
 __all__ = ["apply_overlays"]
 
@@ -61,7 +63,10 @@ def apply_overlays(documents: Documents, paths: Iterable[str], location: str, wa
     for path in files:
         data = _bytes(path)
         digests[path] = hashlib.sha256(data).digest()
-        overlay = _overlay(parse(data, where=Path(path).name), Path(path).name)
+        parsed = read(data, where=Path(path).name)
+        overlay = _overlay(parsed.value, Path(path).name)
+        for one in parsed.repeated:
+            warn(f"{overlay.name}{one.pointer}", "duplicate_key", one.message)
         if overlay.extends and not _extends(overlay.extends, Path(path), location):
             message = f"it extends {overlay.extends[:200]!r}, and is applied to {documents.name}"
             warn(f"{overlay.name}#/extends", "overlay_extends", message)
@@ -73,8 +78,7 @@ def apply_overlays(documents: Documents, paths: Iterable[str], location: str, wa
 
 def _bytes(path: str) -> bytes:
     try:
-        with Path(path).open("rb") as file:
-            return file.read(LARGEST_DOCUMENT + 1)
+        return read_file(path, LARGEST_DOCUMENT)
     except OSError as error:
         raise DescriptionError(
             f"the overlay cannot be read: {error.strerror}", where=path, suggestion="check the path in toolgen.yaml"

@@ -55,6 +55,9 @@ def read_openapi(config: SourceConfig) -> Reading:
 
     apply_overlays(documents, config.overlay, config.location, warn)
     reading = _Reader(config, documents, version_of(documents)).read()
+    for file, repeated in documents.repeated.items():
+        for one in repeated:
+            warn(f"{file}{one.pointer}", "duplicate_key", one.message)
     return replace(reading, problems=(*notes, *reading.problems), files=documents.files, complete=documents.complete)
 
 
@@ -120,8 +123,9 @@ class _Reader:
 
     def read(self) -> Reading:
         built: dict[str, tuple[Operation, Tool]] = {}
-        skipped = 0
+        skipped, found = 0, False
         for route in routes(self._documents, self._version):
+            found = True
             if isinstance(route, FaultError):
                 self._fault(route, route.origin)
                 skipped += 1
@@ -139,6 +143,8 @@ class _Reader:
             except RecursionError:
                 self._fault(FaultError("schema_too_deep", "", "it is nested too deeply"), route.origin)
                 skipped += 1
+        if not found:
+            self._note_emptiness()
         names = assign(self._config.name, {origin: self._candidates(entry[0]) for origin, entry in built.items()})
         tools = tuple(self._named(tool, names[origin]) for origin, (_, tool) in built.items())
         return Reading(
@@ -148,6 +154,19 @@ class _Reader:
             operations=len(tools) + skipped,
             identifiers={origin: entry[0].identifier for origin, entry in built.items() if entry[0].identifier},
         )
+
+    def _note_emptiness(self) -> None:
+        """Both may be meant (3.1.1, section 4.8.1), and both look like a build that lost everything."""
+        root = self._documents.root
+        if root.get("webhooks") and not root.get("paths"):
+            message = "it describes webhooks alone, which are calls the system makes and does not take"
+            self._add("info", "#/webhooks", "no_operations", message)
+        elif "paths" not in root:
+            self._add("warning", "#", "no_operations", "it has no `paths`, so there is nothing to call")
+        else:
+            self._add(
+                "warning", "#/paths", "no_operations", "no path of it has an operation, so there is nothing to call"
+            )
 
     def _operation(self, route: Route) -> Operation:
         parse = v2.operation if self._version == "2.0" else v3.operation

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolgen.sources.documents import Documents, UnresolvedRefError, escape
+from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi.operation import METHODS, FaultError
+from toolgen.sources.syntax import escape
 
 __all__ = ["Route", "routes"]
 

@@ -1,0 +1,41 @@
+"""Reading a file that somebody else names: a regular file, up to a size, and never a wait for another process."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+__all__ = ["read_file"]
+
+_STEP = 64 * 1024
+
+
+def read_file(path: str | Path, most: int) -> bytes:
+    """The bytes of a file, or its first `most` + 1 where there are more, so that a caller sees that there are.
+
+    Raises `OSError`, with an `strerror` for people, for whatever is no regular file: a FIFO would wait for a writer for ever and a device
+    has no end. What was opened is what is asked, so nobody can put another thing in its place in between.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except ValueError as error:  # a NUL in the name, or a lone surrogate
+        raise OSError(errno.EINVAL, "it is no file name") from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, f"it is {_kind(status.st_mode)}, not a file")
+        chunks: list[bytes] = []
+        left, step = most + 1, status.st_size + 1
+        while left > 0 and (chunk := os.read(descriptor, min(left, step))):
+            chunks.append(chunk)
+            left, step = left - len(chunk), _STEP
+        return b"".join(chunks)
+    finally:
+        os.close(descriptor)
+
+
+def _kind(mode: int) -> str:
+    kinds = ((stat.S_ISDIR, "a directory"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+    return next((name for is_kind, name in kinds if is_kind(mode)), "a device")

@@ -1,0 +1,314 @@
+"""JSON or YAML bytes into a value, within limits, with whatever key stands twice in one object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import orjson
+import yaml
+
+from toolgen.errors import DescriptionError
+
+__all__ = ["LARGEST_DOCUMENT", "Parsed", "Repeated", "escape", "measure", "parse", "read"]
+
+LARGEST_DOCUMENT = 64 * 1024 * 1024
+_DEEPEST = 200
+_LARGEST_EXPANSION = 5_000_000
+_MOST_REPEATED = 50
+_MOST_TOKENS = 5_000_000
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]|\n', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeated:
+    """A key that stands twice in the object at `pointer` (`#/info`), the second time on `line`; the last one counts."""
+
+    pointer: str
+    key: str
+    line: int
+
+    @property
+    def message(self) -> str:
+        """One sentence for a person."""
+        what = f"the key {self.key[:80]!r} stands" if self.key else "a key stands"
+        return f"{what} twice in it (line {self.line}); the last one counts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """A document's value, and the keys of which it has more than one; at most the first 50 of them."""
+
+    value: Any
+    repeated: tuple[Repeated, ...] = field(default=())
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML 1.2's core schema (what OpenAPI asks for): `on`, `no`, `010` and dates stay text; keys are always text."""
+
+    # Of its own, or the resolvers added below would be added to PyYAML's.
+    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}  # type: ignore[misc]
+
+    _depth = 0
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self.repeating: list[tuple[yaml.MappingNode, yaml.ScalarNode]] = []
+        self._own: dict[int, list[tuple[yaml.Node, yaml.Node]]] = {}
+
+    def descend_resolver(self, current_node: Any, current_index: Any) -> None:
+        """Called before each node is composed, which libyaml's binding does recursively in C: too deep is a crash, not an error."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            message = f"it is nested more than {_DEEPEST} levels deep"
+            raise yaml.composer.ComposerError(None, None, message, current_node.start_mark if current_node else None)
+
+    def ascend_resolver(self) -> None:
+        """Called after each node."""
+        self._depth -= 1
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        self.flatten_mapping(node)
+        built = {_key(self, key): self.construct_object(value, deep=deep) for key, value in node.value}
+        if len(built) != len(node.value):
+            self._note_repeated(node)
+        return built
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Puts what is merged in (`<<`) before a mapping's own keys, which may say the same again."""
+        own = node.value
+        super().flatten_mapping(node)
+        if node.value is not own:
+            self._own[id(node)] = own
+
+    def _note_repeated(self, node: yaml.MappingNode) -> None:
+        seen: set[str] = set()
+        own: list[tuple[yaml.Node, yaml.Node]] = self._own.get(id(node)) or node.value
+        for key, _ in own:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen and len(self.repeating) < _MOST_REPEATED:
+                self.repeating.append((node, key))
+            seen.add(key.value)
+
+
+def _key(loader: _Loader, node: yaml.Node) -> str:
+    """The key as it is written: response codes are written as integers, and `null` or `true` as a property name is a name."""
+    if isinstance(node, yaml.ScalarNode):
+        return str(node.value)
+    raise yaml.constructor.ConstructorError(None, None, "a mapping key must be text", node.start_mark)
+
+
+def _construct_map(loader: _Loader, node: yaml.MappingNode) -> Any:
+    built: dict[str, Any] = {}
+    yield built
+    built.update(loader.construct_mapping(node))
+
+
+def _construct_int(loader: _Loader, node: yaml.ScalarNode) -> int:
+    text = str(loader.construct_scalar(node))
+    if len(text) > 1000:
+        raise yaml.constructor.ConstructorError(None, None, "a number has more than 1000 digits", node.start_mark)
+    return int(text, 0) if text[:2] in {"0x", "0o"} else int(text)
+
+
+def _construct_float(loader: _Loader, node: yaml.ScalarNode) -> float:
+    return float(str(loader.construct_scalar(node)).replace(".inf", "inf").replace(".nan", "nan"))
+
+
+def _construct_text(loader: _Loader, node: yaml.ScalarNode) -> str:
+    return str(loader.construct_scalar(node))
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z"), list("tTfF")
+)
+_Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"(?:~|null|Null|NULL|)\Z"), ["~", "n", "N", ""])
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:int", re.compile(r"(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)\Z"), list("-+0123456789")
+)
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z"),
+    list("-+.0123456789"),
+)
+_Loader.add_implicit_resolver("tag:yaml.org,2002:merge", re.compile(r"<<\Z"), ["<"])
+_Loader.add_constructor("tag:yaml.org,2002:map", _construct_map)
+_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
+_Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", _construct_text)
+_Loader.add_constructor("tag:yaml.org,2002:binary", _construct_text)
+
+
+def parse(data: bytes, *, where: str) -> Any:
+    """The value that `read` finds, for those who do not ask how it is written. Raises as `read` does."""
+    return read(data, where=where).value
+
+
+def read(data: bytes, *, where: str) -> Parsed:
+    """The JSON value in `data`, which is JSON or YAML in UTF-8.
+
+    Raises `DescriptionError`, with file and line, for anything else: too large, too deep, another encoding, HTML, a bomb of aliases.
+    """
+    if len(data) > LARGEST_DOCUMENT:
+        raise DescriptionError(f"is larger than {LARGEST_DOCUMENT >> 20} MiB", where=where, suggestion="split it")
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    start = data[:512].lstrip()
+    if not start:
+        raise DescriptionError("is empty", where=where)
+    json_fault: DescriptionError | None = None
+    if start[:1] in b"{[":
+        try:
+            value = orjson.loads(data)
+        except orjson.JSONDecodeError as error:
+            json_fault = DescriptionError(f"is not JSON: {error.msg}", where=f"{where}:{error.lineno}")
+        else:
+            return Parsed(value=value, repeated=_repeated_in_json(data, value))
+    text = _text(data, where)
+    if start[:1] == b"<":
+        raise DescriptionError(
+            "is an HTML or XML page, not a description", where=f"{where}:1", suggestion="download the raw file"
+        )
+    if json_fault is not None and where.endswith(".json"):
+        raise json_fault
+    return _yaml(text, where)
+
+
+def _text(data: bytes, where: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DescriptionError("is not UTF-8", where=f"{where}:{line}", suggestion="save it as UTF-8") from error
+
+
+def _yaml(text: str, where: str) -> Parsed:
+    try:
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            value = None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise DescriptionError(f"is not YAML: {error.problem}", where=f"{where}:{line}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise DescriptionError("is not YAML that can be read", where=where) from error
+    if not isinstance(value, (dict, list)):
+        raise DescriptionError("holds a single value, not a description", where=f"{where}:1")
+    measure(value, where)
+    return Parsed(value=value, repeated=tuple(_repeated_in_yaml(node, loader.repeating)))
+
+
+def measure(value: Any, where: str) -> None:
+    """Aliases share what they repeat, so a small file can stand for billions of nodes; counted here without expanding them."""
+    sizes: dict[int, int] = {}
+    open_: set[int] = set()
+    stack: list[tuple[Any, bool]] = [(value, False)]
+    while stack:
+        node, done = stack.pop()
+        children = list(node.values()) if isinstance(node, dict) else node
+        nested = [child for child in children if isinstance(child, (dict, list))]
+        if done:
+            open_.discard(id(node))
+            sizes[id(node)] = 1 + len(children) + sum(sizes[id(child)] for child in nested)
+            if sizes[id(node)] > _LARGEST_EXPANSION:
+                raise DescriptionError("repeats itself through aliases without bound", where=where)
+            continue
+        if id(node) in sizes:
+            continue
+        if id(node) in open_:
+            raise DescriptionError("holds an alias that contains itself", where=where)
+        open_.add(id(node))
+        if len(open_) > _DEEPEST:
+            raise DescriptionError(f"is nested more than {_DEEPEST} levels deep", where=where)
+        stack.append((node, True))
+        stack.extend((child, False) for child in nested)
+
+
+def _repeated_in_yaml(
+    root: yaml.Node | None, repeating: list[tuple[yaml.MappingNode, yaml.ScalarNode]]
+) -> Iterator[Repeated]:
+    """Where the mappings stand that were noted: looked for only when there are any, because a node does not know its place."""
+    wanted = {id(node) for node, _ in repeating}
+    places: dict[int, str] = {}
+    seen: set[int] = set()
+    todo: list[tuple[yaml.Node | None, str]] = [(root, "#")]
+    while todo and len(places) < len(wanted):
+        node, pointer = todo.pop()
+        if id(node) in seen or not isinstance(node, yaml.CollectionNode):
+            continue
+        seen.add(id(node))
+        if id(node) in wanted:
+            places[id(node)] = pointer
+        if isinstance(node, yaml.MappingNode):
+            todo += [(item, f"{pointer}/{escape(str(key.value))}") for key, item in reversed(node.value)]
+        else:
+            todo += reversed([(item, f"{pointer}/{index}") for index, item in enumerate(node.value)])
+    for node, key in repeating:
+        yield Repeated(pointer=places.get(id(node), "#"), key=key.value, line=key.start_mark.line + 1)
+
+
+def _repeated_in_json(data: bytes, value: Any) -> tuple[Repeated, ...]:
+    """orjson lets the last key win and says nothing, so the colons are counted: written again, a value has lost those of lost keys.
+
+    An escaped colon could make up for a lost one, and then, as for what nests too deeply to be written, every key is looked at.
+    """
+    lost = 0
+    if b"\\u003" not in data:
+        try:
+            lost = data.count(b":") - orjson.dumps(value).count(b":")
+        except orjson.JSONEncodeError:
+            lost = -1
+        if not lost:
+            return ()
+    found: list[Repeated] = []
+    if not _scan(data, found) and lost > 0 and not found:
+        found.append(Repeated(pointer="#", key="", line=1))
+    return tuple(found)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Open:
+    """An object or a list that is being scanned. `keys` is None for a list; `at` is the last key, or the item's index."""
+
+    pointer: str
+    keys: set[str] | None
+    at: str
+    awaits_key: bool
+
+
+def _scan(data: bytes, found: list[Repeated]) -> bool:
+    """Every key of a valid JSON text; whether it came to the end."""
+    line = 1
+    stack: list[_Open] = []
+    for count, match in enumerate(_TOKEN.finditer(data)):
+        if count > _MOST_TOKENS or len(found) >= _MOST_REPEATED:
+            return False
+        token, top = match[0], stack[-1] if stack else None
+        if token == b"\n":
+            line += 1
+        elif token in b"{[":
+            pointer = f"{top.pointer}/{escape(top.at)}" if top else "#"
+            is_object = token == b"{"
+            stack.append(_Open(pointer=pointer, keys=set() if is_object else None, at="0", awaits_key=is_object))
+        elif token in b"}]":
+            stack.pop()
+        elif top is None:
+            continue
+        elif token == b",":
+            top.awaits_key = top.keys is not None
+            if top.keys is None:
+                top.at = str(int(top.at) + 1)
+        elif top.keys is not None and top.awaits_key:
+            top.at, top.awaits_key = orjson.loads(token), False
+            if top.at in top.keys:
+                found.append(Repeated(pointer=top.pointer, key=top.at, line=line))
+            top.keys.add(top.at)
+    return True
+
+
+def escape(token: str) -> str:
+    """One token of a JSON pointer (RFC 6901, section 3)."""
+    return token.replace("~", "~0").replace("/", "~1")

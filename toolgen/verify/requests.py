@@ -13,6 +13,7 @@ from toolgen.execute.http.styles import UnbindableError
 from toolgen.execute.http.wire import Request, bind
 from toolgen.model.headers import GATEWAY_HEADERS
 from toolgen.model.manifest import SecurityScheme
+from toolgen.model.media_type import MEDIA_TYPE
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.verify.bodies import same_body
 from toolgen.verify.described import SERVER, Described
@@ -233,7 +234,30 @@ def _unbound(
         if place in {"header", "cookie"} and (name.lower() in GATEWAY_HEADERS or not _TOKEN.match(name)):
             continue
         return f"no argument reaches the {place} parameter {name!r}"
-    return "no argument reaches the body" if described.body is not None and body is None else None
+    return "no argument reaches the body" if body is None and _takes_body(described) else None
+
+
+def _takes_body(described: Described) -> bool:
+    """Whether a body is described that anybody could send: one that is required, or has a media type that is one.
+
+    Multipart needs parts, and a schema of a single value has none.
+    """
+    if described.body is None:
+        return False
+    kinds = [
+        kind
+        for kind, media in described.body["content"].items()
+        if not kind.lower().startswith("multipart/")
+        or not (set(_types(described.schema(media.get("schema")))) & {"string", "array", "number", "integer"})
+    ]
+    return described.body.get("required") is True or any(
+        MEDIA_TYPE.match(kind.strip()) or "*" in kind for kind in kinds
+    )
+
+
+def _types(schema: Any) -> tuple[str, ...]:
+    written = schema.get("type", ()) if isinstance(schema, Mapping) else ()
+    return (written,) if isinstance(written, str) else tuple(written)
 
 
 def _shown(request: Request) -> str:

@@ -10,14 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolgen.execute.http.styles import UnbindableError, encode_json, form_pairs, scalar, styled_parts
+from toolgen.model.media_type import MEDIA_TYPE
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBody, HttpPart
 
 __all__ = ["Encoded", "encode_body"]
 
-_MEDIA_TYPE = re.compile(
-    r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:\s*;\s*[\w!#$&^.+-]+=(?:[\w!#$&^.+/-]+|\"[^\"\\\x00-\x1f\x7f]*\"))*\Z", re.ASCII
-)
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _JSON = re.compile(r"[^;\s]+/(?:[^;\s]+\+)?json\s*(?:;.*)?\Z", re.IGNORECASE)
 _DEFAULT_PART = HttpPart()
@@ -52,7 +50,7 @@ def encode_body(body: HttpBody, arguments: JsonObject) -> Encoded | None:
         value = {name: arguments[argument] for argument, name in body.properties.items() if argument in arguments}
         if not value and not body.required:
             return None
-    if not _MEDIA_TYPE.match(body.media_type) and "*" not in body.media_type:
+    if not MEDIA_TYPE.match(body.media_type) and "*" not in body.media_type:
         raise UnbindableError("the tool's media type is not one that can be sent")
     if body.file:
         file = _file(value, body.argument or "body")
@@ -113,7 +111,7 @@ def _file(value: Json, argument: str) -> _File:
     kind = media_type if isinstance(media_type, str) else ""
     if _CONTROLS.search(name):
         raise UnbindableError(f"the filename of {argument!r} holds a control character")
-    if kind and not _MEDIA_TYPE.match(kind):
+    if kind and not MEDIA_TYPE.match(kind):
         raise UnbindableError(f"the media_type of {argument!r} is not a media type")
     return _File(content=raw, filename=name, media_type=kind)
 
@@ -163,7 +161,7 @@ def _part(name: str, value: Json, part: HttpPart) -> bytes:
         kind, content = declared, encode_json(value)
     else:
         kind, content = declared, _utf8(scalar(value))
-    if kind and not _MEDIA_TYPE.match(kind):
+    if kind and not MEDIA_TYPE.match(kind):
         raise UnbindableError(f"the media type of the part {name!r} is not one that can be sent")
     lines = [disposition]
     if kind:

@@ -10,6 +10,7 @@ from toolgen.model.headers import GATEWAY_HEADERS
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, HttpPart
 from toolgen.sources.openapi.describe import LONGEST_PARAMETER, flatten
+from toolgen.sources.openapi.media import sendable
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter
 from toolgen.sources.openapi.schema import Direction, Schemas, file_schema, is_file
 from toolgen.sources.openapi.v3 import JSON
@@ -42,6 +43,7 @@ _FLAT = frozenset(
         "$comment",
     }
 )
+_VALUES = ("string", "array", "number", "integer", "boolean", "null")
 _FORMS = ("multipart/", "application/x-www-form-urlencoded")
 
 Note = Callable[[str, str], None]
@@ -79,18 +81,19 @@ def bind(
             )
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     body = None
-    if operation.body is not None:
-        body, needed = _body(operation.body, schemas, names, schema)
+    written = sendable(operation, schemas.resolve, note)
+    if written is not None:
+        body, needed = _body(written, schemas, names, schema)
         required.extend(needed)
     if required:
         schema["required"] = required
-    written = {(one.in_, one.name): index for index, one in enumerate(parameters)}
+    order = {(one.in_, one.name): index for index, one in enumerate(parameters)}
     return schemas.close(schema, Direction.INPUT), HttpBinding(
         method=operation.method,
         path=path,
         servers=servers,
         # On the wire parameters keep the description's order; only argument names must not depend on it.
-        parameters=tuple(sorted(bound.values(), key=lambda one: written[one.in_, one.name])),
+        parameters=tuple(sorted(bound.values(), key=lambda one: order[one.in_, one.name])),
         body=body,
         security=operation.security,
     )
@@ -192,6 +195,8 @@ def _body(body: Body, schemas: Schemas, names: _Arguments, schema: dict[str, Any
     form = body.media_type.lower().startswith(_FORMS)
     raw = schemas.resolve(body.schema)
     json = bool(JSON.match(body.media_type))
+    # A form that is one value is a form somebody else has written.
+    form = form and (not isinstance(raw, dict) or raw.get("type") not in _VALUES)
     whole_file = not json and not form and _raw_bytes(body.media_type, raw)
     spread = (json or form) and _spreads(raw, body, schemas)
     if not spread:
@@ -274,6 +279,8 @@ def _raw_bytes(media_type: str, raw: Any) -> bool:
     plain = media_type.partition(";")[0].strip().lower()
     if plain.startswith("text/") or plain.endswith(("xml", "yaml", "csv", "graphql", "javascript")):
         return is_file(raw)
+    if plain == "application/x-www-form-urlencoded" or "*" in plain:
+        return True  # no text is known to be of that kind
     textual = isinstance(raw, dict) and raw.get("type") == "string" and not is_file(raw)
     return not textual or plain == "application/octet-stream" or plain.startswith(("image/", "audio/", "video/"))
 

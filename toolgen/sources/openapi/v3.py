@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from toolgen.model.media_type import MEDIA_TYPE
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter, Part
 from toolgen.sources.openapi.routes import Route
@@ -121,7 +122,9 @@ def choose(media_types: Mapping[str, Any]) -> str:
         )
         if JSON.match(media_type):
             return 1
-        return order.index(plain) + 2 if plain in order else 9
+        if plain in order:
+            return order.index(plain) + 2
+        return 9 if MEDIA_TYPE.match(media_type.strip()) else 10
 
     return min(media_types, key=rank)
 
@@ -147,7 +150,7 @@ def _body(documents: Documents, route: Route) -> Body | None:
     media = media if isinstance(media, dict) else {}
     encoding = media.get("encoding")
     return Body(
-        media_type="application/json" if media_type.strip() == "*/*" else media_type.strip(),
+        media_type=media_type.strip(),
         schema=media.get("schema", {}),
         required=raw.get("required") is True,
         description=text(raw, "description"),

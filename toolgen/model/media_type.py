@@ -1,0 +1,12 @@
+"""What a media type is, for those who read one in a description and those who send one (RFC 9110, section 8.3.1)."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["MEDIA_TYPE"]
+
+MEDIA_TYPE = re.compile(
+    r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:\s*;\s*[\w!#$&^.+-]+=(?:[\w!#$&^.+/-]+|\"[^\"\\\x00-\x1f\x7f]*\"))*\Z", re.ASCII
+)
+"""One media type with its parameters; a range (`image/*`) is none."""

@@ -31,12 +31,15 @@ class Built:
     """A manifest, and by source how many operations it offered (tools plus skips) and how many seconds reading it took.
 
     `files` is everything that was read, as path -> `sha256:…`, or `None` when that cannot be told; databases are not among it.
+    `references` are, by source, the URLs of the remote documents it is made of, and `wanted` those that are not pinned yet.
     """
 
     manifest: Manifest
     operations: Mapping[str, int]
     seconds: Mapping[str, float]
     files: Mapping[str, str] | None
+    references: Mapping[str, tuple[str, ...]]
+    wanted: Mapping[str, tuple[str, ...]]
 
 
 def build(sources: str | Path | Sequence[str | Path] | Mapping[str, Any], *, root: str | Path = ".") -> Manifest:
@@ -78,6 +81,8 @@ def build_sources(
         operations={name: reading.operations for name, reading in changed.items()},
         seconds=seconds,
         files=_files(changed),
+        references={name: reading.references for name, reading in changed.items()},
+        wanted={name: reading.wanted for name, reading in changed.items() if reading.wanted},
     )
 
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
@@ -20,9 +19,10 @@ from toolgen.execute.secrets import SecretReference, parse_reference
 from toolgen.files import read_file
 from toolgen.model.names import SOURCE_NAME
 from toolgen.model.tool import Effect
-from toolgen.sources.base import SourceConfig, SourceKind, is_remote
+from toolgen.sources.base import SourceConfig, SourceKind, is_networked, is_remote
 from toolgen.sources.overrides import ToolOverride
-from toolgen.sources.pins import LOCK, Pin, read_pins
+from toolgen.sources.pins import LOCK, read_pins
+from toolgen.sources.references import UnsafeUrlError, canonical, is_loopback
 from toolgen.strict_yaml import Document, decode, read
 
 __all__ = [
@@ -58,6 +58,7 @@ class _Source(msgspec.Struct, forbid_unknown_fields=True):
     server: str = ""
     endpoint: str = ""
     overlay: str | list[str] = []
+    refs: list[str] = []
     include: _Filter | None = None
     exclude: _Filter | None = None
     auth: dict[str, Any] = {}
@@ -162,6 +163,7 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
             "include": {key: list(values) for key, values in config.include.items()},
             "exclude": {key: list(values) for key, values in config.exclude.items()},
             "tools": said,
+            **({"refs": list(config.refs)} if config.refs else {}),
         }
     )
 
@@ -183,6 +185,8 @@ def build_options(
             "include": {key: list(values) for key, values in config.include.items()},
             "exclude": {key: list(values) for key, values in config.exclude.items()},
             "pin": config.pin.digest if config.pin is not None else "",
+            "refs": list(config.refs),
+            "references": {url: [pin.digest, pin.base] for url, pin in sorted(config.references.items())},
         }
     return {"sources": configs, "overrides": msgspec.to_builtins(overrides), "formats": sorted(formats)}
 
@@ -256,6 +260,7 @@ def _source(document: Document, name: str, root: Path, warnings: list[str]) -> S
             server=source.server.rstrip("/"),
             endpoint=source.endpoint,
             overlay=_overlays(document, name, source, root),
+            refs=_refs(document, name, source.refs, kind),
             include=_filter(source.include),
             exclude=_filter(source.exclude),
         ),
@@ -265,17 +270,18 @@ def _source(document: Document, name: str, root: Path, warnings: list[str]) -> S
 
 def _pinned(sources: Mapping[str, SourceSettings], root: Path) -> Mapping[str, SourceSettings]:
     """The same sources, the remote ones with the copies that toolgen.lock in `root` has of them."""
-    pins: Mapping[str, Pin] = {}
-    if any(is_remote(source.config) for source in sources.values()):
-        pins = read_pins(root)
-    return MappingProxyType(
-        {
-            name: replace(source, config=replace(source.config, pin=pins[name]))
-            if name in pins and is_remote(source.config)
-            else source
-            for name, source in sources.items()
-        }
-    )
+    if not any(is_networked(source.config) for source in sources.values()):
+        return MappingProxyType(dict(sources))
+    pins = read_pins(root)
+    found: dict[str, SourceSettings] = {}
+    for name, source in sources.items():
+        config = source.config
+        if is_remote(config):
+            config = replace(config, pin=pins.descriptions.get(name))
+        if config.refs:
+            config = replace(config, references=pins.references.get(name, {}))
+        found[name] = replace(source, config=config)
+    return MappingProxyType(found)
 
 
 def _override(document: Document, key: str) -> ToolOverride:
@@ -311,6 +317,24 @@ def _overlays(document: Document, name: str, source: _Source, root: Path) -> tup
         if not path or "://" in path:
             raise ConfigError("overlay: takes files", where=document.where("sources", name, "overlay"))
     return tuple(str(root / path) for path in given)
+
+
+def _refs(document: Document, name: str, given: list[str], kind: SourceKind) -> tuple[str, ...]:
+    """Where a description may pull documents in from, in their one spelling."""
+    found = []
+    for index, url in enumerate(given):
+        where = document.where("sources", name, "refs", index)
+        if kind != "openapi":
+            raise ConfigError("refs: belongs to openapi sources", where=where)
+        try:
+            found.append(canonical(url))
+        except UnsafeUrlError as error:
+            raise ConfigError(
+                f"refs: '{_short(url)}' {error}",
+                where=where,
+                suggestion="name a document or a folder, as https://schemas.example.com/v1/",
+            ) from error
+    return tuple(found)
 
 
 def _filter(given: _Filter | None) -> Mapping[str, Any]:
@@ -362,21 +386,12 @@ def _check_remote(kind: SourceKind, url: str, where: str) -> None:
             where=where,
             suggestion="download the description and name the file",
         )
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise ConfigError(
             f"{kind}: a description over plain http could be anybody's",
             where=where,
             suggestion="use https, or download it, review it and name the file",
         )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _auth(document: Document, source: str, auth: Mapping[str, Any], warnings: list[str]) -> Auth:

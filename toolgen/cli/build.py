@@ -25,13 +25,14 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
 from toolgen.settings import SourceSettings, build_options, from_specs
 from toolgen.settings import load as load_settings
-from toolgen.sources.base import is_remote
+from toolgen.sources.base import is_networked
 from toolgen.sources.overrides import ToolOverride
-from toolgen.sources.pins import LOCK, Pin, read_pins, write_pins
+from toolgen.sources.pins import LOCK, Pins, read_pins, write_pins
 from toolgen.sources.sql import read_sql
 
 if TYPE_CHECKING:
-    from toolgen.cli.pins import Refreshed
+    from toolgen.build import Built
+    from toolgen.cli.pins import Refresher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +88,7 @@ def command(
         raise click.UsageError("--check changes nothing, so it cannot update pins")
     job = _job(specs, output, formats or DEFAULT_FORMATS, config_path)
     with ExitStack() as stack:
-        steps = len(job.sources) + sum(is_remote(source.config) for source in job.sources.values()) + 1
+        steps = len(job.sources) + sum(is_networked(source.config) for source in job.sources.values()) + 1
         began = stack.enter_context(progress(steps))
         summary = _checked(job, began) if only_check else _built(job, accept, began, stack)
     if as_json:
@@ -152,23 +153,31 @@ def _manifest_in(target: Path) -> Manifest | None:
 
 def _built(job: _Job, accept: bool, began: Callable[[str], None], stack: ExitStack) -> Summary:
     started = perf_counter()
-    sources, staged = job.sources, dict[str, Pin]()
-    if any(is_remote(source.config) for source in sources.values()):
-        from toolgen.cli.pins import accepted, refresh  # noqa: PLC0415 - as above, and only where something is remote
+    sources, refresher = job.sources, None
+    if any(is_networked(source.config) for source in sources.values()):
+        from toolgen.cli.pins import Refresher, accepted  # noqa: PLC0415 - as above, and only where something is remote
 
         staging = stack.enter_context(TemporaryDirectory(prefix="toolgen-"))
-        refreshed: Refreshed = refresh(sources, Path(staging), began)
-        sources, staged = accepted(refreshed, accept), dict(refreshed.staged)
+        refresher = Refresher(sources, Path(staging), began)
+        sources = refresher.refresh(sources)
+        accepted(refresher.drifts, accept)
     key = record.build_key(build_options(sources, job.overrides, job.formats) | {"databases": _databases(sources)})
     last = record.load(job.target)
-    if not staged and last is not None and record.unchanged(job.target, last, key):
+    if not _staged(refresher) and last is not None and record.unchanged(job.target, last, key):
         return summarize_unchanged(last, started)
     from toolgen.build import build_sources  # noqa: PLC0415 - as above
 
-    built = build_sources(sources, job.overrides, lambda name: began(f"reading {name}"))
+    def build(these: Mapping[str, SourceSettings]) -> Built:
+        return build_sources(these, job.overrides, lambda name: began(f"reading {name}"))
+
+    if refresher is None:
+        built = build(sources)
+    else:
+        built, sources = refresher.completed(sources, build)
     began("writing")
     files = render_all(built.manifest, job.formats)
-    _pin(job, staged)
+    staged = _staged(refresher)
+    _pin(job, sources, built.references, staged)
     if not job.own:
         refuse_foreign(job.target)
     changed = write(job.target, files)
@@ -188,13 +197,35 @@ def _databases(sources: Mapping[str, SourceSettings]) -> dict[str, object]:
     }
 
 
-def _pin(job: _Job, staged: Mapping[str, Pin]) -> None:
-    """After everything could be built, so that nothing is accepted that cannot be; before it is written, because it is what it rests on."""
-    remote = {name for name, source in job.sources.items() if is_remote(source.config)}
+def _staged(refresher: Refresher | None) -> set[str]:
+    return set() if refresher is None else refresher.staged
+
+
+def _pin(
+    job: _Job, sources: Mapping[str, SourceSettings], used: Mapping[str, tuple[str, ...]], staged: set[str]
+) -> None:
+    """After everything could be built, so that nothing is accepted that cannot be; before it is written, because it is what it rests on.
+
+    What a description no longer refers to is no longer pinned.
+    """
     known = read_pins(job.root)
-    keep = known.keys() & remote if job.prunes else known.keys()
-    if not staged and keep == known.keys():
+    descriptions = {} if job.prunes else dict(known.descriptions)
+    references = {} if job.prunes else dict(known.references)
+    for name, source in sources.items():
+        if source.config.pin is not None:
+            descriptions[name] = source.config.pin
+        references[name] = {url: source.config.references[url] for url in used[name]}
+    new = Pins(descriptions=descriptions, references={name: pins for name, pins in references.items() if pins})
+    if new == known:
         return
-    write_pins(job.root, staged, keep)
-    for name, pin in sorted(staged.items()):
-        click.echo(f"pinned {name} at {pin.digest[:19]}… in {LOCK}", err=True)
+    written = write_pins(job.root, new)
+    for name in sorted(staged):
+        pins = [written.descriptions[name]] if name in written.descriptions else []
+        before = known.references.get(name, {})
+        pulled = [pin for url, pin in written.references.get(name, {}).items() if before.get(url) != pin]
+        if name in known.descriptions and pins and known.descriptions[name] == pins[0]:
+            pins = []
+        for pin in pins:
+            click.echo(f"pinned {name} at {pin.digest[:19]}… in {LOCK}", err=True)
+        for pin in pulled:
+            click.echo(f"pinned {pin.url} for {name} at {pin.digest[:19]}… in {LOCK}", err=True)

@@ -8,94 +8,169 @@ from pathlib import Path
 
 import click
 
-from toolgen.build import build_sources
+from toolgen.build import Built, build_sources
 from toolgen.cli.diff import print_difference
 from toolgen.emit.diff import Difference, compare
 from toolgen.errors import DescriptionError, ToolgenError
 from toolgen.settings import SourceSettings
-from toolgen.sources.base import SourceConfig, is_remote
+from toolgen.sources.base import SourceConfig, is_networked, is_remote
 from toolgen.sources.pins import LOCK, Pin, stage
-from toolgen.sources.remote import fetch
+from toolgen.sources.references import is_below
+from toolgen.sources.remote import Fetcher, fetch
 
-__all__ = ["Drift", "Refreshed", "accepted", "refresh"]
+__all__ = ["Drift", "Refresher", "accepted"]
+
+_MOST_ROUNDS = 20
+Sources = Mapping[str, SourceSettings]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """A description that is not what was pinned, and what that does to its tools; `None` when the two cannot be compared."""
+    """A description that is not what was pinned, itself or in what it refers to, and what that does to its tools.
+
+    `difference` is `None` when the two cannot be compared.
+    """
 
     source: str
-    url: str
+    urls: tuple[str, ...]
     difference: Difference | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refreshed:
-    """The sources, each with a copy to read; what of it is new and is pinned once the build has succeeded; and what drifted."""
+class Refresher:
+    """Fetches what the sources of one build have beyond this machine into `staging`; `staged` says whether anything of it is new."""
 
-    sources: Mapping[str, SourceSettings]
-    staged: Mapping[str, Pin]
-    drifts: tuple[Drift, ...]
+    def __init__(self, sources: Sources, staging: Path, began: Callable[[str], None]) -> None:
+        self._staging = staging
+        self._began = began
+        self._fetchers = {name: Fetcher(source.config.refs) for name, source in sources.items()}
+        self._missed: set[tuple[str, str]] = set()
+        self.staged: set[str] = set()
+        self.drifts: list[Drift] = []
 
+    def refresh(self, sources: Sources) -> Sources:
+        """The sources with what their URLs say now. What cannot be reached is read from its pinned copy, with a warning.
 
-def refresh(sources: Mapping[str, SourceSettings], staging: Path, began: Callable[[str], None]) -> Refreshed:
-    """Fetches every remote source into `staging`. One that cannot be reached is built from its pinned copy, with a warning.
+        Raises `DescriptionError` when a description has no such copy.
+        """
+        return {
+            name: self._refreshed(name, source) if is_networked(source.config) else source
+            for name, source in sources.items()
+        }
 
-    Raises `DescriptionError` when there is no such copy.
-    """
-    found: dict[str, SourceSettings] = {}
-    staged: dict[str, Pin] = {}
-    drifts: list[Drift] = []
-    for name, source in sources.items():
-        config = source.config
-        found[name] = source
+    def completed(self, sources: Sources, build: Callable[[Sources], Built]) -> tuple[Built, Sources]:
+        """What a build makes of the sources once every document that they may have, and that can be had, is there.
+
+        A document can name others, so this goes on until nothing new is asked for. Raises `DescriptionError` when that does not end.
+        """
+        for _ in range(_MOST_ROUNDS):
+            built = build(sources)
+            pulled = {name: self._pulled(name, sources[name], urls) for name, urls in built.wanted.items()}
+            if all(source is sources[name] for name, source in pulled.items()):
+                return built, sources
+            sources = {**sources, **pulled}
+        raise DescriptionError(
+            f"its documents refer to one another over more than {_MOST_ROUNDS} steps",
+            where=", ".join(built.wanted),
+            suggestion="bundle them into one file",
+        )
+
+    def _refreshed(self, name: str, old: SourceSettings) -> SourceSettings:
+        self._began(f"fetching {name}")
+        config, changed = self._description(name, old.config)
+        references: dict[str, Pin] = {}
+        for url, pin in old.config.references.items():
+            if not is_below(url, config.refs):
+                continue
+            fresh = self._reference(name, url, pin)
+            if fresh is not pin and (fresh.digest, fresh.base) != (pin.digest, pin.base):
+                changed.append(url)
+            references[url] = fresh
+        new = replace(old, config=replace(config, references=references))
+        if changed:
+            self.drifts.append(Drift(source=name, urls=tuple(changed), difference=self._difference(name, old, new)))
+        return new
+
+    def _description(self, name: str, config: SourceConfig) -> tuple[SourceConfig, list[str]]:
+        """The source with its description as it is now, and its URL where that is not what was pinned."""
         if not is_remote(config):
-            continue
-        began(f"fetching {name}")
+            return config, []
         try:
             fetched = fetch(config)
         except DescriptionError as error:
             if config.pin is None or config.pin.url != config.location:
                 raise
-            click.echo(f"warning: {error.where}: {error.message}; using the pinned copy", err=True)
-            continue
-        pin = stage(staging, name, fetched.filename, config.location, fetched.data)
+            self._use_copy(error)
+            return config, []
+        pin = stage(self._staging, name, fetched.filename, config.location, fetched.data)
         if config.pin is not None and _same(config.pin, pin):
-            continue
-        staged[name] = pin
-        found[name] = replace(source, config=replace(config, pin=pin))
-        if config.pin is not None and config.pin.digest != pin.digest:
-            drifts.append(Drift(source=name, url=config.location, difference=_difference(name, source, found[name])))
-    return Refreshed(sources=found, staged=staged, drifts=tuple(drifts))
+            return config, []
+        self.staged.add(name)
+        drifted = config.pin is not None and config.pin.digest != pin.digest
+        return replace(config, pin=pin), [config.location] if drifted else []
+
+    def _reference(self, name: str, url: str, pin: Pin) -> Pin:
+        try:
+            fresh = self._fetched(name, url)
+        except DescriptionError as error:
+            self._use_copy(error)
+            return pin
+        if _same(pin, fresh):
+            return pin
+        self.staged.add(name)
+        return fresh
+
+    def _pulled(self, name: str, source: SourceSettings, urls: tuple[str, ...]) -> SourceSettings:
+        """The source with those of the documents it asks for that can be had; the same one when there are none."""
+        found: dict[str, Pin] = {}
+        for url in urls:
+            if (name, url) in self._missed:
+                continue
+            self._began(f"fetching {name}")
+            try:
+                found[url] = self._fetched(name, url)
+            except DescriptionError as error:
+                self._missed.add((name, url))
+                click.echo(f"warning: {error.where}: {error.message}; what refers to it is left out", err=True)
+        if not found:
+            return source
+        self.staged.add(name)
+        return replace(source, config=replace(source.config, references={**source.config.references, **found}))
+
+    def _fetched(self, name: str, url: str) -> Pin:
+        fetched = self._fetchers[name].fetch(url)
+        return replace(stage(self._staging, name, fetched.filename, url, fetched.data), base=fetched.url)
+
+    def _use_copy(self, error: DescriptionError) -> None:
+        click.echo(f"warning: {error.where}: {error.message}; using the pinned copy", err=True)
+
+    def _difference(self, name: str, old: SourceSettings, new: SourceSettings) -> Difference | None:
+        try:
+            before = build_sources({name: replace(old, config=_as_pinned(old.config))}).manifest
+            after, _ = self.completed({name: new}, build_sources)
+            return compare(before, after.manifest)
+        except ToolgenError as error:
+            click.echo(f"warning: {name}: the two cannot be compared: {error}", err=True)
+            return None
 
 
-def accepted(refreshed: Refreshed, accept: bool) -> Mapping[str, SourceSettings]:
-    """The sources to build, once every drift has been printed. Raises `DescriptionError` unless a person has accepted them."""
-    for drift in refreshed.drifts:
-        click.echo(f"{drift.source}: {drift.url.partition('?')[0]} is not what {LOCK} has pinned:", err=True)
+def accepted(drifts: list[Drift], accept: bool) -> None:
+    """Says what drifted. Raises `DescriptionError` unless a person has accepted it."""
+    for drift in drifts:
+        for url in drift.urls:
+            click.echo(f"{drift.source}: {url.partition('?')[0]} is not what {LOCK} has pinned:", err=True)
         if drift.difference is not None:
             print_difference(drift.difference, err=True)
-    if refreshed.drifts and not accept:
-        names = ", ".join(drift.source for drift in refreshed.drifts)
+    if drifts and not accept:
+        names = ", ".join(drift.source for drift in drifts)
         raise DescriptionError(
             f"{names}: a remote description has changed since it was pinned, so nothing was built",
             suggestion="read what changed above, and run `toolgen build --update-pins` to accept it",
         )
-    return refreshed.sources
 
 
 def _same(old: Pin, new: Pin) -> bool:
     """A copy that was lost is written again; one that was edited is left for the build to find."""
-    return (old.url, old.digest) == (new.url, new.digest) and old.path.exists()
-
-
-def _difference(name: str, old: SourceSettings, new: SourceSettings) -> Difference | None:
-    try:
-        before = build_sources({name: replace(old, config=_as_pinned(old.config))}).manifest
-        return compare(before, build_sources({name: new}).manifest)
-    except ToolgenError as error:
-        click.echo(f"warning: {name}: the two cannot be compared: {error}", err=True)
-        return None
+    return (old.url, old.digest, old.base) == (new.url, new.digest, new.base) and old.path.exists()
 
 
 def _as_pinned(config: SourceConfig) -> SourceConfig:

@@ -18,7 +18,7 @@ from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.graphql.description import load_description
 from toolgen.sources.openapi.operation import FaultError
 from toolgen.sources.openapi.overlay import apply_overlays
-from toolgen.sources.openapi.read import version_of
+from toolgen.sources.openapi.read import open_documents, version_of
 from toolgen.sources.openapi.routes import Route, routes
 from toolgen.sources.syntax import escape
 
@@ -68,14 +68,13 @@ def tool_view(tool: Tool, info: SourceInfo, written: Written | None) -> ToolView
 
 
 def _openapi(config: SourceConfig) -> Original:
-    path = Path(config.file)
-    documents = Documents(path)
+    documents = open_documents(config)
     apply_overlays(documents, config.overlay, config.location, _unheard)
     found: dict[str, Written] = {}
     for route in routes(documents, version_of(documents)):
         if isinstance(route, Route):
             found[route.origin] = _written(documents, route)
-    return Original(operations=found, texts=tuple(_texts(documents.root)), files={"": path})
+    return Original(operations=found, texts=tuple(_texts(documents.root)), files={"": Path(config.file)})
 
 
 def _written(documents: Documents, route: Route) -> Written:

@@ -11,7 +11,7 @@ from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.tool import Tool
 from toolgen.sources.pins import Pin
 
-__all__ = ["Reading", "SourceConfig", "SourceKind", "is_remote"]
+__all__ = ["Reading", "SourceConfig", "SourceKind", "is_networked", "is_remote"]
 
 SourceKind: TypeAlias = Literal["openapi", "graphql", "sql"]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -34,6 +34,10 @@ class SourceConfig:
     include: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     exclude: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     pin: Pin | None = None
+    refs: tuple[str, ...] = ()  # openapi: canonical URLs below which it may pull documents in by `$ref`
+    references: Mapping[str, Pin] = field(
+        default_factory=lambda: _NOTHING
+    )  # what it pulled in when it was accepted, by canonical URL
 
     @property
     def file(self) -> str:
@@ -46,7 +50,8 @@ class Reading:
     """What became of one description. `operations` counts everything it offered: tools plus skips, each skip with its Problem.
 
     `identifiers` gives the description's own word (operationId, field) by tool origin. `files` are all that was read, as
-    path -> `sha256:…`; `complete` says that nothing else was looked for.
+    path -> `sha256:…`; `complete` says that nothing else was looked for. `references` are the remote documents it was made of, and
+    `wanted` those that it may have and that are not pinned, both as canonical URLs.
     """
 
     info: SourceInfo
@@ -56,8 +61,15 @@ class Reading:
     identifiers: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     files: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     complete: bool = True
+    references: tuple[str, ...] = ()
+    wanted: tuple[str, ...] = ()
 
 
 def is_remote(config: SourceConfig) -> bool:
     """Whether a description is fetched, and so pinned, rather than opened."""
     return config.kind != "sql" and config.location.startswith(("http://", "https://"))
+
+
+def is_networked(config: SourceConfig) -> bool:
+    """Whether a build may have to fetch something for it."""
+    return is_remote(config) or bool(config.refs)

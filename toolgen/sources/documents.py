@@ -12,13 +12,17 @@ from urllib.parse import unquote
 
 from toolgen.errors import DescriptionError
 from toolgen.files import read_file
+from toolgen.sources.pins import digest_of
+from toolgen.sources.references import Remote, UnsafeUrlError, canonical, is_below, joined
 from toolgen.sources.syntax import LARGEST_DOCUMENT, Repeated, escape, measure, read
 
 __all__ = ["Documents", "UnresolvedRefError", "pointer"]
 
 _MOST_FILES = 500
 _LONGEST_REF_CHAIN = 50
+_MOST_REMOTE = 100
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+_NO_REMOTE = Remote()
 
 
 class UnresolvedRefError(Exception):
@@ -33,12 +37,17 @@ class Documents:
     """One description and the files it refers to, all below the folder of the first.
 
     References are written in one form: `#/…` in the first file, `folder/file.yaml#/…`, relative to it, in any other. Files that are
-    referred to are rewritten to that form as they are read, so that a reference means the same wherever it is copied to.
+    referred to are rewritten to that form as they are read, so that a reference means the same wherever it is copied to. A remote
+    document's form is its URL, and whatever it refers to is remote too: nothing that was fetched can point at a file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, remote: Remote = _NO_REMOTE) -> None:
         """Raises `DescriptionError` when the file cannot be read or does not hold an object."""
         self._path = _real(path)
+        self._remote = remote
+        self._own_url = _canonical_or_none(remote.base)
+        self._pulled: dict[str, str] = {}  # canonical URL -> the URL that its own references start from
+        self._wanted: dict[str, None] = {}
         self._folder = self._path.parent
         self._where = path.name
         self._digests: dict[str, bytes] = {}
@@ -46,6 +55,7 @@ class Documents:
         self.repeated: dict[str, tuple[Repeated, ...]] = {}  # by file, as references name it
         self._lacking = False  # whether a file that was referred to could not be read
         self._files: dict[str, Any] = {}
+        self._unreadable: dict[str, str] = {}  # what was tried once, and why it cannot be read
         self._resolved: dict[str, Any] = {}
         try:
             root = self._load(self._path, "")
@@ -79,9 +89,13 @@ class Documents:
     def files(self) -> Mapping[str, str]:
         """Every file read so far, as path -> `sha256:…` of its bytes, under each name it was read by."""
         found = {str(self._path): self._digests[""]}
+        for url in self._pulled:
+            found[str(self._remote.pins[url].path)] = self._digests[url]
         for name in self._files:
-            canonical = _real(self._folder / unquote(name))
-            key = canonical.relative_to(self._folder).as_posix() if name else ""
+            if name in self._pulled or self._is_remote(name):
+                continue
+            real = _real(self._folder / unquote(name))
+            key = real.relative_to(self._folder).as_posix() if name else ""
             if key in self._digests:
                 found[str(self._folder / unquote(name)) if name else str(self._path)] = self._digests[key]
         found |= self._amendments
@@ -91,6 +105,16 @@ class Documents:
     def complete(self) -> bool:
         """Whether every file that was referred to could be read; one that could not may be there tomorrow."""
         return not self._lacking
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """The remote documents that were read, as canonical URLs."""
+        return tuple(sorted(self._pulled))
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The remote documents that may be read and are not pinned."""
+        return tuple(sorted(self._wanted))
 
     def amend(self, root: Mapping[str, Any], amendments: Mapping[str, bytes]) -> None:
         """Puts an amended description in the first file's place, before anything is looked up in it.
@@ -120,9 +144,7 @@ class Documents:
 
     def _lookup(self, ref: str) -> Any:
         name, _, fragment = ref.partition("#")
-        if _REMOTE.match(name):
-            raise UnresolvedRefError(ref, "is remote, and remote references are not followed")
-        node = self._file(name, ref)
+        node = self._pull(name, ref) if self._is_remote(name) else self._file(name, ref)
         if fragment and not fragment.startswith("/"):
             raise UnresolvedRefError(ref, "is not a JSON pointer")
         for token in fragment.split("/")[1:]:
@@ -145,49 +167,120 @@ class Documents:
             return self._files[""]
         if not path.is_relative_to(self._folder):
             raise UnresolvedRefError(ref, "leads out of the description's folder")
-        canonical = path.relative_to(self._folder).as_posix()
-        if canonical not in self._files:
-            if len(self._files) >= _MOST_FILES:
+        own_name = path.relative_to(self._folder).as_posix()
+        if own_name not in self._files:
+            if len(self._files) + len(self._unreadable) >= _MOST_FILES:
                 raise UnresolvedRefError(ref, f"is one file too many (more than {_MOST_FILES})")
+            if reason := self._unreadable.get(own_name):
+                raise UnresolvedRefError(ref, reason)
             try:
-                self._files[canonical] = self._rewrite(self._load(path, canonical), canonical)
+                self._files[own_name] = self._rewrite(self._load(path, own_name), own_name, {})
             except OSError as error:
                 self._lacking = True
-                raise UnresolvedRefError(ref, f"names a file that cannot be read: {error.strerror}") from error
+                self._unreadable[own_name] = f"names a file that cannot be read: {error.strerror}"
+                raise UnresolvedRefError(ref, self._unreadable[own_name]) from error
             except DescriptionError as error:
                 self._lacking = True
-                raise UnresolvedRefError(ref, f"names a file that {error.message}") from error
-        self._files[name] = self._files[canonical]
-        return self._files[canonical]
+                self._unreadable[own_name] = f"names a file that {error.message}"
+                raise UnresolvedRefError(ref, self._unreadable[own_name]) from error
+        self._files[name] = self._files[own_name]
+        return self._files[own_name]
+
+    def _is_remote(self, name: str) -> bool:
+        return bool(name) and (bool(self._remote.base) or bool(_REMOTE.match(name)))
+
+    def _pull(self, name: str, ref: str) -> Any:
+        if name in self._files:
+            return self._files[name]
+        try:
+            url = canonical(joined(self._remote.base, name))
+        except UnsafeUrlError as error:
+            raise UnresolvedRefError(ref, f"is remote, and {error}") from error
+        if url == self._own_url:
+            return self._files[""]
+        if not is_below(url, self._remote.allowed):
+            origin = "/".join(url.split("/")[:3])
+            raise UnresolvedRefError(ref, f"is remote; to allow it, list it or `{origin}/` under the source's `refs:`")
+        if url not in self._files:
+            if len(self._pulled) + len(self._wanted) >= _MOST_REMOTE and url not in self._wanted:
+                raise UnresolvedRefError(ref, f"is one remote document too many (more than {_MOST_REMOTE})")
+            self._files[url] = self._pinned(url, ref)
+        self._files[name] = self._files[url]
+        return self._files[url]
+
+    def _pinned(self, url: str, ref: str) -> Any:
+        if reason := self._unreadable.get(url):
+            raise UnresolvedRefError(ref, reason)
+        pin = self._remote.pins.get(url)
+        if pin is None:
+            self._wanted[url] = None
+            self._lacking = True
+            raise UnresolvedRefError(
+                ref, "is remote and not pinned; `toolgen build` fetches it where it can be reached"
+            )
+        place = f"{pin.path.parent.name}/{pin.path.name}"
+        try:
+            data = read_file(pin.path, LARGEST_DOCUMENT)
+        except OSError as error:
+            raise DescriptionError(
+                f"the pinned copy of {url} cannot be read: {error.strerror}",
+                where=place,
+                suggestion="restore it from version control, or run `toolgen build` to fetch it again",
+            ) from error
+        if digest_of(data) != pin.digest:
+            raise DescriptionError(
+                f"the copy of {url} is not what was pinned: it was changed since",
+                where=place,
+                suggestion="restore it from version control, or run `toolgen build --update-pins`",
+            )
+        self._pulled[url] = pin.base or url
+        self._digests[url] = hashlib.sha256(data).digest()
+        try:
+            return self._rewrite(self._parsed(data, url), url, {})
+        except DescriptionError as error:
+            self._unreadable[url] = f"leads to what {error.message}"
+            raise UnresolvedRefError(ref, self._unreadable[url]) from error
 
     def _load(self, path: Path, name: str) -> Any:
         data = read_file(path, LARGEST_DOCUMENT)
+        value = self._parsed(data, name)
+        self._digests[name] = hashlib.sha256(data).digest()
+        return value
+
+    def _parsed(self, data: bytes, name: str) -> Any:
         parsed = read(data, where=name or self._where)
         if name:
             measure(parsed.value, name)  # JSON cannot repeat itself, but it can be deep
-        self._digests[name] = hashlib.sha256(data).digest()
         if parsed.repeated:
             self.repeated[name] = parsed.repeated
         return parsed.value
 
-    def _rewrite(self, value: Any, name: str) -> Any:
-        if isinstance(value, list):
-            return [self._rewrite(item, name) for item in value]
-        if isinstance(value, dict):
-            return {
-                key: self._canonical(item, name)
-                if key == "$ref" and isinstance(item, str)
-                else self._rewrite(item, name)
-                for key, item in value.items()
-            }
-        return value
+    def _rewrite(self, value: Any, name: str, done: dict[int, Any]) -> Any:
+        """A copy with every reference in its one form. What aliases share stays shared, or a small file could become a large one."""
+        if not isinstance(value, (dict, list)):
+            return value
+        built = done.get(id(value))
+        if built is None:
+            if isinstance(value, list):
+                built = [self._rewrite(item, name, done) for item in value]
+            else:
+                built = {
+                    key: self._canonical(item, name)
+                    if key == "$ref" and isinstance(item, str)
+                    else self._rewrite(item, name, done)
+                    for key, item in value.items()
+                }
+            done[id(value)] = built
+        return built
 
     def _canonical(self, ref: str, name: str) -> str:
         target, _, fragment = ref.partition("#")
-        if _REMOTE.match(target):
-            return ref
         if not target:
             return f"{name}#{fragment}"
+        if name in self._pulled:
+            return f"{joined(self._pulled[name], target)}#{fragment}"
+        if _REMOTE.match(target):
+            return ref
         path = (self._folder / name).parent / unquote(target)
         resolved = _real(path)
         if resolved == self._path:
@@ -200,6 +293,13 @@ class Documents:
 def pointer(*tokens: str | int) -> str:
     """`#/paths/~1pet/get` for `paths`, `/pet`, `get`."""
     return "#" + "".join(f"/{escape(str(token))}" for token in tokens)
+
+
+def _canonical_or_none(url: str) -> str | None:
+    try:
+        return canonical(url)
+    except UnsafeUrlError:
+        return None
 
 
 def _real(path: Path) -> Path:

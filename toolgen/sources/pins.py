@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -18,7 +17,7 @@ import orjson
 from toolgen.errors import ConfigError, ToolgenError
 from toolgen.files import read_file
 
-__all__ = ["COPIES", "LOCK", "Pin", "digest_of", "read_pins", "stage", "write_pins"]
+__all__ = ["COPIES", "LOCK", "Pin", "Pins", "digest_of", "read_pins", "stage", "write_pins"]
 
 LOCK = "toolgen.lock"
 COPIES = "toolgen.pins"
@@ -33,6 +32,15 @@ class Pin:
     url: str
     digest: str  # sha256:…
     path: Path
+    base: str = ""  # where it was found in the end, when it was redirected: what its own references start from
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pins:
+    """All that is pinned: descriptions by source, and by source the documents they pull in, by canonical URL."""
+
+    descriptions: Mapping[str, Pin]
+    references: Mapping[str, Mapping[str, Pin]]
 
 
 class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,9 +49,16 @@ class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     copy: str  # relative to the lock, with `/`
 
 
-class _Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Reference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    digest: str
+    copy: str
+    base: str = ""
+
+
+class _Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     format: int
     descriptions: dict[str, _Entry]
+    references: dict[str, dict[str, _Reference]] = {}
 
 
 def digest_of(data: bytes) -> str:
@@ -51,8 +66,8 @@ def digest_of(data: bytes) -> str:
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
-def read_pins(root: Path) -> Mapping[str, Pin]:
-    """The pins beside toolgen.yaml in `root`, by source; none when there is no lock.
+def read_pins(root: Path) -> Pins:
+    """The pins beside toolgen.yaml in `root`; none when there is no lock.
 
     Raises `ConfigError` for a lock that is not one, and for a copy outside of `root`/toolgen.pins.
     """
@@ -62,20 +77,39 @@ def read_pins(root: Path) -> Mapping[str, Pin]:
         data = read_file(path, _LARGEST_LOCK)
         lock = msgspec.json.decode(data, type=_Lock)
     except FileNotFoundError:
-        return MappingProxyType({})
+        return Pins(descriptions=MappingProxyType({}), references=MappingProxyType({}))
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=LOCK) from error
     except (msgspec.DecodeError, RecursionError) as error:
         raise ConfigError(f"is not a lock file: {error}", where=LOCK, suggestion=again) from error
     if lock.format != _FORMAT:
         raise ConfigError(f"has format {lock.format}, this toolgen reads {_FORMAT}", where=LOCK)
-    pins = {}
-    for name, entry in lock.descriptions.items():
-        parts = entry.copy.split("/")
+
+    def place(name: str, copy: str) -> Path:
+        parts = copy.split("/")
         if len(parts) != 3 or parts[:2] != [COPIES, name] or parts[2] in {"", ".", ".."}:
             raise ConfigError(f"the copy of {name} does not stand in {COPIES}/{name}/", where=LOCK, suggestion=again)
-        pins[name] = Pin(url=entry.url, digest=entry.digest, path=root / entry.copy)
-    return MappingProxyType(pins)
+        return root / copy
+
+    return Pins(
+        descriptions=MappingProxyType(
+            {
+                name: Pin(url=entry.url, digest=entry.digest, path=place(name, entry.copy))
+                for name, entry in lock.descriptions.items()
+            }
+        ),
+        references=MappingProxyType(
+            {
+                name: MappingProxyType(
+                    {
+                        url: Pin(url=url, digest=one.digest, path=place(name, one.copy), base=one.base)
+                        for url, one in entries.items()
+                    }
+                )
+                for name, entries in lock.references.items()
+            }
+        ),
+    )
 
 
 def stage(folder: Path, name: str, filename: str, url: str, data: bytes) -> Pin:
@@ -86,44 +120,68 @@ def stage(folder: Path, name: str, filename: str, url: str, data: bytes) -> Pin:
     return Pin(url=url, digest=digest_of(data), path=path)
 
 
-def write_pins(root: Path, staged: Mapping[str, Pin], keep: Iterable[str]) -> Mapping[str, Pin]:
-    """Makes `staged` the pins of their sources, leaves those named in `keep` alone and drops every other; returns the new pins.
+def write_pins(root: Path, new: Pins) -> Pins:
+    """Makes `new` all that is pinned, taking copies that stand elsewhere into `root`/toolgen.pins; returns the pins as they are then.
 
-    Copies are written before the lock that speaks of them. Raises `ToolgenError` when they cannot be.
+    Copies are written before the lock that speaks of them, and removed after it. Raises `ToolgenError` when they cannot be.
     """
     old = read_pins(root)
-    pins = {name: old[name] for name in keep if name in old and name not in staged}
     try:
-        for name, pin in staged.items():
-            place = root / COPIES / name / pin.path.name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            _replace(place, pin.path.read_bytes())
-            pins[name] = Pin(url=pin.url, digest=pin.digest, path=place)
-        if not pins:
-            (root / LOCK).unlink(missing_ok=True)
-            _tidy(root, pins, old)
-            with suppress(OSError):
-                (root / COPIES).rmdir()
-            return MappingProxyType(pins)
-        entries = {
-            name: _Entry(url=pin.url, digest=pin.digest, copy=pin.path.relative_to(root).as_posix())
-            for name, pin in sorted(pins.items())
+        descriptions = {name: _kept(root, name, pin) for name, pin in sorted(new.descriptions.items())}
+        references = {
+            name: {url: _kept(root, name, pin) for url, pin in sorted(pins.items())}
+            for name, pins in sorted(new.references.items())
+            if pins
         }
-        text = msgspec.json.encode(_Lock(format=_FORMAT, descriptions=entries))
-        _replace(root / LOCK, orjson.dumps(orjson.loads(text), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-        _tidy(root, pins, old)
+        if descriptions or references:
+            entries = {
+                name: _Entry(url=pin.url, digest=pin.digest, copy=_relative(root, pin))
+                for name, pin in descriptions.items()
+            }
+            pulled = {
+                name: {
+                    url: _Reference(digest=pin.digest, copy=_relative(root, pin), base=pin.base)
+                    for url, pin in pins.items()
+                }
+                for name, pins in references.items()
+            }
+            text = msgspec.json.encode(_Lock(format=_FORMAT, descriptions=entries, references=pulled))
+            indented = orjson.dumps(orjson.loads(text), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+            _replace(root / LOCK, indented)
+        else:
+            (root / LOCK).unlink(missing_ok=True)
+        written = Pins(descriptions=MappingProxyType(descriptions), references=MappingProxyType(references))
+        _tidy(root, written, old)
     except OSError as error:
         raise ToolgenError(f"cannot be written: {error.strerror}", where=f"{COPIES}/ or {LOCK}") from error
-    return MappingProxyType(pins)
+    return written
 
 
-def _tidy(root: Path, pins: Mapping[str, Pin], old: Mapping[str, Pin]) -> None:
-    """Removes the copies that the lock spoke of and no longer does."""
-    for name, pin in old.items():
-        if name not in pins:
-            shutil.rmtree(root / COPIES / name, ignore_errors=True)
-        elif pin.path != pins[name].path:
-            pin.path.unlink(missing_ok=True)
+def _kept(root: Path, name: str, pin: Pin) -> Pin:
+    place = root / COPIES / name / pin.path.name
+    if pin.path != place:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _replace(place, pin.path.read_bytes())
+    return replace(pin, path=place)
+
+
+def _relative(root: Path, pin: Pin) -> str:
+    return pin.path.relative_to(root).as_posix()
+
+
+def _paths(pins: Pins) -> set[Path]:
+    pulled = (pin.path for entries in pins.references.values() for pin in entries.values())
+    return {*(pin.path for pin in pins.descriptions.values()), *pulled}
+
+
+def _tidy(root: Path, pins: Pins, old: Pins) -> None:
+    """Removes the copies that the lock spoke of and no longer does, and the folders that are empty then."""
+    for path in _paths(old) - _paths(pins):
+        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            path.parent.rmdir()
+    with suppress(OSError):
+        (root / COPIES).rmdir()
 
 
 def _replace(path: Path, content: bytes) -> None:

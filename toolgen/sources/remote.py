@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -14,13 +15,15 @@ import orjson
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import DescriptionError
 from toolgen.sources.base import SourceConfig
+from toolgen.sources.references import UnsafeUrlError, canonical, is_below, joined
 from toolgen.sources.syntax import LARGEST_DOCUMENT
 
-__all__ = ["Fetched", "fetch"]
+__all__ = ["Fetched", "Fetcher", "fetch"]
 
 _SECONDS = 60.0  # for all of it
 _STEP = 15.0  # for connecting, and for each read
 _MOST_REDIRECTS = 3
+_MOST_REFERENCES = 200  # asked for, whether they are there or not
 _SAVE = "download it, review it and name the file"
 
 
@@ -30,6 +33,52 @@ class Fetched:
 
     filename: str
     data: bytes
+    url: str = ""  # where it was found in the end, when it was redirected
+
+
+class Fetcher:
+    """Fetches the documents that one description refers to: bounded altogether, and never from where it may not have them."""
+
+    def __init__(self, allowed: tuple[str, ...], clock: Clock | None = None) -> None:
+        self._allowed = allowed
+        self._clock = clock or SystemClock()
+        self._until = self._clock.monotonic() + _SECONDS
+        self._left = LARGEST_DOCUMENT
+        self._count = 0
+
+    def fetch(self, url: str) -> Fetched:
+        """Asks for one document by its canonical URL. Raises `DescriptionError`."""
+        self._count += 1
+        if self._count > _MOST_REFERENCES:
+            raise DescriptionError(f"is one document too many (more than {_MOST_REFERENCES})", where=url)
+        if not is_below(url, self._allowed):
+            raise DescriptionError("is not listed under `refs:` of its source", where=url)
+        bounds = _Bounds(until=self._until, largest=self._left, clock=self._clock)
+        found, data = _get(url, bounds, self._followed)
+        self._left -= len(data)
+        kind = "json" if _is_json(data) else "yaml"
+        name = f"ref-{hashlib.sha256(url.encode()).hexdigest()[:32]}.{kind}"
+        return Fetched(filename=name, data=data, url=found if found != url else "")
+
+    def _followed(self, url: str, location: str, where: str) -> str:
+        try:
+            target = canonical(joined(url, location).partition("#")[0])
+        except UnsafeUrlError as error:
+            raise DescriptionError(f"redirects to what {error}", where=where, suggestion=_SAVE) from error
+        if not is_below(target, self._allowed):
+            raise DescriptionError(
+                "redirects to where `refs:` of its source does not lead",
+                where=where,
+                suggestion=f"if you trust it, list {'/'.join(target.split('/')[:3])}/ there too",
+            )
+        return target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bounds:
+    until: float
+    largest: int
+    clock: Clock
 
 
 def fetch(config: SourceConfig, clock: Clock | None = None) -> Fetched:
@@ -39,9 +88,14 @@ def fetch(config: SourceConfig, clock: Clock | None = None) -> Fetched:
     """
     if config.kind == "graphql":
         return _introspection(config.location)
-    data = _get(config.location, clock or SystemClock())
-    is_json = data.removeprefix(b"\xef\xbb\xbf")[:512].lstrip()[:1] in {b"{", b"["}
-    return Fetched(filename="openapi.json" if is_json else "openapi.yaml", data=data)
+    clock = clock or SystemClock()
+    bounds = _Bounds(until=clock.monotonic() + _SECONDS, largest=LARGEST_DOCUMENT, clock=clock)
+    _, data = _get(config.location, bounds, _followed)
+    return Fetched(filename="openapi.json" if _is_json(data) else "openapi.yaml", data=data)
+
+
+def _is_json(data: bytes) -> bool:
+    return data.removeprefix(b"\xef\xbb\xbf")[:512].lstrip()[:1] in {b"{", b"["}
 
 
 def _introspection(url: str) -> Fetched:
@@ -58,8 +112,8 @@ def _introspection(url: str) -> Fetched:
     return Fetched(filename="introspection.json", data=orjson.dumps(answer, option=options))
 
 
-def _get(url: str, clock: Clock) -> bytes:
-    until = clock.monotonic() + _SECONDS
+def _get(url: str, bounds: _Bounds, followed: Callable[[str, str, str], str]) -> tuple[str, bytes]:
+    """Where it was found and what it was; `followed` decides where a redirect may lead."""
     where = url.partition("?")[0]
     headers = {"Accept": "application/json, application/yaml, text/yaml, */*;q=0.5", "Accept-Encoding": "identity"}
     try:
@@ -67,9 +121,9 @@ def _get(url: str, clock: Clock) -> bytes:
             for _ in range(_MOST_REDIRECTS + 1):
                 with client.stream("GET", url) as response:
                     if response.has_redirect_location:
-                        url = _followed(url, response.headers["location"], where)
+                        url = followed(url, response.headers["location"], where)
                         continue
-                    return _body(response, where, until, clock)
+                    return url, _body(response, where, bounds)
     except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError) as error:
         raise DescriptionError(
             f"cannot be fetched: {type(error).__name__}", where=where, suggestion="check the URL and the network"
@@ -95,7 +149,7 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
-def _body(response: httpx.Response, where: str, until: float, clock: Clock) -> bytes:
+def _body(response: httpx.Response, where: str, bounds: _Bounds) -> bytes:
     if response.status_code != 200:
         raise DescriptionError(
             f"answers {response.status_code}, not 200",
@@ -108,8 +162,8 @@ def _body(response: httpx.Response, where: str, until: float, clock: Clock) -> b
     found = bytearray()
     for chunk in response.iter_raw():
         found += chunk
-        if len(found) > LARGEST_DOCUMENT:
+        if len(found) > bounds.largest:
             raise DescriptionError(f"is larger than {LARGEST_DOCUMENT >> 20} MiB", where=where)
-        if clock.monotonic() > until:
+        if bounds.clock.monotonic() > bounds.until:
             raise DescriptionError(f"takes longer than {_SECONDS:.0f} seconds", where=where, suggestion=_SAVE)
     return bytes(found)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import assert_never
 
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import Tool
 from toolgen.sources.base import SourceConfig
-from toolgen.sources.documents import Documents
 from toolgen.sources.graphql import read_graphql
 from toolgen.sources.graphql.description import load_description
 from toolgen.sources.openapi import read_openapi
+from toolgen.sources.openapi.overlay import apply_overlays
+from toolgen.sources.openapi.read import open_documents
 from toolgen.sources.sql import read_sql
 from toolgen.verify.described import Descriptions
 from toolgen.verify.operations import prove_operation
@@ -63,7 +63,7 @@ def _prover(config: SourceConfig, examples: int, seed: str) -> tuple[tuple[Tool,
             return reading.tools, prove
         case "graphql":
             reading = read_graphql(config)
-            schema = load_description(config.location).schema
+            schema = load_description(config.file).schema
             return reading.tools, lambda tool: prove_operation(tool, schema, examples=examples, seed=seed)
         case "sql":
             return read_sql(config).tools, _no_description
@@ -75,7 +75,11 @@ def prove_http_tools(
     config: SourceConfig, schemes: Mapping[str, SecurityScheme], examples: int, seed: str
 ) -> Callable[[Tool], Verdict]:
     """What proves any tool of one OpenAPI source."""
-    descriptions = Descriptions(Documents(Path(config.location)))
+    documents = open_documents(config)
+    apply_overlays(
+        documents, config.overlay, config.location, lambda *_: None
+    )  # the reading has said what is wrong with them
+    descriptions = Descriptions(documents)
     return lambda tool: prove_request(tool, descriptions.operation(tool.origin), schemes, examples=examples, seed=seed)
 
 

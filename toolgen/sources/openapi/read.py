@@ -14,7 +14,7 @@ from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.manifest import Problem, SecurityScheme, SourceInfo
 from toolgen.model.names import nearest
 from toolgen.model.tool import Effect, Tool
-from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.base import Reading, SourceConfig, is_remote
 from toolgen.sources.documents import Documents
 from toolgen.sources.naming import assign, from_identifier, from_route
 from toolgen.sources.openapi import v2, v3
@@ -25,8 +25,9 @@ from toolgen.sources.openapi.overlay import apply_overlays
 from toolgen.sources.openapi.routes import Route, routes
 from toolgen.sources.openapi.schema import Direction, Schemas
 from toolgen.sources.openapi.security import schemes
+from toolgen.sources.references import Remote
 
-__all__ = ["read_openapi", "version_of"]
+__all__ = ["open_documents", "read_openapi", "version_of"]
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _READING = frozenset({"GET", "HEAD", "QUERY", "OPTIONS", "TRACE"})
@@ -47,7 +48,7 @@ def read_openapi(config: SourceConfig) -> Reading:
             where=config.location,
             suggestion="run `toolgen build` in its project, or download it, review it and name the file",
         )
-    documents = Documents(Path(config.file))
+    documents = open_documents(config)
     notes: list[Problem] = []
 
     def warn(origin: str, code: str, message: str) -> None:
@@ -58,7 +59,20 @@ def read_openapi(config: SourceConfig) -> Reading:
     for file, repeated in documents.repeated.items():
         for one in repeated:
             warn(f"{file}{one.pointer}", "duplicate_key", one.message)
-    return replace(reading, problems=(*notes, *reading.problems), files=documents.files, complete=documents.complete)
+    return replace(
+        reading,
+        problems=(*notes, *reading.problems),
+        files=documents.files,
+        complete=documents.complete,
+        references=documents.references,
+        wanted=documents.wanted,
+    )
+
+
+def open_documents(config: SourceConfig) -> Documents:
+    """The description of a source, nothing of it looked up yet and no overlay applied. Raises `DescriptionError`."""
+    base = config.location if is_remote(config) else ""
+    return Documents(Path(config.file), Remote(base=base, allowed=config.refs, pins=config.references))
 
 
 def version_of(documents: Documents) -> str:

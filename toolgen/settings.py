@@ -61,7 +61,7 @@ class _Source(msgspec.Struct, forbid_unknown_fields=True):
     refs: list[str] = []
     include: _Filter | None = None
     exclude: _Filter | None = None
-    auth: dict[str, Any] = {}
+    auth: dict[str, Any] | str = {}
 
 
 class _Override(msgspec.Struct, forbid_unknown_fields=True):
@@ -164,6 +164,7 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
             "exclude": {key: list(values) for key, values in config.exclude.items()},
             "tools": said,
             **({"refs": list(config.refs)} if config.refs else {}),
+            **({"anonymous": True} if config.anonymous else {}),
         }
     )
 
@@ -185,6 +186,7 @@ def build_options(
             "include": {key: list(values) for key, values in config.include.items()},
             "exclude": {key: list(values) for key, values in config.exclude.items()},
             "pin": config.pin.digest if config.pin is not None else "",
+            "anonymous": config.anonymous,
             "refs": list(config.refs),
             "references": {url: [pin.digest, pin.base] for url, pin in sorted(config.references.items())},
         }
@@ -260,11 +262,12 @@ def _source(document: Document, name: str, root: Path, warnings: list[str]) -> S
             server=source.server.rstrip("/"),
             endpoint=source.endpoint,
             overlay=_overlays(document, name, source, root),
+            anonymous=_is_anonymous(document, name, source.auth, kind),
             refs=_refs(document, name, source.refs, kind),
             include=_filter(source.include),
             exclude=_filter(source.exclude),
         ),
-        auth=_auth(document, name, source.auth, warnings),
+        auth=_auth(document, name, {} if isinstance(source.auth, str) else source.auth, warnings),
     )
 
 
@@ -392,6 +395,22 @@ def _check_remote(kind: SourceKind, url: str, where: str) -> None:
             where=where,
             suggestion="use https, or download it, review it and name the file",
         )
+
+
+def _is_anonymous(document: Document, source: str, auth: Mapping[str, Any] | str, kind: SourceKind) -> bool:
+    """`auth: none` stands alone: as one word beside nothing else, which YAML itself sees to."""
+    if not isinstance(auth, str):
+        return False
+    where = document.where("sources", source, "auth")
+    if auth != "none":
+        raise ConfigError(
+            "auth: takes credentials by the security scheme's name, or the one word none",
+            where=where,
+            suggestion="name the scheme that this is for: auth: {api_key: …}",
+        )
+    if kind != "openapi":
+        raise ConfigError("auth: none belongs to openapi sources; leave auth out", where=where)
+    return True
 
 
 def _auth(document: Document, source: str, auth: Mapping[str, Any], warnings: list[str]) -> Auth:

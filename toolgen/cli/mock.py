@@ -26,7 +26,7 @@ def command(spec: str, host: str, port: int) -> None:
 
     Answers are the description's examples, or else values its schemas accept, and the same on every run. Required parameters and bodies
     are checked. A request's `Prefer: code=429` chooses the answer, `Prefer: example=NAME` the example. Point `server:` in toolgen.yaml at
-    the address, and every tool can be tried, governed and without credentials.
+    the address and say `auth: none` there, and every tool can be tried, governed and without credentials.
     """
     description = Description(Path(spec))
     if description.skipped:

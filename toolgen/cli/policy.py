@@ -5,10 +5,16 @@ from __future__ import annotations
 import sys
 
 import click
+import msgspec
 
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
 from toolgen.gateway.service import Gateway
+
+_UNAUTHENTICATED = (
+    "unauthenticated"  # what a reviewer of the policy must know of a build: calls that nobody answers for
+)
+_SHOWN = 20
 
 
 @click.group()
@@ -24,6 +30,7 @@ def check(as_json: bool, config_path: str) -> None:
     gateway = Gateway.load(config_path)
     results = gateway.check_policy()
     failed = [result for result in results if not result.passed]
+    warnings = [problem for problem in gateway.manifest.problems if problem.code == _UNAUTHENTICATED]
     if as_json:
         print_json(
             {
@@ -31,9 +38,16 @@ def check(as_json: bool, config_path: str) -> None:
                 "digest": gateway.policy.digest,
                 "rules": len(gateway.policy.rules),
                 "tests": [result.to_dict() for result in results],
+                "warnings": msgspec.to_builtins(warnings),
             }
         )
     else:
+        for problem in warnings[:_SHOWN]:
+            click.echo(
+                f"{problem.level}: {problem.source} {problem.origin}: {problem.message} [{problem.code}]", err=True
+            )
+        if len(warnings) > _SHOWN:
+            click.echo(f"... and {len(warnings) - _SHOWN} more operations without credentials", err=True)
         for result in failed:
             test = result.test
             wanted = f"{test.expect} by {test.rule}" if test.rule else test.expect

@@ -34,6 +34,7 @@ class SourceConfig:
     include: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     exclude: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     pin: Pin | None = None
+    anonymous: bool = False  # openapi: no credential is sent, and none is demanded
     refs: tuple[str, ...] = ()  # openapi: canonical URLs below which it may pull documents in by `$ref`
     references: Mapping[str, Pin] = field(
         default_factory=lambda: _NOTHING

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.manifest import Problem, SecurityScheme, SourceInfo
 from toolgen.model.names import nearest
@@ -188,6 +190,14 @@ class _Reader:
 
     def _tool(self, operation: Operation, effect: Effect) -> Tool:
         schema, binding = bind(operation, self._schemas, self._schemes, self._servers(operation), self._warn)
+        if self._config.anonymous:
+            if operation.security and () not in operation.security:
+                wanted = " or ".join(" and ".join(option) for option in operation.security)
+                self._warn(
+                    "unauthenticated", f"sent without credentials because of `auth: none`; it asks for {wanted[:200]}"
+                )
+            operation = replace(operation, security=())
+            binding = msgspec.structs.replace(binding, security=())
         for name in sorted({name for option in operation.security for name in option} - set(self._schemes)):
             self._warn(
                 "unknown_scheme",

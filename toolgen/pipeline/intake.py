@@ -10,6 +10,8 @@ from toolgen.policy.arguments import excess, repair
 
 __all__ = ["Meant", "meant"]
 
+_NONE: tuple[str, ...] = ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meant:
@@ -32,11 +34,25 @@ def meant(schema: Schema, arguments: JsonObject) -> Meant:
     caller: such a null goes only where the schema would refuse it, and the call becomes the one without the argument, which
     anybody may make and the policy judges as such.
     """
-    if excess(arguments) is not None:
-        return Meant(arguments=arguments)  # more than anybody looks at: the record refuses it
-    given = without_absent(schema, arguments)
-    left_out: tuple[str, ...] = ()
-    if given is not arguments:
-        left_out = tuple(name for name, value in arguments.items() if name not in given or given[name] != value)
+    given, left_out = arguments, _NONE
+    # Most calls hold no null, and that is quickly seen; what is more than anybody looks at is refused by the record.
+    if _holds_null(arguments) and excess(arguments) is None:
+        given, left_out = _without_nulls(schema, arguments)
     seen = repair(schema, given)
     return Meant(arguments=seen.arguments, repaired=seen.repaired, dropped=seen.dropped, left_out=left_out)
+
+
+def _without_nulls(schema: Schema, arguments: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
+    given = without_absent(schema, arguments)
+    return given, tuple(name for name, value in arguments.items() if name not in given or given[name] != value)
+
+
+def _holds_null(arguments: JsonObject) -> bool:
+    stack: list[object] = [*arguments.values()]
+    while stack:
+        item = stack.pop()
+        if item is None:
+            return True
+        if isinstance(item, (dict, list)):
+            stack.extend(item.values() if isinstance(item, dict) else item)
+    return False

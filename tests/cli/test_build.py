@@ -387,3 +387,23 @@ def test_progress_is_drawn_on_a_terminal_and_nowhere_else(local: Path) -> None:
     assert in_pipe.stderr == b""
     header = in_pipe.stdout.decode().splitlines()[0].split()
     assert header == ["source", "operations", "tools", "skipped", "problems", "tokens", "seconds"]
+
+
+def test_what_a_format_cannot_take_is_said_on_every_build(local: Path, toolgen: Run) -> None:
+    pets = json.loads(Path("specs/pets.json").read_text(encoding="utf-8"))
+    free = {"requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}}}
+    for number in range(130):
+        one = {"operationId": f"do{number}", "responses": {}, **(free if number < 25 else {})}
+        pets["paths"][f"/{number}"] = {"post": one}
+    Path("specs/pets.json").write_text(json.dumps(pets), encoding="utf-8")
+    many = "openai takes 128 tools in a request, and these are 136; choose some for each request"
+    assert f"note: {many} [openai]" in toolgen("build").out
+    for _ in range(2):  # made, and known from before
+        form = toolgen("build", "--json").json()
+        assert form["remarks"] == {"openai": [many]}
+    strict = toolgen("build", "--format", "openai-strict", "--format", "anthropic")
+    assert "note: pets__do0 is not strict: " in strict.out
+    assert " more notes on formats, all with --json" in strict.out
+    said = toolgen("build", "--format", "openai-strict", "--json").json()["remarks"]["openai-strict"]
+    assert len(said) >= 26
+    assert toolgen("build", "--format", "anthropic", "--json").json()["remarks"] == {}

@@ -26,7 +26,15 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, content in files.items():
         (tmp_path / "generated" / name).write_bytes(content)
     digest = record._digest_at(str(tmp_path / "spec.yaml"))
-    save(tmp_path / "generated", KEY, {str(tmp_path / "spec.yaml"): digest}, files, small_manifest(), [ROW])
+    save(
+        tmp_path / "generated",
+        KEY,
+        {str(tmp_path / "spec.yaml"): digest},
+        files,
+        small_manifest(),
+        [ROW],
+        {"openai": ("too many",)},
+    )
     return tmp_path
 
 
@@ -109,7 +117,7 @@ def test_each_directory_has_a_record_of_its_own(place: Path) -> None:
 def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    save(tmp_path, KEY, {}, {}, small_manifest(), [])
+    save(tmp_path, KEY, {}, {}, small_manifest(), [], {})
     assert load(tmp_path) is None
 
 
@@ -119,6 +127,6 @@ def test_a_relative_cache_folder_is_not_used(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", "here")
-    save(tmp_path, KEY, {}, {}, small_manifest(), [])
+    save(tmp_path, KEY, {}, {}, small_manifest(), [], {})
     assert not (tmp_path / "here").exists()
     assert len(list((tmp_path / "home/.cache/toolgen/builds").iterdir())) == 1

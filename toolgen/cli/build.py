@@ -139,7 +139,7 @@ def _checked(job: _Job, began: Callable[[str], None]) -> Summary:
     changed = check(job.target, render_all(built.manifest, job.formats))
     old = _manifest_in(job.target) if MANIFEST in changed else None
     difference = None if old is None else compare(old, built.manifest)
-    return summarize(built, changed, started, difference)
+    return summarize(built, job.formats, changed, started, difference)
 
 
 def _manifest_in(target: Path) -> Manifest | None:
@@ -181,9 +181,9 @@ def _built(job: _Job, accept: bool, began: Callable[[str], None], stack: ExitSta
     if not job.own:
         refuse_foreign(job.target)
     changed = write(job.target, files)
-    summary = summarize(built, changed, started, None)
+    summary = summarize(built, job.formats, changed, started, None)
     if built.files is not None and not staged:
-        record.save(job.target, key, built.files, files, built.manifest, summary.rows)
+        record.save(job.target, key, built.files, files, built.manifest, summary.rows, summary.remarks)
     return summary
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -14,7 +14,7 @@ import msgspec
 import orjson
 
 from toolgen.cli.output import print_table
-from toolgen.emit.formats import render
+from toolgen.emit.formats import remarks, render
 from toolgen.emit.record import Record, Row
 from toolgen.emit.tokens import tokens
 from toolgen.emit.writer import MANIFEST
@@ -33,17 +33,23 @@ _COLUMNS = ("source", "operations", "tools", "skipped", "problems", "tokens", "s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """How a build ended. `difference` is what a check found the manifest to lack; `seconds` is all the time it took."""
+    """How a build ended. `difference` is what a check found the manifest to lack; `seconds` is all the time it took.
+
+    `remarks` are what a person should know about the tools in each format that was written.
+    """
 
     digest: str
     rows: tuple[Row, ...]
     problems: Sequence[Problem]
     changed: Sequence[str]
     seconds: float
+    remarks: Mapping[str, tuple[str, ...]]
     difference: Difference | None = None
 
 
-def summarize(built: Built, changed: Sequence[str], started: float, difference: Difference | None) -> Summary:
+def summarize(
+    built: Built, formats: Iterable[str], changed: Sequence[str], started: float, difference: Difference | None
+) -> Summary:
     """The summary of a build; `started` is `perf_counter()` at its beginning."""
     manifest = built.manifest
     by_source: dict[str, list[Tool]] = {name: [] for name in built.operations}
@@ -68,6 +74,7 @@ def summarize(built: Built, changed: Sequence[str], started: float, difference: 
         problems=manifest.problems,
         changed=changed,
         seconds=perf_counter() - started,
+        remarks={name: said for name in formats if (said := remarks(name, manifest.tools.values()))},
         difference=difference,
     )
 
@@ -80,6 +87,7 @@ def summarize_unchanged(last: Record, started: float) -> Summary:
         problems=last.problems,
         changed=(),
         seconds=perf_counter() - started,
+        remarks=last.remarks,
     )
 
 
@@ -91,6 +99,7 @@ def to_dict(summary: Summary) -> dict[str, object]:
         "problems": msgspec.to_builtins(summary.problems),
         "changed": list(summary.changed),
         "seconds": round(summary.seconds, 3),
+        "remarks": {name: list(said) for name, said in summary.remarks.items()},
     }
     return form if summary.difference is None else {**form, "difference": summary.difference.to_dict()}
 
@@ -104,6 +113,11 @@ def print_summary(summary: Summary, target: Path, only_check: bool) -> None:
         click.echo(f"{problem.level}: {problem.source} {problem.origin}: {problem.message} [{problem.code}]")
     if len(ranked) > _SHOWN:
         click.echo(f"... and {len(ranked) - _SHOWN} more problems, all in {MANIFEST}")
+    said = [f"note: {remark} [{name}]" for name, several in summary.remarks.items() for remark in several]
+    for line in said[:_SHOWN]:
+        click.echo(line)
+    if len(said) > _SHOWN:
+        click.echo(f"... and {len(said) - _SHOWN} more notes on formats, all with --json")
     if summary.difference is not None:
         from toolgen.cli.diff import print_difference  # noqa: PLC0415 - rare, and not needed to find that nothing changed
 

@@ -48,6 +48,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     rows: tuple[Row, ...]
     digest: str  # of the manifest
     problems: tuple[Problem, ...]
+    remarks: dict[str, tuple[str, ...]]  # by format
 
 
 def build_key(options: object) -> str:
@@ -77,6 +78,7 @@ def save(
     files: Mapping[str, bytes],
     manifest: Manifest,
     rows: Iterable[Row],
+    remarks: Mapping[str, tuple[str, ...]],
 ) -> None:
     """Records a build; where that is not possible (a home that cannot be written), the next one does the whole work."""
     record = Record(
@@ -86,6 +88,7 @@ def save(
         rows=tuple(rows),
         digest=manifest.digest,
         problems=manifest.problems,
+        remarks=dict(remarks),
     )
     with suppress(OSError, RuntimeError):
         place = _place(directory)

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from bench.fuzz_openapi import documents, fault, mutated
-from tests.sources.openapi.readings import document, operation, read
+from tests.sources.openapi.readings import document, only, operation, read
 from toolgen.errors import DescriptionError
+from toolgen.model.tool import HttpBinding
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.openapi import read_openapi
+from toolgen.sources.pins import Pin
 from toolgen.sources.syntax import LARGEST_DOCUMENT, parse
 
 GOOD = {"/good": {"get": operation(operationId="getGood")}}
@@ -206,3 +208,99 @@ def test_a_key_that_stands_twice_is_a_problem_with_its_place(tmp_path: Path) -> 
         ("warning", "duplicate_key", "more.yaml#/S", "the key 'type' stands twice in it (line 3); the last one counts"),
     ]  # fmt: skip
     assert [tool.title for tool in reading.tools]
+
+
+def said(reading: Any) -> list[tuple[str, str, str]]:
+    return sorted((one.level, one.origin, one.code) for one in reading.problems)
+
+
+def test_a_method_that_is_none_or_another_s_is_a_skip_and_never_a_silence(tmp_path: Path) -> None:
+    more = {
+        "COPY": operation(operationId="copyIt"),
+        "GET": operation(),
+        "delete": operation(),
+        "B AD": operation(),
+        "LINK": 3,
+    }
+    item = {
+        "get": operation(operationId="getIt"),
+        "POST": operation(),
+        "copy": operation(),
+        "additionalOperations": more,
+    }
+    newest = read(
+        tmp_path, document({"/a": {**item, "x-more": operation(), "query": operation(operationId="askIt")}}, "3.2.0")
+    )
+    assert sorted(tool.name for tool in newest.tools) == ["t__ask_it", "t__copy_it", "t__get_it"]
+    above = "#/paths/~1a"
+    assert said(newest) == sorted(
+        ("error", f"{above}/{place}", "bad_operation" if place.endswith("LINK") else "bad_method")
+        for place in ("POST", "copy", *(f"additionalOperations/{name}" for name in ("GET", "delete", "B AD", "LINK")))
+    )
+    assert newest.operations == 9
+    older = read(tmp_path, document({"/a": {**item, "query": operation()}}, "3.1.0"))
+    assert [tool.name for tool in older.tools] == ["t__get_it"]
+    assert said(older) == sorted(
+        ("error", f"{above}/{place}", "bad_method") for place in ("POST", "copy", "additionalOperations", "query")
+    )
+    assert said(read(tmp_path, document({"/a": {"additionalOperations": [1]}}, "3.2.0"))) == [
+        ("error", f"{above}/additionalOperations", "bad_method")
+    ]
+
+
+def test_a_querystring_stands_alone(tmp_path: Path) -> None:
+    whole = {"in": "querystring", "name": "q", "content": {"application/json": {"schema": {"type": "object"}}}}
+    other = {"in": "query", "name": "z", "schema": {"type": "string"}}
+    for parameters in ([whole, {**whole, "name": "r"}], [whole, other]):
+        reading = read(tmp_path, document({"/a": {"get": operation(parameters=parameters)}}, "3.2.0"))
+        assert reading.tools == ()
+        assert said(reading) == [("error", "#/paths/~1a/get/parameters", "bad_parameter")]
+    assert len(read(tmp_path, document({"/a": {"get": operation(parameters=[whole])}}, "3.2.0")).tools) == 1
+
+
+SERVERS: list[tuple[Any, tuple[str, ...], list[str]]] = [
+    (["https://{undefined}/", "https://ok.test/"], ("https://ok.test/",), []),
+    (["https://{undefined}/"], (), ["bad_server"]),
+    (["https://u:s3cr3t@h.test/", "https://ok.test/"], ("https://ok.test/",), ["bad_server"]),
+    (["https://h.test/?k=s3cr3t"], ("/",), ["bad_server", "no_server"]),
+    (["https://h.test/#x", "https:///x", "https://[::1/"], ("/",), ["bad_server", "no_server"]),
+    (["javascript:alert(1)", "file:///etc", "//other.test/x"], ("/",), ["no_server"]),
+    (["/v1"], ("/v1",), ["no_server"]),
+    ("no list", ("/",), ["no_server"]),
+]
+
+
+@pytest.mark.parametrize(("servers", "expected", "codes"), SERVERS)
+def test_a_server_that_cannot_be_called_is_left_out(
+    tmp_path: Path, servers: Any, expected: tuple[str, ...], codes: list[str]
+) -> None:
+    written = [{"url": url} for url in servers] if isinstance(servers, list) else servers
+    reading = read(tmp_path, document({"/a": {"get": operation(servers=written)}}))
+    bindings = [tool.binding for tool in reading.tools]
+    assert [one.servers for one in bindings if isinstance(one, HttpBinding)] == ([expected] if expected else [])
+    assert sorted(problem.code for problem in reading.problems) == codes
+    assert "s3cr3t" not in str([tool.to_dict() for tool in reading.tools])
+
+
+def test_the_servers_of_a_remote_description_start_from_where_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "copy.json"
+    path.write_text(json.dumps(document({"/a": {"get": operation(servers=[{"url": "../v2"}, {"url": "/"}])}})))
+    url = "https://h.test/docs/api.json"
+    pin = Pin(url=url, digest="", path=path)
+    reading = read_openapi(SourceConfig(name="t", kind="openapi", location=url, pin=pin))
+    _, binding = only(reading)
+    assert binding.servers == ("https://h.test/v2", "https://h.test/")
+
+
+def test_what_swagger_cannot_send_together_is_said(tmp_path: Path) -> None:
+    body = {"name": "b", "in": "body", "schema": {"type": "object", "properties": {"x": {"type": "integer"}}}}
+    form = {"name": "f", "in": "formData", "type": "string"}
+
+    def reading(*parameters: Any) -> Any:
+        return read(tmp_path, document({"/a": {"post": operation(parameters=list(parameters))}}, "2.0"))
+
+    assert said(reading(body, form)) == [("warning", "#/paths/~1a/post", "bad_parameter")]
+    assert said(reading(body, {**body, "name": "c"})) == [("warning", "#/paths/~1a/post", "bad_parameter")]
+    needed = reading(body, {**form, "required": True})
+    assert needed.tools == ()
+    assert said(needed) == [("error", "#/paths/~1a/post/parameters", "bad_parameter")]

@@ -27,11 +27,12 @@ from toolgen.sources.openapi.overlay import apply_overlays
 from toolgen.sources.openapi.routes import Route, routes
 from toolgen.sources.openapi.schema import Direction, Schemas
 from toolgen.sources.openapi.security import schemes
-from toolgen.sources.references import Remote
+from toolgen.sources.references import Remote, joined
 
 __all__ = ["open_documents", "read_openapi", "version_of"]
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*:|//", re.IGNORECASE)
 _READING = frozenset({"GET", "HEAD", "QUERY", "OPTIONS", "TRACE"})
 _IDEMPOTENT = _READING | {"PUT", "DELETE"}
 _FILTERS = ("tags", "operations", "methods", "effects")
@@ -236,11 +237,18 @@ class _Reader:
     def _servers(self, operation: Operation) -> tuple[str, ...]:
         if self._config.server:
             return (self._config.server,)
-        usable = tuple(url for url in operation.servers if urlsplit(url).scheme in {"http", "https"})
+        written = operation.servers
+        if is_remote(self._config):  # they are relative to where the description is (3.1.1, section 4.8.5)
+            written = tuple(joined(self._config.location, url) for url in written)
+        usable = tuple(url for url in written if _is_server(url))
+        if any(not _is_server(url) and urlsplit(url).scheme in {"http", "https"} for url in written):
+            self._warn(
+                "bad_server", "a server with a user name, a query or a fragment, or without a host, was left out"
+            )
         if not usable:
             message = "the description names no absolute server for some operations; set `server:` in toolgen.yaml"
             self._add("warning", "#/servers", "no_server", message)
-            return operation.servers
+            return tuple(url for url in operation.servers if not _ABSOLUTE.match(url)) or ("/",)
         return usable
 
     def _effect(self, operation: Operation) -> Effect:
@@ -298,6 +306,20 @@ def _effect_of(method: str) -> Effect:
     if method in _READING:
         return Effect.READ
     return Effect.DESTRUCTIVE if method == "DELETE" else Effect.WRITE
+
+
+def _is_server(url: str) -> bool:
+    """A user name would be a credential in every manifest, and a path cannot follow a query."""
+    try:
+        parts = urlsplit(url)
+        return (
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and not set("?#").intersection(url)
+            and "@" not in parts.netloc
+        )
+    except ValueError:
+        return False
 
 
 def _wanted(config: SourceConfig, operation: Operation, effect: Effect) -> bool:

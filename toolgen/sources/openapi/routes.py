@@ -13,6 +13,8 @@ from toolgen.sources.syntax import escape
 __all__ = ["Route", "routes"]
 
 _NEWEST_ONLY = frozenset({"query"})
+_OF_A_PATH = frozenset({"$ref", "summary", "description", "servers", "parameters", "additionalOperations", *METHODS})
+_MARKS = ("responses", "operationId", "requestBody")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,12 @@ def routes(documents: Documents, version: str) -> Iterator[Route | FaultError]:
         if not isinstance(item, dict):
             yield FaultError("bad_path", origin, "a path item is not an object")
             continue
+        misplaced = dict(_misplaced(item, version))
+        for place, reason in misplaced.items():
+            yield FaultError("bad_method", f"{origin}/{place}", reason)
         for method, place, raw in _operations(item, version):
+            if place in misplaced:
+                continue
             if isinstance(raw, dict):
                 yield Route(origin=f"{origin}/{place}", method=method, path=path, item=item, raw=raw, version=version)
             else:
@@ -94,3 +101,26 @@ def _operations(item: dict[str, Any], version: str) -> Iterator[tuple[str, str, 
     if version == "3.2" and isinstance(more, dict):
         for method, raw in more.items():
             yield method, f"additionalOperations/{escape(method)}", raw
+
+
+def _misplaced(item: dict[str, Any], version: str) -> Iterator[tuple[str, str]]:
+    """Where else in a path item an operation seems to be meant, and why it is none."""
+    for key, value in item.items():
+        if key in _NEWEST_ONLY and version != "3.2":
+            yield key, f"`{key}` is a method since OpenAPI 3.2, and this is {version}"
+        elif key == "additionalOperations" and (version != "3.2" or not isinstance(value, dict)):
+            why = f"exist since OpenAPI 3.2, and this is {version}" if version != "3.2" else "are an object"
+            yield key, f"`additionalOperations` {why}"
+        elif (
+            key not in _OF_A_PATH
+            and not key.startswith("x-")
+            and isinstance(value, dict)
+            and any(mark in value for mark in _MARKS)
+        ):
+            lower = "; methods are written in lower case" if key.lower() in METHODS else ""
+            yield escape(key), f"{key[:40]!r} is no method of a path{lower}"
+    more = item.get("additionalOperations")
+    for method in more if version == "3.2" and isinstance(more, dict) else ():
+        if method.lower() in METHODS:
+            # A second operation of one method, or one whose effect would be taken for another's.
+            yield f"additionalOperations/{escape(method)}", f"{method!r} has a field of its own in a path item"

@@ -37,6 +37,8 @@ def operation(documents: Documents, route: Route, note: Callable[[str, str], Non
     for origin, one in route.parameters(documents).values():
         match one["in"]:
             case "body":
+                if body is not None:
+                    note("bad_parameter", "it has more than one body; the last is sent")
                 body = _body(one, consumes)
             case "formData":
                 form.append(one)
@@ -44,7 +46,12 @@ def operation(documents: Documents, route: Route, note: Callable[[str, str], Non
                 parameters.append(_parameter(one, note))
             case place:
                 raise FaultError("bad_parameter", origin, f"a parameter cannot be in {place[:40]!r}")
-    if form and body is None:
+    if form and body is not None:
+        message = "it has a body and form parameters, and a request has one of them; the body is sent"
+        if any(one.get("required") is True for one in form):
+            raise FaultError("bad_parameter", f"{route.origin}/parameters", message)
+        note("bad_parameter", message)
+    elif form:
         body = _form(form, consumes, note)
     security = raw["security"] if raw.get("security") is not None else root.get("security")
     return Operation(

@@ -30,6 +30,7 @@ def operation(documents: Documents, route: Route, note: Note) -> Operation:
     """Reads one operation. Raises `FaultError`; `note(code, message)` hears what was put right."""
     raw = route.raw
     written = [_parameter(documents, origin, one, note) for origin, one in route.parameters(documents).values()]
+    _check_querystring(written, route.origin)
     servers = raw.get("servers") or route.item.get("servers") or documents.root.get("servers") or [{"url": "/"}]
     security = raw["security"] if raw.get("security") is not None else documents.root.get("security")
     tags = raw.get("tags")
@@ -181,11 +182,26 @@ def _part(raw: dict[str, Any]) -> Part:
     )
 
 
+def _check_querystring(parameters: list[Parameter], origin: str) -> None:
+    """One parameter can be the whole query string, and then no other is in it (3.2.0, section 4.12.1)."""
+    places = [one.in_ for one in parameters]
+    if places.count("querystring") > 1 or ("querystring" in places and "query" in places):
+        message = "a parameter is the whole querystring, and another stands in the query too"
+        raise FaultError("bad_parameter", f"{origin}/parameters", message)
+
+
 def _servers(written: Any, origin: str) -> tuple[str, ...]:
-    servers = [one for one in written if isinstance(one, dict)] if isinstance(written, list) else []
-    found = [
-        _substitute(one["url"], one.get("variables"), origin) for one in servers if isinstance(one.get("url"), str)
-    ]
+    """Every server that can be named. Raises `FaultError` when there are some and none of them can."""
+    found: list[str] = []
+    faults: list[FaultError] = []
+    for one in written if isinstance(written, list) else []:
+        if isinstance(one, dict) and isinstance(one.get("url"), str):
+            try:
+                found.append(_substitute(one["url"], one.get("variables"), origin))
+            except FaultError as fault:
+                faults.append(fault)
+    if faults and not found:
+        raise faults[0]
     return tuple(found) or ("/",)
 
 

@@ -131,3 +131,16 @@ def test_a_listed_place_is_open_whatever_its_address_and_closes_the_rest(
 )
 def test_entries_of_the_allow_list(text: str, parsed: tuple[str, int] | None) -> None:
     assert parse_allowed(text) == parsed
+
+
+def test_a_database_may_be_where_databases_are_and_nowhere_a_request_may_never_go() -> None:
+    """Its address is the operator's own; public ones and those of metadata services are the reviewer's, as for requests."""
+    for address in ("127.0.0.1", "10.0.0.5", "192.168.1.1", "::1", "fd00::1"):
+        assert isinstance(Egress().check_database("db", 5432, address), Allow)
+        assert isinstance(Egress(allow=frozenset({("x", 1)})).check_database("db", 5432, address), Allow)
+    for address in ("169.254.169.254", "100.64.0.1", "224.0.0.1", "0.0.0.0", "fe80::1", "fd00:ec2::254"):
+        assert not isinstance(Egress().check_database("db", 5432, address), Allow)
+    listed = Egress(allow=frozenset({("db", 5432)}))
+    assert isinstance(Egress().check_database("db", 5432, "93.184.216.34"), Allow)
+    assert isinstance(listed.check_database("db", 5432, "93.184.216.34"), Allow)
+    assert not isinstance(listed.check_database("db", 5433, "93.184.216.34"), Allow)

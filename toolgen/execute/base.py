@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from toolgen.model.call import Call
 from toolgen.model.result import Failed, Success
@@ -16,11 +16,15 @@ __all__ = ["Destination", "Executor", "Permit"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """A place on the network. `address` is an IP address literal once it was resolved, and "" before."""
+    """A place on the network. `address` is an IP address literal once it was resolved, and "" before.
+
+    `service`: a database's address is written into toolgen.yaml and nowhere else; no description or argument can change it.
+    """
 
     host: str
     port: int
     address: str = ""
+    service: Literal["http", "database"] = "http"
 
 
 Permit: TypeAlias = Callable[[Destination], Verdict]

@@ -296,7 +296,9 @@ class Gateway:
         )
 
     def _permit(self, destination: Destination) -> Verdict:
-        return self.policy.egress.check(destination.host, destination.port, destination.address)
+        egress = self.policy.egress
+        check = egress.check_database if destination.service == "database" else egress.check
+        return check(destination.host, destination.port, destination.address)
 
     def _conceal(self, call: Call) -> JsonObject:
         """The call's arguments as the record keeps them."""

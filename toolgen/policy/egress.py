@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from toolgen.model.verdict import Allow, Deny, Verdict
@@ -59,6 +59,13 @@ class Egress:
         if not _is_public(literal):
             return _deny(host, port, "its address is link-local, shared, multicast or reserved")
         return _unlisted(host, port) if self.allow else Allow(rule="egress")
+
+    def check_database(self, host: str, port: int, address: str) -> Verdict:
+        """The verdict on a database server. The operator wrote its address, and loopback and private networks are where databases are.
+
+        Everything else is as for a request: `allow` lists the public ones, and what no request may reach no database is at.
+        """
+        return replace(self, private_networks=True).check(host, port, address)
 
 
 def parse_allowed(text: str) -> tuple[str, int] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 import sqlglot
 from hypothesis import given, settings
@@ -190,6 +191,22 @@ def test_a_fault_of_the_guard_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_dialect_nobody_wrote_a_list_for_is_refused() -> None:
     verdict = guard("SELECT 1", [], database=Database(dialect="oracle", tables=()), scope=SCOPE, attributes={})
     assert isinstance(verdict, Deny)
+
+
+def test_a_function_of_the_databases_own_never_stands_in_for_a_listed_one() -> None:
+    """DuckDB calls a macro in place of the built-in function, PostgreSQL whatever fits the arguments better."""
+    own = msgspec.structs.replace(DATABASE, functions=("upper",))
+    for written, added, let_through in (
+        ("upper(name)", frozenset(), False),
+        ("UPPER(name)", frozenset(), False),
+        ("lower(name)", frozenset(), True),
+        ("upper(name)", frozenset({"upper"}), True),
+    ):
+        asked = f"SELECT {written} FROM customers"
+        verdict = guard(asked, [], database=own, scope=scope(functions=added), attributes=ATTRIBUTES)
+        assert isinstance(verdict, Statement) is let_through, verdict
+        if isinstance(verdict, Deny):
+            assert verdict.rule == "sql:function"
 
 
 def test_a_policy_may_add_a_function() -> None:

@@ -176,8 +176,11 @@ _MODIFIERS = _arguments(  # https://dev.mysql.com/doc/refman/8.4/en/select.html:
 _CHARACTER_SETS = _arguments("ASCII BINARY LATIN1 UCS2 UTF16 UTF32 UTF8 UTF8MB3 UTF8MB4")
 
 
-def check_grammar(root: exp.Expr, dialect: str, added: frozenset[str]) -> None:
-    """Refuses the first node, argument, function, type or operator of the tree that is not listed. `added` are the policy's functions."""
+def check_grammar(root: exp.Expr, dialect: str, added: frozenset[str], defined: frozenset[str] = frozenset()) -> None:
+    """Refuses the first node, argument, function, type or operator of the tree that is not listed.
+
+    `added` are the policy's functions. `defined` are the database's own: one that shares its name with a listed one is not that one.
+    """
     listed = _GRAMMAR[dialect]
     for node in root.walk():
         kind = type(node)
@@ -200,7 +203,7 @@ def check_grammar(root: exp.Expr, dialect: str, added: frozenset[str]) -> None:
         if kind is exp.Identifier:
             _check_identifier(node)
         elif kind is exp.Anonymous:
-            _check_call(node, dialect, added)
+            _check_call(node, dialect, added, defined)
         elif kind is exp.DataType:
             _check_type(node, dialect)
         elif kind is exp.Join:
@@ -238,7 +241,7 @@ def called(node: exp.Anonymous) -> str:
     return name[len(CALL) :].lower() if isinstance(name, str) and name.startswith(CALL) else ""
 
 
-def _check_call(node: exp.Expr, dialect: str, added: frozenset[str]) -> None:
+def _check_call(node: exp.Expr, dialect: str, added: frozenset[str], defined: frozenset[str]) -> None:
     name = called(node) if isinstance(node, exp.Anonymous) else ""
     if not name and node.name.upper() == "ALL" and isinstance(node.parent, _COMPARISONS) and dialect == "postgres":
         return  # `x <> ALL (array)`: a reserved word, and no function
@@ -251,6 +254,8 @@ def _check_call(node: exp.Expr, dialect: str, added: frozenset[str]) -> None:
             f"the function {shown(written)} is not available",
             "use the dialect's ordinary functions for values",
         )
+    if name in defined and name not in added:
+        refuse("function", f"this database has a function {shown(name)} of its own", "compute it another way")
     if isinstance(node.parent, exp.Dot):
         refuse("function", f"{shown(name)} is called through a schema", "call it by its name alone")
     if cap := CAPS.get(name):

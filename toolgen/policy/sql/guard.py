@@ -129,7 +129,7 @@ def _plan(sql: str, database: Database, scope: SqlScope) -> _Plan:
     if dialect not in DIALECTS:
         refuse("dialect", f"SQL of the dialect {dialect!r} is not understood", "use another source")
     parsed = parse(sql, dialect)
-    check_grammar(parsed.root, dialect, scope.functions)
+    check_grammar(parsed.root, dialect, scope.functions, frozenset(database.functions))
     root = _query_root(parsed.root)
     limited, counts = _limit(root, scope.max_rows, dialect)
     if counts:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from toolgen.errors import ConfigError
-from toolgen.settings import from_specs, load
+from toolgen.execute.secrets import SecretReference
+from toolgen.settings import from_specs, load, settings_digest
 
 WHOLE = """\
 sources:
@@ -163,3 +164,59 @@ def test_bare_descriptions_get_a_kind_and_a_name(tmp_path: Path) -> None:
         "b_2": "openapi",
         "api_3": "openapi",
     }
+
+
+DATABASES = [
+    (
+        "postgresql://app:${env:PGPASS}@db.example/shop",
+        "postgresql://app@db.example/shop",
+        "SecretReference(env:PGPASS)",
+    ),
+    (
+        "mysql://app:${file:/run/secrets/db}@h/d?sslmode=require",
+        "mysql://app@h/d?sslmode=require",
+        "SecretReference(file:/run/secrets/db)",
+    ),
+    ("mariadb://app@h/d", "mariadb://app@h/d", None),
+]
+
+
+@pytest.mark.parametrize(("written_as", "location", "password"), DATABASES)
+def test_the_password_of_a_database_is_kept_apart(
+    tmp_path: Path, written_as: str, location: str, password: str | None
+) -> None:
+    source = load(written(tmp_path, f'sources: {{shop: {{sql: "{written_as}"}}}}')).sources["shop"]
+    assert source.config.location == location
+    assert {name: repr(value) for name, value in source.auth.items()} == ({"password": password} if password else {})
+
+
+def test_a_password_written_out_is_a_warning_and_shown_nowhere(tmp_path: Path) -> None:
+    settings = load(written(tmp_path, 'sources: {shop: {sql: "postgresql://app:s3%2Fcr3t@db/shop"}}'))
+    (reference,) = settings.sources["shop"].auth.values()
+    assert reference == SecretReference("literal", "s3/cr3t")
+    assert len(settings.warnings) == 1
+    assert "cr3t" not in repr(settings)
+
+
+WRONG = [
+    '{sql: "postgresql://app:${env:A}@db/shop", auth: {password: "${env:B}"}}',
+    '{sql: "postgresql://app@db/shop", auth: {token: "${env:B}"}}',
+    '{sql: "postgresql://app:s3cr3t@db/shop?sslmode=maybe"}',
+    '{sql: "oracle://app:s3cr3t@db/shop"}',
+]
+
+
+@pytest.mark.parametrize("source", WRONG)
+def test_what_is_wrong_with_a_database_is_said_without_its_password(tmp_path: Path, source: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(written(tmp_path, f"sources: {{shop: {source}}}"))
+    assert "s3cr3t" not in str(caught.value)
+    assert "toolgen.yaml:" in str(caught.value)
+
+
+def test_what_a_build_is_pinned_to_names_the_server_and_never_the_password(tmp_path: Path) -> None:
+    digests = {
+        settings_digest(load(written(tmp_path, f'sources: {{s: {{sql: "{sql}"}}}}')).sources["s"].config, ())
+        for sql in ("postgresql://a:${env:X}@one/d", "postgresql://a:${env:Y}@one/d", "postgresql://a@two/d")
+    }
+    assert len(digests) == 2

@@ -14,7 +14,7 @@ import msgspec
 from toolgen.errors import DescriptionError
 from toolgen.model.manifest import Manifest, Problem, assemble
 from toolgen.model.tool import Tool
-from toolgen.settings import SourceSettings, from_mapping, from_specs, settings_digest
+from toolgen.settings import SourceSettings, from_mapping, from_specs, password_of, settings_digest
 from toolgen.sources.base import Reading, SourceConfig, is_remote
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.overrides import ToolOverride, override
@@ -67,7 +67,7 @@ def build_sources(
     for name, source in sources.items():
         progress(name)
         started = perf_counter()
-        readings[name] = _pinned(source.config, _read(source.config))
+        readings[name] = _pinned(source.config, _read(source))
         seconds[name] = perf_counter() - started
     changed = override(overrides, readings)
     tools, problems = _gathered(changed)
@@ -135,8 +135,9 @@ def _pinned(config: SourceConfig, reading: Reading) -> Reading:
     return reading
 
 
-def _read(config: SourceConfig) -> Reading:
+def _read(source: SourceSettings) -> Reading:
     """GraphQL's libraries are imported when there is such a source: importing them would be a tenth of a large OpenAPI build."""
+    config = source.config
     if is_remote(config) and config.pin is None:
         raise DescriptionError(
             f"sources.{config.name} is remote and not pinned yet",
@@ -157,6 +158,6 @@ def _read(config: SourceConfig) -> Reading:
 
             return read_graphql(config)
         case "sql":
-            return read_sql(config)
+            return read_sql(config, password_of(source))
         case _:
             assert_never(config.kind)

@@ -15,11 +15,12 @@ import msgspec
 
 from toolgen.canonical import digest
 from toolgen.errors import ConfigError, SecretError
-from toolgen.execute.secrets import SecretReference, parse_reference
+from toolgen.execute.secrets import SecretReference, Secrets, parse_reference
 from toolgen.files import read_file
+from toolgen.model.location import parse_location, part_password
 from toolgen.model.names import SOURCE_NAME
 from toolgen.model.tool import Effect
-from toolgen.sources.base import SourceConfig, SourceKind, is_networked, is_remote
+from toolgen.sources.base import SourceConfig, SourceKind, is_networked, is_remote, is_served
 from toolgen.sources.overrides import ToolOverride
 from toolgen.sources.pins import LOCK, read_pins
 from toolgen.sources.references import UnsafeUrlError, canonical, is_loopback
@@ -33,6 +34,7 @@ __all__ = [
     "from_mapping",
     "from_specs",
     "load",
+    "password_of",
     "settings_digest",
 ]
 
@@ -156,7 +158,7 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
     return digest(
         {
             "kind": config.kind,
-            "location": config.location if is_remote(config) else Path(config.location).name,
+            "location": config.location if is_remote(config) or is_served(config) else Path(config.location).name,
             "server": config.server,
             "endpoint": config.endpoint,
             "overlay": [Path(path).name for path in config.overlay],
@@ -191,6 +193,12 @@ def build_options(
             "references": {url: [pin.digest, pin.base] for url, pin in sorted(config.references.items())},
         }
     return {"sources": configs, "overrides": msgspec.to_builtins(overrides), "formats": sorted(formats)}
+
+
+def password_of(source: SourceSettings) -> str:
+    """The password of a database, for a reader of its schema; "" when it has none. Raises `SecretError` when it cannot be had."""
+    reference = source.auth.get("password")
+    return Secrets().resolve(reference).reveal() if isinstance(reference, SecretReference) else ""
 
 
 def _settings(document: Document, path: Path) -> Settings:
@@ -254,11 +262,15 @@ def _source(document: Document, name: str, root: Path, warnings: list[str]) -> S
                 f"{key}: is not an http(s) URL without user name, query and fragment",
                 where=document.where("sources", name, key),
             )
+    auth = {} if isinstance(source.auth, str) else dict(source.auth)
+    location = getattr(source, kind)
+    if kind == "sql":
+        location, auth = _parted(location, auth, where)
     return SourceSettings(
         config=SourceConfig(
             name=name,
             kind=kind,
-            location=_location(kind, getattr(source, kind), root, where),
+            location=_location(kind, location, root, where),
             server=source.server.rstrip("/"),
             endpoint=source.endpoint,
             overlay=_overlays(document, name, source, root),
@@ -267,7 +279,7 @@ def _source(document: Document, name: str, root: Path, warnings: list[str]) -> S
             include=_filter(source.include),
             exclude=_filter(source.exclude),
         ),
-        auth=_auth(document, name, {} if isinstance(source.auth, str) else source.auth, warnings),
+        auth=_auth(document, name, auth, warnings),
     )
 
 
@@ -363,8 +375,12 @@ def _is_origin(address: str) -> bool:
 def _location(kind: SourceKind, given: str, root: Path, where: str) -> str:
     if kind == "sql":
         scheme, separator, path = given.partition(":///")
-        if separator and scheme in {"sqlite", "duckdb"}:
+        if separator and scheme in {"sqlite", "duckdb"} and path:
             return f"{scheme}:///{root / path}"
+        try:
+            parse_location(given)
+        except ConfigError as error:
+            raise ConfigError(error.message, where=where, suggestion=error.suggestion) from error
         return given
     if given.startswith(("http://", "https://")):
         _check_remote(kind, given, where)
@@ -372,6 +388,16 @@ def _location(kind: SourceKind, given: str, root: Path, where: str) -> str:
     if "://" in given:
         raise ConfigError(f"{kind}: takes a file or an http(s) URL", where=where)
     return str(root / given)
+
+
+def _parted(location: str, auth: Mapping[str, Any], where: str) -> tuple[str, dict[str, Any]]:
+    """A database's location without its password, and its credentials with it."""
+    location, password = part_password(location)
+    if password and auth:
+        raise ConfigError("the password stands both in the location and under auth:", where=where)
+    if unknown := auth.keys() - {"password"}:
+        raise ConfigError(f"auth: of a database takes password alone, and not {_short(min(unknown))}", where=where)
+    return location, {"password": password} if password else dict(auth)
 
 
 def _check_remote(kind: SourceKind, url: str, where: str) -> None:

@@ -23,7 +23,7 @@ from toolgen.emit.writer import FILES, MANIFEST, check, refuse_foreign, render_a
 from toolgen.errors import ManifestError
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
-from toolgen.settings import SourceSettings, build_options, from_specs
+from toolgen.settings import SourceSettings, build_options, from_specs, password_of
 from toolgen.settings import load as load_settings
 from toolgen.sources.base import is_networked
 from toolgen.sources.overrides import ToolOverride
@@ -193,7 +193,7 @@ def _databases(sources: Mapping[str, SourceSettings]) -> dict[str, object]:
         name: [reading.info.digest, [[problem.origin, problem.code, problem.message] for problem in reading.problems]]
         for name, source in sources.items()
         if source.config.kind == "sql"
-        for reading in (read_sql(source.config),)
+        for reading in (read_sql(source.config, password_of(source)),)
     }
 
 

@@ -12,7 +12,7 @@ from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
 from toolgen.errors import ConfigError
 from toolgen.model.names import nearest
-from toolgen.settings import SourceSettings, from_specs
+from toolgen.settings import SourceSettings, from_specs, password_of
 from toolgen.settings import load as load_settings
 from toolgen.verify import Failed, SourceReport, Unproven, verify_source
 
@@ -40,7 +40,8 @@ def command(sources: tuple[str, ...], examples: int, seed: str, as_json: bool, c
     or a description's file; without one, every source is proved. Exits 1 when a tool failed.
     """
     reports = [
-        verify_source(source.config, examples=examples, seed=seed) for source in _chosen(sources, config_path).values()
+        verify_source(source.config, examples=examples, seed=seed, password=password_of(source))
+        for source in _chosen(sources, config_path).values()
     ]
     if as_json:
         print_json(_summary(reports))

@@ -9,7 +9,7 @@ from toolgen.errors import ConfigError
 from toolgen.execute.base import Executor, Permit
 from toolgen.execute.graphql import GraphQLExecutor
 from toolgen.execute.http import HttpExecutor
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.execute.sql import SqlExecutor
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
@@ -26,7 +26,7 @@ def make_executors(sources: Mapping[str, SourceSettings], manifest: Manifest, pe
     secrets = Secrets()
     for name, source in sources.items():
         schemes = manifest.sources[name].security_schemes
-        for scheme in source.auth:
+        for scheme in source.auth if source.config.kind != "sql" else ():
             if scheme not in schemes:
                 known = nearest(scheme, schemes) or f" (it has: {', '.join(schemes) or 'none'})"
                 raise ConfigError(
@@ -45,6 +45,8 @@ def _make(source: SourceSettings, manifest: Manifest, secrets: Secrets, permit: 
             schemes = manifest.sources[config.name].security_schemes
             return GraphQLExecutor(schemes=schemes, auth=source.auth, secrets=secrets, permit=permit)
         case "sql":
-            return SqlExecutor(config.location)
+            password = source.auth.get("password")
+            reference = password if isinstance(password, SecretReference) else None
+            return SqlExecutor(config.location, password=reference, secrets=secrets, permit=permit)
         case _:
             assert_never(config.kind)

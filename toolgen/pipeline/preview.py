@@ -28,6 +28,13 @@ from toolgen.sources.base import SourceConfig
 __all__ = ["preview"]
 
 _NOBODY = Principal(id="preview")
+# A manifest does not say where its databases are; a preview opens none.
+_LOCATIONS = {
+    "sqlite": "sqlite:///preview",
+    "duckdb": "duckdb:///preview",
+    "postgres": "postgresql://preview@preview/preview",
+    "mysql": "mysql://preview@preview/preview",
+}
 _MASKED = SecretReference("literal", MASK)
 
 
@@ -78,7 +85,8 @@ def _inspected(call: Call, manifest: Manifest) -> Call | Deny:
 def _source(tool: Tool, manifest: Manifest) -> SourceSettings:
     info = manifest.sources[tool.source]
     kinds = {"openapi": "openapi", "graphql": "graphql", "sql": "sql"}
-    config = SourceConfig(name=tool.source, kind=kinds[info.kind], location="sqlite:///:memory:")  # type: ignore[arg-type]
+    location = _LOCATIONS[info.database.dialect] if info.database is not None else ""
+    config = SourceConfig(name=tool.source, kind=kinds[info.kind], location=location)  # type: ignore[arg-type]
     return SourceSettings(config=config, auth={name: _masked(item) for name, item in info.security_schemes.items()})
 
 

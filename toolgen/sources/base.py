@@ -11,7 +11,7 @@ from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.tool import Tool
 from toolgen.sources.pins import Pin
 
-__all__ = ["Reading", "SourceConfig", "SourceKind", "is_networked", "is_remote"]
+__all__ = ["Reading", "SourceConfig", "SourceKind", "is_networked", "is_remote", "is_served"]
 
 SourceKind: TypeAlias = Literal["openapi", "graphql", "sql"]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -74,3 +74,8 @@ def is_remote(config: SourceConfig) -> bool:
 def is_networked(config: SourceConfig) -> bool:
     """Whether a build may have to fetch something for it."""
     return is_remote(config) or bool(config.refs)
+
+
+def is_served(config: SourceConfig) -> bool:
+    """Whether a database is behind a server, whose name is the same on every machine, rather than a file."""
+    return config.kind == "sql" and not config.location.startswith(("sqlite:", "duckdb:"))

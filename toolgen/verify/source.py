@@ -39,13 +39,20 @@ class SourceReport:
 
 
 def verify_source(
-    config: SourceConfig, *, examples: int = 20, seed: str = "0", progress: Progress | None = None
+    config: SourceConfig,
+    *,
+    examples: int = 20,
+    seed: str = "0",
+    password: str = "",
+    progress: Progress | None = None,
 ) -> SourceReport:
     """Reads the source and proves each of its tools with up to `examples` generated calls; nothing is sent.
 
+    `password` is a database's, whose schema is read.
+
     Raises `DescriptionError` and `ConfigError` as a build does. The same seed makes the same calls.
     """
-    prover = _prover(config, examples, seed)
+    prover = _prover(config, examples, seed, password)
     reports = []
     for tool in sorted(prover[0], key=lambda tool: tool.name):
         report = ToolReport(tool=tool.name, origin=tool.origin, verdict=prover[1](tool))
@@ -55,7 +62,9 @@ def verify_source(
     return SourceReport(source=config.name, tools=tuple(reports))
 
 
-def _prover(config: SourceConfig, examples: int, seed: str) -> tuple[tuple[Tool, ...], Callable[[Tool], Verdict]]:
+def _prover(
+    config: SourceConfig, examples: int, seed: str, password: str
+) -> tuple[tuple[Tool, ...], Callable[[Tool], Verdict]]:
     match config.kind:
         case "openapi":
             reading = read_openapi(config)
@@ -66,7 +75,7 @@ def _prover(config: SourceConfig, examples: int, seed: str) -> tuple[tuple[Tool,
             schema = load_description(config.file).schema
             return reading.tools, lambda tool: prove_operation(tool, schema, examples=examples, seed=seed)
         case "sql":
-            return read_sql(config).tools, _no_description
+            return read_sql(config, password).tools, _no_description
         case _:
             assert_never(config.kind)
 

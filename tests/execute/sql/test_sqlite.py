@@ -14,6 +14,7 @@ import pytest
 from tests.policy.sql.lab import DATABASE, SCOPE, allowed, write
 from toolgen.errors import ConfigError
 from toolgen.execute.sql import SqlExecutor
+from toolgen.execute.sql.sqlite import SqliteEngine
 from toolgen.model.call import Call, Principal, Statement
 from toolgen.model.database import Database
 from toolgen.model.result import Failed, Success
@@ -110,7 +111,7 @@ ANSWERS = [
     ("SELECT detail ->> '$.lines[0]' FROM orders WHERE id = 7 AND status LIKE 'P%' AND status GLOB 'p*'", [[7]]),
     ("SELECT id FROM orders WHERE id IN (3, 1) ORDER BY id DESC", [[3], [1]]),
     ("SELECT CAST('5' AS NUMERIC), CAST('5.5' AS DECIMAL(9, 2)), CAST(7 AS VARCHAR(3))", [[5, 5.5, "7"]]),
-    ("SELECT 9e999, -9e999", [["inf", "-inf"]]),
+    ("SELECT 9e999, -9e999", [["Infinity", "-Infinity"]]),
     (
         "SELECT status, count(*) OVER (PARTITION BY status) FROM orders WHERE id < 3 ORDER BY id",
         [["paid", 1], ["sent", 1]],
@@ -279,7 +280,9 @@ def test_a_cancelled_call_stops_its_statement(executor: SqlExecutor) -> None:
             await task
 
     asyncio.run(cancel())
-    executor._threads.shutdown(wait=True)  # returns only because the statement has ended, a minute before its own time
+    engine = executor._opened
+    assert isinstance(engine, SqliteEngine)
+    engine._threads.close(wait=True)  # returns only because the statement has ended, a minute before its own time
 
 
 def test_many_statements_run_side_by_side(executor: SqlExecutor) -> None:
@@ -328,9 +331,15 @@ def test_nothing_is_described_when_nothing_said_what_may_be_seen(executor: SqlEx
 
 
 @pytest.mark.parametrize(
-    "location", ["postgresql://db.example/shop", "mysql://user:CNRY@db.example/shop", "duckdb:///x.db", "x.db"]
+    "location",
+    [
+        "postgresql://user:CNRY@db.example/shop",
+        "mysql://user:CNRY@db.example/shop?sslmode=CNRY",
+        "oracle://user:CNRY@db.example/x",
+        "x.db",
+    ],
 )
-def test_other_engines_are_not_supported_yet(location: str) -> None:
+def test_a_location_that_is_none_is_refused_without_being_quoted(location: str) -> None:
     with pytest.raises(ConfigError) as caught:
         SqlExecutor(location)
     assert "CNRY" not in str(caught.value)

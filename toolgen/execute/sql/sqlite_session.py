@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from toolgen.clock import Clock
+from toolgen.execute.sql.threads import Watch
 from toolgen.model.call import Statement
 
-__all__ = ["Watch", "open_session"]
+__all__ = ["open_session"]
 
 _STEPS = 2_000  # virtual machine instructions between two looks at the clock: well below a millisecond
 # Bytes a value may have while the statement computes. SQLite looks at the clock between its functions and not inside one, and searching
@@ -46,26 +46,6 @@ _PRAGMAS = (
     "PRAGMA mmap_size=0",
     "PRAGMA cache_size=-8000",
 )
-
-
-@dataclass(slots=True, kw_only=True)
-class Watch:
-    """Whether a statement should stop: its time is up, or nobody waits for it any more. Shared by two threads, written by one bit each."""
-
-    clock: Clock
-    deadline: float = float("inf")  # of clock.monotonic()
-    expired: bool = False
-    cancelled: bool = False
-
-    def start(self, seconds: float) -> None:
-        """Begins the statement's time."""
-        self.deadline = self.clock.monotonic() + seconds
-
-    def stop(self) -> bool:
-        """True when the statement must end now."""
-        if self.clock.monotonic() >= self.deadline:
-            self.expired = True
-        return self.expired or self.cancelled
 
 
 @dataclass(slots=True)

@@ -1,0 +1,120 @@
+"""Databases of a test's own on the servers of this machine, under names nobody else has; skipped where there is no server."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import duckdb
+import psycopg
+import pymysql
+import pytest
+
+from toolgen.model.call import Call, Principal, Statement
+from toolgen.model.location import ServerLocation, parse_location
+from toolgen.model.schema import Json
+from toolgen.model.tool import Effect, SqlBinding, Tool
+
+POSTGRES = os.environ.get("TOOLGEN_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
+MYSQL = os.environ.get("TOOLGEN_TEST_MYSQL", "mariadb://root@127.0.0.1:3306/mysql")
+
+
+def _server(url: str) -> ServerLocation:
+    location = parse_location(url)
+    assert isinstance(location, ServerLocation)
+    return location
+
+
+def postgres(database: str) -> psycopg.Connection[tuple[object, ...]]:
+    """An administrator's connection; skips the test where there is no server."""
+    server = _server(POSTGRES)
+    try:
+        return psycopg.connect(
+            host=server.host, port=server.port, user=server.user, dbname=database, autocommit=True, connect_timeout=5
+        )
+    except psycopg.OperationalError:
+        pytest.skip(f"no PostgreSQL at {server.host}:{server.port}")
+
+
+def mysql(database: str) -> pymysql.Connection[pymysql.cursors.Cursor]:
+    """As `postgres`, for MariaDB or MySQL."""
+    server = _server(MYSQL)
+    try:
+        return pymysql.connect(
+            host=server.host, port=server.port, user=server.user, database=database, autocommit=True, connect_timeout=5
+        )
+    except pymysql.OperationalError:
+        pytest.skip(f"no MariaDB or MySQL at {server.host}:{server.port}")
+
+
+@contextmanager
+def postgres_database(script: str) -> Iterator[str]:
+    """The location of a fresh database in which `script` has run."""
+    server = _server(POSTGRES)
+    name = f"toolgen_{secrets.token_hex(6)}"
+    with postgres(server.database) as admin:
+        admin.execute(f'CREATE DATABASE "{name}"')
+        try:
+            with postgres(name) as connection:
+                connection.execute(script.encode())
+            yield f"postgresql://{server.user}@{server.host}:{server.port}/{name}"
+        finally:
+            admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+@contextmanager
+def mysql_database(script: str) -> Iterator[str]:
+    """As `postgres_database`; the script's statements end at the ends of lines."""
+    server = _server(MYSQL)
+    name = f"toolgen_{secrets.token_hex(6)}"
+    with closing(mysql(server.database)) as admin, admin.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4")
+        try:
+            with closing(mysql(name)) as connection, connection.cursor() as writer:
+                for statement in script.split(";\n"):
+                    if statement.strip():
+                        writer.execute(statement)
+            yield f"mariadb://{server.user}@{server.host}:{server.port}/{name}"
+        finally:
+            cursor.execute(f"DROP DATABASE `{name}`")
+
+
+def duckdb_file(path: Path, script: str) -> str:
+    """The location of a fresh file in which `script` has run."""
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(script)
+    return f"duckdb:///{path}"
+
+
+def statement(sql: str, *parameters: Json, **changes: object) -> Statement:
+    """A statement as if a guard had let it through: for what a session must stop by itself, too."""
+    given: dict[str, object] = {
+        "tables": frozenset(),
+        "columns": frozenset(),
+        "max_rows": 100,
+        "max_bytes": 1_000_000,
+        "max_cell_bytes": 100_000,
+        "timeout_s": 20.0,
+        **changes,
+    }
+    return Statement(sql=sql, parameters=parameters, **given)  # type: ignore[arg-type]
+
+
+def sql_call(dialect: str, operation: str, given: Statement | None = None) -> Call:
+    """A call of a database's tool as the executor gets it."""
+    tool = Tool(
+        name=f"lab__{operation}",
+        title="",
+        description="",
+        input_schema={},
+        output_schema=None,
+        effect=Effect.READ,
+        idempotent=True,
+        source="lab",
+        origin="",
+        binding=SqlBinding(dialect=dialect, operation=operation),
+    )
+    return Call(id="1", tool=tool, arguments={}, principal=Principal(id="p"), statement=given)

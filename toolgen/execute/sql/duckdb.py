@@ -1,0 +1,170 @@
+"""DuckDB: a file, opened read-only for one statement, without files, extensions, other databases or Python's variables in reach.
+
+https://duckdb.org/docs/stable/operations_manual/securing_duckdb/overview: it has no users and no privileges on tables, so which tables a
+statement reads is for the guard alone to say. A file is open only while statements run: a writer finds it free in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from toolgen.clock import Clock
+from toolgen.errors import ConfigError
+from toolgen.execute.sql.answer import (
+    Answer,
+    Column,
+    failed,
+    iso_interval,
+    iso_timestamp,
+    not_a_query,
+    shortest_float,
+    timed_out,
+    unavailable,
+)
+from toolgen.execute.sql.engine import EXPLAIN
+from toolgen.execute.sql.threads import Threads, Watch
+from toolgen.model.call import Statement
+from toolgen.model.result import Failed, Success
+
+try:
+    import duckdb
+except ImportError as error:
+    raise ConfigError(
+        "the driver of DuckDB is not installed", suggestion='install it with: pip install "toolgen[duckdb]"'
+    ) from error
+
+__all__ = ["SETTINGS", "DuckdbEngine"]
+
+SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "enable_external_access": "false",
+        "autoload_known_extensions": "false",
+        "autoinstall_known_extensions": "false",
+        "allow_community_extensions": "false",
+        "allow_unsigned_extensions": "false",
+        "allow_persistent_secrets": "false",
+        "python_enable_replacements": "false",
+        "max_temp_directory_size": "0KB",
+        "memory_limit": "256MB",
+        "threads": "2",
+        "max_expression_depth": "250",
+        "lock_configuration": "true",
+    }
+)
+"""Of every connection to a source's file; none can be changed on it afterwards."""
+
+_FETCHED: Final = 64  # rows at a time
+_RETRY_S: Final = 1.0
+# Python has no such value, or one that says less: months of an interval, nanoseconds, and zones without an optional package.
+_AS_TEXT: Final = frozenset({"INTERVAL", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIME WITH TIME ZONE", "BIT"})
+# By DuckDB's own classes of errors; what else they say may quote the data.
+_REASONS: Final = (
+    (duckdb.ConversionException, "a value cannot be read as the type it is used as", "use TRY_CAST, or filter such values out first"),
+    (duckdb.OutOfRangeException, "a number is out of range", "use a wider type, or filter such values out first"),
+    (duckdb.BinderException, "a column or a function for these argument types is not found", "check names and cast arguments"),
+    (
+        duckdb.CatalogException,
+        "something the statement names is not in the database as it was built from",
+        "the operator runs `toolgen build` again; otherwise check the names",
+    ),
+    (duckdb.ParserException, "the database reads the statement's syntax in another way", "write it more simply"),
+    (duckdb.PermissionException, "the statement wants something this session may not do", "send a SELECT over the listed tables"),
+    (duckdb.InvalidInputException, "a value does not fit what is done with it", "check the function's arguments"),
+    (duckdb.NotImplementedException, "the database cannot do this", "write it another way"),
+)  # fmt: skip
+
+
+class DuckdbEngine:
+    """Runs statements on the file at `path`."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        self._threads = Threads(clock)
+
+    async def run(self, statement: Statement) -> Success | Failed:
+        return await self._threads.run(statement, partial(self._run, statement, ""))
+
+    async def explain(self, statement: Statement) -> Success | Failed:
+        return await self._threads.run(statement, partial(self._run, statement, EXPLAIN["duckdb"]))
+
+    async def close(self) -> None:
+        self._threads.close(wait=False)
+
+    def _run(self, statement: Statement, prefix: str, watch: Watch) -> Success | Failed:
+        """In a thread of its own, from opening the connection to closing it."""
+        try:
+            # The library makes a database file that is not there, read-only or not.
+            if not self._path.is_file():
+                return failed("upstream_error", "the database cannot be read", "the operator should check the file")
+            with duckdb.connect(str(self._path), read_only=True, config=dict(SETTINGS)) as connection:
+                watch.interruptible(connection.interrupt)
+                try:
+                    return timed_out(statement) if watch.stop() else _read(connection, statement, prefix, watch)
+                finally:
+                    watch.interruptible(None)
+        except duckdb.Error as error:
+            return _explained(error, statement, watch)
+
+
+def _read(connection: duckdb.DuckDBPyConnection, statement: Statement, prefix: str, watch: Watch) -> Success | Failed:
+    parsed = connection.extract_statements(statement.sql)
+    if len(parsed) != 1 or parsed[0].type is not duckdb.StatementType.SELECT:
+        return not_a_query(statement)
+    connection.execute(prefix + statement.sql, list(statement.parameters))
+    described = [(str(name), str(kind)) for name, kind, *_ in connection.description or ()]
+    if any(kind in _AS_TEXT for _, kind in described):
+        # `#1` is the first column of what stands in FROM, whose order DuckDB keeps.
+        seen = ", ".join(
+            f"CAST(#{place} AS VARCHAR)" if kind in _AS_TEXT else f"#{place}"
+            for place, (_, kind) in enumerate(described, 1)
+        )
+        connection.execute(f"SELECT {seen} FROM ({statement.sql})", list(statement.parameters))  # noqa: S608 - the guard's text
+    kinds = [kind for _, kind in described]
+    answer = Answer(statement, [Column(name=name, type=kind.strip('"').lower()) for name, kind in described])
+    while rows := connection.fetchmany(_FETCHED):
+        if watch.stop():
+            return timed_out(statement)
+        for row in rows:
+            if not answer.take(map(_value, row, kinds)):
+                return answer.success()
+    return answer.success()
+
+
+def _value(value: object, kind: str) -> object:
+    match value:
+        case str() if kind == "INTERVAL":
+            return iso_interval(value)
+        case str() if kind.startswith("TIMESTAMP"):
+            return iso_timestamp(value)
+        case float() if kind == "FLOAT":
+            return shortest_float(value)
+        case _:
+            return value
+
+
+def _explained(error: duckdb.Error, statement: Statement, watch: Watch) -> Failed:
+    """Our own words for what DuckDB said: its text may quote the data, so it goes no further."""
+    facts = {"sql": statement.sql}
+    if watch.stop() or isinstance(error, duckdb.InterruptException):
+        return timed_out(statement)
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return failed(
+            "response_too_large",
+            "the statement needs more memory than it may use",
+            "ask for less: filter, or aggregate",
+            facts,
+        )
+    if isinstance(error, duckdb.IOException | duckdb.ConnectionException):
+        return unavailable(
+            "the database file cannot be opened: it is being written, or it is none",
+            "wait, then call again",
+            retry_after_s=_RETRY_S,
+        )
+    for kind, reason, suggestion in _REASONS:
+        if isinstance(error, kind):
+            return failed("upstream_error", reason, suggestion, facts)
+    return failed("upstream_error", "the database could not run the statement", "write it more simply", facts)

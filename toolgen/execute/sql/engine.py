@@ -1,0 +1,28 @@
+"""What an engine is to the executor: something that runs one statement, or explains it, and is closed."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from toolgen.model.call import Statement
+from toolgen.model.result import Failed, Success
+
+__all__ = ["EXPLAIN", "Engine"]
+
+EXPLAIN = {
+    "sqlite": "EXPLAIN QUERY PLAN ",
+    "postgres": "EXPLAIN (VERBOSE FALSE) ",
+    "mysql": "EXPLAIN ",
+    "duckdb": "EXPLAIN ",
+}
+"""By dialect: what makes a plan of a statement and runs nothing."""
+
+
+class Engine(Protocol):
+    """Runs guarded statements. Returns Failed for what the database did wrong and never raises for it."""
+
+    async def run(self, statement: Statement) -> Success | Failed: ...
+
+    async def explain(self, statement: Statement) -> Success | Failed: ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,126 @@
+"""The executor of a database's tools: a statement that was checked goes to its engine; text of an agent never reaches one."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from toolgen.clock import Clock, SystemClock
+from toolgen.errors import ConfigError
+from toolgen.execute.base import Permit
+from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.execute.sql.answer import failed
+from toolgen.execute.sql.catalog import describe_table, list_tables
+from toolgen.execute.sql.engine import EXPLAIN, Engine
+from toolgen.execute.sql.reach import Reach
+from toolgen.execute.sql.sqlite import SqliteEngine
+from toolgen.model.call import Call, Statement
+from toolgen.model.location import FileLocation, ServerLocation, parse_location
+from toolgen.model.result import Failed, Success
+from toolgen.model.schema import JsonObject
+from toolgen.model.tool import SqlBinding
+
+__all__ = ["SqlExecutor"]
+
+
+class SqlExecutor:
+    """Executes `query` and `explain` from `call.statement`, and `list_tables` and `describe_table` from `call.database`, alone.
+
+    `location` is that of toolgen.yaml without its password; the password is resolved at every connection and kept nowhere. `permit` is
+    asked about every address before one is made. Nothing is opened, and no driver loaded, before the first statement.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        *,
+        password: SecretReference | None = None,
+        secrets: Secrets | None = None,
+        permit: Permit | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Raises `ConfigError` for a location that is none."""
+        self._location = parse_location(location)
+        self._reach = Reach(password=password, secrets=secrets or Secrets(), permit=permit)
+        self._clock = clock or SystemClock()
+        self._opened: Engine | None = None
+
+    async def execute(self, call: Call) -> Success | Failed:
+        """`data` is `{"columns": [{"name", "type"}], "rows": [[…]], "row_count": n}` for a query or a plan.
+
+        Fails with `internal` when the inspect stage left nothing to run, `upstream_timeout` when the statement's time is up,
+        `response_too_large` when a value grew too large, `upstream_unavailable` when the server cannot be reached or all connections
+        are in use or its driver is not installed, `egress_refused` when it may not be reached, and `upstream_error` for anything else
+        the database refused. Raises `SecretError` without its password.
+        """
+        binding = call.tool.binding
+        if not isinstance(binding, SqlBinding):
+            return failed("internal", "this tool is not a database's", "")
+        match binding.operation:
+            case "query":
+                return await self._run(call.statement)
+            case "explain":
+                return await self._explain(call.statement)
+            case "list_tables":
+                return list_tables(call.database)
+            case "describe_table":
+                return describe_table(call.database, call.arguments.get("table"))
+            case _:
+                return failed("internal", "this tool does something with a database that is not known", "")
+
+    def preview(self, call: Call) -> JsonObject:
+        """`{"sql", "parameters"}` as they would be sent; both empty for a tool that sends nothing."""
+        statement = call.statement
+        if statement is None:
+            return {"sql": "", "parameters": []}
+        explains = isinstance(call.tool.binding, SqlBinding) and call.tool.binding.operation == "explain"
+        prefix = EXPLAIN[self._location.dialect] if explains else ""
+        return {"sql": prefix + statement.sql, "parameters": list(statement.parameters)}
+
+    async def close(self) -> None:
+        """Takes no more statements; those that run end at their own deadline."""
+        if self._opened is not None:
+            await self._opened.close()
+
+    async def _run(self, statement: Statement | None) -> Success | Failed:
+        if statement is None:
+            return _nothing()
+        engine = self._engine()
+        return engine if isinstance(engine, Failed) else await engine.run(statement)
+
+    async def _explain(self, statement: Statement | None) -> Success | Failed:
+        if statement is None:
+            return _nothing()
+        engine = self._engine()
+        return engine if isinstance(engine, Failed) else await engine.explain(statement)
+
+    def _engine(self) -> Engine | Failed:
+        if self._opened is None:
+            try:
+                self._opened = self._open()
+            except ConfigError as error:
+                return failed("upstream_unavailable", error.message, error.suggestion)
+        return self._opened
+
+    def _open(self) -> Engine:
+        # The engines with a driver of their own are extras, so their modules are imported when there is such a source.
+        match self._location:
+            case FileLocation(dialect="sqlite", path=path):
+                return SqliteEngine(path, self._clock)
+            case FileLocation(path=path):
+                from toolgen.execute.sql.duckdb import DuckdbEngine  # noqa: PLC0415 - see above
+
+                return DuckdbEngine(path, self._clock)
+            case ServerLocation(dialect="postgres") as location:
+                from toolgen.execute.sql.postgres import PostgresEngine  # noqa: PLC0415 - see above
+
+                return PostgresEngine(location, self._reach, self._clock)
+            case ServerLocation() as location:
+                from toolgen.execute.sql.mysql import MysqlEngine  # noqa: PLC0415 - see above
+
+                return MysqlEngine(location, self._reach, self._clock)
+            case _:
+                assert_never(self._location)
+
+
+def _nothing() -> Failed:
+    return failed("internal", "no checked statement reached the database", "")

@@ -1,0 +1,250 @@
+"""MySQL and MariaDB: a prepared statement in a read-only transaction on a connection that was reset; what must end is killed there."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+from typing import Final
+
+from toolgen.clock import Clock
+from toolgen.errors import ConfigError
+from toolgen.execute.sql.answer import Answer, Column, not_a_query
+from toolgen.execute.sql.engine import EXPLAIN
+from toolgen.execute.sql.errors import explain_errno
+from toolgen.execute.sql.pool import LostConnectionError
+from toolgen.execute.sql.reach import Reach
+from toolgen.execute.sql.server import Sessions, UnreachableError
+from toolgen.model.call import Statement
+from toolgen.model.location import ServerLocation
+from toolgen.model.result import Failed, Success
+
+try:
+    from pymysql.err import InterfaceError, MySQLError
+
+    from toolgen.execute.sql.mysql_wire import Field, NamedContext, Prepared, WireConnection
+except ImportError as error:
+    raise ConfigError(
+        "the driver of MySQL and MariaDB is not installed", suggestion='install it with: pip install "toolgen[mysql]"'
+    ) from error
+
+__all__ = ["MysqlEngine"]
+
+_LOST: Final = frozenset({0, 2006, 2013, 2014, 2055, 1053, 1080, 1927, 4031})
+# Without ANSI_QUOTES, NO_BACKSLASH_ESCAPES, PIPES_AS_CONCAT and IGNORE_SPACE: the guard reads '…' and "…" as texts with backslashes.
+_SQL_MODE: Final = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Session:
+    connection: WireConnection
+    mariadb: bool
+    streams: bool = False  # rows are still coming, so nothing else can be sent
+
+
+class MysqlEngine:
+    """Runs statements on the database at `location`."""
+
+    def __init__(self, location: ServerLocation, reach: Reach, clock: Clock) -> None:
+        self._sessions = Sessions(_Driver(location, reach), location, clock)
+
+    async def run(self, statement: Statement) -> Success | Failed:
+        async def work(session: _Session) -> Success | Failed:
+            return await _guarded(session, statement, explain=False)
+
+        return await self._sessions.run(statement, work, (MySQLError,))
+
+    async def explain(self, statement: Statement) -> Success | Failed:
+        async def work(session: _Session) -> Success | Failed:
+            return await _guarded(session, statement, explain=True)
+
+        return await self._sessions.run(statement, work, (MySQLError,))
+
+    async def close(self) -> None:
+        await self._sessions.close()
+
+
+class _Driver:
+    """Opens, begins, ends and abandons sessions: `toolgen.execute.sql.pool.Driver`."""
+
+    def __init__(self, location: ServerLocation, reach: Reach) -> None:
+        self._location = location
+        self._reach = reach
+
+    async def open(self) -> _Session:
+        connection = await self._connect()
+        return _Session(connection=connection, mariadb="mariadb" in str(connection.get_server_info()).lower())
+
+    async def _connect(self) -> WireConnection:
+        location = self._location
+        try:
+            addresses = await self._reach.addresses(location)
+        except OSError as error:
+            raise UnreachableError(
+                "the name of the database server cannot be resolved", "the operator should check its host"
+            ) from error
+        failure: MySQLError | None = None
+        for address in addresses or [""]:
+            connection = self._connection(address)
+            try:
+                async with asyncio.timeout(location.connect_timeout_s):
+                    await connection.connect()
+            except MySQLError as error:
+                failure = error
+                connection.close()
+            except BaseException:
+                connection.close()
+                raise
+            else:
+                return connection
+        raise _unreachable(failure)
+
+    def _connection(self, address: str) -> WireConnection:
+        location = self._location
+        secret = self._reach.password()
+        return WireConnection(
+            host=address,
+            port=location.port,
+            unix_socket=location.socket or None,
+            user=location.user,
+            # aiomysql sends passwords in Latin-1 and servers keep them in UTF-8: so its Latin-1 is our UTF-8.
+            password=secret.reveal().encode().decode("latin-1") if secret is not None else "",
+            db=location.database,
+            charset="utf8mb4",
+            autocommit=None,
+            connect_timeout=location.connect_timeout_s,
+            ssl=_tls(location),
+            program_name="toolgen",
+            requires_tls=location.sslmode if location.sslmode not in {"disable", "prefer"} else "",
+        )
+
+    async def begin(self, session: _Session, timeout_s: float) -> None:
+        try:
+            connection = session.connection
+            await connection.reset()
+            await connection.command(_settings(timeout_s, mariadb=session.mariadb))
+            await connection.command("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            await connection.command("START TRANSACTION READ ONLY")
+        except MySQLError as error:
+            raise LostConnectionError from error
+
+    async def end(self, session: _Session) -> None:
+        if session.streams:
+            raise LostConnectionError
+        await session.connection.command("ROLLBACK")
+
+    async def abandon(self, session: _Session) -> None:
+        """Closing a connection does not end its statement: the server notices when it next writes, which may be never."""
+        session.connection.close()
+        if session.streams:
+            killer = await self._connect()
+            try:
+                await killer.command(
+                    f"KILL {'HARD' if session.mariadb else ''} CONNECTION {int(session.connection.thread_id())}"
+                )
+            finally:
+                killer.close()
+
+
+def _tls(location: ServerLocation) -> ssl.SSLContext | None:
+    if location.sslmode == "disable" or location.socket:
+        return None
+    context = NamedContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.name = location.host
+    context.check_hostname = location.sslmode == "verify-full"
+    context.verify_mode = ssl.CERT_REQUIRED if location.sslmode.startswith("verify") else ssl.CERT_NONE
+    files = location.certificates
+    try:
+        if context.verify_mode is ssl.CERT_REQUIRED:
+            context.load_default_certs() if "sslrootcert" not in files else context.load_verify_locations(
+                files["sslrootcert"]
+            )
+        if "sslcert" in files:
+            context.load_cert_chain(files["sslcert"], files.get("sslkey"))
+    except OSError as error:
+        raise UnreachableError(
+            "a certificate for the database cannot be read", "the operator should check sslrootcert, sslcert and sslkey"
+        ) from error
+    return context
+
+
+def _settings(timeout_s: float, *, mariadb: bool) -> str:
+    milliseconds = max(1, int(timeout_s * 1000))
+    limit = f"max_statement_time = {milliseconds / 1000:.3f}" if mariadb else f"max_execution_time = {milliseconds}"
+    waiting = max(1, min(int(timeout_s), 2))
+    return ", SESSION ".join(
+        (
+            f"SET NAMES utf8mb4, SESSION sql_mode = '{_SQL_MODE}'",
+            limit,
+            f"lock_wait_timeout = {waiting}",
+            f"innodb_lock_wait_timeout = {waiting}",
+            "tmp_table_size = 33554432",
+            "max_heap_table_size = 33554432",
+            "sql_safe_updates = 1",
+            "autocommit = 0",
+        )
+    )
+
+
+async def _guarded(session: _Session, statement: Statement, *, explain: bool) -> Success | Failed:
+    try:
+        # Read by the server before anything runs: what has no result is no query. A plan is made of what was found to be one.
+        prepared = await _prepare(session, statement.sql)
+        if not prepared.columns or prepared.parameters != len(statement.parameters):
+            return not_a_query(statement)
+        # ANALYZE TABLE and its kin have rows and run in a read-only transaction, but no plan.
+        plan = await _prepare(session, EXPLAIN["mysql"] + statement.sql)
+        return await _read(session, plan if explain else prepared, statement)
+    except MySQLError as error:
+        number = _number(error)
+        if number in _LOST or isinstance(error, InterfaceError) or session.connection.closed:
+            raise
+        session.streams = False  # an error ends the stream
+        return explain_errno(number, statement)
+
+
+async def _prepare(session: _Session, sql: str) -> Prepared:
+    session.streams = True
+    prepared = await session.connection.prepare(sql)
+    session.streams = False
+    return prepared
+
+
+async def _read(session: _Session, prepared: Prepared, statement: Statement) -> Success | Failed:
+    session.streams = True
+    fields = await session.connection.execute(prepared, statement.parameters)
+    if not fields:
+        session.streams = False
+        return not_a_query(statement)
+    answer = Answer(statement, [_column(field) for field in fields])
+    async for row in session.connection.rows(fields):
+        if not answer.take(row):
+            return answer.success()  # the rest is on its way: `end` sees that, and the connection goes
+    session.streams = False
+    return answer.success()
+
+
+def _column(field: Field) -> Column:
+    return Column(name=field.name, type=field.type, computed=not field.table)
+
+
+def _number(error: BaseException) -> int:
+    number = error.args[0] if error.args else 0
+    return number if isinstance(number, int) else 0
+
+
+def _unreachable(error: BaseException | None) -> UnreachableError:
+    match _number(error) if error is not None else 0:
+        case 1045 | 1044 | 1698 | 2061:
+            return UnreachableError(
+                "the database does not accept the gateway's credentials", "the operator should check user and password"
+            )
+        case 1049:
+            return UnreachableError("the server has no such database", "the operator should check its name")
+        case 1040 | 1203 | 1226:
+            return UnreachableError("the database server takes no more connections", "wait, then call again")
+        case 2026:
+            return UnreachableError(
+                "no TLS connection to the database can be made", "the operator should check sslmode"
+            )
+    return UnreachableError("the database server cannot be reached", "call again later; the operator should check it")

@@ -1,0 +1,144 @@
+"""A few connections to one server, handed out clean: opened when first needed, replaced when dead or old, never more than a number."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
+
+from toolgen.clock import Clock
+
+__all__ = ["Driver", "LostConnectionError", "Pool", "PoolExhaustedError"]
+
+_OLDEST_S: Final = 300.0  # a rotated password, a moved server and a changed role are noticed after this long
+_ABANDON_S: Final = 5.0
+
+
+class PoolExhaustedError(Exception):
+    """Every connection stayed in use for as long as a call may wait for one."""
+
+
+class LostConnectionError(Exception):
+    """The connection was gone before anything of a statement was sent over it."""
+
+
+C = TypeVar("C")
+
+
+class Driver(Protocol[C]):
+    """What a pool needs to know of an engine's connections.
+
+    `open` raises whatever says that the server cannot be reached. `begin` makes a connection ready for one statement, and raises
+    `LostConnectionError` when it is dead. `end` takes back all that a statement may have left; when it fails, the connection is thrown
+    away. `abandon` closes a connection whose state is unclear, and stops on the server what still runs over it.
+    """
+
+    async def open(self) -> C: ...
+
+    async def begin(self, connection: C, timeout_s: float) -> None: ...
+
+    async def end(self, connection: C) -> None: ...
+
+    async def abandon(self, connection: C) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Idle(Generic[C]):
+    connection: C
+    opened: float  # of clock.monotonic()
+
+
+class Pool(Generic[C]):
+    """At most `size` connections. A caller waits `wait_s` for one of them, and is then told that there is none."""
+
+    def __init__(self, driver: Driver[C], *, size: int, wait_s: float, clock: Clock) -> None:
+        self._driver = driver
+        self._free = asyncio.Semaphore(size)
+        self._wait_s = wait_s
+        self._clock = clock
+        self._idle: list[_Idle[C]] = []
+        self._closed = False
+
+    @asynccontextmanager
+    async def session(self, timeout_s: float) -> AsyncIterator[C]:
+        """A connection that has begun. Leaving with an exception abandons it, and waits until it is.
+
+        Raises `PoolExhaustedError`, and what opening and beginning raise.
+        """
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await self._free.acquire()
+        except TimeoutError:
+            raise PoolExhaustedError from None
+        try:
+            entry = await self._begun(timeout_s)
+            try:
+                yield entry.connection
+            except BaseException:
+                await self._abandon(entry.connection)
+                raise
+            await self._give_back(entry)
+        finally:
+            self._free.release()
+
+    async def close(self) -> None:
+        """Closes what is idle; what is in use is closed when it is given back."""
+        self._closed = True
+        while self._idle:
+            await self._abandon(self._idle.pop().connection)
+
+    async def _begun(self, timeout_s: float) -> _Idle[C]:
+        """An idle connection that turns out to be dead says that its siblings are: all are thrown away, and a new one is opened."""
+        while self._idle:
+            entry = self._idle.pop()
+            if self._clock.monotonic() - entry.opened > _OLDEST_S:
+                await self._abandon(entry.connection)
+                continue
+            try:
+                await self._driver.begin(entry.connection, timeout_s)
+            except LostConnectionError:
+                for other in (entry, *self._idle):
+                    await self._abandon(other.connection)
+                self._idle.clear()
+            except BaseException:
+                await self._abandon(entry.connection)
+                raise
+            else:
+                return entry
+        opened = self._clock.monotonic()
+        connection = await self._driver.open()
+        try:
+            await self._driver.begin(connection, timeout_s)
+        except BaseException:
+            await self._abandon(connection)
+            raise
+        return _Idle(connection=connection, opened=opened)
+
+    async def _give_back(self, entry: _Idle[C]) -> None:
+        try:
+            async with asyncio.timeout(_ABANDON_S):
+                await self._driver.end(entry.connection)
+        except BaseException as error:
+            await self._abandon(entry.connection)
+            if not isinstance(error, Exception):
+                raise
+            return
+        if self._closed:
+            await self._abandon(entry.connection)
+        else:
+            self._idle.append(entry)
+
+    async def _abandon(self, connection: C) -> None:
+        """To its end even when the caller is cancelled meanwhile: a statement nobody waits for must not go on."""
+        closing = asyncio.ensure_future(self._bounded(connection))
+        while not closing.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(closing)
+
+    async def _bounded(self, connection: C) -> None:
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(_ABANDON_S):
+                await self._driver.abandon(connection)

@@ -1,0 +1,358 @@
+"""PostgreSQL: a read-only transaction a statement, behind a cursor, through the extended protocol, rolled back always.
+
+https://www.postgresql.org/docs/current/sql-declare.html: only SELECT and VALUES can be declared, so nothing else runs here whatever the
+text says: no COPY, no SET, no data-modifying WITH.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from toolgen.clock import Clock
+from toolgen.errors import ConfigError
+from toolgen.execute.sql.answer import Answer, Column, not_a_query
+from toolgen.execute.sql.engine import EXPLAIN
+from toolgen.execute.sql.errors import explain_sqlstate
+from toolgen.execute.sql.pool import LostConnectionError
+from toolgen.execute.sql.reach import Reach
+from toolgen.execute.sql.server import Sessions, UnreachableError
+from toolgen.model.call import Statement
+from toolgen.model.location import ServerLocation
+from toolgen.model.result import Failed, Success
+
+try:
+    import psycopg
+    from psycopg import pq, sql
+
+    from toolgen.execute.sql.postgres_values import adapters
+except ImportError as error:
+    raise ConfigError(
+        "the driver of PostgreSQL is not installed", suggestion='install it with: pip install "toolgen[postgres]"'
+    ) from error
+
+__all__ = ["PostgresEngine"]
+
+_CURSOR: Final = "toolgen"
+_FIRST_FETCH: Final = 16  # rows; more at a time while they are small
+_MOST_FETCHED: Final = 512
+_FEW_BYTES: Final = 65_536
+_CREDENTIALS: Final = (
+    "the database does not accept the gateway's credentials",
+    "the operator should check user and password",
+)
+_REFUSALS: Final = (
+    ("authentication failed", *_CREDENTIALS),
+    ("no password supplied", *_CREDENTIALS),
+    ("pg_hba.conf", *_CREDENTIALS),
+    ('role "', *_CREDENTIALS),
+    ('database "', "the server has no such database", "the operator should check its name"),
+    ("too many", "the database server takes no more connections", "wait, then call again"),
+    ("starting up", "the database server is starting up or shutting down", "wait, then call again"),
+    ("shutting down", "the database server is starting up or shutting down", "wait, then call again"),
+    ("SSL", "no TLS connection to the database can be made", "the operator should check sslmode"),
+    ("certificate", "no TLS connection to the database can be made", "the operator should check sslmode"),
+)
+_READ_ALL: Final = "pg_read_all_data"
+_CATALOG: Final = "pg_catalog"
+
+# What a function or an operator of somebody's own would do in place of the built-in one: an overload that fits its arguments better wins
+# over the whole search path (https://www.postgresql.org/docs/current/typeconv-func.html). Where there is one, the path ends before it.
+_FACTS: Final = """
+SELECT current_setting('is_superuser') = 'on',
+  EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'pg_read_all_data'),
+  EXISTS (SELECT FROM pg_catalog.pg_proc f WHERE f.pronamespace = 'public'::regnamespace
+    AND EXISTS (SELECT FROM pg_catalog.pg_proc b WHERE b.proname = f.proname AND b.pronamespace = 'pg_catalog'::regnamespace)
+    AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
+      WHERE d.classid = 'pg_catalog.pg_proc'::regclass AND d.objid = f.oid AND d.deptype = 'e'))
+  OR EXISTS (SELECT FROM pg_catalog.pg_operator f WHERE f.oprnamespace = 'public'::regnamespace
+    AND EXISTS (SELECT FROM pg_catalog.pg_operator b WHERE b.oprname = f.oprname AND b.oprnamespace = 'pg_catalog'::regnamespace)
+    AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
+      WHERE d.classid = 'pg_catalog.pg_operator'::regclass AND d.objid = f.oid AND d.deptype = 'e')),
+  ARRAY(SELECT CASE nspname WHEN 'public' THEN relname::text ELSE nspname || '.' || relname END
+    FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace WHERE relrowsecurity),
+  EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'public')
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Role:
+    """What was found about a session's role and its database when it was opened."""
+
+    superuser: bool
+    lowers: bool  # a superuser can become pg_read_all_data
+    path: str
+    row_security: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Session:
+    connection: psycopg.AsyncConnection[tuple[object, ...]]
+    role: _Role
+    types: dict[int, str] = field(default_factory=dict)
+
+
+class PostgresEngine:
+    """Runs statements on the database at `location`."""
+
+    def __init__(self, location: ServerLocation, reach: Reach, clock: Clock) -> None:
+        self._sessions = Sessions(_Driver(location, reach), location, clock)
+
+    async def run(self, statement: Statement) -> Success | Failed:
+        async def work(session: _Session) -> Success | Failed:
+            try:
+                await _confine(session, statement)
+                return await _read(session, statement)
+            except psycopg.Error as error:
+                return _explained(error, session, statement)
+
+        return await self._sessions.run(statement, work, (psycopg.Error,))
+
+    async def explain(self, statement: Statement) -> Success | Failed:
+        async def work(session: _Session) -> Success | Failed:
+            try:
+                await _confine(session, statement)
+                # Declared first: what is no query has no plan either. EXPLAIN itself cannot be declared.
+                await _declare(session, statement)
+                async with psycopg.AsyncRawCursor(session.connection) as cursor:
+                    await cursor.execute(EXPLAIN["postgres"].encode() + statement.sql.encode(), statement.parameters)
+                    return await _answered(session, statement, cursor, await cursor.fetchall())
+            except psycopg.Error as error:
+                return _explained(error, session, statement)
+
+        return await self._sessions.run(statement, work, (psycopg.Error,))
+
+    async def close(self) -> None:
+        await self._sessions.close()
+
+
+class _Driver:
+    """Opens, begins, ends and abandons sessions: `toolgen.execute.sql.pool.Driver`."""
+
+    def __init__(self, location: ServerLocation, reach: Reach) -> None:
+        self._location = location
+        self._reach = reach
+        self._adapters = adapters()
+
+    async def open(self) -> _Session:
+        try:
+            addresses: Sequence[str] = await self._reach.addresses(self._location)
+        except OSError as error:
+            raise UnreachableError(
+                "the name of the database server cannot be resolved", "the operator should check its host"
+            ) from error
+        try:
+            connection = await self._connect(addresses)
+            try:
+                return _Session(connection=connection, role=await _role(connection))
+            except BaseException:
+                await connection.close()
+                raise
+        except psycopg.Error as error:
+            raise _unreachable(error) from None  # libpq quotes host, user and options
+
+    async def _connect(self, addresses: Sequence[str]) -> psycopg.AsyncConnection[tuple[object, ...]]:
+        location = self._location
+        secret = self._reach.password()
+        connection = await psycopg.AsyncConnection.connect(
+            host=location.socket or ",".join([location.host] * len(addresses)),
+            hostaddr=",".join(addresses) or None,
+            port=location.port,
+            user=location.user,
+            dbname=location.database,
+            # Written out even when empty, so that nothing of the gateway's own environment or home takes their place.
+            password=secret.reveal() if secret is not None else "",
+            passfile=f"{os.devnull}/none",
+            service=None,
+            options="",
+            application_name="toolgen",
+            client_encoding="utf8",
+            connect_timeout=location.connect_timeout_s,
+            sslmode=location.sslmode,
+            gssencmode="disable",
+            autocommit=True,
+            prepare_threshold=None,
+            context=_Context(self._adapters),
+            sslrootcert=location.certificates.get("sslrootcert"),
+            sslcert=location.certificates.get("sslcert"),
+            sslkey=location.certificates.get("sslkey"),
+        )
+        connection.add_notice_handler(_ignore)
+        return connection
+
+    async def begin(self, session: _Session, timeout_s: float) -> None:
+        try:
+            await session.connection.execute(_begin(session.role, timeout_s))
+        except psycopg.Error as error:
+            raise LostConnectionError from error
+
+    async def end(self, session: _Session) -> None:
+        await session.connection.execute("ROLLBACK")
+        await session.connection.execute("DISCARD ALL")
+        if session.connection.info.transaction_status is not pq.TransactionStatus.IDLE:
+            raise LostConnectionError
+
+    async def abandon(self, session: _Session) -> None:
+        try:
+            if session.connection.info.transaction_status is pq.TransactionStatus.ACTIVE:
+                await session.connection.cancel_safe(timeout=3.0)
+        finally:
+            await session.connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """psycopg's AdaptContext: the readings every connection starts with."""
+
+    adapters: psycopg.adapt.AdaptersMap
+    connection: None = None
+
+
+def _ignore(_: psycopg.errors.Diagnostic) -> None:
+    """What the server says by the way may quote the data; nobody needs it."""
+
+
+async def _role(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> _Role:
+    cursor = await connection.execute(_FACTS)
+    found = await cursor.fetchone()
+    assert found is not None  # noqa: S101 - a SELECT without FROM has one row
+    superuser, has_role, shadowed, secured, has_public = found
+    assert isinstance(secured, list)  # noqa: S101 - an array is a list
+    return _Role(
+        superuser=bool(superuser),
+        lowers=bool(superuser) and bool(has_role),
+        path=_CATALOG if shadowed or not has_public else f"{_CATALOG}, public",
+        row_security=frozenset(map(str, secured)),
+    )
+
+
+def _begin(role: _Role, timeout_s: float) -> bytes:
+    """One message: the transaction and every setting the guard's reading of SQL, or the bounds of a statement, depend on."""
+    milliseconds = max(1, int(timeout_s * 1000))
+    settings = [
+        f"statement_timeout = {milliseconds}",
+        f"lock_timeout = {max(1, min(milliseconds, 2_000))}",
+        f"idle_in_transaction_session_timeout = {milliseconds + 5_000}",
+        f"search_path = {role.path}",
+        "standard_conforming_strings = on",
+        "backslash_quote = off",
+        "transform_null_equals = off",
+        "array_nulls = on",
+        "datestyle = ISO",
+        "intervalstyle = postgres",
+        "bytea_output = hex",
+        "extra_float_digits = 1",
+        "row_security = on",
+        "cursor_tuple_fraction = 1.0",
+        "work_mem = '16MB'",
+        "jit = off",
+    ]
+    if role.superuser:
+        settings.append("temp_file_limit = '256MB'")
+    statements = [
+        "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        *(f"SET LOCAL {item}" for item in settings),
+    ]
+    return "; ".join(statements).encode()
+
+
+async def _confine(session: _Session, statement: Statement) -> None:
+    """A superuser reads as `pg_read_all_data`, which has no files, no large objects of others, no other servers and no signals.
+
+    Not where row security stands: a superuser sees every row there and that role none, and which rows are seen is not for us to change.
+    """
+    role = session.role
+    if role.lowers and not (statement.tables & role.row_security):
+        await session.connection.execute(f"SET LOCAL ROLE {_READ_ALL}".encode())
+
+
+async def _declare(session: _Session, statement: Statement) -> None:
+    async with psycopg.AsyncRawCursor(session.connection) as cursor:
+        declared = f"DECLARE {_CURSOR} NO SCROLL CURSOR FOR {statement.sql}"
+        await cursor.execute(declared.encode(), statement.parameters)
+
+
+async def _read(session: _Session, statement: Statement) -> Success | Failed:
+    await _declare(session, statement)
+    answer: Answer | None = None
+    size = _FIRST_FETCH
+    async with psycopg.AsyncCursor(session.connection) as cursor:
+        while True:
+            await cursor.execute(sql.SQL("FETCH FORWARD {} FROM {}").format(size, sql.Identifier(_CURSOR)))
+            rows = await cursor.fetchall()
+            if answer is None:
+                columns = await _columns(session, cursor)
+                if columns is None:
+                    return not_a_query(statement)
+                answer = Answer(statement, columns)
+            before = answer.size
+            if not all(map(answer.take, rows)) or len(rows) < size or len(answer.rows) > statement.max_rows:
+                return answer.success()
+            size = min(size * 4, _MOST_FETCHED) if answer.size - before < _FEW_BYTES else _FIRST_FETCH
+
+
+async def _answered(
+    session: _Session,
+    statement: Statement,
+    cursor: psycopg.AsyncRawCursor[tuple[object, ...]],
+    rows: Sequence[Sequence[object]],
+) -> Success | Failed:
+    columns = await _columns(session, cursor)
+    if columns is None:
+        return not_a_query(statement)
+    answer = Answer(statement, columns)
+    all(map(answer.take, rows))
+    return answer.success()
+
+
+async def _columns(
+    session: _Session, cursor: psycopg.AsyncCursor[tuple[object, ...]] | psycopg.AsyncRawCursor[tuple[object, ...]]
+) -> list[Column] | None:
+    result = cursor.pgresult
+    if cursor.description is None or result is None:
+        return None
+    oids = [column.type_code for column in cursor.description]
+    await _name_types(session, [oid for oid in oids if oid not in session.types])
+    return [
+        Column(name=column.name, type=session.types[oid], computed=not result.ftable(index))
+        for index, (column, oid) in enumerate(zip(cursor.description, oids, strict=True))
+    ]
+
+
+async def _name_types(session: _Session, oids: Sequence[int]) -> None:
+    """`integer`, `text[]`, `order_status`: psycopg knows the built-in ones, the server the rest."""
+    asked: list[int] = []
+    for oid in oids:
+        info = session.connection.adapters.types.get(oid)
+        if info is None:
+            asked.append(oid)
+        else:
+            session.types[oid] = info.regtype + "[]" * (oid == info.array_oid and oid != info.oid)
+    if not asked:
+        return
+    named = await session.connection.execute(
+        "SELECT oid::int8, pg_catalog.format_type(oid, NULL) FROM pg_catalog.pg_type WHERE oid = ANY(%s::oid[])",
+        (asked,),
+    )
+    session.types.update({int(str(oid)): str(name) for oid, name in await named.fetchall()})
+    session.types.update({oid: "unknown" for oid in asked if oid not in session.types})
+
+
+def _explained(error: psycopg.Error, session: _Session, statement: Statement) -> Failed:
+    """Our own words for what PostgreSQL said. Raises it again when the connection is lost."""
+    if session.connection.closed or error.sqlstate is None:
+        if isinstance(error, psycopg.DataError | psycopg.ProgrammingError) and not session.connection.closed:
+            return explain_sqlstate("22000", statement)  # psycopg's own: a parameter that cannot be sent
+        raise error
+    return explain_sqlstate(error.sqlstate, statement)
+
+
+def _unreachable(error: psycopg.Error) -> UnreachableError:
+    """Before a session stands libpq has no SQLSTATE to give, so its words are looked through; none of them go on."""
+    said = str(error)
+    for word, reason, suggestion in _REFUSALS:
+        if word in said:
+            return UnreachableError(reason, suggestion)
+    return UnreachableError("the database server cannot be reached", "call again later; the operator should check it")

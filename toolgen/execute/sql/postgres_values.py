@@ -1,0 +1,71 @@
+"""PostgreSQL's values as they come over the wire, in text: what Python has an exact type for, and the rest as the server wrote it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+import psycopg
+from psycopg.abc import Buffer
+from psycopg.adapt import AdaptersMap, Loader
+
+from toolgen.execute.sql.answer import iso_interval, iso_timestamp
+
+__all__ = ["adapters"]
+
+# Everything whose Python type would lose or refuse something: infinity and the years before 1 and after 9999 of dates, months of
+# intervals, the width of a mask. What is not registered here and not known to psycopg comes as text too.
+_AS_TEXT: Final = (
+    *("date", "time", "timetz", "inet", "cidr", "uuid", "record", "name", "xml", "money", "bit", "varbit", "bpchar", "text"),
+    *("varchar", "refcursor", "macaddr", "macaddr8", "tsvector", "tsquery", "jsonpath", "point", "box", "circle", "line"),
+    *("int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange"),
+    *("int4multirange", "int8multirange", "nummultirange", "datemultirange", "tsmultirange", "tstzmultirange"),
+)  # fmt: skip
+
+
+class _Text(Loader):
+    def load(self, data: Buffer) -> str:
+        return _text(data)
+
+
+class _Timestamp(Loader):
+    """`2024-01-31 10:00:00.500000+00:00`: with six digits when there are any, and minutes in every offset."""
+
+    def load(self, data: Buffer) -> str:
+        return iso_timestamp(_text(data))
+
+
+class _Interval(Loader):
+    """ISO 8601, section 4.4.3, out of `intervalstyle` postgres, which stays so that a cast to text gives what PostgreSQL gives."""
+
+    def load(self, data: Buffer) -> str:
+        return iso_interval(_text(data))
+
+
+class _Json(Loader):
+    """A document as itself; one orjson does not read (a number beyond its range, too deep) as text."""
+
+    def load(self, data: Buffer) -> object:
+        try:
+            return orjson.loads(bytes(data))
+        except orjson.JSONDecodeError:
+            return _text(data)
+
+
+def adapters() -> AdaptersMap:
+    """psycopg's own, with our readings in front."""
+    ours = AdaptersMap(psycopg.adapters)
+    for name in _AS_TEXT:
+        ours.register_loader(name, _Text)
+    for name in ("timestamp", "timestamptz"):
+        ours.register_loader(name, _Timestamp)
+    for name in ("json", "jsonb"):
+        ours.register_loader(name, _Json)
+    ours.register_loader("interval", _Interval)
+    ours.register_loader(0, _Text)  # what no oid is registered for
+    return ours
+
+
+def _text(data: Buffer) -> str:
+    """A database in SQL_ASCII holds any bytes: what is not UTF-8 is replaced."""
+    return bytes(data).decode("utf-8", "replace")

@@ -1,0 +1,87 @@
+"""What PostgreSQL and MySQL share: a statement on a pooled session, bounded in time as a whole, and what a lost server is called."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, TypeVar
+
+from toolgen.clock import Clock
+from toolgen.execute.http.dial import Refusal
+from toolgen.execute.sql.answer import failed, timed_out, unavailable
+from toolgen.execute.sql.pool import Driver, LostConnectionError, Pool, PoolExhaustedError
+from toolgen.model.call import Statement
+from toolgen.model.location import ServerLocation
+from toolgen.model.result import Error, Failed, Success
+
+__all__ = ["Sessions", "UnreachableError"]
+
+_WAIT_S: Final = 1.0  # for a session while all are in use
+_GRACE_S: Final = 1.0  # beyond the statement's own time, which the server keeps
+_RETRY_S: Final = 1.0
+
+C = TypeVar("C")
+
+
+class UnreachableError(Exception):
+    """No session could be made. `reason` and `suggestion` are our own words, for whoever calls and whoever operates."""
+
+    def __init__(self, reason: str, suggestion: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.suggestion = suggestion
+
+
+class Sessions(Generic[C]):
+    """The sessions of one source. The pool is made at the first statement: it belongs to the loop that runs it."""
+
+    def __init__(self, driver: Driver[C], location: ServerLocation, clock: Clock, *, wait_s: float = _WAIT_S) -> None:
+        self._driver = driver
+        self._location = location
+        self._clock = clock
+        self._wait_s = wait_s
+        self._pool: Pool[C] | None = None
+
+    async def run(
+        self, statement: Statement, work: Callable[[C], Awaitable[Success | Failed]], lost: tuple[type[Exception], ...]
+    ) -> Success | Failed:
+        """What `work` makes of a session. An exception among `lost` that leaves `work` means the session is gone."""
+        connect_s = self._location.connect_timeout_s
+        try:
+            async with asyncio.timeout(self._wait_s + connect_s + statement.timeout_s + 2 * _GRACE_S):
+                async with self._opened().session(statement.timeout_s) as session:
+                    async with asyncio.timeout(statement.timeout_s + _GRACE_S):
+                        return await work(session)
+        except PoolExhaustedError:
+            return unavailable(
+                f"all {self._location.pool_size} connections to the database are in use",
+                "wait, then call again; the operator can raise pool_size",
+                retry_after_s=_RETRY_S,
+            )
+        except UnreachableError as error:
+            return unavailable(error.reason, error.suggestion, retry_after_s=_RETRY_S)
+        except Refusal as refusal:
+            verdict = refusal.verdict
+            return Failed(
+                error=Error(
+                    code="egress_refused", message=verdict.reason, suggestion=verdict.suggestion, rule=verdict.rule
+                )
+            )
+        except LostConnectionError:
+            return unavailable("the database closed the connection", "call again", retry_after_s=_RETRY_S)
+        except TimeoutError:
+            return timed_out(statement)
+        except lost:
+            return failed(
+                "upstream_error", "the connection to the database was lost", "call again", {"sql": statement.sql}
+            )
+
+    async def close(self) -> None:
+        """Closes what is idle."""
+        if self._pool is not None:
+            await self._pool.close()
+
+    def _opened(self) -> Pool[C]:
+        if self._pool is None:
+            self._pool = Pool(self._driver, size=self._location.pool_size, wait_s=self._wait_s, clock=self._clock)
+        return self._pool

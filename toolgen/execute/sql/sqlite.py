@@ -1,0 +1,116 @@
+"""SQLite: a file, opened read-only for one statement; what it says of a failure is put in our own words."""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from toolgen.clock import Clock
+from toolgen.execute.sql.answer import Answer, Column, failed, not_a_query, timed_out
+from toolgen.execute.sql.engine import EXPLAIN
+from toolgen.execute.sql.sqlite_session import open_session
+from toolgen.execute.sql.threads import Threads, Watch
+from toolgen.model.call import Statement
+from toolgen.model.result import Failed, Success
+from toolgen.model.schema import Json
+
+__all__ = ["SqliteEngine"]
+
+# What SQLite says begins like this; what follows may quote values of the data, so only our own words go on.
+_REASONS: Final = (
+    ("no such function", "a function is not built into this database", "compute it another way"),
+    (
+        "wrong number of arguments",
+        "a function was called with the wrong number of arguments",
+        "check the function's arguments",
+    ),
+    ("misuse of aggregate", "an aggregate stands where it may not", "use HAVING, or a subquery"),
+    ("misuse of window function", "a window function stands where it may not", "use a subquery"),
+    ("ambiguous column name", "a column name is ambiguous", "write table.column"),
+    ("malformed JSON", "a value is not JSON", "filter with json_valid first"),
+    ("JSON path error", "a JSON path is malformed", "write paths like '$.name'"),
+    ("bad JSON path", "a JSON path is malformed", "write paths like '$.name'"),
+    ("integer overflow", "a sum or product is too large for an integer", "use total() or convert to REAL"),
+    (
+        "SELECTs to the left and right",
+        "the sides of a set operation have different numbers of columns",
+        "make them the same",
+    ),
+    (
+        "sub-select returns",
+        "a subquery returns the wrong number of columns",
+        "select as many columns as it is compared with",
+    ),
+    ("ORDER BY term", "an ORDER BY term does not match a column of the result", "order by a column of the result"),
+    ("row value misused", "a row value stands where one value belongs", "compare columns one by one"),
+)
+
+
+class SqliteEngine:
+    """Runs statements on the file at `path`, each on a connection of its own."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        self._threads = Threads(clock)
+
+    async def run(self, statement: Statement) -> Success | Failed:
+        return await self._threads.run(statement, partial(self._run, statement, statement.sql))
+
+    async def explain(self, statement: Statement) -> Success | Failed:
+        return await self._threads.run(statement, partial(self._run, statement, EXPLAIN["sqlite"] + statement.sql))
+
+    async def close(self) -> None:
+        self._threads.close(wait=False)
+
+    def _run(self, statement: Statement, sql: str, watch: Watch) -> Success | Failed:
+        """In a thread of its own, from opening the connection to closing it."""
+        try:
+            connection = open_session(self._path, statement, watch)
+            try:
+                return _read(connection, sql, statement)
+            finally:
+                connection.close()
+        except sqlite3.Error as error:
+            return _explained(error, statement, watch)
+
+
+def _read(connection: sqlite3.Connection, sql: str, statement: Statement) -> Success | Failed:
+    cursor = connection.execute(sql, statement.parameters)
+    if cursor.description is None:
+        return not_a_query(statement)
+    answer = Answer(statement, [Column(name=column[0], type="") for column in cursor.description])
+    for row in cursor:
+        if not answer.take(row):
+            break
+    return answer.success()
+
+
+def _explained(error: sqlite3.Error, statement: Statement, watch: Watch) -> Failed:
+    """Our own words for what SQLite said: its text may quote the data, so it goes no further."""
+    code = getattr(error, "sqlite_errorname", "")
+    facts: dict[str, Json] = {"sql": statement.sql}
+    if watch.expired or watch.cancelled or code == "SQLITE_INTERRUPT":
+        return timed_out(statement)
+    match code:
+        case "SQLITE_TOOBIG":
+            return failed(
+                "response_too_large", "a value grew too large", "select less of it, for example with substr", facts
+            )
+        case "SQLITE_AUTH":
+            return failed(
+                "upstream_error",
+                "the database would not do something the statement did not declare",
+                "if its tables changed, the operator runs `toolgen build` again; otherwise write the statement more simply",
+                facts,
+            )
+        case "SQLITE_BUSY" | "SQLITE_LOCKED":
+            return failed("upstream_error", "the database is busy", "try again", facts)
+        case "SQLITE_CANTOPEN" | "SQLITE_NOTADB" | "SQLITE_CORRUPT" | "SQLITE_IOERR":
+            return failed("upstream_error", "the database cannot be read", "the operator should check the file", facts)
+    text = str(error)
+    for beginning, reason, suggestion in _REASONS:
+        if text.startswith(beginning):
+            return failed("upstream_error", reason, suggestion, facts)
+    return failed("upstream_error", "the database could not run the statement", "write it more simply", facts)

@@ -1,0 +1,172 @@
+"""The schema of a MySQL or MariaDB database: the one its location names, as far as the gateway's user may read it."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any, Final
+
+from toolgen.errors import ConfigError, DescriptionError
+from toolgen.model.database import Column
+from toolgen.model.location import ServerLocation
+from toolgen.sources.sql.found import MOST_TABLES, Found, Note, Reference, Relation, assembled
+
+try:
+    import pymysql
+    from pymysql.connections import Connection
+    from pymysql.cursors import Cursor
+except ImportError as error:
+    raise ConfigError(
+        "the driver of MySQL and MariaDB is not installed", suggestion='install it with: pip install "toolgen[mysql]"'
+    ) from error
+
+__all__ = ["read_mysql"]
+
+_NO_TLS: Final = 2026
+
+_TABLES: Final = """
+SELECT t.table_name, t.table_type, coalesce(t.engine, ''), coalesce(t.table_comment, ''), coalesce(v.security_type, '')
+FROM information_schema.tables t LEFT JOIN information_schema.views v ON v.table_schema = t.table_schema AND v.table_name = t.table_name
+WHERE t.table_schema = %s ORDER BY t.table_name LIMIT %s
+"""
+_COLUMNS: Final = """
+SELECT table_name, column_name, column_type, is_nullable, column_comment
+FROM information_schema.columns WHERE table_schema = %s ORDER BY table_name, ordinal_position
+"""
+_KEYS: Final = """
+SELECT table_name, constraint_name, column_name, coalesce(referenced_table_schema, ''), coalesce(referenced_table_name, ''),
+  coalesce(referenced_column_name, '')
+FROM information_schema.key_column_usage
+WHERE table_schema = %s AND (constraint_name = 'PRIMARY' OR referenced_table_name IS NOT NULL)
+ORDER BY table_name, constraint_name, ordinal_position
+"""
+_ROUTINES: Final = "SELECT lower(routine_name) FROM information_schema.routines WHERE routine_schema = %s AND routine_type = 'FUNCTION'"
+# Engines that read from somewhere else when they are read: files, other servers, other tables.
+_ELSEWHERE: Final = frozenset(
+    {"FEDERATED", "CONNECT", "SPIDER", "S3", "CSV", "SPHINX", "OQGRAPH", "MRG_MYISAM", "MERGE"}
+)
+_WRAPPER: Final = "this table is left out: its storage engine decides what reading it does"
+_OWNERS_RIGHTS: Final = (
+    "this view reads with its definer's rights: also what the gateway's user may not read of the tables below it"
+)
+_BROKEN: Final = "the columns of this view cannot be read, so it is left out"
+
+
+def read_mysql(location: ServerLocation, password: str) -> Found:
+    """Raises `DescriptionError` when the server cannot be reached or does not let the user in."""
+    failure = 0
+    try:
+        connection = _connect(location, password)
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SET SESSION TRANSACTION READ ONLY")
+                return _found(cursor, location.database)
+        finally:
+            connection.close()
+    except pymysql.MySQLError as error:
+        failure = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    # Outside of the handler, so that what the server said goes no further.
+    raise DescriptionError(
+        f"the database server cannot be reached, or does not accept user, password or database (error {failure})",
+        suggestion="check that the server runs and that the location in toolgen.yaml is right",
+    )
+
+
+def _connect(location: ServerLocation, password: str) -> Connection[Cursor]:
+    """`prefer` takes TLS where the server has it, whoever's it is, as PostgreSQL's clients do."""
+    if location.sslmode == "disable" or location.socket:
+        return _connected(location, password, {"ssl_disabled": True})
+    try:
+        return _connected(location, password, {"ssl": _tls(location)})
+    except pymysql.OperationalError as error:
+        if location.sslmode != "prefer" or error.args[0] != _NO_TLS:
+            raise
+    return _connected(location, password, {"ssl_disabled": True})
+
+
+def _tls(location: ServerLocation) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=location.certificates.get("sslrootcert"))
+        context.check_hostname = location.sslmode == "verify-full"
+        context.verify_mode = ssl.CERT_REQUIRED if location.sslmode.startswith("verify") else ssl.CERT_NONE
+        if "sslcert" in location.certificates:
+            context.load_cert_chain(location.certificates["sslcert"], location.certificates.get("sslkey"))
+    except OSError as error:
+        raise DescriptionError(
+            "a certificate for the database cannot be read", suggestion="check sslrootcert, sslcert and sslkey"
+        ) from error
+    return context
+
+
+def _connected(location: ServerLocation, password: str, options: dict[str, Any]) -> Connection[Cursor]:
+    where: dict[str, Any] = {"unix_socket": location.socket} if location.socket else {"host": location.host}
+    return pymysql.connect(
+        port=location.port,
+        user=location.user,
+        password=password.encode().decode("latin-1"),
+        database=location.database,
+        charset="utf8mb4",
+        connect_timeout=location.connect_timeout_s,
+        read_timeout=60,
+        write_timeout=60,
+        local_infile=False,
+        autocommit=True,
+        program_name="toolgen build",
+        **where,
+        **options,
+    )
+
+
+def _found(cursor: Cursor, database: str) -> Found:
+    relations: dict[str, Relation] = {}
+    notes: list[Note] = []
+    cursor.execute(_TABLES, (database, MOST_TABLES))
+    views = set()
+    for name, kind, engine, comment, security in _texts(cursor):
+        if kind == "SEQUENCE" or (kind not in {"BASE TABLE", "VIEW", "SYSTEM VERSIONED"}):
+            continue
+        if engine.upper() in _ELSEWHERE:
+            notes.append(Note(origin=name, code="foreign_table", message=_WRAPPER))
+            continue
+        view = kind == "VIEW"
+        if view:
+            views.add(name)  # MySQL writes VIEW into its comment, or what is broken about it
+        if security == "DEFINER":
+            notes.append(Note(origin=name, code="view_owner_rights", message=_OWNERS_RIGHTS, level="info"))
+        relations[name] = Relation(schema="", name=name, view=view, comment="" if view else comment)
+    cursor.execute(_COLUMNS, (database,))
+    columns = [
+        (table, Column(name=name, type=kind, nullable=nullable == "YES", comment=comment))
+        for table, name, kind, nullable, comment in _texts(cursor)
+        if table in relations
+    ]
+    with_columns = {table for table, _ in columns}
+    notes.extend(Note(origin=name, code="broken_view", message=_BROKEN) for name in sorted(views - with_columns))
+    keys, references = _keys(cursor, database, relations)
+    cursor.execute(_ROUTINES, (database,))
+    functions = [name for (name,) in _texts(cursor)]
+    found = assembled("mysql", relations.values(), columns, keys, references, functions)
+    return Found(database=found, notes=tuple(notes))
+
+
+def _keys(
+    cursor: Cursor, database: str, relations: dict[str, Relation]
+) -> tuple[list[tuple[str, str]], list[Reference]]:
+    keys: list[tuple[str, str]] = []
+    references: list[Reference] = []
+    cursor.execute(_KEYS, (database,))
+    for table, constraint, column, other_schema, other, target in _texts(cursor):
+        if table not in relations:
+            continue
+        if constraint == "PRIMARY":
+            keys.append((table, column))
+        elif other_schema == database and other in relations:
+            references.append(Reference(table=table, column=column, target=f"{other}.{target}"))
+    return keys, references
+
+
+def _texts(cursor: Cursor) -> list[tuple[str, ...]]:
+    """MySQL 8 gives some of information_schema as bytes."""
+    return [
+        tuple(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value) for value in row)
+        for row in cursor.fetchall()
+    ]

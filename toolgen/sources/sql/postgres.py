@@ -1,0 +1,177 @@
+"""The schema of a PostgreSQL database, as far as the gateway's role may read it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from toolgen.errors import ConfigError, DescriptionError
+from toolgen.model.database import Column
+from toolgen.model.location import ServerLocation
+from toolgen.sources.sql.found import MOST_TABLES, Found, Note, Reference, Relation, assembled
+
+try:
+    import psycopg
+except ImportError as error:
+    raise ConfigError(
+        "the driver of PostgreSQL is not installed", suggestion='install it with: pip install "toolgen[postgres]"'
+    ) from error
+
+__all__ = ["read_postgres"]
+
+_Connection: TypeAlias = psycopg.Connection[tuple[object, ...]]
+
+_BEGIN: Final = (
+    b"BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = pg_catalog;"
+    b"SET LOCAL statement_timeout = 60000; SET LOCAL lock_timeout = 5000"
+)
+# Tables, partitioned tables, views and materialized views; a partition is read through its table.
+_RELATIONS: Final = """
+SELECT c.oid::int8, n.nspname, c.relname, c.relkind::text, coalesce(obj_description(c.oid, 'pg_class'), ''),
+  coalesce(c.reloptions @> ARRAY['security_invoker=true'] OR c.reloptions @> ARRAY['security_invoker=on'], false)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
+  AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_' AND has_schema_privilege(n.oid, 'USAGE')
+  AND (has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT'))
+ORDER BY n.nspname, c.relname LIMIT %s
+"""
+_COLUMNS: Final = """
+SELECT a.attrelid::int8, a.attname, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull,
+  coalesce(col_description(a.attrelid, a.attnum), '')
+FROM pg_attribute a WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attrelid, a.attnum
+"""
+_KEYS: Final = """
+SELECT k.conrelid::int8, k.contype::text, a.attname, k.confrelid::int8, t.attname
+FROM pg_constraint k CROSS JOIN LATERAL unnest(k.conkey, k.confkey) WITH ORDINALITY AS u (own, other, place)
+  JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.own
+  LEFT JOIN pg_attribute t ON t.attrelid = k.confrelid AND t.attnum = u.other
+WHERE k.contype IN ('p', 'f') AND k.conrelid = ANY(%s::oid[]) ORDER BY k.conrelid, k.conname, u.place
+"""
+# What reads a foreign table when it is read: views (through their rules) and parents (through inheritance and partitions).
+_FOREIGN: Final = """
+WITH RECURSIVE reached (oid) AS (
+  SELECT oid FROM pg_class WHERE relkind = 'f'
+  UNION
+  SELECT above.oid FROM reached JOIN LATERAL (
+    SELECT i.inhparent AS oid FROM pg_inherits i WHERE i.inhrelid = reached.oid
+    UNION ALL
+    SELECT r.ev_class FROM pg_depend d JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+    WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = reached.oid
+  ) above ON true)
+SELECT oid::int8 FROM reached
+"""
+_CALLING: Final = """
+SELECT DISTINCT r.ev_class::int8 FROM pg_depend d JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+  JOIN pg_proc p ON d.refclassid = 'pg_proc'::regclass AND d.refobjid = p.oid JOIN pg_namespace n ON n.oid = p.pronamespace
+WHERE n.nspname <> 'pg_catalog'
+  AND NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e')
+"""
+_FUNCTIONS: Final = """
+SELECT DISTINCT lower(p.proname) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+WHERE n.nspname = 'public'
+  AND NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e')
+"""
+_OPERATORS: Final = """
+SELECT DISTINCT o.oprname FROM pg_operator o JOIN pg_namespace n ON n.oid = o.oprnamespace
+WHERE n.nspname = 'public'
+  AND EXISTS (SELECT FROM pg_operator b WHERE b.oprname = o.oprname AND b.oprnamespace = 'pg_catalog'::regnamespace)
+  AND NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_operator'::regclass AND e.objid = o.oid AND e.deptype = 'e')
+ORDER BY 1
+"""
+_FUNCTIONS_OF_ITS_OWN: Final = (
+    "this view calls functions that somebody defined, with its owner's rights; check what they do before opening it"
+)
+_OWNERS_RIGHTS: Final = (
+    "this view reads with its owner's rights: also what the gateway's role may not read of the tables below it"
+)
+_WRAPPER: Final = "this reads a foreign table, so it is left out: its wrapper decides what reading it does"
+_SHADOWING: Final = (
+    "operators of schema public stand in for built-in ones, so statements run without that schema in their search path"
+)
+
+
+def read_postgres(location: ServerLocation, password: str) -> Found:
+    """Raises `DescriptionError` when the server cannot be reached or does not let the role in."""
+    try:
+        with _connect(location, password) as connection:
+            connection.execute(_BEGIN)
+            return _found(connection)
+    except psycopg.OperationalError:
+        raise DescriptionError(
+            "the database server cannot be reached, or does not accept user, password or database",
+            suggestion="check that the server runs and that the location in toolgen.yaml is right",
+        ) from None  # libpq quotes host, user and options
+    except psycopg.Error as error:
+        raise DescriptionError(
+            f"the database's catalog cannot be read (SQLSTATE {error.sqlstate or 'unknown'})",
+            suggestion="check the rights of the database role",
+        ) from None  # libpq quotes host, user and options
+
+
+def _connect(location: ServerLocation, password: str) -> _Connection:
+    return psycopg.connect(
+        host=location.socket or location.host,
+        port=location.port,
+        user=location.user,
+        dbname=location.database,
+        password=password,
+        passfile=f"{os.devnull}/none",
+        options="",
+        application_name="toolgen build",
+        client_encoding="utf8",
+        connect_timeout=location.connect_timeout_s,
+        sslmode=location.sslmode,
+        gssencmode="disable",
+        autocommit=True,
+        sslrootcert=location.certificates.get("sslrootcert"),
+        sslcert=location.certificates.get("sslcert"),
+        sslkey=location.certificates.get("sslkey"),
+    )
+
+
+def _found(connection: _Connection) -> Found:
+    relations: dict[int, Relation] = {}
+    notes: list[Note] = []
+    foreign = {row[0] for row in connection.execute(_FOREIGN)}
+    calling = {row[0] for row in connection.execute(_CALLING)}
+    for oid, schema, name, kind, comment, invoker in connection.execute(_RELATIONS, (MOST_TABLES,)):
+        view = kind in {"v", "m"}
+        relation = Relation(
+            schema="" if schema == "public" else str(schema), name=str(name), view=view, comment=str(comment)
+        )
+        if oid in foreign:
+            notes.append(Note(origin=relation.full, code="foreign_table", message=_WRAPPER))
+            continue
+        if oid in calling:
+            notes.append(Note(origin=relation.full, code="view_calls_functions", message=_FUNCTIONS_OF_ITS_OWN))
+        if kind == "v" and not invoker:
+            notes.append(Note(origin=relation.full, code="view_owner_rights", message=_OWNERS_RIGHTS, level="info"))
+        relations[int(str(oid))] = relation
+    operators = [str(row[0]) for row in connection.execute(_OPERATORS)]
+    if operators:
+        notes.append(Note(origin=" ".join(operators)[:100], code="operator_shadows", message=_SHADOWING))
+    oids = list(relations)
+    columns = (
+        (
+            relations[int(str(oid))].full,
+            Column(name=str(name), type=str(kind), nullable=bool(nullable), comment=str(comment)),
+        )
+        for oid, name, kind, nullable, comment in connection.execute(_COLUMNS, (oids,))
+    )
+    keys, references = _keys(connection, relations)
+    functions = [str(row[0]) for row in connection.execute(_FUNCTIONS)]
+    database = assembled("postgres", relations.values(), columns, keys, references, functions)
+    return Found(database=database, notes=tuple(notes))
+
+
+def _keys(connection: _Connection, relations: Mapping[int, Relation]) -> tuple[list[tuple[str, str]], list[Reference]]:
+    keys: list[tuple[str, str]] = []
+    references: list[Reference] = []
+    for oid, kind, column, other, target in connection.execute(_KEYS, (list(relations),)):
+        table = relations[int(str(oid))].full
+        if kind == "p":
+            keys.append((table, str(column)))
+        elif (referred := relations.get(int(str(other)))) is not None:
+            references.append(Reference(table=table, column=str(column), target=f"{referred.full}.{target}"))
+    return keys, references

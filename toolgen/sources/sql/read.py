@@ -1,0 +1,68 @@
+"""Which reader a location needs, and what becomes of what it finds: the schema with its digest, four tools, Problems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import assert_never
+
+import msgspec
+
+from toolgen.canonical import digest
+from toolgen.errors import ConfigError, DescriptionError
+from toolgen.model.location import FileLocation, ServerLocation, parse_location
+from toolgen.model.manifest import Problem, SourceInfo
+from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.sql.found import Found
+from toolgen.sources.sql.sqlite import read_sqlite
+from toolgen.sources.sql.tools import OFFERED, make_tools
+
+__all__ = ["read_sql"]
+
+
+def read_sql(config: SourceConfig, password: str = "") -> Reading:
+    """Reads the schema of the database at `config.location` (toolgen.model.location) through a read-only session; never a row.
+
+    Raises `DescriptionError` for a location that is none, a database that is not there, not reachable or not readable, and an engine
+    whose driver is not installed. No error holds the password or what a server said.
+    """
+    where = f"sources.{config.name}"
+    try:
+        location = parse_location(config.location)
+        found = _find(location, password)
+    except (ConfigError, DescriptionError) as error:
+        raise DescriptionError(error.message, where=error.where or where, suggestion=error.suggestion) from error
+    database = found.database
+    info = SourceInfo(
+        kind="sql", digest=digest(msgspec.to_builtins(database)), title=location.title, version="", database=database
+    )
+    problems = (
+        Problem(level=note.level, source=config.name, origin=note.origin, code=note.code, message=note.message)
+        for note in found.notes
+    )
+    tools = tuple(make_tools(config.name, database.dialect))
+    return Reading(info=info, tools=tools, problems=tuple(problems), operations=OFFERED)
+
+
+def _find(location: FileLocation | ServerLocation, password: str) -> Found:
+    # The engines with a driver of their own are extras, so their readers are imported when there is such a source.
+    match location:
+        case FileLocation(dialect="sqlite", path=path):
+            return read_sqlite(path)
+        case FileLocation(path=path):
+            return _find_duckdb(path)
+        case ServerLocation(dialect="postgres"):
+            from toolgen.sources.sql.postgres import read_postgres  # noqa: PLC0415 - see above
+
+            return read_postgres(location, password)
+        case ServerLocation():
+            from toolgen.sources.sql.mysql import read_mysql  # noqa: PLC0415 - see above
+
+            return read_mysql(location, password)
+        case _:
+            assert_never(location)
+
+
+def _find_duckdb(path: Path) -> Found:
+    from toolgen.sources.sql.duckdb import read_duckdb  # noqa: PLC0415 - see above
+
+    return read_duckdb(path)

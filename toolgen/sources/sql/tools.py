@@ -1,0 +1,174 @@
+"""The four tools of a database; only the name of its engine differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from types import MappingProxyType
+from typing import Final
+
+from toolgen.model.names import join
+from toolgen.model.schema import Schema
+from toolgen.model.tool import Effect, SqlBinding, Tool
+
+__all__ = ["OFFERED", "make_tools"]
+
+OFFERED: Final = 4  # tools of a database
+_ENGINES: Final = MappingProxyType({"sqlite": "SQLite", "postgres": "PostgreSQL", "mysql": "MySQL", "duckdb": "DuckDB"})
+
+_CELL: Final[Schema] = {"type": ["string", "number", "boolean", "null"]}
+_LIST: Final[Schema] = {"anyOf": [_CELL, {"type": "array", "items": _CELL, "maxItems": 1_000}]}
+_ROWS: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "columns": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "type": {"type": "string"}},
+                "required": ["name", "type"],
+            },
+        },
+        "rows": {"type": "array", "items": {"type": "array"}},
+        "row_count": {"type": "integer", "minimum": 0},
+    },
+    "required": ["columns", "rows", "row_count"],
+}
+_TABLES: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "dialect": {"type": "string"},
+        "tables": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "kind": {"enum": ["table", "view"]},
+                    "columns": {"type": "integer"},
+                    "comment": {"type": "string"},
+                },
+                "required": ["name", "kind", "columns"],
+            },
+        },
+    },
+    "required": ["dialect", "tables"],
+}
+_TABLE: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "kind": {"enum": ["table", "view"]},
+        "dialect": {"type": "string"},
+        "columns": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "type": {"type": "string"},
+                    "nullable": {"type": "boolean"},
+                    "comment": {"type": "string"},
+                },
+                "required": ["name", "type", "nullable"],
+            },
+        },
+        "primary_key": {"type": "array", "items": {"type": "string"}},
+        "references": {"type": "object", "additionalProperties": {"type": "string"}},
+        "comment": {"type": "string"},
+    },
+    "required": ["name", "kind", "columns"],
+}
+
+
+def make_tools(source: str, dialect: str) -> Iterator[Tool]:
+    """`{source}__query`, `__explain`, `__list_tables` and `__describe_table`."""
+    engine = _ENGINES[dialect]
+    look = f"Find tables with {join(source, 'list_tables')} and their columns with {join(source, 'describe_table')}."
+    slot = "$1, $2 … for values and pass them" if dialect == "postgres" else "? for a value and pass it"
+    rules = (
+        f"One SELECT (WITH, joins, set operations and window functions included) in {engine}'s dialect. Only tables, columns and "
+        f"functions that are open to you may be named, and rows are limited. Write {slot} in parameters."
+    )
+    tool = partial(_tool, source, dialect)
+    yield tool(
+        "query",
+        f"Query {source}",
+        f"Runs a SELECT on the {engine} database {source}. {rules} {look}",
+        _statement(dialect),
+        _ROWS,
+    )
+    yield tool(
+        "explain",
+        f"Explain a query on {source}",
+        f"Shows how the {engine} database {source} would run a query, without running it. {rules} {look}",
+        _statement(dialect),
+        _ROWS,
+    )
+    yield tool(
+        "list_tables",
+        f"List the tables of {source}",
+        f"Lists the tables and views of the {engine} database {source} that are open to you."
+        f" {join(source, 'describe_table')} gives the columns of one.",
+        {"type": "object", "properties": {}, "additionalProperties": False},
+        _TABLES,
+    )
+    described: Schema = {
+        "type": "object",
+        "properties": {
+            "table": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 200,
+                "description": f"A name out of {join(source, 'list_tables')}.",
+            }
+        },
+        "required": ["table"],
+        "additionalProperties": False,
+    }
+    yield tool(
+        "describe_table",
+        f"Describe a table of {source}",
+        f"Gives the columns, types, keys and references of a table or view of the {engine} database {source} that is open to you.",
+        described,
+        _TABLE,
+    )
+
+
+def _statement(dialect: str) -> Schema:
+    """PostgreSQL numbers its placeholders and takes lists: `id = ANY($1)`."""
+    numbered = dialect == "postgres"
+    return {
+        "type": "object",
+        "properties": {
+            "sql": {"type": "string", "minLength": 1, "maxLength": 20_000, "description": "One SELECT statement."},
+            "parameters": {
+                "type": "array",
+                "items": _LIST if numbered else _CELL,
+                "maxItems": 200,
+                "default": [],
+                "description": "The values of $1, $2 …, in order; a list for = ANY($1)."
+                if numbered
+                else "A value for each ? in the statement, in order.",
+            },
+        },
+        "required": ["sql"],
+        "additionalProperties": False,
+    }
+
+
+def _tool(
+    source: str, dialect: str, operation: str, title: str, description: str, takes: Schema, gives: Schema
+) -> Tool:
+    return Tool(
+        name=join(source, operation),
+        title=title,
+        description=description,
+        input_schema=takes,
+        output_schema=gives,
+        effect=Effect.READ,
+        idempotent=True,
+        source=source,
+        origin=f"{dialect}#{operation}",
+        binding=SqlBinding(dialect=dialect, operation=operation),
+    )

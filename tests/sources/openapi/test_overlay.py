@@ -11,7 +11,7 @@ import pytest
 from toolgen.errors import DescriptionError
 from toolgen.sources.base import Reading, SourceConfig
 from toolgen.sources.documents import Documents
-from toolgen.sources.openapi import read_openapi
+from toolgen.sources.openapi import read_openapi, targets
 from toolgen.sources.openapi.overlay import apply_overlays
 
 DESCRIPTION: dict[str, Any] = {
@@ -189,6 +189,60 @@ def test_a_broken_overlay_is_one_sentence_that_says_where(tmp_path: Path, text: 
         applied(tmp_path, text)
     assert message in str(caught.value)
     assert "0.overlay.yaml" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("$" + ".a" * 100_000, "longer than 4096 characters"),  # the library's answer is a crash of the process
+        ("$" + "[0]" * 1_300, "more than 200 segments"),
+        ("$" + ".a" * 201, "more than 200 segments"),
+        ("$[?" + "(" * 2_000 + "@.a" + ")" * 2_000 + "]", "is no JSONPath|nested too deeply"),
+        ("$" + "..*" * 4 + "[?@ == 0.5]", "needs more than 50000 steps"),
+        ("$..[?count($..[?count($..*) > 9999]) > 9999]", "needs more than 50000 steps"),
+    ],
+)
+def test_a_target_made_to_exhaust_the_build_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, message: str
+) -> None:
+    monkeypatch.setattr(targets, "_MOST_STEPS", 50_000)
+    deep: Any = [{"a": [0]}]
+    for _ in range(9):
+        deep = [deep, deep]
+    description = {**DESCRIPTION, "x-deep": deep}
+    with pytest.raises(DescriptionError, match=message):
+        applied(tmp_path, overlay({"target": target, "update": {}}), description=description)
+
+
+def test_an_expression_in_a_filter_cannot_take_exponential_time(tmp_path: Path) -> None:
+    description = {**DESCRIPTION, "x-text": ["a" * 40 + "!", "b"]}
+    for function, pattern in (("search", "^(a|a)*$"), ("match", "(a|a)*"), ("match", "(a*)*b*")):
+        remove = {"target": f"$['x-text'][?{function}(@, '{pattern}')]", "remove": True}
+        root, _ = applied(tmp_path, overlay(remove), description=description)
+        assert root["x-text"] == (["a" * 40 + "!"] if "b" in pattern else ["a" * 40 + "!", "b"])
+
+
+@pytest.mark.parametrize(
+    ("expression", "selected"),
+    [
+        ("match(@, 'a.c')", ["abc"]),
+        ("search(@, 'b')", ["abc", "xbx"]),
+        ("match(@, 'a|b')", ["a"]),  # the whole of one alternative, not a prefix of the text
+        ("match(@, 'a)|(b')", []),  # no expression, though it would be one inside a group
+        ("search(@, '(')", []),
+    ],
+)
+def test_expressions_in_filters_mean_what_rfc_9485_says(tmp_path: Path, expression: str, selected: list[str]) -> None:
+    texts = ["abc", "xbx", "a"]
+    remove = {"target": f"$.texts[?{expression}]", "remove": True}
+    root, _ = applied(tmp_path, overlay(remove), description={**DESCRIPTION, "texts": texts})
+    assert root["texts"] == [text for text in texts if text not in selected]
+
+
+def test_an_action_that_fails_at_every_match_does_not_say_so_at_each(tmp_path: Path) -> None:
+    description = {**DESCRIPTION, "x-many": list(range(1_000))}
+    _, warnings = applied(tmp_path, overlay({"target": "$['x-many'][*]", "update": {"a": 1}}), description=description)
+    assert warnings == [("0.overlay.yaml#/actions/0", "overlay_mismatch")] * 6
 
 
 def test_an_overlay_that_is_not_there_is_named(tmp_path: Path) -> None:

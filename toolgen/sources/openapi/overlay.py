@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import jsonpath
-
 from toolgen.errors import DescriptionError
 from toolgen.files import read_file
 from toolgen.model.names import nearest
 from toolgen.sources.documents import Documents
+from toolgen.sources.openapi.targets import Target, TargetError
 from toolgen.sources.syntax import LARGEST_DOCUMENT, read
 
 __all__ = ["apply_overlays"]
@@ -26,17 +26,14 @@ Warn = Callable[[str, str, str], None]
 _VERSION = re.compile(r"1\.0\.[0-9]+\Z")
 _KEYS = ("overlay", "info", "extends", "actions")
 _ACTION_KEYS = ("target", "description", "update", "remove")
-_MOST_MATCHES = 200_000
 _DEEPEST = 200
-# RFC 9535 and nothing beyond it: another tool must select the same parts.
-_PATHS = jsonpath.JSONPathEnvironment(strict=True)
+_MOST_WARNINGS = 5  # of one kind, for one action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Action:
     origin: str  # file.yaml#/actions/0
-    target: str
-    path: jsonpath.JSONPath
+    target: Target
     update: Any
     remove: bool
     updates: bool
@@ -58,6 +55,7 @@ def apply_overlays(documents: Documents, paths: Iterable[str], location: str, wa
     files = tuple(paths)
     if not files:
         return
+    warn = _once(warn)
     root = _unshared(documents.root, 0)
     digests: dict[str, bytes] = {}
     for path in files:
@@ -74,6 +72,20 @@ def apply_overlays(documents: Documents, paths: Iterable[str], location: str, wa
             _apply(root, action, warn)
     # An overlay may have nested what was shallow enough before it.
     documents.amend(_unshared(root, 0), digests)
+
+
+def _once(warn: Warn) -> Warn:
+    """An action that fails alike at every match is told of at the first few, and then once more."""
+    told: Counter[tuple[str, str]] = Counter()
+
+    def warn_once(origin: str, code: str, message: str) -> None:
+        told[origin, code] += 1
+        if told[origin, code] <= _MOST_WARNINGS:
+            warn(origin, code, message)
+        elif told[origin, code] == _MOST_WARNINGS + 1:
+            warn(origin, code, "and likewise at further matches")
+
+    return warn_once
 
 
 def _bytes(path: str) -> bytes:
@@ -118,19 +130,14 @@ def _action(value: Any, origin: str) -> _Action:
     if not remove and "update" not in value:
         raise DescriptionError("has neither `update` nor `remove: true`", where=origin)
     try:
-        path = _PATHS.compile(target)
-    except jsonpath.JSONPathError as error:
-        reason = str(error.args[0]) if error.args else "it cannot be parsed"  # its str() fails at the end of a text
+        compiled = Target(target)
+    except TargetError as error:
         raise DescriptionError(
-            f"{target[:200]!r} is no JSONPath (RFC 9535): {reason}",
+            f"{target[:200]!r} {error}",
             where=f"{origin}/target",
             suggestion="names with other characters than letters, digits and _ take brackets: $.paths['/pets']",
         ) from error
-    if not isinstance(path, jsonpath.JSONPath):
-        raise DescriptionError("must be one JSONPath", where=f"{origin}/target")
-    return _Action(
-        origin=origin, target=target, path=path, update=value.get("update"), remove=remove, updates="update" in value
-    )
+    return _Action(origin=origin, target=compiled, update=value.get("update"), remove=remove, updates="update" in value)
 
 
 def _known(value: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
@@ -140,13 +147,12 @@ def _known(value: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
 
 
 def _apply(root: dict[str, Any], action: _Action, warn: Warn) -> None:
-    found: list[tuple[tuple[int | str, ...], Any]] = []
-    for match in action.path.finditer(root):
-        found.append((tuple(match.parts), match.obj))
-        if len(found) > _MOST_MATCHES:
-            raise DescriptionError(f"selects more than {_MOST_MATCHES} parts", where=f"{action.origin}/target")
+    try:
+        found = action.target.select(root)
+    except TargetError as error:
+        raise DescriptionError(f"the target {error}", where=f"{action.origin}/target") from error
     if not found:
-        warn(action.origin, "overlay_no_match", f"the overlay's target {action.target[:200]!r} selects nothing")
+        warn(action.origin, "overlay_no_match", f"the overlay's target {action.target.text[:200]!r} selects nothing")
         return
     if action.remove:
         _remove(root, [parts for parts, _ in found], action, warn)

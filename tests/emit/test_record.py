@@ -63,6 +63,11 @@ def link(path: Path) -> None:
     path.symlink_to(path.parent.parent / "elsewhere")
 
 
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 CHANGES: list[tuple[str, Callable[[Path], object]]] = [
     ("the description, its size and time as before", lambda place: keep_the_times(place / "spec.yaml", b"scep")),
     ("a description that is gone", lambda place: (place / "spec.yaml").unlink()),
@@ -70,6 +75,8 @@ CHANGES: list[tuple[str, Callable[[Path], object]]] = [
     ("the manifest", lambda place: (place / "generated/manifest.json").write_bytes(b"{} ")),
     ("a generated file that is gone", lambda place: (place / "generated/mcp.json").unlink()),
     ("a file of a format that was not asked for", lambda place: (place / "generated/openai.json").write_bytes(b"")),
+    ("a pipe nobody writes to in a file's place", lambda place: pipe(place / "generated/mcp.json")),
+    ("a pipe in the description's place", lambda place: pipe(place / "spec.yaml")),
     ("a link in a file's place", lambda place: link(place / "generated/mcp.json")),
 ]
 

@@ -52,6 +52,77 @@ OPERATIONS: dict[str, tuple[Any, str, str]] = {
 LOOP = {"x": {"loop": {"$ref": "#/components/x/loop"}}}
 
 
+# a schema as written -> the keyword that cannot stand as it is
+MALFORMED: dict[str, tuple[Any, str]] = {
+    "text for a schema": ("string", "schema"),
+    "a bound that is text": ({"type": "integer", "minimum": "1"}, "minimum"),
+    "an exclusive bound that is text": ({"type": "integer", "exclusiveMaximum": "1"}, "exclusiveMaximum"),
+    "a length that is text": ({"type": "string", "maxLength": "5"}, "maxLength"),
+    "a negative length": ({"type": "string", "minLength": -1}, "minLength"),
+    "a fraction of an item": ({"type": "array", "minItems": 1.5}, "minItems"),
+    "an enum that is no list": ({"enum": {"a": 1}}, "enum"),
+    "an empty enum": ({"enum": []}, "enum"),
+    "a pattern that is no text": ({"type": "string", "pattern": 5}, "pattern"),
+    "required as one name": ({"type": "object", "required": "name"}, "required"),
+    "required of a property itself": ({"type": "object", "properties": {"a": {"required": True}}}, "required"),
+    "required of a number": ({"type": "object", "required": ["a", 5]}, "required"),
+    "a type that is no text": ({"type": 5}, "type"),
+    "items that are no schema": ({"type": "array", "items": "string"}, "items"),
+    "properties that are a list": ({"type": "object", "properties": ["a"]}, "properties"),
+    "allOf that is no list": ({"allOf": {"type": "string"}}, "allOf"),
+    "a format that is no text": ({"type": "string", "format": ["uuid"]}, "format"),
+    "uniqueItems as text": ({"type": "array", "uniqueItems": "true"}, "uniqueItems"),
+    "a step of nothing": ({"type": "integer", "multipleOf": 0}, "multipleOf"),
+    "a constant nobody can carry": ({"const": json.loads("[" * 25 + "]" * 25)}, "const"),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_a_constraint_that_is_none_is_said_to_be_left_out(case: str, tmp_path: Path) -> None:
+    schema, keyword = MALFORMED[case]
+    reading = read(tmp_path, document({"/x": {"post": operation(**body(schema))}}))
+    assert len(reading.tools) == 1
+    (problem,) = reading.problems
+    assert (problem.level, problem.code, problem.origin) == ("warning", "bad_keyword", "#/paths/~1x/post")
+    assert problem.message.startswith(f"`{keyword}: ")
+
+
+@pytest.mark.parametrize("version", ["2.0", "3.0.3"])
+def test_a_parameter_that_is_required_in_words_is_said_to_be_optional(version: str, tmp_path: Path) -> None:
+    one = {"name": "q", "in": "query", "required": "true", "type": "string", "schema": {"type": "string"}}
+    reading = read(tmp_path, document({"/x": {"get": operation(parameters=[one])}}, version))
+    assert [(problem.level, problem.code) for problem in reading.problems] == [("warning", "bad_keyword")]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "minimum": 1, "exclusiveMinimum": True, "maximum": 5, "exclusiveMaximum": False},
+        {"type": "array", "uniqueItems": False, "items": {}},
+        {
+            "type": "string",
+            "default": json.loads("[" * 25 + "]" * 25),
+            "deprecated": False,
+            "writeOnly": False,
+            "x-any": 1,
+        },
+    ],
+)
+def test_what_says_nothing_or_is_said_otherwise_is_no_problem(schema: Any, tmp_path: Path) -> None:
+    reading = read(tmp_path, document({"/x": {"post": operation(**body(schema))}}, "3.0.3"))
+    assert reading.problems == ()
+
+
+def test_a_password_in_a_server_reaches_neither_manifest_nor_message(tmp_path: Path) -> None:
+    servers = [{"url": "https://shop:hunter2@h.test"}, {"url": "https://h.test"}]
+    reading = read(tmp_path, {**document({"/x": {"get": operation()}}), "servers": servers})
+    assert [problem.code for problem in reading.problems] == ["bad_server"]
+    assert only(reading)[1].servers == ("https://h.test",)
+    reading = read(tmp_path, {**document({"/x": {"get": operation()}}), "servers": servers[:1]})
+    assert [problem.code for problem in reading.problems] == ["bad_server", "no_server"]
+    assert "hunter2" not in repr(reading)
+
+
 @pytest.mark.parametrize("case", OPERATIONS)
 def test_what_is_wrong_with_an_operation_costs_that_operation_alone(case: str, tmp_path: Path) -> None:
     written, code, end = OPERATIONS[case]

@@ -8,7 +8,10 @@ from typing import Any
 from toolgen.canonical import canonical
 from toolgen.errors import CanonicalError
 
-__all__ = ["keyword", "modernise"]
+__all__ = ["Note", "keyword", "malformed", "modernise"]
+
+Note = Callable[[str, str], None]
+"""Takes a code and a message."""
 
 _COUNTS = frozenset(
     {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"}
@@ -73,16 +76,37 @@ _WELL_FORMED: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-def keyword(built: dict[str, Any], key: str, value: Any) -> None:
-    """Adds one keyword to `built`, if it can stand there."""
+# What does not narrow what is accepted.
+_NO_CONSTRAINTS = frozenset({"default", "deprecated", "writeOnly"})
+
+
+def keyword(built: dict[str, Any], key: str, value: Any, note: Note) -> None:
+    """Adds one keyword to `built`, if it can stand there; `note` hears of a constraint that cannot."""
     if key == "example":
         _examples(built, [value])
     elif key == "examples":
         _examples(built, value if isinstance(value, list) else [])
-    elif key == "required" and isinstance(value, list):
-        built[key] = list(dict.fromkeys(name for name in value if isinstance(name, str)))
+    elif key == "required":
+        _required(built, value, note)
     elif (fits := _WELL_FORMED.get(key)) and fits(value):
         built[key] = int(value) if key in _COUNTS else _bounded(value)
+    elif fits and key not in _NO_CONSTRAINTS and not (key == "uniqueItems" and value is False):
+        malformed(key, value, note)
+
+
+def malformed(key: str, value: Any, note: Note) -> None:
+    """Says that a keyword was left out, so that the tool takes more than the author wanted."""
+    shown = "{…}" if isinstance(value, dict) else "[…]" if isinstance(value, list) else repr(value)
+    note("bad_keyword", f"`{key}: {shown[:60]}` is not what the keyword takes, and was left out")
+
+
+def _required(built: dict[str, Any], value: Any, note: Note) -> None:
+    if isinstance(value, list):
+        built["required"] = list(dict.fromkeys(name for name in value if isinstance(name, str)))
+        if not all(isinstance(name, str) for name in value):
+            malformed("required", value, note)
+    else:
+        malformed("required", value, note)
 
 
 def _bounded(value: Any) -> Any:

@@ -12,7 +12,7 @@ import jsonschema_rs
 
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi.describe import LONGEST_NESTED, LONGEST_PARAMETER, flatten
-from toolgen.sources.openapi.keywords import keyword, modernise
+from toolgen.sources.openapi.keywords import keyword, malformed, modernise
 from toolgen.sources.openapi.operation import FaultError
 from toolgen.sources.openapi.outputs import Outputs
 from toolgen.sources.openapi.sharing import shared
@@ -38,6 +38,7 @@ _SCHEMAS = frozenset(
 _SCHEMA_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _SCHEMA_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _PLAIN_NAME = re.compile(r"#/(?:components/schemas|definitions)/([A-Za-z0-9_.-]{1,80})\Z")
+_EXCLUSIVE = frozenset({"exclusiveMinimum", "exclusiveMaximum"})  # booleans before 3.1
 _DEEPEST = 60
 
 FILE: Mapping[str, Any] = {
@@ -185,6 +186,8 @@ class Schemas:
         if isinstance(raw, bool):
             return raw
         if not isinstance(raw, dict):
+            if raw is not None:
+                malformed("schema", raw, self._note)
             return {}
         if depth > _DEEPEST:
             raise FaultError("schema_too_deep", "", f"a schema is nested more than {_DEEPEST} levels deep")
@@ -239,21 +242,8 @@ class Schemas:
 
     def _keyword(self, built: dict[str, Any], key: str, value: Any, direction: Direction, depth: int) -> None:
         """Copies one keyword if it means something in 2020-12 and is well-formed; anything else is left out."""
-        if key in _SCHEMA_MAPS:
-            if isinstance(value, dict):
-                built[key] = {
-                    name: self._schema(item, direction, depth + 1)
-                    for name, item in value.items()
-                    if key != "properties" or not self.hidden(item, direction)
-                }
-        elif key == "items" and isinstance(value, list):
-            built["prefixItems"] = [self._schema(item, direction, depth + 1) for item in value] or [True]
-        elif key in _SCHEMAS:
-            if isinstance(value, (dict, bool)):
-                built[key] = self._schema(value, direction, depth + 1)
-        elif key in _SCHEMA_LISTS:
-            if isinstance(value, list) and value:
-                built[key] = [self._schema(item, direction, depth + 1) for item in value]
+        if key in _SCHEMA_MAPS or key in _SCHEMAS or key in _SCHEMA_LISTS:
+            self._nested(built, key, value, direction, depth)
         elif key == "type":
             if kind := self._type(value):
                 built["type"] = kind
@@ -262,16 +252,36 @@ class Schemas:
             if isinstance(value, str) and (text := flatten(value, limit)):
                 built["description"] = text
         elif key == "pattern":
-            if isinstance(value, str) and self._compiles(value):
+            if not isinstance(value, str):
+                malformed(key, value, self._note)
+            elif self._compiles(value):
                 built["pattern"] = value
-        else:
-            keyword(built, key, value)
+        elif not (self._old and key in _EXCLUSIVE and isinstance(value, bool)):
+            keyword(built, key, value, self._note)
+
+    def _nested(self, built: dict[str, Any], key: str, value: Any, direction: Direction, depth: int) -> None:
+        """A keyword that holds other schemas."""
+        if key in _SCHEMA_MAPS and isinstance(value, dict):
+            built[key] = {
+                name: self._schema(item, direction, depth + 1)
+                for name, item in value.items()
+                if key != "properties" or not self.hidden(item, direction)
+            }
+        elif key == "items" and isinstance(value, list):
+            built["prefixItems"] = [self._schema(item, direction, depth + 1) for item in value] or [True]
+        elif key in _SCHEMAS and isinstance(value, (dict, bool)):
+            built[key] = self._schema(value, direction, depth + 1)
+        elif key in _SCHEMA_LISTS and isinstance(value, list) and value:
+            built[key] = [self._schema(item, direction, depth + 1) for item in value]
+        elif value is not None:
+            malformed(key, value, self._note)
 
     def _type(self, value: Any) -> str | list[str] | None:
         if isinstance(value, list):
             kinds = list(dict.fromkeys(kind for kind in map(self._type, value) if isinstance(kind, str)))
             return kinds or None
         if not isinstance(value, str):
+            malformed("type", value, self._note)
             return None
         kind = _SLOPPY_TYPES.get(value, value)
         if kind == "file":

@@ -83,6 +83,8 @@ def _schema(raw: dict[str, Any]) -> dict[str, Any]:
 
 def _parameter(raw: dict[str, Any], note: Callable[[str, str], None]) -> Parameter:
     style, explode = _collection(raw, note)
+    if not isinstance(raw.get("required", False), bool) and raw["in"] != "path":
+        note("bad_keyword", f"parameter {raw['name'][:80]!r}: `required` is neither true nor false, and was left out")
     if raw["in"] != "query":
         style, explode = ("simple" if style == "form" else style), False
     return Parameter(

@@ -77,6 +77,8 @@ def _parameter(documents: Documents, origin: str, raw: dict[str, Any], note: Not
         note("unknown_style", f"parameter {raw['name']!r}: style {str(style)[:40]!r} does not exist in {place}")
         style = default
     explode = raw.get("explode")
+    if not isinstance(raw.get("required", False), bool) and place != "path":
+        note("bad_keyword", f"parameter {raw['name'][:80]!r}: `required` is neither true nor false, and was left out")
     return Parameter(
         name=raw["name"],
         in_=place,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from toolgen.mock.paths import PathTemplate
 from toolgen.model.schema import Json, Schema
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi import v2, v3
@@ -18,9 +18,6 @@ from toolgen.sources.openapi.routes import Route, routes
 from toolgen.sources.openapi.schema import Direction, Schemas
 
 __all__ = ["Answer", "Description", "Endpoint", "Media"]
-
-_TEMPLATE = re.compile(r"\{[^{}/?#]*\}")
-_ANYTHING = "([^/]+)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +45,8 @@ class Endpoint:
     operation: Operation
     accepts: tuple[str, ...]
     answers: Mapping[str, Answer]
-    path: re.Pattern[str]
+    path: PathTemplate
     fixed: frozenset[tuple[str, str]]  # query pairs that are part of the path's template
-    names: tuple[str, ...]  # of what `path` captures
 
 
 class Description:
@@ -85,15 +81,13 @@ class Description:
 
     def _endpoint(self, route: Route, operation: Operation, version: str) -> Endpoint:
         plain, query = _split(route.path)
-        pattern = _ANYTHING.join(re.escape(part) for part in _TEMPLATE.split(plain))
         reader = _Swagger if version == "2.0" else _OpenAPI
         return Endpoint(
             operation=operation,
             accepts=reader.accepts(self._documents, route),
             answers=dict(_answers(self._documents, route, reader)),
-            path=re.compile(pattern),
+            path=PathTemplate(plain),
             fixed=frozenset() if "{" in query else frozenset(parse_qsl(query, keep_blank_values=True)),
-            names=tuple(found[1:-1] for found in _TEMPLATE.findall(plain)),
         )
 
     def find(self, path: str, query: Sequence[tuple[str, str]]) -> list[tuple[Endpoint, Mapping[str, str]]]:
@@ -106,9 +100,9 @@ class Description:
                 continue
             rest = path[len(base) :]
             found: list[tuple[Endpoint, Mapping[str, str]]] = [
-                (endpoint, dict(zip(endpoint.names, matched.groups(), strict=True)))
+                (endpoint, captured)
                 for endpoint in self._endpoints.get(rest.count("/"), ())
-                if (matched := endpoint.path.fullmatch(rest)) and endpoint.fixed.issubset(query)
+                if (captured := endpoint.path.match(rest)) is not None and endpoint.fixed.issubset(query)
             ]
             if found:
                 return found
@@ -137,7 +131,7 @@ def _split(template: str) -> tuple[str, str]:
 
 def _generality(endpoint: Endpoint) -> tuple[int, int, str]:
     """Fixed paths before templates, templates with fixed parts before those without."""
-    return (len(endpoint.names), -len(endpoint.fixed), endpoint.operation.path)
+    return (len(endpoint.path.names), -len(endpoint.fixed), endpoint.operation.path)
 
 
 def _answers(

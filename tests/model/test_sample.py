@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from itertools import islice
 from typing import Any
 
 import jsonschema
 import pytest
 
-from toolgen.model.pattern import UnsupportedPatternError, matching
 from toolgen.model.sample import NoSampleError, sample, samples
 
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}, "id": {"type": "integer"}}}
@@ -71,30 +69,3 @@ def test_a_schema_nothing_fits_is_said_to_be_one(schema: dict[str, Any]) -> None
 def test_the_first_sample_is_the_authors_own_example() -> None:
     schema = {"type": "object", "properties": {"name": {"type": "string", "examples": ["Ada"]}, "n": {"default": 4}}}
     assert sample(schema) == {"name": "Ada", "n": 4}
-
-
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        r"^[A-Z]{2}\d{4}$",
-        r"^(?:GET|POST)$",
-        r"^\w+@\w+\.(com|org)$",
-        r"[^a-z]+",
-        r"^a?b*c+$",
-        r"^\+?[1-9]\d{1,14}$",
-        r"^[\w.\-]{3,}$",
-        r"^(?<year>\d{4})-(?P<month>\d\d)$",
-        r"^\u0041\x42$",
-        r"^[^\s/]+/\S$",
-        "",
-    ],
-)
-def test_a_text_matches_the_pattern_it_was_made_for(pattern: str) -> None:
-    assert re.search(pattern.replace("(?<y", "(?P<y"), matching(pattern))
-    assert re.search(pattern.replace("(?<y", "(?P<y"), matching(pattern, length=9))
-
-
-@pytest.mark.parametrize("pattern", [r"(a)\1", r"(?=a)a", r"(?!a)b", "(", "[", "*", r"\p{Foo}", "a)", r"[z-a]"])
-def test_a_pattern_that_is_not_understood_is_refused(pattern: str) -> None:
-    with pytest.raises(UnsupportedPatternError):
-        matching(pattern)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import random
-import re
 from typing import Any
 
 import pytest
 
 from toolgen.verify.examples import Examples, valid_for
-from toolgen.verify.patterns import UnreadablePatternError, matching
 from toolgen.verify.shrink import shrink
 
 
@@ -104,41 +101,11 @@ def test_a_schema_no_arguments_fit_yields_none() -> None:
     assert list(Examples(schema(False, required=["v"]), seed="0").take(5)) == []
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        r"^[a-z0-9_-]{3,8}$",
-        r"^(foo|ba[rz])+\.(?:png|jpe?g)$",
-        r"\d{4}-\d{2}",
-        r"^[^/]+/[^/]+$",
-        r"^#?[0-9a-fA-F]{6}$",
-        r"^\+?[1-9]\d{1,14}$",
-        r"^\w+(\s\w+)*$",
-        r"[\u0041-\u005A]{2}",
-        r"^$|^x{2,}$",
-        r"^(?P<y>\d+)\x41$",
-    ],
-)
-def test_a_text_matches_its_pattern(pattern: str) -> None:
-    choose = random.Random(0)
-    compiled = re.compile(pattern)
-    texts = [matching(pattern, choose) for _ in range(20)]
-    assert all(compiled.search(text) for text in texts)
-
-
 def test_arrays_that_multiply_end() -> None:
     one: dict[str, Any] = {"type": "string"}
     for _ in range(12):
         one = {"type": "array", "items": one, "minItems": 9}
     assert list(Examples(schema(one, required=["v"]), seed="0").take(1)) == []
-
-
-@pytest.mark.parametrize(
-    "pattern", ["((a{999}){999}){999}", "(?=a)b", r"(a)\1", r"\p{L}", "(a", "[a", "a)", "(" * 100 + ")" * 100]
-)
-def test_a_pattern_it_cannot_read_is_said(pattern: str) -> None:
-    with pytest.raises(UnreadablePatternError):
-        matching(pattern, random.Random(0))
 
 
 @pytest.mark.parametrize(

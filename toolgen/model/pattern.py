@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Sequence
 
@@ -13,34 +14,42 @@ _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "0": "\0"}
 _COUNT = re.compile(r"\{(\d*)(?:(,)(\d*))?\}")
 _PROPERTIES = {"L": "abcdefgh", "Ll": "abcdefgh", "Lu": "ABCDEFGH", "N": "0123456789", "Nd": "0123456789"}
 _MOST_REPEATS = 10_000
+_LONGEST = 1_000_000  # `((a{9999}){9999}){9999}` is a short pattern
+_MOST_ATOMS = 20_000
+_DEEPEST = 50
+_FREE_REPEATS = 3  # above what a quantifier asks for, where they are chosen
 
 
 class UnsupportedPatternError(ValueError):
     """An expression this module does not understand, or one no text can match."""
 
 
-def matching(pattern: str, *, length: int = 0) -> str:
-    """The plainest text that `pattern` matches, repeats stretched towards `length` characters where they may be.
+def matching(pattern: str, *, length: int = 0, choose: random.Random | None = None) -> str:
+    """A text that `pattern` most likely matches, in ECMA 262's syntax as JSON Schema uses it; callers check.
 
-    ECMA 262's syntax as JSON Schema uses it. Raises `UnsupportedPatternError`.
+    The plainest one, its repeats stretched towards `length` characters where they may be; with `choose`, any one, and every alternative,
+    repeat and character of a set is its choice. Raises `UnsupportedPatternError`.
     """
     extra = 0
-    text = _Writer(pattern, extra).write()
+    text = _Writer(pattern, extra, choose).write()
     for _ in range(4):
         if len(text) >= length:
             break
         extra += length - len(text)
-        text = _Writer(pattern, extra).write()
+        text = _Writer(pattern, extra, choose).write()
     return text
 
 
 class _Writer:
     """One pass over an expression. `extra` repetitions may be given to the first quantifier that takes them."""
 
-    def __init__(self, pattern: str, extra: int) -> None:
+    def __init__(self, pattern: str, extra: int, choose: random.Random | None) -> None:
         self._pattern = pattern
         self._at = 0
         self._extra = extra
+        self._choose = choose
+        self._atoms = 0
+        self._depth = 0
 
     def write(self) -> str:
         text = self._alternatives()
@@ -59,35 +68,71 @@ class _Writer:
         return character
 
     def _alternatives(self) -> str:
-        first = self._sequence()
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise UnsupportedPatternError(self._pattern)
+        options = [self._sequence()]
         while self._peek() == "|":
             self._at += 1
-            self._sequence()
-        return first
+            options.append(self._sequence())
+        self._depth -= 1
+        return options[0] if self._choose is None else self._choose.choice(options)
 
     def _sequence(self) -> str:
         built: list[str] = []
+        size = 0
         while (character := self._peek()) and character not in "|)":
             if character in "^$":
                 self._at += 1
                 continue
-            built.append(self._repeated(self._atom()))
+            built.append(self._repeated())
+            size += len(built[-1])
+            if size > _LONGEST:
+                raise UnsupportedPatternError(self._pattern)
+        return "".join(built)
+
+    def _repeated(self) -> str:
+        """An atom as often as its quantifier takes it; read again for each repetition that is chosen anew."""
+        start = self._at
+        atom = self._atom()
+        written = self._at
+        low, most = self._quantifier()
+        end = self._at
+        if end == written:
+            return atom
+        if self._choose is None:
+            more = min(self._extra, most - low) if atom else 0
+            self._extra -= more
+            if len(atom) * (low + more) > _LONGEST:
+                raise UnsupportedPatternError(self._pattern)
+            return atom * (low + more)
+        built: list[str] = []
+        for _ in range(self._choose.randint(low, min(most, low + _FREE_REPEATS))):
+            self._at = start
+            built.append(self._atom())
+        self._at = end
         return "".join(built)
 
     def _atom(self) -> str:
+        self._atoms += 1
+        if self._atoms > _MOST_ATOMS:
+            raise UnsupportedPatternError(self._pattern)
         match self._take():
             case "(":
                 return self._group()
             case "[":
                 return self._set()
             case "\\":
-                return self._escape()[0]
+                return self._one(self._escape())
             case ".":
-                return "a"
+                return self._one("ab1-")
             case character if character in "*+?":
                 raise UnsupportedPatternError(self._pattern)
             case character:
                 return character
+
+    def _one(self, members: Sequence[str]) -> str:
+        return members[0] if self._choose is None else self._choose.choice(members)
 
     def _group(self) -> str:
         if self._peek() == "?":
@@ -160,9 +205,14 @@ class _Writer:
             members += found
         if negated:
             members = "".join(one for one in "a1A-_ " + _PRINTABLE if one not in members)
-        return _plainest(members, self._pattern)
+        if not members:
+            raise UnsupportedPatternError(self._pattern)
+        if self._choose is not None:
+            return self._choose.choice(members)
+        return next((one for one in members if one.isascii() and one.isalnum()), members[0])
 
-    def _repeated(self, atom: str) -> str:
+    def _quantifier(self) -> tuple[int, int]:
+        """The least and the most repetitions of what was just read; once, where nothing says so."""
         low, most = 1, 1
         match self._peek():
             case "*":
@@ -174,24 +224,15 @@ class _Writer:
             case "{":
                 counted = _COUNT.match(self._pattern, self._at)
                 if counted is None or not counted[1]:
-                    return atom
+                    return 1, 1
                 low = int(counted[1][:6])
                 most = low if counted[2] is None else int(counted[3][:6]) if counted[3] else _MOST_REPEATS
                 self._at = counted.end() - 1
             case _:
-                return atom
+                return 1, 1
         self._at += 1
         if self._peek() in ("?", "+"):  # lazy and possessive match the same texts
             self._at += 1
-        if low > _MOST_REPEATS:
+        if low > _MOST_REPEATS or most < low:
             raise UnsupportedPatternError(self._pattern)
-        more = min(self._extra, most - low) if atom else 0
-        self._extra -= more
-        return atom * (low + more)
-
-
-def _plainest(members: Sequence[str], pattern: str) -> str:
-    """A letter or a digit of a set where it has one."""
-    if not members:
-        raise UnsupportedPatternError(pattern)
-    return next((one for one in members if one.isascii() and one.isalnum()), members[0])
+        return low, most

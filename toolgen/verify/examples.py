@@ -10,9 +10,9 @@ from typing import Any
 
 import jsonschema_rs
 
+from toolgen.model.pattern import UnsupportedPatternError, matching
 from toolgen.model.schema import Schema
 from toolgen.verify.flat import StuckError, flatten
-from toolgen.verify.patterns import UnreadablePatternError, matching
 
 __all__ = ["Examples", "valid_for"]
 
@@ -296,8 +296,8 @@ class _Maker:
 
     def _matching(self, pattern: str) -> str:
         try:
-            return matching(pattern, self._choose)
-        except UnreadablePatternError as error:
+            return matching(pattern, choose=self._choose)
+        except UnsupportedPatternError as error:
             raise StuckError from error
 
     def _number(self, flat: Mapping[str, Any], options: tuple[float, ...]) -> Any:

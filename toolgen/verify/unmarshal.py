@@ -6,6 +6,8 @@ import json
 import logging
 import warnings
 from collections.abc import Iterable, Mapping
+from copy import copy
+from functools import cache
 from typing import Any
 from urllib.parse import unquote, unquote_plus
 
@@ -69,10 +71,35 @@ def unmarshaller(version: str, document: Mapping[str, Any], json_types: Iterable
     kind = _UNMARSHALLERS.get(version, V30RequestUnmarshaller)
     return kind(
         SchemaPath.from_dict(dict(document)),
+        **_factories(kind),
         extra_format_unmarshallers=_AsText(),
         # It reads application/json and leaves every other name for JSON as bytes.
         extra_media_type_deserializers=dict.fromkeys(json_types, _from_json),
     )
+
+
+class _SharedChecks:
+    """openapi-core copies all its format checks for every schema it meets: a third of a proof, and needed only to add to them."""
+
+    format_checker: Any
+
+    def get_format_checker(self, format_validators: Any = None, extra_format_validators: Any = None) -> Any:
+        if format_validators is None and not extra_format_validators:
+            return self.format_checker
+        return super().get_format_checker(format_validators, extra_format_validators)  # type: ignore[misc]
+
+
+@cache
+def _factories(kind: Any) -> dict[str, Any]:
+    """The factories an unmarshaller has by default, each with its format checks shared."""
+    built: dict[str, Any] = {}
+    for name in ("schema_unmarshallers_factory", "schema_casters_factory"):
+        built[name] = copy(getattr(kind, name))
+        validators = copy(built[name].schema_validators_factory)
+        plain = type(validators)
+        validators.__class__ = type(plain.__name__, (_SharedChecks, plain), {})
+        built[name].schema_validators_factory = validators
+    return built
 
 
 def _from_json(value: bytes, **_: str) -> Any:

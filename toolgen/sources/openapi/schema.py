@@ -5,41 +5,29 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import jsonschema_rs
 
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi.describe import LONGEST_NESTED, LONGEST_PARAMETER, flatten
+from toolgen.sources.openapi.discriminator import discriminate
 from toolgen.sources.openapi.keywords import keyword, malformed, modernise
 from toolgen.sources.openapi.operation import FaultError
 from toolgen.sources.openapi.outputs import Outputs
 from toolgen.sources.openapi.sharing import shared
+from toolgen.sources.openapi.subschemas import LISTS, MAPS, SCHEMAS, references
+from toolgen.sources.openapi.visibility import Direction, Visibility
 
 __all__ = ["FILE", "Direction", "Schemas", "file_schema", "is_file"]
 
 _TYPES = frozenset({"null", "boolean", "object", "array", "number", "string", "integer"})
 _SLOPPY_TYPES = {"int": "integer", "long": "integer", "float": "number", "double": "number", "bool": "boolean"}
-_SCHEMAS = frozenset(
-    {
-        "items",
-        "additionalProperties",
-        "propertyNames",
-        "contains",
-        "not",
-        "if",
-        "then",
-        "else",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
-)
-_SCHEMA_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_SCHEMA_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
-_PLAIN_NAME = re.compile(r"#/(?:components/schemas|definitions)/([A-Za-z0-9_.-]{1,80})\Z")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}\Z")
 _EXCLUSIVE = frozenset({"exclusiveMinimum", "exclusiveMaximum"})  # booleans before 3.1
 _DEEPEST = 60
+_NESTED = frozenset({*SCHEMAS, *LISTS, *MAPS})
+_COMPOSED = frozenset({"allOf", "anyOf", "oneOf", "$ref"})
 
 FILE: Mapping[str, Any] = {
     "type": "object",
@@ -50,13 +38,6 @@ FILE: Mapping[str, Any] = {
     },
     "required": ["base64"],
 }
-
-
-class Direction(Enum):
-    """Whether a schema says what is sent or what comes back: readOnly belongs to the second alone, writeOnly to the first."""
-
-    INPUT = "readOnly"
-    OUTPUT = "writeOnly"
 
 
 def is_file(schema: Any) -> bool:
@@ -79,6 +60,22 @@ def file_schema(description: object) -> dict[str, Any]:
     return {**FILE, "description": text} if text else dict(FILE)
 
 
+class _Place(NamedTuple):
+    """Where a schema stands. `gone` is what the composition it is part of keeps out of its object: that cannot be required there."""
+
+    direction: Direction
+    depth: int = 0
+    gone: frozenset[str] = frozenset()
+
+    def inside(self) -> _Place:
+        """For a schema of another value, or of this one under a condition."""
+        return _Place(self.direction, self.depth + 1)
+
+    def beside(self) -> _Place:
+        """For a schema that holds of the same value."""
+        return _Place(self.direction, self.depth + 1, self.gone)
+
+
 class Schemas:
     """Converts the schemas of one description. What is referred to is converted once per direction and shared.
 
@@ -92,23 +89,25 @@ class Schemas:
         self._defs: dict[tuple[Direction, str], dict[str, Any]] = {}
         self._uses: dict[tuple[Direction, str], frozenset[str]] = {}
         self._broken: dict[tuple[Direction, str], FaultError] = {}
-        self._names: dict[str, str] = {}
-        self._waiting: list[tuple[Direction, str, str]] = []
+        self._home = "#/definitions" if version == "2.0" else "#/components/schemas"
+        self._names: dict[tuple[str, frozenset[str]], str] = {}
+        self._named: set[str] = set()
+        self._waiting: list[tuple[Direction, str, str, frozenset[str]]] = []
         self._seen: set[tuple[Direction, str]] = set()
         self._used: set[str] = set()
         self._patterns: dict[str, bool] = {}
-        self._hidden: dict[tuple[str, Direction], bool] = {}
+        self._visibility = Visibility(documents)
         self._outputs = Outputs()
 
     def convert(self, raw: Any, direction: Direction) -> dict[str, Any]:
         """One schema, its references as `#/$defs/…`. Raises `FaultError` (unresolved_ref, schema_too_deep)."""
-        return self._object(raw, direction, 0)
+        return self._object(raw, _Place(direction=direction))
 
     def close(self, schema: dict[str, Any], direction: Direction) -> dict[str, Any]:
         """The schema with everything it reaches in `$defs`, and nothing else. Raises `FaultError` where that is broken."""
         self._drain()
         reached: dict[str, dict[str, Any]] = {}
-        todo = list(_references(schema))
+        todo = list(references(schema))
         if direction is Direction.OUTPUT:
             schema, reached = self._outputs.bounded(schema, todo, self._output_definition, self._output_uses)
             todo = []
@@ -143,30 +142,16 @@ class Schemas:
 
     def hidden(self, raw: Any, direction: Direction) -> bool:
         """Whether a property takes no part in this direction (readOnly in an input, writeOnly in an output)."""
-        if not isinstance(raw, dict):
-            return False
-        if raw.get(direction.value) is True:
-            return True
-        ref = raw.get("$ref")
-        if not isinstance(ref, str):
-            return False
-        known = self._hidden.get((ref, direction))
-        if known is None:
-            try:
-                target = self._documents.follow(raw)
-            except UnresolvedRefError:
-                target = None
-            known = isinstance(target, dict) and target.get(direction.value) is True
-            self._hidden[ref, direction] = known
-        return known
+        return self._visibility.hidden(raw, direction)
 
     def _drain(self) -> None:
         """Converts what was referred to, one after the other: a chain of references is not a chain of Python frames."""
         while self._waiting:
-            direction, name, ref = self._waiting.pop()
+            direction, name, ref, gone = self._waiting.pop()
             outer, self._used = self._used, set()
             try:
-                self._defs[direction, name] = self._object(self._documents.lookup(ref), direction, 0)
+                place = _Place(direction=direction, gone=gone)
+                self._defs[direction, name] = self._object(self._documents.lookup(ref), place)
                 self._uses[direction, name] = frozenset(self._used)
             except UnresolvedRefError as error:
                 self._broken[direction, name] = FaultError("unresolved_ref", "", str(error))
@@ -175,80 +160,98 @@ class Schemas:
             finally:
                 self._used = outer
 
-    def _object(self, raw: Any, direction: Direction, depth: int) -> dict[str, Any]:
+    def _object(self, raw: Any, place: _Place) -> dict[str, Any]:
         """As an object, where a boolean schema will not do."""
-        built = self._schema(raw, direction, depth)
+        built = self._schema(raw, place)
         if isinstance(built, bool):
             return {} if built else {"not": {}}
         return built
 
-    def _schema(self, raw: Any, direction: Direction, depth: int) -> dict[str, Any] | bool:
+    def _schema(self, raw: Any, place: _Place) -> dict[str, Any] | bool:
         if isinstance(raw, bool):
             return raw
         if not isinstance(raw, dict):
             if raw is not None:
                 malformed("schema", raw, self._note)
             return {}
-        if depth > _DEEPEST:
+        if place.depth > _DEEPEST:
             raise FaultError("schema_too_deep", "", f"a schema is nested more than {_DEEPEST} levels deep")
+        if ("required" in raw or not _COMPOSED.isdisjoint(raw)) and (
+            more := self._visibility.names(raw, place.direction)
+        ):
+            place = place._replace(gone=place.gone | more)
         if isinstance(ref := raw.get("$ref"), str):
-            return self._reference(ref, raw, direction, depth)
+            return self._reference(ref, raw, place)
         built: dict[str, Any] = {}
         for key, value in raw.items():
-            self._keyword(built, key, value, direction, depth)
+            self._keyword(built, key, value, place)
         if isinstance(discriminator := raw.get("discriminator"), dict):
-            self._discriminate(built, raw, discriminator)
+            discriminate(built, raw, discriminator, self._documents)
         if self._old:
             modernise(built, raw)
-        if "properties" in built and "required" in built:
-            shown = built["properties"]
-            gone = {name for name in raw["properties"] if name not in shown}
-            built["required"] = [name for name in built["required"] if name not in gone]
-        if built.get("required") == []:
-            del built["required"]
-        return built
+        return _without(built, place.gone)
 
-    def _reference(self, ref: str, raw: dict[str, Any], direction: Direction, depth: int) -> dict[str, Any]:
+    def _reference(self, ref: str, raw: dict[str, Any], place: _Place) -> dict[str, Any]:
         try:
             target = self._documents.lookup(ref)
             if isinstance(target, dict) and "$ref" in target:
                 self._documents.follow(target)
         except UnresolvedRefError as error:
-            if direction is Direction.INPUT:
+            if place.direction is Direction.INPUT:
                 raise FaultError("unresolved_ref", "", str(error)) from error
             self._note("unresolved_ref", f"{error}; the answer's schema leaves that part open")
             return {}
-        name = self._names.get(ref) or self._name(ref)
+        gone = place.gone
+        if gone:
+            # What is shared is right by itself; this use of it must not require what another part of the composition hides.
+            gone = (gone - self._visibility.names(target, place.direction)) & self._visibility.required(ref)
+        name = self._names.get((ref, gone)) or self._name(ref, gone)
         self._used.add(name)
-        if (direction, name) not in self._seen:
-            self._seen.add((direction, name))
-            self._waiting.append((direction, name, ref))
+        if (place.direction, name) not in self._seen:
+            self._seen.add((place.direction, name))
+            self._waiting.append((place.direction, name, ref, gone))
         built: dict[str, Any] = {"$ref": f"#/$defs/{name}"}
         for key, value in raw.items():
             # Before 3.1 whatever stands beside a $ref is ignored (3.0.4, section 4.8.23); words do no harm.
             if key != "$ref" and (not self._old or key == "description"):
-                self._keyword(built, key, value, direction, depth)
-        return built
+                self._keyword(built, key, value, place)
+        return _without(built, place.gone)
 
-    def _name(self, ref: str) -> str:
+    def _name(self, ref: str, gone: frozenset[str]) -> str:
         """From the reference alone, so that the same schema has the same name in every tool and on every build."""
-        if found := _PLAIN_NAME.match(ref):
-            name = found[1]
+        head, _, tail = ref.rpartition("/")
+        if head == self._home and not gone and _PLAIN_NAME.match(tail):
+            name = tail
         else:
-            tail = re.sub(r"[^A-Za-z0-9_.-]+", "_", ref.rpartition("/")[2])[-40:].strip("_") or "schema"
-            name = f"{tail}_{hashlib.sha256(ref.encode('utf-8', 'surrogatepass')).hexdigest()[:6]}"
-        self._names[ref] = name
+            name = re.sub(r"[^A-Za-z0-9_.-]+", "_", tail)[-40:].strip("_") or "schema"
+            text = ref if not gone else repr((ref, sorted(gone)))
+            digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+            # Six digits tell apart what a description refers to; where one uses such a name itself, there are more.
+            name = next(
+                taken
+                for length in range(6, len(digest))
+                if (taken := f"{name}_{digest[:length]}") not in self._named and not self._is_schema(taken)
+            )
+        self._names[ref, gone] = name
+        self._named.add(name)
         return name
 
-    def _keyword(self, built: dict[str, Any], key: str, value: Any, direction: Direction, depth: int) -> None:
+    def _is_schema(self, name: str) -> bool:
+        try:
+            self._documents.lookup(f"{self._home}/{name}")
+        except UnresolvedRefError:
+            return False
+        return True
+
+    def _keyword(self, built: dict[str, Any], key: str, value: Any, place: _Place) -> None:
         """Copies one keyword if it means something in 2020-12 and is well-formed; anything else is left out."""
-        if key in _SCHEMA_MAPS or key in _SCHEMAS or key in _SCHEMA_LISTS:
-            self._nested(built, key, value, direction, depth)
+        if key in _NESTED:
+            self._nested(built, key, value, place)
         elif key == "type":
             if kind := self._type(value):
                 built["type"] = kind
         elif key == "description":
-            limit = LONGEST_NESTED if depth else LONGEST_PARAMETER
+            limit = LONGEST_NESTED if place.depth else LONGEST_PARAMETER
             if isinstance(value, str) and (text := flatten(value, limit)):
                 built["description"] = text
         elif key == "pattern":
@@ -259,22 +262,32 @@ class Schemas:
         elif not (self._old and key in _EXCLUSIVE and isinstance(value, bool)):
             keyword(built, key, value, self._note)
 
-    def _nested(self, built: dict[str, Any], key: str, value: Any, direction: Direction, depth: int) -> None:
+    def _nested(self, built: dict[str, Any], key: str, value: Any, place: _Place) -> None:
         """A keyword that holds other schemas."""
-        if key in _SCHEMA_MAPS and isinstance(value, dict):
-            built[key] = {
-                name: self._schema(item, direction, depth + 1)
-                for name, item in value.items()
-                if key != "properties" or not self.hidden(item, direction)
-            }
+        if key in MAPS and isinstance(value, dict):
+            built[key] = self._map(key, value, place)
         elif key == "items" and isinstance(value, list):
-            built["prefixItems"] = [self._schema(item, direction, depth + 1) for item in value] or [True]
-        elif key in _SCHEMAS and isinstance(value, (dict, bool)):
-            built[key] = self._schema(value, direction, depth + 1)
-        elif key in _SCHEMA_LISTS and isinstance(value, list) and value:
-            built[key] = [self._schema(item, direction, depth + 1) for item in value]
+            built["prefixItems"] = [self._schema(item, place.inside()) for item in value] or [True]
+        elif key in SCHEMAS and isinstance(value, (dict, bool)):
+            built[key] = self._schema(value, place.inside())
+        elif key in LISTS and isinstance(value, list) and value:
+            inside = place.beside() if key == "allOf" else place.inside()
+            built[key] = [self._schema(item, inside) for item in value]
         elif value is not None:
             malformed(key, value, self._note)
+
+    def _map(self, key: str, value: dict[str, Any], place: _Place) -> dict[str, Any]:
+        inside = place.inside()
+        if key == "properties":
+            hidden = self._visibility.hidden
+            return {
+                name: self._schema(item, inside) for name, item in value.items() if not hidden(item, place.direction)
+            }
+        return {
+            name: self._schema(item, inside)
+            for name, item in value.items()
+            if key != "patternProperties" or self._compiles(name)
+        }
 
     def _type(self, value: Any) -> str | list[str] | None:
         if isinstance(value, list):
@@ -304,41 +317,11 @@ class Schemas:
             self._patterns[pattern] = known
         return known
 
-    def _discriminate(self, built: dict[str, Any], raw: dict[str, Any], discriminator: dict[str, Any]) -> None:
-        """Says in every branch which value of the discriminator chooses it (3.1.1, section 4.8.25)."""
-        name = discriminator.get("propertyName")
-        keyword = "oneOf" if "oneOf" in built else "anyOf"
-        if not isinstance(name, str) or keyword not in built:
-            return
-        mapping = discriminator.get("mapping")
-        chosen: dict[str, list[str]] = {}
-        if isinstance(mapping, dict):
-            for value, target in mapping.items():
-                if isinstance(target, str):
-                    chosen.setdefault(target.rpartition("/")[2], []).append(value)
-        branches = []
-        for written, branch in zip(raw[keyword], built[keyword], strict=True):
-            ref = written.get("$ref") if isinstance(written, dict) else None
-            if isinstance(ref, str) and isinstance(branch, dict) and "properties" not in branch:
-                tail = ref.rpartition("/")[2]
-                values = chosen.get(tail, [tail])
-                choice = {"const": values[0]} if len(values) == 1 else {"enum": values}
-                branch = {**branch, "properties": {name: choice}, "required": [name]}  # noqa: PLW2901
-            branches.append(branch)
-        built[keyword] = branches
 
-
-def _references(value: Any) -> set[str]:
-    """The `$defs` a converted schema refers to itself. A `$ref` that is text can only be one of ours."""
-    found: set[str] = set()
-    todo = [value]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, dict):
-            ref = node.get("$ref")
-            if isinstance(ref, str) and ref.startswith("#/$defs/"):
-                found.add(ref[8:])
-            todo.extend(item for key, item in node.items() if key not in {"examples", "default", "enum", "const"})
-        elif isinstance(node, list):
-            todo.extend(node)
-    return found
+def _without(built: dict[str, Any], gone: frozenset[str]) -> dict[str, Any]:
+    """The schema without the demand for what its direction does not show."""
+    if gone and "required" in built:
+        built["required"] = [name for name in built["required"] if name not in gone]
+    if built.get("required") == []:
+        del built["required"]
+    return built

@@ -5,17 +5,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any
 
 import orjson
 
+from toolgen.sources.openapi.subschemas import MAPS, Steps, subschemas
+
 __all__ = ["shared"]
 
 _WORTHWHILE = 400  # bytes; below that a reader loses more than the model gains
-_SCHEMAS = ("items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else")
-_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
-_MAPS = ("properties", "patternProperties", "dependentSchemas")
 
 
 def shared(schema: dict[str, Any], taken: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -44,7 +43,7 @@ class _Sharing:
 
     def count(self, schema: dict[str, Any]) -> None:
         """How often each part would be written if all larger ones were shared: what is in a repeated part counts once."""
-        for _, part in _parts(schema):
+        for _, part in subschemas(schema):
             text = orjson.dumps(part)
             if len(text) < _WORTHWHILE:
                 continue
@@ -56,8 +55,8 @@ class _Sharing:
     def rewrite(self, schema: dict[str, Any], under: str) -> dict[str, Any]:
         """The schema with references in it; one that has no repeated part is returned as it is."""
         built = schema
-        for steps, part in _parts(schema):
-            found = steps[-1] if isinstance(steps[-1], str) and steps[0] in _MAPS else under
+        for steps, part in subschemas(schema):
+            found = steps[-1] if isinstance(steps[-1], str) and steps[0] in MAPS else under
             fresh = self._placed(part, found)
             if fresh is not part:
                 built = _replaced(built, schema, steps, fresh)
@@ -86,24 +85,7 @@ class _Sharing:
         )
 
 
-def _parts(schema: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:
-    """The schemas directly inside a schema, with the one or two steps that lead to each."""
-    for key in _SCHEMAS:
-        if isinstance(part := schema.get(key), dict):
-            yield (key,), part
-    for key in _LISTS:
-        for index, part in enumerate(schema.get(key, ())):
-            if isinstance(part, dict):
-                yield (key, index), part
-    for key in _MAPS:
-        for name, part in schema.get(key, {}).items():
-            if isinstance(part, dict):
-                yield (key, name), part
-
-
-def _replaced(
-    built: dict[str, Any], original: dict[str, Any], steps: tuple[str | int, ...], fresh: dict[str, Any]
-) -> dict[str, Any]:
+def _replaced(built: dict[str, Any], original: dict[str, Any], steps: Steps, fresh: dict[str, Any]) -> dict[str, Any]:
     """A copy of the path from a schema to one part of it, made once, with the part replaced."""
     if built is original:
         built = dict(original)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,3 +30,14 @@ def __getattr__(name: str) -> Any:
         value = globals()[name] = getattr(import_module(_HOMES[name]), name)
         return value
     raise AttributeError(f"module 'toolgen' has no attribute '{name}'")
+
+
+class _Package(ModuleType):
+    """Keeps `toolgen.build` the function: an import of the module of that name would put the module in its place."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        public = name in _HOMES and isinstance(value, ModuleType)
+        super().__setattr__(name, getattr(value, name) if public else value)
+
+
+sys.modules[__name__].__class__ = _Package

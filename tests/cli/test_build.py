@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-import toolgen.build as building
 from tests.cli.commands import Run, runner
 from tests.cli.remote import Descriptions, configure, lock
 from tests.projects import PETS, make_project
+from toolgen.build import Built, build_sources
 from toolgen.sources.pins import COPIES, LOCK
 
 SDL = "type Query { country(code: ID!): String }"
@@ -264,13 +264,12 @@ def read_again(local: Path, toolgen: Run, monkeypatch: pytest.MonkeyPatch) -> li
     """A project that was built; the list says how often it is read from now on."""
     assert toolgen("build").code == 0
     read: list[str] = []
-    original = building.build_sources
 
-    def counted(*arguments: Any) -> building.Built:
+    def counted(*arguments: Any) -> Built:
         read.append("again")
-        return original(*arguments)
+        return build_sources(*arguments)
 
-    monkeypatch.setattr(building, "build_sources", counted)
+    monkeypatch.setattr(sys.modules["toolgen.build"], "build_sources", counted)
     return read
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
@@ -14,13 +14,14 @@ import msgspec
 from toolgen.errors import DescriptionError
 from toolgen.model.manifest import Manifest, Problem, assemble
 from toolgen.model.tool import Tool
+from toolgen.policy.arguments import check_schema
 from toolgen.settings import SourceSettings, from_mapping, from_specs, password_of, settings_digest
 from toolgen.sources.base import Reading, SourceConfig, is_remote
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.overrides import ToolOverride, override
 from toolgen.sources.sql import read_sql
 
-__all__ = ["Built", "Progress", "build", "build_sources"]
+__all__ = ["Built", "Progress", "build", "build_sources", "usable"]
 
 Progress: TypeAlias = Callable[[str], None]
 """Is told the name of each source as its reading begins."""
@@ -67,7 +68,7 @@ def build_sources(
     for name, source in sources.items():
         progress(name)
         started = perf_counter()
-        readings[name] = _pinned(source.config, _read(source))
+        readings[name] = usable(_pinned(source.config, _read(source)))
         seconds[name] = perf_counter() - started
     changed = override(overrides, readings)
     tools, problems = _gathered(changed)
@@ -84,6 +85,23 @@ def build_sources(
         references={name: reading.references for name, reading in changed.items()},
         wanted={name: reading.wanted for name, reading in changed.items() if reading.wanted},
     )
+
+
+def usable(reading: Reading) -> Reading:
+    """The reading without tools that would refuse every call: their arguments are checked before anything else, and could not be."""
+    kept: list[Tool] = []
+    unusable: list[Problem] = []
+    for tool in reading.tools:
+        if (fault := check_schema(tool.input_schema)) is None:
+            kept.append(tool)
+            continue
+        message = f"its arguments could not be checked: {fault}; the operation has no tool"
+        unusable.append(
+            Problem(level="error", source=tool.source, origin=tool.origin, code="bad_schema", message=message)
+        )
+    if not unusable:
+        return reading
+    return replace(reading, tools=tuple(kept), problems=(*reading.problems, *unusable))
 
 
 def _gathered(readings: Mapping[str, Reading]) -> tuple[dict[str, Tool], list[Problem]]:

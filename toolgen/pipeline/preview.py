@@ -20,7 +20,7 @@ from toolgen.pipeline.deliver import failure
 from toolgen.pipeline.executors import make_executors
 from toolgen.pipeline.inspection import sql_guard
 from toolgen.pipeline.intake import meant
-from toolgen.policy.arguments import Validator
+from toolgen.policy.arguments import Validator, excess
 from toolgen.policy.sql.grants import SqlScope, TableScope, full_name
 from toolgen.settings import SourceSettings
 from toolgen.sources.base import SourceConfig
@@ -39,15 +39,26 @@ _MASKED = SecretReference("literal", MASK)
 
 
 def preview(manifest: Manifest, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What `toolgen call --dry-run` prints (contracts.md, section CLI), or an error envelope. Sends nothing and needs no policy.
+    """What `toolgen call --dry-run` prints (contracts.md, section CLI), or an error envelope. Sends nothing, needs no policy, never raises.
 
     Every credential a tool's source could need is taken to be configured and shown as `***`; every table of a database is open.
     """
+    try:
+        return _preview(manifest, name, arguments)
+    except ToolgenError as error:
+        return _refused(name, failure(error))
+    except Exception as error:  # noqa: BLE001 - the boundary: a manifest is a file, and may hold what no build writes
+        return _refused(name, Error(code="internal", message=f"the call cannot be prepared: {type(error).__name__}"))
+
+
+def _preview(manifest: Manifest, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     tool = manifest.tools.get(name)
     if tool is None:
         return _refused(
             name, Error(code="unknown_tool", message=f"there is no tool {name}{nearest(name, manifest.tools)}")
         )
+    if too_much := excess(arguments):
+        return _refused(name, Error(code="validation", message=too_much))
     repaired = meant(tool.input_schema, arguments).arguments
     faults = Validator(tool.input_schema).faults(repaired)
     if faults:
@@ -61,10 +72,7 @@ def preview(manifest: Manifest, name: str, arguments: Mapping[str, Any]) -> Mapp
             )
         call = call_or_denied
     executor = make_executors({tool.source: _source(tool, manifest)}, manifest, _permit)[tool.source]
-    try:
-        return executor.preview(call)
-    except ToolgenError as error:
-        return _refused(name, failure(error))
+    return executor.preview(call)
 
 
 def _inspected(call: Call, manifest: Manifest) -> Call | Deny:

@@ -18,6 +18,7 @@ _BACKTRACKS = 100_000
 _DEEPEST = 64
 _MOST_VALUES = 50_000
 _MOST_WORK = 1_000_000
+_APPLIED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"})
 _TYPES: Mapping[type, str] = {
     bool: "boolean",
     int: "integer",
@@ -141,7 +142,8 @@ class _Work:
         while stack and self._most <= _MOST_WORK:
             item = stack.pop()
             if isinstance(item, Mapping):
-                self._most = max(self._most, self._of(item, 0))
+                if not _APPLIED.isdisjoint(item):
+                    self._most = max(self._most, self._of(item, 0))
                 stack.extend(item.values())
             elif isinstance(item, (list, tuple)):
                 stack.extend(item)

@@ -185,6 +185,11 @@ class Schemas:
         built: dict[str, Any] = {}
         for key, value in raw.items():
             self._keyword(built, key, value, place)
+        patterns = raw.get("patternProperties")
+        if isinstance(patterns, dict) and len(patterns) > len(built["patternProperties"]):
+            # The names that a pattern nobody understands would have let through are not what is left over for these.
+            built.pop("additionalProperties", None)
+            built.pop("unevaluatedProperties", None)
         if isinstance(discriminator := raw.get("discriminator"), dict):
             discriminate(built, raw, discriminator, self._documents)
         if self._old:

@@ -256,7 +256,7 @@ def _repeated_in_json(data: bytes, value: Any) -> tuple[Repeated, ...]:
     An escaped colon could make up for a lost one, and then, as for what nests too deeply to be written, every key is looked at.
     """
     lost = 0
-    if b"\\u003" not in data:
+    if b"\\u003a" not in data and b"\\u003A" not in data:
         try:
             lost = data.count(b":") - orjson.dumps(value).count(b":")
         except orjson.JSONEncodeError:

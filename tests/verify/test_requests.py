@@ -72,6 +72,25 @@ def test_every_style_of_every_place_is_proven(
     assert verdict.examples > 0
 
 
+FILE = {"type": "string", "format": "binary"}
+FILES = [
+    {"type": "object", "properties": {"f": {"anyOf": [FILE, {"type": "array", "items": FILE}]}}},
+    {"type": "object", "properties": {"f": {"anyOf": [FILE, TEXT]}}},
+    {"type": "object", "properties": {"f": {"allOf": [FILE]}}},
+    {"allOf": [{"type": "object", "properties": {"f": FILE}}, {"type": "object", "properties": {"a": TEXTS}}]},
+    {"type": "object", "additionalProperties": FILE},
+]
+
+
+@pytest.mark.parametrize(("style", "explode"), [("form", False), ("cookie", True), ("cookie", False)])
+@pytest.mark.parametrize("schema", [WHOLE, WHOLES, POINT])
+def test_cookies_of_the_newest_version_are_proven(tmp_path: Path, style: str, explode: bool, schema: Any) -> None:
+    one = {"name": "c", "in": "cookie", "required": True, "schema": schema, "style": style, "explode": explode}
+    tool, _ = described(tmp_path, {"/e": {"get": operation(parameters=[one])}}, "3.2.0")
+    verdict = prove(tmp_path, tool)
+    assert isinstance(verdict, Proven), verdict
+
+
 @pytest.mark.parametrize(
     ("media_type", "schema", "encoding"),
     [
@@ -94,7 +113,15 @@ def test_every_style_of_every_place_is_proven(
             {"type": "object", "properties": {"o": POINT, "a": WHOLES}},
             {"o": {"style": "deepObject", "explode": True}, "a": {"contentType": "application/json"}},
         ),
+        *[("multipart/form-data", schema, None) for schema in FILES],
+        ("multipart/form-data", {"type": "object", "properties": {"f": {}}}, {"f": {"contentType": "image/png"}}),
+        (
+            "multipart/form-data",
+            {"type": "object", "properties": {"f": {"format": "binary"}, "a": WHOLES, "o": POINT}},
+            {"o": {"style": "deepObject", "explode": True}, "a": {"style": "form", "explode": False}},
+        ),
         ("application/octet-stream", {"type": "string", "format": "binary"}, None),
+        ("application/json", {"type": ["array", "null"], "items": WHOLE}, None),
         ("text/plain", TEXT, None),
     ],
 )
@@ -107,8 +134,11 @@ def test_every_kind_of_body_is_proven(tmp_path: Path, media_type: str, schema: A
 
 
 @pytest.mark.parametrize("collection", ["csv", "ssv", "tsv", "pipes", "multi"])
-def test_swagger_collections_are_proven(tmp_path: Path, collection: str) -> None:
-    one = {"name": "q", "in": "query", "type": "array", "items": WHOLE, "collectionFormat": collection}
+@pytest.mark.parametrize("place", ["query", "header"])
+def test_swagger_collections_are_proven(tmp_path: Path, collection: str, place: str) -> None:
+    if (collection, place) == ("multi", "header"):
+        collection = "csv"  # there is no multi in a header
+    one = {"name": "q", "in": place, "type": "array", "items": WHOLE, "collectionFormat": collection}
     tool, _ = described(tmp_path, {"/e": {"get": operation(parameters=[one])}}, "2.0")
     verdict = prove(tmp_path, tool)
     assert isinstance(verdict, Proven), verdict

@@ -45,6 +45,8 @@ class HttpParameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     allow_reserved: bool = False
     content_type: str | None = None  # set when the parameter has `content` instead of a style
     required: bool = False
+    nested: tuple[str, ...] = ()  # the styles of arrays within the array, from the outermost on (2.0, Items Object)
+    parts: dict[str, HttpPart] = {}  # by property, where the whole query string is a form
 
 
 class HttpPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -54,8 +56,9 @@ class HttpPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     style: str | None = None
     explode: bool | None = None
     allow_reserved: bool = False
-    file: bool = False
+    file: bool = False  # an object with `base64` is sent as the file it holds
     headers: dict[str, str] = {}
+    nested: tuple[str, ...] = ()  # as in `HttpParameter`
 
 
 class HttpBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,6 +69,7 @@ class HttpBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     properties: dict[str, str] = {}
     required: bool = False
     parts: dict[str, HttpPart] = {}  # by property, for forms and multipart
+    others: HttpPart | None = None  # for the properties of a form that its schema does not name
     file: bool = False  # the whole body is one file
 
 

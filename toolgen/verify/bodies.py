@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote_plus, unquote_plus
 
 from toolgen.verify.described import Described
+from toolgen.verify.parts import wants_file
 from toolgen.verify.reader import ABSENT, Absent, Undefined, by_convention, equal, is_json, reads_as, split_pairs
 from toolgen.verify.received import Received, UnreadableError
 from toolgen.verify.shapes import shapes
@@ -199,7 +200,9 @@ def _same_multipart(
     undefined: Undefined | None = None
     for name, value in sent.items():
         how = encoding.get(name) or {}
-        if any(key in how for key in ("style", "explode")) and isinstance(value, (Mapping, list)):
+        # 3.0 ignores a style in anything but a urlencoded form (3.0.4, section 4.7.15.1.2).
+        styled = described.version != "3.0" and any(key in how for key in ("style", "explode"))
+        if styled and isinstance(value, (Mapping, list)):
             mine = [part for part in parts if part.name == name or _claims(part.name, name, how, value, set(sent))]
             parts = [part for part in parts if part not in mine]
             # Nothing is percent-encoded in a part, so what divides its text stays what it is.
@@ -211,24 +214,15 @@ def _same_multipart(
             continue
         mine = [part for part in parts if part.name == name]
         parts = [part for part in parts if part.name != name]
-        json_type = is_json(str(how.get("contentType", "")).partition(",")[0])
-        wanted = [] if value is None else value if isinstance(value, list) and not json_type else [value]
+        # A contentType is each item's, not the array's (3.1.1, section 4.8.15; 3.2, section 4.15.1).
+        wanted = [] if value is None else value if isinstance(value, list) else [value]
         if len(mine) != len(wanted):
             return f"the part {name!r} is sent {len(mine)} times, not {len(wanted)}"
-        schema = described.schema(properties.get(name, {}))
+        file = wants_file(described, media.get("schema", {}), name, how)
         for part, one in zip(mine, wanted, strict=True):
-            if wrong := _same_part(part, one, how, _wants_file(described, schema)):
+            if wrong := _same_part(part, one, how, file):
                 return f"the part {name!r} {wrong}"
     return f"the part {parts[0].name!r} was not given" if parts else undefined
-
-
-def _wants_file(described: Described, schema: Any) -> bool:
-    """Raw bytes: `format: binary` (3.0), or a `contentMediaType` without `contentEncoding` (3.1)."""
-    if not isinstance(schema, Mapping):
-        return False
-    if schema.get("type") == "array":
-        return _wants_file(described, described.schema(schema.get("items", {})))
-    return schema.get("format") == "binary" or ("contentMediaType" in schema and "contentEncoding" not in schema)
 
 
 def _same_part(part: _Part, value: Any, how: Mapping[str, Any], wants_file: bool) -> str | None:

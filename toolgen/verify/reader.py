@@ -41,6 +41,7 @@ class Absent:
 
 ABSENT: Final = Absent()
 _DELIMITERS: Mapping[str, str] = {"spaceDelimited": "%20", "pipeDelimited": r"\||%7[Cc]", "tabDelimited": "%09"}
+_IN_A_HEADER: Mapping[str, str] = {"spaceDelimited": " ", "pipeDelimited": "|", "tabDelimited": "\t"}
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)\Z")
 _JSON = re.compile(r"[^/;\s]+/(?:[^;\s]+\+)?json\s*(?:;.*)?\Z", re.IGNORECASE)
 
@@ -181,13 +182,24 @@ def _styled(described: Described, parameter: Mapping[str, Any], received: Receiv
             text = received.headers.get(name.lower(), ABSENT)
             if isinstance(text, Absent):
                 return ABSENT
-            return _joined(text, ",", explode, kind, str.strip)
+            return _joined(text, _IN_A_HEADER.get(style, ","), explode, kind, str.strip)
         case "cookie" if style == "cookie":
-            return _single(name, received.cookies, str)
+            others = {one["name"] for one in described.parameters if one["in"] == "cookie" and one is not parameter}
+            return _cookie(name, explode, kind, received.cookies, others)
         case place:
             pairs = received.query if place == "query" else received.cookies
             others = {one["name"] for one in described.parameters if one["in"] == place and one is not parameter}
             return _form(name, style, explode, kind, pairs, others)
+
+
+def _cookie(name: str, explode: bool, kind: str, pairs: Sequence[tuple[str, str]], others: set[str]) -> Any:
+    """3.2's style of its own, in which nothing is encoded."""
+    if explode and kind == "object":
+        return split_pairs([(key, value) for key, value in pairs if key not in others]) or ABSENT
+    if explode and kind == "array":
+        return [value for key, value in pairs if key == name] or ABSENT
+    text = _single(name, pairs, str)
+    return text if isinstance(text, Absent) else _joined(text, ",", False, kind, str)
 
 
 def _shape(described: Described, parameter: Mapping[str, Any], sent: Any) -> str:

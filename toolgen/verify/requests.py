@@ -19,7 +19,7 @@ from toolgen.verify.bodies import same_body
 from toolgen.verify.described import SERVER, Described
 from toolgen.verify.examples import Examples, valid_for
 from toolgen.verify.judge import Judge, unable, unable_body
-from toolgen.verify.reader import ABSENT, Absent, Undefined, equal, same_parameter
+from toolgen.verify.reader import ABSENT, Absent, Undefined, equal, is_json, same_parameter
 from toolgen.verify.received import BODY, Received, UnreadableError, receive
 from toolgen.verify.refusals import may_be_refused
 from toolgen.verify.shrink import shrink
@@ -133,7 +133,8 @@ class Proof:
             return sent
         if body.argument is not None:
             value = arguments.get(body.argument, ABSENT)
-            sent[BODY] = (body.argument, ABSENT if value is None and not body.required else value)
+            absent = value is None and not body.required and not is_json(body.media_type)
+            sent[BODY] = (body.argument, ABSENT if absent else value)
         else:
             members = {name: arguments[key] for key, name in body.properties.items() if key in arguments}
             given = ",".join(key for key in body.properties if key in arguments)

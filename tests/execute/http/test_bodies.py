@@ -134,18 +134,32 @@ def test_a_filename_cannot_leave_its_quotes(filename: str) -> None:
     [
         {"base64": "not base64!"},
         {"base64": "YQ"},
-        {"filename": "a"},
         {"base64": 5},
         {"base64": "YQ==", "filename": "a\r\nX: 1"},
         {"base64": "YQ==", "media_type": "text/plain\r\nX: 1"},
         {"base64": "YQ==", "media_type": "text"},
-        7,
     ],
 )
 def test_a_file_that_is_none_is_refused(file: Any) -> None:
     body = HttpBody(media_type="multipart/form-data", properties={"f": "f"}, parts={"f": HttpPart(file=True)})
     with pytest.raises(UnbindableError):
         encode_body(body, {"f": file})
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "content"),
+    [("a.png", "text/plain", b"a.png"), (7, "text/plain", b"7"), ({"url": "a"}, "application/json", b'{"url":"a"}')],
+)
+def test_what_may_be_a_file_and_is_none_is_sent_as_what_it_is(value: Any, kind: str, content: bytes) -> None:
+    body = HttpBody(media_type="multipart/form-data", properties={"f": "f"}, parts={"f": HttpPart(file=True)})
+    assert parts(sent(body, {"f": value})) == [("f", None, kind, content)]
+
+
+@pytest.mark.parametrize("value", [{"filename": "a"}, 7])
+def test_a_body_that_is_a_file_is_nothing_else(value: Any) -> None:
+    body = HttpBody(media_type="image/png", argument="body", required=True, file=True)
+    with pytest.raises(UnbindableError):
+        encode_body(body, {"body": value})
 
 
 @pytest.mark.parametrize(

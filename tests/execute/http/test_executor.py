@@ -250,7 +250,7 @@ def test_a_name_that_does_not_resolve_is_unavailable() -> None:
     [
         (binding(parameter("path"), path="/p/{q}"), {"q": ".."}, "validation"),
         (binding(parameter("header", name="X-Q")), {"X-Q": "a\r\nb"}, "validation"),
-        (binding(path="/a?b'c"), {}, "validation"),
+        (binding(path="/a?b\ud800c"), {}, "validation"),
         (binding(method="BAD METHOD"), {}, "validation"),
         (binding(security=(("missing",),)), {}, "secret_unavailable"),
     ],

@@ -283,3 +283,11 @@ def test_no_text_leaves_its_query_pair(value: str, reserved: bool) -> None:
     url = bind(binding(parameter("query", allow_reserved=reserved)), {"q": value}).url
     assert Url(url).query_pairs == [("q", value)]
     assert Target.of(url).host == "api.test"
+
+
+@pytest.mark.parametrize(
+    "server", ["http://a\r\nb", "http://a\tb.test", "http://a.test/x\n", "http://\x00a", "http://a\x7f"]
+)
+def test_a_server_with_a_control_character_is_none(server: str) -> None:
+    with pytest.raises(UnbindableError, match="no server"):
+        bind(binding(servers=(server,)), {})

@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolgen.execute.http.styles import UnbindableError, encode_json, form_pairs, scalar, styled_parts
-from toolgen.model.media_type import MEDIA_TYPE
+from toolgen.model.media_type import JSON, MEDIA_TYPE
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBody, HttpPart
 
 __all__ = ["Encoded", "encode_body"]
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
-_JSON = re.compile(r"[^;\s]+/(?:[^;\s]+\+)?json\s*(?:;.*)?\Z", re.IGNORECASE)
 _DEFAULT_PART = HttpPart()
 
 
@@ -44,8 +43,8 @@ def encode_body(body: HttpBody, arguments: JsonObject) -> Encoded | None:
                 raise UnbindableError(f"the argument {body.argument!r} is missing")
             return None
         value: Json = arguments[body.argument]
-        if value is None and not body.required:
-            return None
+        if value is None and not body.required and not JSON.match(body.media_type):
+            return None  # JSON has a null; nothing else that is sent has
     else:
         value = {name: arguments[argument] for argument, name in body.properties.items() if argument in arguments}
         if not value and not body.required:
@@ -63,7 +62,7 @@ def encode_body(body: HttpBody, arguments: JsonObject) -> Encoded | None:
         )
     if plain.startswith("multipart/"):
         return _multipart(body, _object(value))
-    if _JSON.match(body.media_type):
+    if JSON.match(body.media_type):
         return Encoded(media_type=body.media_type, content=encode_json(value))
     return Encoded(media_type=_concrete(body.media_type, "text/plain"), content=_utf8(scalar(value)))
 
@@ -119,21 +118,18 @@ def _file(value: Json, argument: str) -> _File:
 def _multipart(body: HttpBody, value: Mapping[str, Json]) -> Encoded:
     """RFC 7578. The boundary is a digest of the content, which no content can contain and which makes a dry run exact."""
     parts: list[bytes] = []
+    names = {*value, *_declared(body)}
     for name, item in value.items():
         if item is None:
             continue
-        part = body.parts.get(name, _DEFAULT_PART)
+        part = body.parts.get(name, body.others or _DEFAULT_PART)
         if isinstance(item, (Mapping, list, tuple)) and not part.file and (part.style or part.explode is not None):
             plain = HttpPart(content_type=part.content_type, headers=part.headers)
-            spread = styled_parts(name, item, part)
-            others = {other.casefold() for other in {*value, *_declared(body)} if other != name}
-            if any(key.casefold() in others for key, _ in spread):
-                raise UnbindableError(f"the property {name!r} holds a name that is another property's")
-            parts += [_part(key, text, plain) for key, text in spread]
+            parts += [_part(key, text, plain) for key, text in styled_parts(name, item, part, names)]
             continue
-        several: Sequence[Json] = item if isinstance(item, (list, tuple)) and not _as_json(part) else [item]
-        for one in several:
-            parts.append(_part(name, one, part))
+        # An array is a part for each item, and its contentType is each item's (3.1.1, section 4.8.15; 3.2, section 4.15.1).
+        several: Sequence[Json] = item if isinstance(item, (list, tuple)) else [item]
+        parts += [_part(name, one, part) for one in several]
     digest = hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
     content = (
         b"".join(b"--" + digest.encode() + b"\r\n" + part + b"\r\n" for part in parts) + f"--{digest}--\r\n".encode()
@@ -142,14 +138,10 @@ def _multipart(body: HttpBody, value: Mapping[str, Json]) -> Encoded:
     return Encoded(media_type=f"{kind}; boundary={digest}", content=content)
 
 
-def _as_json(part: HttpPart) -> bool:
-    return part.content_type is not None and bool(_JSON.match(part.content_type)) and not part.file
-
-
 def _part(name: str, value: Json, part: HttpPart) -> bytes:
     disposition = f'Content-Disposition: form-data; name="{_quoted(name)}"'
     declared = (part.content_type or "").partition(",")[0].strip()
-    if part.file:
+    if part.file and isinstance(value, Mapping) and "base64" in value:
         file = _file(value, name)
         disposition += f'; filename="{_quoted(file.filename or name)}"'
         kind = file.media_type if file.media_type and _accepts(part.content_type, file.media_type) else ""
@@ -157,7 +149,7 @@ def _part(name: str, value: Json, part: HttpPart) -> bytes:
         content = file.content
     elif isinstance(value, (Mapping, list, tuple)):
         kind, content = declared or "application/json", encode_json(value)
-    elif _as_json(part):
+    elif JSON.match(declared):
         kind, content = declared, encode_json(value)
     else:
         kind, content = declared, _utf8(scalar(value))

@@ -4,34 +4,42 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 import orjson
 
 from toolgen.errors import ToolgenError
+from toolgen.model.media_type import JSON
 from toolgen.model.schema import Json
 from toolgen.model.tool import HttpParameter, HttpPart
 
 __all__ = [
     "UnbindableError",
+    "content",
+    "cookie_pairs",
     "encode_json",
     "form_pairs",
+    "header_text",
+    "joined",
     "percent",
     "query_pairs",
     "scalar",
-    "simple",
     "styled_parts",
     "template",
-    "undivided",
-    "unpadded",
+    "undefined",
+    "unmixed",
 ]
 
 _DELIMITERS: Mapping[str, str] = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C", "tabDelimited": "%09"}
 # With allowReserved these stay as they are. Not among them: & ; # + (they can end a value or become a space) and ' (never needed).
 _RESERVED = ":/?[]@!$()*,="
+_PATH_RESERVED = ":@!$&()*+,="
 _DEEPEST = 20
 _UNRESERVED = re.compile(r"[A-Za-z0-9_.~-]*\Z")
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+_TRIPLE = re.compile(r"(%[0-9A-Fa-f]{2})")
+_COOKIE_UNSAFE = re.compile(r'[^\x21-\x7e]|[",;\\]')
 _UNENCODABLE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -48,6 +56,13 @@ def percent(text: str, *, keep: str = "") -> str:
     if _UNENCODABLE.search(text):
         raise UnbindableError("an argument holds a lone surrogate, which is not Unicode text")
     return quote(text, safe=keep)
+
+
+def reserved(text: str, *, keep: str = _RESERVED) -> str:
+    """As `allowReserved` has it (RFC 6570, section 3.2.3): what is percent-encoded already stays, and so does `keep`."""
+    if "%" not in text:
+        return percent(text, keep=keep)
+    return "".join(piece if index % 2 else percent(piece, keep=keep) for index, piece in enumerate(_TRIPLE.split(text)))
 
 
 def encode_json(value: Json) -> bytes:
@@ -104,10 +119,20 @@ def _texts(value: Json) -> list[str]:
     return [scalar(item) for item in _list(value) or ()]
 
 
-def unpadded(value: Json) -> None:
-    """Raises `UnbindableError` when a part of an array or object begins or ends with a space, which a list in a header loses."""
-    if any(text != text.strip() for text in _texts(value)):
-        raise UnbindableError("a part of an argument begins or ends with a space, which a header cannot keep")
+def joined(value: Json, styles: Sequence[str]) -> Json:
+    """The arrays within an array as the texts that their own collectionFormat makes of them (2.0, Items Object)."""
+    items = _list(value)
+    return value if items is None or not styles else [_joined(item, styles) for item in items]
+
+
+def _joined(item: Json, styles: Sequence[str]) -> Json:
+    inner = _list(item)
+    if inner is None or not styles:
+        return item
+    delimiter = unquote(_DELIMITERS.get(styles[0], ","))
+    texts: list[Json] = [_joined(one, styles[1:]) for one in inner]
+    undivided(texts, delimiter)
+    return delimiter.join(map(scalar, texts))
 
 
 def undivided(value: Json, delimiter: str) -> None:
@@ -116,10 +141,10 @@ def undivided(value: Json, delimiter: str) -> None:
         raise UnbindableError(f"a part of an argument holds {delimiter!r}, which divides its parts")
 
 
-def simple(value: Json, explode: bool, encode: Callable[[str], str]) -> str:
-    """`a,b` for arrays; `R,100,G,200` or, exploded, `R=100,G=200` for objects."""
+def simple(value: Json, explode: bool, encode: Callable[[str], str], delimiter: str = ",") -> str:
+    """`a,b` for arrays; `R,100,G,200` or, exploded, `R=100,G=200` for objects. 2.0 has other delimiters for arrays."""
     if (items := _list(value)) is not None:
-        return ",".join(encode(scalar(item)) for item in items)
+        return delimiter.join(encode(scalar(item)) for item in items)
     if isinstance(value, Mapping):
         between = "=" if explode else ","
         return ",".join(f"{encode(name)}{between}{encode(scalar(item))}" for name, item in _members(value))
@@ -128,16 +153,17 @@ def simple(value: Json, explode: bool, encode: Callable[[str], str]) -> str:
 
 def template(parameter: HttpParameter, value: Json) -> str:
     """A value in the path: simple, label or matrix."""
+    encode = _path_reserved if parameter.allow_reserved else percent
     match parameter.style:
         case "label":
-            text = simple(value, parameter.explode, percent)
+            text = simple(value, parameter.explode, encode)
             if parameter.explode and not isinstance(value, str):
                 undivided(value, ".")
             return "." + (text.replace(",", ".") if parameter.explode else text)
         case "matrix":
-            return _matrix(percent(parameter.name), value, parameter.explode)
+            return _matrix(percent(parameter.name), value, parameter.explode, encode)
         case "simple":
-            return simple(value, parameter.explode, percent)
+            return simple(value, parameter.explode, encode)
         case style:
             delimiter = _DELIMITERS.get(style)
             if delimiter is None:
@@ -146,23 +172,52 @@ def template(parameter: HttpParameter, value: Json) -> str:
             return delimiter.join(percent(scalar(item)) for item in (_list(value) or [value]))
 
 
-def _matrix(name: str, value: Json, explode: bool) -> str:
+def _path_reserved(text: str) -> str:
+    """What stays in a path: no `/ ? #` (3.2, section 4.8.2), and no `;`, behind which some servers see a dot segment."""
+    return reserved(text, keep=_PATH_RESERVED)
+
+
+def _matrix(name: str, value: Json, explode: bool, encode: Callable[[str], str]) -> str:
     if explode:
         if (items := _list(value)) is not None:
-            return "".join(f";{name}={percent(scalar(item))}" for item in items)
+            return "".join(f";{name}={encode(scalar(item))}" for item in items)
         if isinstance(value, Mapping):
-            return "".join(f";{percent(key)}={percent(scalar(item))}" for key, item in _members(value))
-    text = simple(value, False, percent)
+            return "".join(f";{encode(key)}={encode(scalar(item))}" for key, item in _members(value))
+    text = simple(value, False, encode)
     return f";{name}={text}" if text else f";{name}"
+
+
+def undefined(value: Json) -> bool:
+    """Whether an array or an object has nothing in it that could be sent (RFC 6570, section 2.3)."""
+    return not _members(value) if isinstance(value, Mapping) else _list(value) is not None and not value
+
+
+def header_text(parameter: HttpParameter, value: Json) -> str:
+    """A value in a header, where nothing is encoded; empty where there is nothing to send."""
+    delimiter = unquote(_DELIMITERS.get(parameter.style, ","))
+    for divider in (delimiter, "=") if parameter.explode and isinstance(value, Mapping) else (delimiter,):
+        undivided(value, divider)
+    if any(text != text.strip() for text in _texts(value)):
+        raise UnbindableError("a part of an argument begins or ends with a space, which a header cannot keep")
+    return simple(value, parameter.explode, str, delimiter)
+
+
+def cookie_pairs(parameter: HttpParameter, value: Json) -> list[str]:
+    """`style: cookie` (3.2): nothing is encoded, so every part must be a cookie's already (RFC 6265, section 4.1.1)."""
+
+    def plain(text: str) -> str:
+        if _COOKIE_UNSAFE.search(text):
+            raise UnbindableError(f"the argument {parameter.argument!r} holds a character that a cookie cannot")
+        return text
+
+    if isinstance(value, Mapping) and parameter.explode and not all(map(_TOKEN.match, value)):
+        raise UnbindableError(f"the argument {parameter.argument!r} holds a name that is no cookie's")
+    return _pairs(parameter.name, value, "form", parameter.explode, plain)
 
 
 def query_pairs(parameter: HttpParameter, value: Json) -> list[str]:
     """Encoded `name=value` pairs in the query or, joined otherwise, in the Cookie header. An empty array or object sends nothing."""
-    keep = _RESERVED if parameter.allow_reserved else ""
-
-    def encode(text: str) -> str:
-        return percent(text, keep=keep)
-
+    encode = reserved if parameter.allow_reserved else percent
     return _pairs(percent(parameter.name), value, parameter.style, parameter.explode, encode)
 
 
@@ -214,14 +269,15 @@ def _deep(name: str, value: Json, encode: Callable[[str], str], depth: int) -> l
     return [f"{name}={encode(scalar(value))}"]
 
 
-def styled_parts(name: str, value: Json, part: HttpPart) -> list[tuple[str, str]]:
+def styled_parts(name: str, value: Json, part: HttpPart, names: Collection[str]) -> list[tuple[str, str]]:
     """The parts of one multipart property that has a style (3.1.1, section 4.8.15.1.2): names and texts, as they are."""
+    value = joined(value, part.nested)
     style = part.style or "form"
     explode = part.explode if part.explode is not None else style == "form"
     if not explode and style != "deepObject":
         undivided(value, unquote(_DELIMITERS.get(style, ",")))  # nothing is percent-encoded in a part
-    pairs = [pair.partition("=") for pair in _pairs(percent(name), value, style, explode, percent)]
-    return [(unquote(key), unquote(text)) for key, _, text in pairs]
+    written = unmixed(_pairs(percent(name), value, style, explode, percent), name, value, style, names)
+    return [(unquote(key), unquote(text)) for key, _, text in (pair.partition("=") for pair in written)]
 
 
 def form_pairs(
@@ -229,30 +285,47 @@ def form_pairs(
 ) -> list[str]:
     """application/x-www-form-urlencoded, property by property (3.1.1, section 4.8.15): a space is `+`, an object without a style JSON."""
     pairs: list[str] = []
+    names = {*value, *declared}
     for name, item in value.items():
         if item is None:
             continue
         part = parts.get(name)
-        before = len(pairs)
         styled = part is not None and (part.style is not None or part.explode is not None or part.allow_reserved)
         if part is not None and styled:
-            explode = part.explode if part.explode is not None else part.style in (None, "form")
-            pairs += _pairs(
-                _plus(name), item, part.style or "form", explode, _reserved_plus if part.allow_reserved else _plus
-            )
+            style, value_ = part.style or "form", joined(item, part.nested)
+            explode = part.explode if part.explode is not None else style == "form"
+            own = _pairs(_plus(name), value_, style, explode, _reserved_plus if part.allow_reserved else _plus)
+            pairs += unmixed(own, name, value_, style, names)
         elif isinstance(item, Mapping) or (part is not None and "json" in (part.content_type or "")):
             pairs.append(f"{_plus(name)}={_plus(encode_json(item).decode())}")
         else:
             pairs += _pairs(_plus(name), item, "form", True, _plus)
-        _unmixed(pairs[before:], name, {*value, *declared})
     return pairs
 
 
-def _unmixed(pairs: list[str], name: str, names: set[str]) -> None:
-    """An object spread over a form may not say what another property says, nor what one would say that was left out."""
+def unmixed(pairs: list[str], name: str, value: Json, style: str, names: Collection[str]) -> list[str]:
+    """The pairs of one value, none of which speaks for another name: an object spread over a query or a form brings names of its own,
+    and one of them could say again, and differently, what a policy narrowed or bound. Case is no difference here: not to every server.
+
+    `names` are all there are, sent or not. Raises `UnbindableError`.
+    """
+    if not isinstance(value, Mapping) and style != "deepObject":
+        return pairs  # they have the one name that was declared
     others = {other.casefold() for other in names if other != name}
-    if any(unquote_plus(pair.partition("=")[0]).casefold() in others for pair in pairs):
-        raise UnbindableError(f"the property {name!r} holds a name that is another property's")
+    keys = (unquote_plus(pair.partition("=")[0]) for pair in pairs)
+    if any(key != name and key.casefold() in others for key in keys):
+        raise UnbindableError(f"{name!r} holds a name that is another's")
+    return pairs
+
+
+def content(media_type: str, value: Json, parts: Mapping[str, HttpPart]) -> str:
+    """A parameter that has `content`, as its media type writes it: JSON, a form, or else the text that it is."""
+    if JSON.match(media_type):
+        return encode_json(value).decode()
+    plain = media_type.partition(";")[0].strip().lower()
+    if plain == "application/x-www-form-urlencoded" and isinstance(value, Mapping):
+        return "&".join(form_pairs(value, parts))
+    return scalar(value)
 
 
 def _plus(text: str) -> str:
@@ -262,4 +335,4 @@ def _plus(text: str) -> str:
 
 
 def _reserved_plus(text: str) -> str:
-    return percent(text, keep=f"{_RESERVED} ").replace(" ", "+")
+    return reserved(text, keep=f"{_RESERVED} ").replace(" ", "+")

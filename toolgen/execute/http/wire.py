@@ -6,19 +6,20 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
-from urllib.parse import unquote, unquote_plus, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from toolgen.execute.http.bodies import encode_body
 from toolgen.execute.http.styles import (
     UnbindableError,
-    encode_json,
-    form_pairs,
+    content,
+    cookie_pairs,
+    header_text,
+    joined,
     percent,
     query_pairs,
-    simple,
     template,
-    undivided,
-    unpadded,
+    undefined,
+    unmixed,
 )
 from toolgen.model.headers import GATEWAY_HEADERS
 from toolgen.model.schema import Json, JsonObject
@@ -32,11 +33,12 @@ Headers: TypeAlias = tuple[tuple[str, str], ...]
 _REFUSED_HEADERS = GATEWAY_HEADERS - {"accept"}
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _UNSAFE_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
-_COOKIE_UNSAFE = re.compile(r'[^\x21-\x7e]|[",;\\]')
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _ORIGIN = re.compile(r"https?://[^/?#@\s\\]+\Z", re.IGNORECASE)
 _SAFE_TARGET = re.compile(r"[A-Za-z0-9._~!$&()*+,;=:@/?%|\[\]-]*\Z")
 _LITERAL = ":@!$&()*+,;=%"
+_QUERY_LITERAL = f"{_LITERAL}/?[]"
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _ACCEPT = "application/json, */*;q=0.5"
 _AGENT = "toolgen"
 _DECODINGS = 4
@@ -56,12 +58,12 @@ def bind(binding: HttpBinding, arguments: JsonObject) -> Request:
     """The request of one call. Raises `UnbindableError`, naming the argument, for what cannot be sent as it is described."""
     base = _base(binding)
     path, question, fixed = binding.path.partition("?")
-    query: list[str] = [fixed] if question and fixed else []
+    query: list[str] = []
     headers: list[tuple[str, str]] = [("Accept", _ACCEPT), ("User-Agent", _AGENT)]
     cookies: list[str] = []
     filled: dict[str, str] = {}
     for parameter in binding.parameters:
-        value = arguments.get(parameter.argument)
+        value = joined(arguments.get(parameter.argument), parameter.nested)
         if value is None:
             if parameter.required and parameter.in_ == "path":
                 raise UnbindableError(f"the argument {parameter.argument!r} is missing")
@@ -69,17 +71,20 @@ def bind(binding: HttpBinding, arguments: JsonObject) -> Request:
         match parameter.in_:
             case "path":
                 filled[parameter.name] = _path_value(parameter, value)
-            case "query":
-                query.extend(_unmixed(_query(parameter, value), parameter, binding))
-            case "querystring":
-                query.extend(_unmixed(_querystring(parameter, value), parameter, binding))
+            case "query" | "querystring":
+                query.extend(_unmixed(_query(parameter, value), parameter, value, binding))
             case "header":
                 _set_header(headers, parameter, value)
             case "cookie":
-                cookies.extend(_unmixed(_cookies(parameter, value), parameter, binding))
+                cookies.extend(_unmixed(_cookies(parameter, value), parameter, value, binding))
             case place:
                 raise UnbindableError(f"the tool has a parameter in {place!r}, which does not exist")
     target = base + _fill(path, filled, base)
+    if question and fixed:
+        # What a path may hold can divide a query.
+        query.insert(
+            0, _filled(fixed, {name: percent(text, keep="%,") for name, text in filled.items()}, _QUERY_LITERAL)
+        )
     if query:
         target += "?" + "&".join(query)
     if cookies:
@@ -93,13 +98,14 @@ def bind(binding: HttpBinding, arguments: JsonObject) -> Request:
 
 def _base(binding: HttpBinding) -> str:
     """The server's URL without a slash at its end; what it may hold was decided by configuration and the pinned description."""
-    server = binding.servers[0] if binding.servers else ""
+    server = binding.servers[0].strip(" ") if binding.servers else ""
     try:
         parts = urlsplit(server)
         origin = f"{parts.scheme}://{parts.netloc}"
     except ValueError:
         origin = ""
-    if not _ORIGIN.match(origin) or parts.query or parts.fragment:
+    # `urlsplit` takes line breaks and tabs out, which would make one host of two lines.
+    if not _ORIGIN.match(origin) or parts.query or parts.fragment or _CONTROLS.search(server):
         raise UnbindableError(
             "the tool's description names no server that can be called",
             suggestion="set `server:` for its source in toolgen.yaml",
@@ -118,21 +124,25 @@ def _fill(path: str, filled: Mapping[str, str], base: str) -> str:
 
 
 def _segment(segment: str, filled: Mapping[str, str]) -> str:
+    if any(not filled.get(name, "-") for name in _PLACEHOLDER.findall(segment)):
+        raise UnbindableError("an empty path argument would change the route")
+    return _filled(segment, filled, _LITERAL)
+
+
+def _filled(text: str, filled: Mapping[str, str], keep: str) -> str:
+    """A piece of the template with its placeholders replaced and the rest of it encoded, but for `keep`."""
     parts: list[str] = []
     last = 0
-    for match in _PLACEHOLDER.finditer(segment):
+    for match in _PLACEHOLDER.finditer(text):
         if match[1] not in filled:
             raise UnbindableError(f"the path parameter {match[1]!r} is missing")
-        if not filled[match[1]]:
-            raise UnbindableError("an empty path argument would change the route")
-        parts += [percent(segment[last : match.start()], keep=_LITERAL), filled[match[1]]]
+        parts += [percent(text[last : match.start()], keep=keep), filled[match[1]]]
         last = match.end()
-    return "".join([*parts, percent(segment[last:], keep=_LITERAL)])
+    return "".join([*parts, percent(text[last:], keep=keep)])
 
 
 def _path_value(parameter: HttpParameter, value: Json) -> str:
-    as_json = parameter.content_type is not None
-    text = percent(encode_json(value).decode()) if as_json else template(parameter, value)
+    text = template(parameter, value) if parameter.content_type is None else percent(_content(parameter, value))
     # A server that decodes before it routes would see the dots, so they are refused however deep they are hidden.
     plain = text
     for _ in range(_DECODINGS if "." in text or "%" in text else 0):
@@ -145,47 +155,39 @@ def _path_value(parameter: HttpParameter, value: Json) -> str:
     return text
 
 
+def _content(parameter: HttpParameter, value: Json) -> str:
+    return content(parameter.content_type or "", value, parameter.parts)
+
+
 def _query(parameter: HttpParameter, value: Json) -> list[str]:
-    if parameter.content_type is not None:
-        return [f"{percent(parameter.name)}={percent(encode_json(value).decode())}"]
-    return query_pairs(parameter, value)
+    if parameter.content_type is None:
+        return query_pairs(parameter, value)
+    text = _content(parameter, value)
+    if parameter.in_ == "query":
+        return [f"{percent(parameter.name)}={percent(text)}"]
+    # The whole query string (3.2, section 4.12.1), where a form is encoded as it stands.
+    form = parameter.content_type.partition(";")[0].strip().lower() == "application/x-www-form-urlencoded"
+    if form and not isinstance(value, Mapping):
+        raise UnbindableError(f"the argument {parameter.argument!r} must be an object")
+    return [pair for pair in text.split("&") if pair] if form else [percent(text)]
 
 
-def _querystring(parameter: HttpParameter, value: Json) -> list[str]:
-    """The whole query string from one argument (3.2, section 4.12.2)."""
-    content_type = (parameter.content_type or "").partition(";")[0].strip().lower()
-    if content_type == "application/x-www-form-urlencoded":
-        if not isinstance(value, Mapping):
-            raise UnbindableError(f"the argument {parameter.argument!r} must be an object")
-        return form_pairs(value, {})
-    if isinstance(value, str) and not content_type.endswith("json"):
-        return [percent(value)]
-    return [percent(encode_json(value).decode())]
-
-
-def _unmixed(pairs: list[str], parameter: HttpParameter, binding: HttpBinding) -> list[str]:
-    """The pairs, none of which speaks for another parameter: an object spread over the query brings names of its own, and one of them
-    could say again, and differently, what a policy narrowed or bound.
-    """
+def _unmixed(pairs: list[str], parameter: HttpParameter, value: Json, binding: HttpBinding) -> list[str]:
+    """The pairs, if none of them speaks for another parameter in the same place."""
+    if parameter.content_type is not None and parameter.in_ != "querystring":
+        return pairs
     places = {"query", "querystring"} if parameter.in_ != "cookie" else {"cookie"}
-    others = {other.name.casefold() for other in binding.parameters if other.in_ in places and other is not parameter}
-    if others and any(unquote_plus(pair.partition("=")[0]).casefold() in others for pair in pairs):
-        raise UnbindableError(f"the argument {parameter.argument!r} holds a name that is another parameter's")
-    return pairs
+    others = [other.name for other in binding.parameters if other.in_ in places and other is not parameter]
+    return unmixed(pairs, parameter.name, value, parameter.style, others) if others else pairs
 
 
 def _set_header(headers: list[tuple[str, str]], parameter: HttpParameter, value: Json) -> None:
     name = parameter.name
     if not _TOKEN.match(name) or name.lower() in _REFUSED_HEADERS:
         raise UnbindableError(f"the header {name[:80]!r} is not an argument's to set")
-    if parameter.content_type is not None:
-        text = encode_json(value).decode()
-    else:
-        # Nothing is encoded in a header, so a comma within a part would divide it.
-        for delimiter in (",", "=") if parameter.explode and isinstance(value, Mapping) else (",",):
-            undivided(value, delimiter)
-        unpadded(value)
-        text = simple(value, parameter.explode, str)
+    text = header_text(parameter, value) if parameter.content_type is None else _content(parameter, value)
+    if not text and undefined(value):
+        return
     if _UNSAFE_VALUE.search(text):
         raise UnbindableError(f"the argument {parameter.argument!r} holds a control character, which a header cannot")
     if text != text.strip():
@@ -198,11 +200,6 @@ def _cookies(parameter: HttpParameter, value: Json) -> list[str]:
     """`style: form` percent-encodes; `style: cookie` (3.2) sends the value as it is, so it must already be a cookie value (RFC 6265)."""
     if not _TOKEN.match(parameter.name):
         raise UnbindableError(f"{parameter.name[:80]!r} is not a cookie name")
-    if parameter.style != "cookie":
-        if parameter.content_type is not None:
-            return [f"{parameter.name}={percent(encode_json(value).decode())}"]
-        return query_pairs(parameter, value)
-    plain = simple(value, False, str)
-    if _COOKIE_UNSAFE.search(plain):
-        raise UnbindableError(f"the argument {parameter.argument!r} holds a character that a cookie cannot")
-    return [f"{parameter.name}={plain}"]
+    if parameter.content_type is not None:
+        return [f"{parameter.name}={percent(_content(parameter, value))}"]
+    return cookie_pairs(parameter, value) if parameter.style == "cookie" else query_pairs(parameter, value)

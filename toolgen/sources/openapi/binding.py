@@ -8,8 +8,9 @@ from typing import Any
 
 from toolgen.model.headers import GATEWAY_HEADERS
 from toolgen.model.manifest import SecurityScheme
-from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, HttpPart
+from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter
 from toolgen.sources.openapi.describe import LONGEST_PARAMETER, flatten
+from toolgen.sources.openapi.forms import TEXTUAL, read_form, sent_part
 from toolgen.sources.openapi.media import sendable
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter
 from toolgen.sources.openapi.schema import Direction, Schemas, file_schema, is_file
@@ -43,7 +44,12 @@ _FLAT = frozenset(
         "$comment",
     }
 )
+# What may stand beside a `$ref` and says nothing about the value.
+_WORDS = frozenset(
+    {"$ref", "$comment", "title", "summary", "description", "example", "examples", "externalDocs", "deprecated", "xml"}
+)
 _VALUES = ("string", "array", "number", "integer", "boolean", "null")
+_PRIMITIVES = frozenset({"string", "number", "integer", "boolean", "null"})
 _FORMS = ("multipart/", "application/x-www-form-urlencoded")
 
 Note = Callable[[str, str], None]
@@ -78,6 +84,8 @@ def bind(
                 allow_reserved=one.allow_reserved,
                 content_type=one.content_type,
                 required=one.required,
+                nested=one.nested,
+                parts={name: sent_part(part) for name, part in one.parts.items()},
             )
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     body = None
@@ -131,7 +139,12 @@ def _templated(operation: Operation, note: Note) -> tuple[str, list[Parameter]]:
     if "{" in _TEMPLATE.sub("", path) or "" in named:
         raise FaultError("bad_path", operation.origin, "the path's braces do not match")
     kept = []
+    asked = _TEMPLATE.findall(path.partition("?")[2])
     for one in operation.parameters:
+        if one.in_ == "query" and one.name in asked:
+            # `/e?id={id}` with `id` in the query: the parameter writes it, and once is enough.
+            path = _without(path, one.name, operation)
+            named = [name for name in named if f"{{{name}}}" in path]
         if one.in_ == "path" and one.name not in named:
             note(
                 "unused_parameter", f"the path parameter {one.name[:80]!r} does not occur in the path and was left out"
@@ -159,6 +172,15 @@ def _templated(operation: Operation, note: Note) -> tuple[str, list[Parameter]]:
     return path, kept
 
 
+def _without(path: str, name: str, operation: Operation) -> str:
+    """The path without `name={name}` in its query."""
+    route, _, query = path.partition("?")
+    kept = [pair for pair in query.split("&") if pair != f"{name}={{{name}}}"]
+    if any(f"{{{name}}}" in text for text in (route, *kept)):
+        raise FaultError("bad_path", operation.origin, f"the path has a place for {name[:80]!r}, which is in the query")
+    return f"{route}?{'&'.join(kept)}" if kept else route
+
+
 def _offered(one: Parameter, operation: Operation, schemes: Mapping[str, SecurityScheme], note: Note) -> bool:
     """Whether an argument may say it: not what belongs to HTTP itself and not what a security scheme sends."""
     if one.in_ in {"header", "cookie"} and not _TOKEN.match(one.name):
@@ -180,7 +202,7 @@ def _offered(one: Parameter, operation: Operation, schemes: Mapping[str, Securit
 
 
 def _parameter_schema(one: Parameter, schemas: Schemas) -> dict[str, Any]:
-    schema = schemas.convert(one.schema, Direction.INPUT)
+    schema = _as_text(one, schemas) or schemas.convert(one.schema, Direction.INPUT)
     if text := flatten(one.description, LONGEST_PARAMETER):
         schema = {**schema, "description": text}
     if one.examples and "examples" not in schema:
@@ -189,55 +211,79 @@ def _parameter_schema(one: Parameter, schemas: Schemas) -> dict[str, Any]:
     return {**schema, "deprecated": True} if one.deprecated else schema
 
 
+def _as_text(one: Parameter, schemas: Schemas) -> dict[str, Any] | None:
+    """The schema of a parameter whose `content` is neither JSON nor a form, if it describes more than one value: the agent writes it."""
+    kind = (one.content_type or "").partition(";")[0].strip()
+    if not kind or JSON.match(kind) or kind.lower() == "application/x-www-form-urlencoded":
+        return None
+    raw = schemas.resolve(one.schema)
+    written = raw.get("type") if isinstance(raw, dict) else None
+    if {*(written if isinstance(written, list) else [written])} <= _PRIMITIVES:
+        return None
+    return {"type": "string", "description": f"The value, as {kind[:80]}."}
+
+
 def _body(body: Body, schemas: Schemas, names: _Arguments, schema: dict[str, Any]) -> tuple[HttpBody, list[str]]:
     """Adds the body's arguments to the input schema; returns the compiled body and which of them are required."""
-    properties = schema["properties"]
-    form = body.media_type.lower().startswith(_FORMS)
     raw = schemas.resolve(body.schema)
-    json = bool(JSON.match(body.media_type))
     # A form that is one value is a form somebody else has written.
-    form = form and (not isinstance(raw, dict) or raw.get("type") not in _VALUES)
-    whole_file = not json and not form and _raw_bytes(body.media_type, raw)
-    spread = (json or form) and _spreads(raw, body, schemas)
-    if not spread:
+    one_value = isinstance(raw, dict) and raw.get("type") in _VALUES
+    form = read_form(body, schemas) if body.media_type.lower().startswith(_FORMS) and not one_value else None
+    written = body.schema if form is None else form.schema
+    textual = form is None and not JSON.match(body.media_type)
+    if textual or not _alone(body.schema, schemas) or not _spreads(raw, body, schemas):
         argument = names.take("body", "body")
+        whole_file = textual and _raw_bytes(body.media_type, raw)
         if whole_file:
             converted = file_schema(body.description)
-        elif json or form:
-            converted = schemas.convert(_with_files(raw, schemas) if form else body.schema, Direction.INPUT)
-        else:
-            converted = {"type": "string"}
+        elif textual:
             encoding = ", base64-encoded" if _base64(raw) else ""
-            converted["description"] = f"The body, as {body.media_type.partition(';')[0]}{encoding}."
+            kind = body.media_type.partition(";")[0]
+            converted = {"type": "string", "description": f"The body, as {kind}{encoding}."}
+        else:
+            converted = schemas.convert(written, Direction.INPUT)
         if (text := flatten(body.description, LONGEST_PARAMETER)) and not whole_file:
             converted = {**converted, "description": text}
-        properties[argument] = converted
+        schema["properties"][argument] = converted
         built = HttpBody(
             media_type=body.media_type,
             argument=argument,
             required=body.required,
-            parts=_parts(raw, body, schemas) if form else {},
+            parts=form.parts if form else {},
+            others=form.others if form else None,
             file=whole_file,
         )
         return built, [argument] if body.required else []
+    places = _spread(raw, schemas.resolve(written), schemas, names, schema)
+    wanted = set(_required(raw))
+    built = HttpBody(
+        media_type=body.media_type, properties=places, required=body.required, parts=form.parts if form else {}
+    )
+    return built, [argument for argument, name in places.items() if name in wanted]
+
+
+def _spread(
+    raw: dict[str, Any], written: dict[str, Any], schemas: Schemas, names: _Arguments, schema: dict[str, Any]
+) -> dict[str, str]:
+    """Makes arguments of a body's properties: argument -> property."""
     if raw.get("additionalProperties") is False:
         schema["additionalProperties"] = False
     places: dict[str, str] = {}
-    source = _with_files(raw, schemas) if form else raw
-    for name, written in source["properties"].items():
-        if schemas.hidden(written, Direction.INPUT):
-            continue
-        argument = names.take(name, "body")
-        places[argument] = name
-        properties[argument] = schemas.convert(written, Direction.INPUT)
-    wanted = set(_required(raw))
-    built = HttpBody(
-        media_type=body.media_type,
-        properties=places,
-        required=body.required,
-        parts=_parts(raw, body, schemas) if form else {},
-    )
-    return built, [argument for argument, name in places.items() if name in wanted]
+    for name, item in written["properties"].items():
+        if not schemas.hidden(item, Direction.INPUT):
+            argument = names.take(name, "body")
+            places[argument] = name
+            schema["properties"][argument] = schemas.convert(item, Direction.INPUT)
+    return places
+
+
+def _alone(raw: Any, schemas: Schemas) -> bool:
+    """Whether nothing that constrains a value stands beside the references that lead to a schema."""
+    while isinstance(raw, dict) and isinstance(raw.get("$ref"), str):
+        if schemas.siblings and any(key not in _WORDS and not key.startswith("x-") for key in raw):
+            return False
+        raw = schemas.target(raw)
+    return True
 
 
 def _spreads(raw: Any, body: Body, schemas: Schemas) -> bool:
@@ -277,47 +323,9 @@ def _raw_bytes(media_type: str, raw: Any) -> bool:
     if _base64(raw):
         return False  # base64 is the text that is sent (3.0.4, section 4.4; 3.1.1, section 4.8.14.2)
     plain = media_type.partition(";")[0].strip().lower()
-    if plain.startswith("text/") or plain.endswith(("xml", "yaml", "csv", "graphql", "javascript")):
+    if plain.startswith("text/") or plain.endswith(TEXTUAL):
         return is_file(raw)
     if plain == "application/x-www-form-urlencoded" or "*" in plain:
         return True  # no text is known to be of that kind
     textual = isinstance(raw, dict) and raw.get("type") == "string" and not is_file(raw)
     return not textual or plain == "application/octet-stream" or plain.startswith(("image/", "audio/", "video/"))
-
-
-def _with_files(raw: Any, schemas: Schemas) -> Any:
-    """The form's schema with files as objects; marked with `x-` so that the copy is recognised nowhere else."""
-    if not isinstance(raw, dict) or not isinstance(raw.get("properties"), dict):
-        return raw
-    return {**raw, "properties": {name: _file_property(item, schemas) for name, item in raw["properties"].items()}}
-
-
-def _file_property(written: Any, schemas: Schemas) -> Any:
-    raw = schemas.resolve(written)
-    if is_file(raw):
-        return file_schema(raw.get("description"))
-    if isinstance(raw, dict) and raw.get("type") == "array" and is_file(schemas.resolve(raw.get("items"))):
-        return {**raw, "items": file_schema(None)}
-    return written
-
-
-def _parts(raw: Any, body: Body, schemas: Schemas) -> dict[str, HttpPart]:
-    """Per property, what its Encoding Object and its type say about sending it; nothing where the default is meant."""
-    built: dict[str, HttpPart] = {}
-    properties = raw.get("properties") if isinstance(raw, dict) else None
-    for name, written in properties.items() if isinstance(properties, dict) else ():
-        one = schemas.resolve(written)
-        items = schemas.resolve(one.get("items")) if isinstance(one, dict) and one.get("type") == "array" else None
-        part = body.parts.get(name)
-        file = is_file(one) or is_file(items)
-        if part is None and not file:
-            continue
-        built[name] = HttpPart(
-            content_type=part.content_type if part else None,
-            style=part.style if part else None,
-            explode=part.explode if part else None,
-            allow_reserved=part.allow_reserved if part else False,
-            file=file,
-            headers=dict(part.headers) if part else {},
-        )
-    return built

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = ["METHODS", "Body", "FaultError", "Operation", "Parameter", "Part"]
@@ -36,6 +36,8 @@ class Parameter:
     content_type: str | None = None
     examples: tuple[Any, ...] = ()
     deprecated: bool = False
+    nested: tuple[str, ...] = ()  # the styles of arrays within the array, from the outermost on
+    parts: Mapping[str, Part] = field(default_factory=dict)  # of a form in the querystring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,7 @@ class Part:
     explode: bool | None = None
     allow_reserved: bool = False
     headers: Mapping[str, str]
+    nested: tuple[str, ...] = ()  # as in `Parameter`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

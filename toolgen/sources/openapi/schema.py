@@ -46,7 +46,9 @@ def is_file(schema: Any) -> bool:
         return False
     if schema.get("type") == "file":
         return True
-    if schema.get("type", "string") not in ("string", ["string"], ["string", "null"]):
+    written = schema.get("type", "string")
+    kinds = [str(kind) for kind in written] if isinstance(written, list) else [str(written)]
+    if set(kinds) - {"null"} != {"string"}:
         return False
     if schema.get("format") == "binary":
         return True
@@ -139,6 +141,16 @@ class Schemas:
             return self._documents.follow(raw)
         except UnresolvedRefError as error:
             raise FaultError("unresolved_ref", "", str(error)) from error
+
+    def target(self, raw: dict[str, Any]) -> Any:
+        """What the `$ref` of a schema leads to, which may be a `$ref` again. Raises `FaultError`."""
+        self.resolve(raw)  # a chain that is a circle, or that leads nowhere, is refused before it is followed
+        return self._documents.lookup(raw["$ref"])
+
+    @property
+    def siblings(self) -> bool:
+        """Whether what stands beside a `$ref` counts, as it does from 3.1 on."""
+        return not self._old
 
     def hidden(self, raw: Any, direction: Direction) -> bool:
         """Whether a property takes no part in this direction (readOnly in an input, writeOnly in an output)."""

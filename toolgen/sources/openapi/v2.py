@@ -23,6 +23,7 @@ _COLLECTIONS: Mapping[str, tuple[str, bool]] = {
     "pipes": ("pipeDelimited", False),
     "multi": ("form", True),
 }
+_DEEPEST_ITEMS = 20
 _FORM = "application/x-www-form-urlencoded"
 _MULTIPART = "multipart/form-data"
 
@@ -95,6 +96,7 @@ def _parameter(raw: dict[str, Any], note: Callable[[str, str], None]) -> Paramet
         description=text(raw, "description"),
         style=style,
         explode=explode,
+        nested=_nested(raw, note),
         examples=(raw["x-example"],) if "x-example" in raw else (),
     )
 
@@ -105,6 +107,19 @@ def _collection(raw: dict[str, Any], note: Callable[[str, str], None]) -> tuple[
         note("unknown_style", f"parameter {raw['name']!r}: collectionFormat {str(written)[:40]!r} does not exist")
         written = "csv"
     return _COLLECTIONS[written]
+
+
+def _nested(raw: dict[str, Any], note: Callable[[str, str], None]) -> tuple[str, ...]:
+    """The styles of the arrays within an array parameter (2.0, Items Object); `multi` is none of them there."""
+    styles: list[str] = []
+    items = raw.get("items")
+    while isinstance(items, dict) and items.get("type") == "array" and len(styles) < _DEEPEST_ITEMS:
+        style, explode = _collection({"name": raw["name"], **items}, note)
+        if explode:
+            note("unknown_style", f"parameter {raw['name']!r}: collectionFormat 'multi' does not exist within an array")
+        styles.append(style)
+        items = items.get("items")
+    return tuple(styles)
 
 
 def _body(raw: dict[str, Any], consumes: list[str]) -> Body:
@@ -129,7 +144,7 @@ def _form(parameters: list[dict[str, Any]], consumes: list[str], note: Callable[
         style, explode = _collection(raw, note)
         properties[raw["name"]] = {**_schema(raw), "description": text(raw, "description")}
         if raw.get("type") == "array":
-            parts[raw["name"]] = Part(style=style, explode=explode, headers={})
+            parts[raw["name"]] = Part(style=style, explode=explode, headers={}, nested=_nested(raw, note))
     return Body(
         media_type=_MULTIPART if files or (_MULTIPART in consumes and _FORM not in consumes) else _FORM,
         schema={

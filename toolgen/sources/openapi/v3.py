@@ -29,7 +29,7 @@ Note = Callable[[str, str], None]
 def operation(documents: Documents, route: Route, note: Note) -> Operation:
     """Reads one operation. Raises `FaultError`; `note(code, message)` hears what was put right."""
     raw = route.raw
-    written = [_parameter(documents, origin, one, note) for origin, one in route.parameters(documents).values()]
+    written = [_parameter(documents, route, origin, one, note) for origin, one in route.parameters(documents).values()]
     _check_querystring(written, route.origin)
     servers = raw.get("servers") or route.item.get("servers") or documents.root.get("servers") or [{"url": "/"}]
     security = raw["security"] if raw.get("security") is not None else documents.root.get("security")
@@ -58,15 +58,17 @@ def text(raw: Mapping[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _parameter(documents: Documents, origin: str, raw: dict[str, Any], note: Note) -> Parameter:
+def _parameter(documents: Documents, route: Route, origin: str, raw: dict[str, Any], note: Note) -> Parameter:
     place = raw["in"]
     if place not in _STYLES and place != "querystring":
         raise FaultError("bad_parameter", origin, f"a parameter cannot be in {place[:40]!r}")
     schema, content_type = raw.get("schema", {}), None
     content = raw.get("content")
+    parts: dict[str, Part] = {}
     if isinstance(content, dict) and content:
-        content_type, media = next(iter(content.items()))
-        schema = media.get("schema", {}) if isinstance(media, dict) else {}
+        content_type = next(iter(content))
+        media = _media(documents, content[content_type], origin)
+        schema, parts = media.get("schema", {}), _parts(media, content_type, route.version)
     elif place == "querystring":
         raise FaultError("bad_parameter", origin, "a parameter in the querystring needs `content`")
     style = raw.get("style")
@@ -87,8 +89,10 @@ def _parameter(documents: Documents, origin: str, raw: dict[str, Any], note: Not
         description=text(raw, "description"),
         style=style,
         explode=explode if isinstance(explode, bool) else style in {"form", "cookie"},
-        allow_reserved=raw.get("allowReserved") is True,
+        # Before 3.2 for the query alone (3.1.1, section 4.8.12.2.2).
+        allow_reserved=raw.get("allowReserved") is True and (place == "query" or route.version == "3.2"),
         content_type=content_type,
+        parts=parts,
         examples=_examples(documents, raw),
         deprecated=raw.get("deprecated") is True,
     )
@@ -146,27 +150,35 @@ def _body(documents: Documents, route: Route) -> Body | None:
     if not content:
         return None
     media_type = choose(content)
-    try:
-        media = documents.follow(content[media_type])
-    except UnresolvedRefError as error:
-        raise FaultError("unresolved_ref", origin, str(error)) from error
-    media = media if isinstance(media, dict) else {}
-    encoding = media.get("encoding")
+    media = _media(documents, content[media_type], origin)
     return Body(
         media_type=media_type.strip(),
         schema=media.get("schema", {}),
         required=raw.get("required") is True,
         description=text(raw, "description"),
-        parts={
-            name: _part(one)
-            for name, one in (encoding.items() if isinstance(encoding, dict) else ())
-            if isinstance(one, dict)
-        },
+        parts=_parts(media, media_type, route.version),
         examples=_examples(documents, media),
     )
 
 
-def _part(raw: dict[str, Any]) -> Part:
+def _media(documents: Documents, written: Any, origin: str) -> dict[str, Any]:
+    """A Media Type Object, which 3.2 lets be a reference."""
+    try:
+        media = documents.follow(written)
+    except UnresolvedRefError as error:
+        raise FaultError("unresolved_ref", origin, str(error)) from error
+    return media if isinstance(media, dict) else {}
+
+
+def _parts(media: Mapping[str, Any], media_type: str, version: str) -> dict[str, Part]:
+    encoding = media.get("encoding")
+    written = encoding.items() if isinstance(encoding, dict) else ()
+    # 3.0 has a style in forms alone (3.0.4, section 4.7.15.1.2); from 3.1 on multipart has one too.
+    styled = version != "3.0" or media_type.strip().lower().startswith("application/x-www-form-urlencoded")
+    return {name: _part(one, styled=styled) for name, one in written if isinstance(one, dict)}
+
+
+def _part(raw: dict[str, Any], *, styled: bool) -> Part:
     headers = raw.get("headers")
     fixed: dict[str, str] = {}
     for name, header in headers.items() if isinstance(headers, dict) else ():
@@ -177,9 +189,9 @@ def _part(raw: dict[str, Any]) -> Part:
     explode = raw.get("explode")
     return Part(
         content_type=text(raw, "contentType") or None,
-        style=text(raw, "style") or None,
-        explode=explode if isinstance(explode, bool) else None,
-        allow_reserved=raw.get("allowReserved") is True,
+        style=(text(raw, "style") or None) if styled else None,
+        explode=explode if styled and isinstance(explode, bool) else None,
+        allow_reserved=styled and raw.get("allowReserved") is True,
         headers=fixed,
     )
 

@@ -30,7 +30,8 @@ class Statement:
     """SQL that a guard rendered from the tree it checked: the only text an executor may run.
 
     `parameters` are positional, in the order of the placeholders in `sql`. `tables` and `columns` (`table.column`) are all it may read,
-    `functions` all it calls. `limited`: the policy's limit stands in place of a larger one or of none.
+    `functions` all it calls. `limited`: the policy's limit stands in place of a larger one or of none. `writes` is "" for a query,
+    otherwise insert, update or delete: it changes its one table, in at most `max_changes` rows or not at all.
     """
 
     sql: str
@@ -43,6 +44,8 @@ class Statement:
     timeout_s: float
     functions: frozenset[str] = frozenset()
     limited: bool = False
+    writes: str = ""
+    max_changes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from toolgen.model.schema import Json
 from toolgen.model.tool import SqlBinding
 from toolgen.model.verdict import Deny, Verdict
 from toolgen.policy.egress import Egress
+from toolgen.policy.sql.changes import guard_change
 from toolgen.policy.sql.grants import SqlScope, visible
 from toolgen.policy.sql.guard import guard
 from toolgen.policy.sql.scope import row_attributes
@@ -25,14 +26,15 @@ def sql_guard(call: Call, *, database: Database, scope: SqlScope) -> Statement |
     binding = call.tool.binding
     assert isinstance(binding, SqlBinding)  # noqa: S101 - the stage matched on it
     match binding.operation:
-        case "query" | "explain":
+        case "query" | "explain" | "change":
             sql, parameters = call.arguments.get("sql"), call.arguments.get("parameters", [])
             if not isinstance(sql, str) or not isinstance(parameters, list):
                 return Deny(rule="sql:arguments", code="sql_refused", reason="sql must be text and parameters a list")
             attributes = attributes_for(call.principal, scope)
             if isinstance(attributes, Deny):
                 return attributes
-            return guard(sql, parameters, database=database, scope=scope, attributes=attributes)
+            judge = guard_change if binding.operation == "change" else guard
+            return judge(sql, parameters, database=database, scope=scope, attributes=attributes)
         case _:
             return visible(database, scope)
 

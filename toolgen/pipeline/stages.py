@@ -137,6 +137,11 @@ class InspectStage:
         match answer:
             case Statement():
                 trail.facts["sql"] = answer.sql
+                if answer.writes:
+                    trail.verdict, trail.rule = (
+                        "ask",
+                        "sql:writes",
+                    )  # whatever a rule says: a person agrees to every change
                 return await proceed(replace(call, statement=answer), trail)
             case Database():
                 return await proceed(replace(call, database=answer), trail)

@@ -318,6 +318,8 @@ class _Collector:
                     table: TableScope(
                         columns=None if isinstance(entry.columns, msgspec.UnsetType) else tuple(entry.columns),
                         rows=None if isinstance(entry.rows, msgspec.UnsetType) else entry.rows,
+                        writes=frozenset(entry.writes),
+                        writable=None if isinstance(entry.writable, msgspec.UnsetType) else tuple(entry.writable),
                     )
                     for table, entry in given.tables.items()
                 }
@@ -325,6 +327,7 @@ class _Collector:
             max_rows=given.max_rows,
             max_bytes=given.max_bytes,
             max_cell_bytes=given.max_cell_bytes,
+            max_changes=given.max_changes,
             timeout_s=timeout,
             functions=frozenset(name.lower() for name in given.functions),
         )

@@ -57,6 +57,8 @@ class LimitShape(msgspec.Struct, forbid_unknown_fields=True):
 class TableShape(msgspec.Struct, forbid_unknown_fields=True):
     columns: list[str] | msgspec.UnsetType = msgspec.UNSET
     rows: str | msgspec.UnsetType = msgspec.UNSET
+    writes: list[Literal["insert", "update", "delete"]] = []
+    writable: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class SqlShape(msgspec.Struct, forbid_unknown_fields=True):
@@ -64,6 +66,7 @@ class SqlShape(msgspec.Struct, forbid_unknown_fields=True):
     max_rows: _Count = 100
     max_bytes: _Count = 1_000_000
     max_cell_bytes: _Count = 65_536
+    max_changes: _Count = 1
     timeout: str = "2s"
     functions: list[str] = []
 

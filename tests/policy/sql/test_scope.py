@@ -30,6 +30,17 @@ def test_a_table_written_twice_is_a_fault() -> None:
     assert len(faults(orders=TableScope(), ORDERS=TableScope())) == 1
 
 
+def test_what_a_table_opens_to_writes_must_be_there() -> None:
+    writes = frozenset({"update"})
+
+    assert faults(customers=TableScope(writes=writes, writable=("nmae",))) == [
+        "table 'customers' has no column 'nmae' (did you mean 'name'?)"
+    ]
+    assert "is a view" in faults(germans=TableScope(writes=writes))[0]
+    assert "has writable: and no writes:" in faults(customers=TableScope(writable=("name",)))[0]
+    assert faults(customers=TableScope(writes=writes, writable=("name",))) == []
+
+
 BROKEN = [
     "tenant = ",
     "tenant = :tenant; DROP TABLE x",

@@ -15,7 +15,7 @@ from toolgen.policy.sql.refusal import refuse
 from toolgen.policy.sql.resolve import Filtered
 from toolgen.policy.sql.text import SLOT, parse, slot_number
 
-__all__ = ["attributes_of", "columns_of", "install", "read_filter"]
+__all__ = ["attributes_of", "columns_of", "install", "numbered", "read_filter"]
 
 # A string, a quoted name, a cast (`::`), or what we look for: `:name` where neither a name nor another colon stands before it.
 _PIECE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\]]*\]|::|(?<![\w:]):([A-Za-z_][A-Za-z0-9_.]*)")
@@ -59,6 +59,15 @@ def read_filter(rows: str, dialect: str) -> tuple[exp.Expr, tuple[str, ...]]:
     return condition, names
 
 
+def numbered(rows: str, dialect: str, first: int) -> tuple[exp.Expr, tuple[str, ...]]:
+    """The same with its placeholders numbered from `first`, for a statement that has others before them."""
+    condition, names = read_filter(rows, dialect)
+    for column in list(condition.find_all(exp.Column)):
+        if (number := slot_number(column)) is not None:
+            column.set("this", exp.to_identifier(f"{SLOT}{first + number}", quoted=False))
+    return condition, names
+
+
 def columns_of(condition: exp.Expr, table: Table, dialect: str) -> tuple[str, ...]:
     """The columns a filter reads, as the database spells them. Raises `Refusal` for one the table does not have."""
     known = {fold_column(dialect, column.name, quoted=True): column.name for column in table.columns}
@@ -82,11 +91,8 @@ def install(place: Filtered, dialect: str, first: int) -> tuple[tuple[str, ...],
 
     Its placeholders are numbered from `first`. Returns the attributes they stand for and the columns (`table.column`) the filter reads.
     """
-    condition, names = read_filter(place.rows, dialect) if place.rows is not None else (None, ())
+    condition, names = numbered(place.rows, dialect, first) if place.rows is not None else (None, ())
     columns = columns_of(condition, place.table, dialect) if condition is not None else ()
-    for column in list(condition.find_all(exp.Column)) if condition is not None else ():
-        if (number := slot_number(column)) is not None:
-            column.set("this", exp.to_identifier(f"{SLOT}{first + number}", quoted=False))
     node = place.node
     alias = node.args.get("alias")
     if alias is None:

@@ -22,12 +22,15 @@ _ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 class TableScope:
     """One table of a policy. `columns` None means every column; `rows` is a filter in the database's own SQL, with `:attribute`s.
 
-    `masks` holds what a statement reads instead of a column's values, wherever in it the column stands.
+    `masks` holds what a statement reads instead of a column's values, wherever in it the column stands. `writes` holds the kinds of
+    statement that may change the table (insert, update, delete), and `writable` the columns they may set; None means every granted one.
     """
 
     columns: tuple[str, ...] | None = None
     rows: str | None = None
     masks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    writes: frozenset[str] = frozenset()
+    writable: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,7 +38,7 @@ class SqlScope:
     """The tables a principal may read and how much of an answer it is given; sizes are bytes. Compared by identity, as caches need it.
 
     `tables` is keyed by the table's name as the database spells it, `schema.table` outside the default schema. `functions` are added to
-    the curated list of the dialect.
+    the curated list of the dialect. `max_changes` is how many rows one statement may change.
     """
 
     tables: Mapping[str, TableScope] = field(default_factory=lambda: MappingProxyType({}))
@@ -44,6 +47,7 @@ class SqlScope:
     max_cell_bytes: int = 100_000
     timeout_s: float = 5.0
     functions: frozenset[str] = frozenset()
+    max_changes: int = 1
 
 
 def full_name(table: Table) -> str:
@@ -123,9 +127,13 @@ def unknown_names(scope: SqlScope, database: Database) -> list[str]:
         folded = {_own(database.dialect, column) for column in known}
         found.extend(
             f"table {name!r} has no column {column!r}{nearest(column, known)}"
-            for column in table_scope.columns or ()
+            for column in (*(table_scope.columns or ()), *(table_scope.writable or ()))
             if _own(database.dialect, column) not in folded
         )
+        if table.view and table_scope.writes:
+            found.append(f"{name!r} is a view, and writes: opens tables; open the table it shows")
+        if table_scope.writable is not None and not table_scope.writes:
+            found.append(f"table {name!r} has writable: and no writes: [insert, update, delete]")
     return found
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import TypeAlias
 
@@ -18,6 +16,7 @@ from toolgen.model.verdict import Deny
 from toolgen.policy.sql.filters import install
 from toolgen.policy.sql.grammar import called, check_grammar, is_number
 from toolgen.policy.sql.grants import SqlScope, visible
+from toolgen.policy.sql.plan import Plan, bound, slots_of
 from toolgen.policy.sql.refusal import Refusal, refuse
 from toolgen.policy.sql.resolve import Resolver
 from toolgen.policy.sql.text import LONGEST, parse, render, slot_number
@@ -25,37 +24,6 @@ from toolgen.policy.sql.text import LONGEST, parse, render, slot_number
 __all__ = ["DIALECTS", "guard", "visible"]
 
 DIALECTS = frozenset({"sqlite", "postgres", "mysql", "duckdb"})
-_LARGEST_OFFSET = 2**63 - 1
-_LONGEST_PARAMETER = 100_000  # characters
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sent:
-    """A parameter the caller sends. `counts` marks one that is a LIMIT (capped) or an OFFSET (checked to be a number)."""
-
-    index: int
-    counts: str = ""  # "" | limit | offset
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Attribute:
-    """A parameter that is an attribute of the principal."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """Everything about a statement that does not depend on values: what the cache keeps."""
-
-    sql: str
-    asked: int
-    slots: tuple[_Sent | _Attribute, ...]
-    tables: frozenset[str]
-    columns: frozenset[str]
-    functions: frozenset[str]
-    limited: bool
-    lists: bool  # PostgreSQL takes arrays as parameters
 
 
 class _Seen:
@@ -64,9 +32,9 @@ class _Seen:
     def __init__(self, size: int) -> None:
         self._size = size
         self._lock = Lock()
-        self._entries: OrderedDict[tuple[int, int, str], tuple[Database, SqlScope, _Plan | Deny]] = OrderedDict()
+        self._entries: OrderedDict[tuple[int, int, str], tuple[Database, SqlScope, Plan | Deny]] = OrderedDict()
 
-    def get(self, database: Database, scope: SqlScope, sql: str) -> _Plan | Deny | None:
+    def get(self, database: Database, scope: SqlScope, sql: str) -> Plan | Deny | None:
         key = (id(database), id(scope), sql)
         with self._lock:
             found = self._entries.get(key)
@@ -75,7 +43,7 @@ class _Seen:
             self._entries.move_to_end(key)
         return found[2]
 
-    def put(self, database: Database, scope: SqlScope, sql: str, plan: _Plan | Deny) -> None:
+    def put(self, database: Database, scope: SqlScope, sql: str, plan: Plan | Deny) -> None:
         with self._lock:
             self._entries[id(database), id(scope), sql] = (database, scope, plan)
             while len(self._entries) > self._size:
@@ -102,19 +70,19 @@ def guard(
     """
     try:
         plan = _planned(sql, database, scope)
-        return plan if isinstance(plan, Deny) else _bound(plan, parameters, scope, attributes)
+        return plan if isinstance(plan, Deny) else bound(plan, parameters, scope, attributes)
     except Refusal as refusal:
         return refusal.verdict()
     except Exception:  # noqa: BLE001  the outermost boundary of the guard: whatever it did not expect is a refusal
         return Refusal("internal", "the statement could not be checked", "write it more simply").verdict()
 
 
-def _planned(sql: str, database: Database, scope: SqlScope) -> _Plan | Deny:
+def _planned(sql: str, database: Database, scope: SqlScope) -> Plan | Deny:
     if not isinstance(sql, str):
         refuse("syntax", "the statement is not a string", "send SQL as a string")
     if (seen := _SEEN.get(database, scope, sql)) is not None:
         return seen
-    plan: _Plan | Deny
+    plan: Plan | Deny
     try:
         plan = _plan(sql, database, scope)
     except Refusal as refusal:
@@ -124,7 +92,7 @@ def _planned(sql: str, database: Database, scope: SqlScope) -> _Plan | Deny:
     return plan
 
 
-def _plan(sql: str, database: Database, scope: SqlScope) -> _Plan:
+def _plan(sql: str, database: Database, scope: SqlScope) -> Plan:
     dialect = database.dialect
     if dialect not in DIALECTS:
         refuse("dialect", f"SQL of the dialect {dialect!r} is not understood", "use another source")
@@ -144,16 +112,10 @@ def _plan(sql: str, database: Database, scope: SqlScope) -> _Plan:
         columns |= read
     functions = frozenset(called(node) for node in root.find_all(exp.Anonymous))
     text, order = render(root, dialect)
-    slots: list[_Sent | _Attribute] = []
-    for number in order:
-        if number < parsed.asked:
-            slots.append(_Sent(index=number, counts=counts.get(number, "")))
-        else:
-            slots.append(_Attribute(name=attributes[number - parsed.asked]))
-    return _Plan(
+    return Plan(
         sql=text,
         asked=parsed.asked,
-        slots=tuple(slots),
+        slots=slots_of(order, parsed.asked, attributes, counts),
         tables=frozenset(resolver.tables),
         columns=frozenset(columns),
         functions=functions,
@@ -238,77 +200,3 @@ def _refuse_shared_counts(root: exp.Expr, counts: Mapping[int, str]) -> None:
                 f"the parameter of {what.upper()} stands somewhere else too",
                 f"use a parameter of its own for {what.upper()}",
             )
-
-
-def _bound(plan: _Plan, parameters: Sequence[Json], scope: SqlScope, attributes: Mapping[str, object]) -> Statement:
-    """The plan with values. Raises `Refusal` for a wrong number of parameters, one that is no plain value, or a missing attribute."""
-    if len(parameters) != plan.asked:
-        refuse(
-            "parameters",
-            f"the statement has {plan.asked} placeholders and {len(parameters)} parameters were sent",
-            "send one parameter for each placeholder, in order",
-        )
-    values: list[Json] = []
-    limited = plan.limited
-    for slot in plan.slots:
-        match slot:
-            case _Sent():
-                value = _plain(parameters[slot.index], slot.index, lists=plan.lists)
-                if slot.counts:
-                    value, cut = _row_count(value, slot, scope.max_rows)
-                    limited = limited or cut
-            case _Attribute():
-                value = _attribute(attributes, slot.name)
-        values.append(value)
-    return Statement(
-        sql=plan.sql,
-        parameters=tuple(values),
-        tables=plan.tables,
-        columns=plan.columns,
-        max_rows=scope.max_rows,
-        max_bytes=scope.max_bytes,
-        max_cell_bytes=scope.max_cell_bytes,
-        timeout_s=scope.timeout_s,
-        functions=plan.functions,
-        limited=limited,
-    )
-
-
-def _plain(value: object, index: int, *, lists: bool) -> Json:
-    match value:
-        case None | bool():
-            return value
-        case int() if -(2**63) <= value < 2**63:
-            return value
-        case float() if math.isfinite(value):
-            return value
-        case list() if lists and not any(isinstance(item, list) for item in value):
-            return [_plain(item, index, lists=False) for item in value]
-        case str() if len(value) <= _LONGEST_PARAMETER and "\x00" not in value:
-            return value
-    return refuse(
-        "parameters", f"parameter {index + 1} is not a plain value", "send strings, numbers, booleans or null"
-    )
-
-
-def _row_count(value: Json, slot: _Sent, largest: int) -> tuple[int, bool]:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST_OFFSET:
-        refuse("limit", f"parameter {slot.index + 1} counts rows and is not a whole number", "send a number from 0 up")
-    return (min(value, largest), value > largest) if slot.counts == "limit" else (value, False)
-
-
-def _attribute(attributes: Mapping[str, object], name: str) -> Json:
-    if name not in attributes:
-        refuse(
-            "row-filter",
-            "rows of this table are filtered by an attribute this principal does not have",
-            "ask the operator for it",
-        )
-    value = attributes[name]
-    if value is None or not isinstance(value, (bool, int, float, str)):
-        refuse(
-            "row-filter",
-            "rows of this table are filtered by an attribute that is not a plain value",
-            "ask the operator to change it",
-        )
-    return value

@@ -24,7 +24,7 @@ from toolgen.policy.sql.placeholders import Placeholders
 from toolgen.policy.sql.refusal import refuse, shown
 from toolgen.policy.sql.settle import settle
 
-__all__ = ["CALL", "LONGEST", "SLOT", "Parsed", "parse", "render", "slot_number"]
+__all__ = ["CALL", "CHANGES", "LONGEST", "QUERIES", "SLOT", "Parsed", "parse", "render", "slot_number"]
 
 # sqlglot logs what it cannot read, pieces of the statement included, and a log is no place for them.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL + 1)
@@ -51,9 +51,11 @@ _PREFIX = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TI
 _QUOTED = frozenset(
     {TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING, TokenType.RAW_STRING, TokenType.BYTE_STRING}
 )
-_STARTS = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN})
+QUERIES = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN})
+CHANGES = frozenset({TokenType.INSERT, TokenType.UPDATE, TokenType.DELETE})
+"""What a statement may begin with: one that reads, and one that changes a table."""
 # A type and a schema's function (refused as such later) follow these.
-_NO_CALL_AFTER = frozenset({TokenType.ALIAS, TokenType.DCOLON, TokenType.DOT})
+_NO_CALL_AFTER = frozenset({TokenType.ALIAS, TokenType.DCOLON, TokenType.DOT, TokenType.INTO})
 _NO_CALLS = frozenset(
     {
         ("WITHIN", "group"),
@@ -85,8 +87,11 @@ class Parsed:
     asked: int
 
 
-def parse(sql: str, dialect: str) -> Parsed:
-    """The one statement in `sql`. Raises `Refusal` for text that is too long, too deep, more than one statement or not a query."""
+def parse(sql: str, dialect: str, starts: frozenset[TokenType] = QUERIES) -> Parsed:
+    """The one statement in `sql`, which begins with one of `starts`.
+
+    Raises `Refusal` for text that is too long, too deep, more than one statement or another kind of it.
+    """
     if len(sql) > LONGEST:
         refuse("too-long", f"the statement is longer than {LONGEST} characters", "ask for less at once")
     _refuse_controls(sql)
@@ -96,7 +101,7 @@ def parse(sql: str, dialect: str) -> Parsed:
     except (TokenError, ValueError, RecursionError) as error:
         raise_unreadable(error)
     _refuse_odd_spaces(sql, tokens)
-    tokens = _one_statement(tokens, dialect)
+    tokens = _one_statement(tokens, dialect, starts)
     _refuse_deep(tokens)
     _refuse_open_joins(tokens)
     _refuse_cast_paths(tokens)
@@ -145,17 +150,20 @@ def _refuse_odd_spaces(sql: str, tokens: Sequence[Token]) -> None:
         end = token.end + 1 if token else end
 
 
-def _one_statement(tokens: list[Token], dialect: str) -> list[Token]:
+def _one_statement(tokens: list[Token], dialect: str, starts: frozenset[TokenType]) -> list[Token]:
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens = tokens[:-1]
     if not tokens:
         refuse("one-statement", "there is no statement", "send one SELECT")
     if any(token.token_type is TokenType.SEMICOLON for token in tokens):
         refuse("one-statement", "there is more than one statement", "send one SELECT at a time")
-    starts = _STARTS | {TokenType.FROM} if dialect == "duckdb" else _STARTS
+    if starts is QUERIES and dialect == "duckdb":
+        starts |= {TokenType.FROM}
     if tokens[0].token_type not in starts:
         word = shown(tokens[0].text.upper())
-        refuse("not-a-query", f"{word} is not a query", "send a SELECT; this tool only reads")
+        if TokenType.SELECT in starts:
+            refuse("not-a-query", f"{word} is not a query", "send a SELECT; this tool only reads")
+        refuse("not-a-change", f"{word} does not change rows of a table", "send an INSERT, UPDATE or DELETE")
     return tokens
 
 

@@ -1,0 +1,304 @@
+"""The guard for statements that change a table: one INSERT, UPDATE or DELETE, of one table, as narrow as the policy opens it.
+
+No join, no subquery, no RETURNING, no ON CONFLICT: nothing but values, the table's own columns and functions that compute. UPDATE and
+DELETE need a WHERE, to which the row filter is added; INSERT names its columns and gets the filter's values from the principal. How many
+rows it touches is known only when it ran, so the executor counts them before it commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from toolgen.model.call import Statement
+from toolgen.model.database import Database, Table
+from toolgen.model.names import nearest
+from toolgen.model.schema import Json
+from toolgen.model.verdict import Deny
+from toolgen.policy.sql.columns import Columns, Relation, Scope
+from toolgen.policy.sql.filters import columns_of, numbered
+from toolgen.policy.sql.grammar import called, check_grammar
+from toolgen.policy.sql.grants import SqlScope, TableScope, find_table, fold_column, full_name, visible_columns
+from toolgen.policy.sql.names import DEFAULT_SCHEMA, Spelling
+from toolgen.policy.sql.plan import Plan, bound, slots_of
+from toolgen.policy.sql.refusal import Refusal, refuse, shown
+from toolgen.policy.sql.text import CHANGES, SLOT, parse, render, slot_number
+
+__all__ = ["guard_change"]
+
+_SETTABLE: Mapping[type[exp.Expr], frozenset[str]] = {
+    exp.Insert: frozenset({"this", "expression"}),
+    exp.Update: frozenset({"this", "expressions", "where"}),
+    exp.Delete: frozenset({"this", "where"}),
+}
+_KINDS: Mapping[type[exp.Expr], str] = {exp.Insert: "insert", exp.Update: "update", exp.Delete: "delete"}
+
+
+def guard_change(
+    sql: str,
+    parameters: Sequence[Json],
+    *,
+    database: Database,
+    scope: SqlScope,
+    attributes: Mapping[str, object],
+) -> Statement | Deny:
+    """What may be run in place of `sql`, or why nothing may; as `guard` does for queries. Never raises."""
+    try:
+        return bound(_Change(database, scope).plan(sql), parameters, scope, attributes)
+    except Refusal as refusal:
+        return refusal.verdict()
+    except Exception:  # noqa: BLE001  the outermost boundary of the guard: whatever it did not expect is a refusal
+        return Refusal("internal", "the statement could not be checked", "write it more simply").verdict()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """The table a statement changes, and what the policy opens of it."""
+
+    table: Table
+    scope: TableScope
+    relation: Relation
+    settable: Mapping[str, str]  # folded name: the column as the database spells it
+
+
+class _Change:
+    """One statement on its way from text to plan."""
+
+    def __init__(self, database: Database, scope: SqlScope) -> None:
+        self._database = database
+        self._dialect = database.dialect
+        self._scope = scope
+        self._spelling = Spelling(database.dialect)
+        self._columns = Columns(database.dialect)
+        self._attributes: list[str] = []
+        self._asked = 0
+
+    def plan(self, sql: str) -> Plan:
+        if not isinstance(sql, str):
+            refuse("syntax", "the statement is not a string", "send SQL as a string")
+        parsed = parse(sql, self._dialect, CHANGES)
+        root, self._asked = parsed.root, parsed.asked
+        kind = _KINDS.get(type(root))
+        if kind is None:
+            refuse("not-a-change", "the statement does not change rows of a table", "send an INSERT, UPDATE or DELETE")
+        for name, value in root.args.items():
+            if value and name not in _SETTABLE[type(root)]:
+                refuse("syntax", f"{name.strip('_').upper()} is not supported in {kind.upper()}", "leave it out")
+        target = self._target(root, kind)
+        if isinstance(root, exp.Insert):
+            self._insert(root, target)
+        else:
+            self._where(root, target)
+            if isinstance(root, exp.Update):
+                self._update(root, target)
+        text, order = render(root, self._dialect)
+        return Plan(
+            sql=text,
+            asked=self._asked,
+            slots=slots_of(order, self._asked, self._attributes, {}),
+            tables=frozenset({full_name(target.table)}),
+            columns=frozenset(self._columns.used),
+            functions=frozenset(called(node) for node in root.find_all(exp.Anonymous)),
+            limited=False,
+            lists=self._dialect == "postgres",
+            writes=kind,
+        )
+
+    def _target(self, root: exp.Expr, kind: str) -> _Target:
+        """The table, with its name written out in full. Raises `Refusal` for one the policy does not open to this kind of statement."""
+        node = root.this.this if isinstance(root.this, exp.Schema) else root.this
+        if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+            refuse("syntax", f"{kind.upper()} does not name one table", f"name the table to {kind}")
+        check_grammar(node, self._dialect, frozenset())
+        if any(value for name, value in node.args.items() if name not in {"this", "db"}):
+            refuse(
+                "syntax",
+                f"the table of {kind.upper()} has an alias or something else beside its name",
+                "name the table alone",
+            )
+        schema = node.args.get("db")
+        table = self._granted(self._spelling.relation(node.this), self._spelling.relation(schema) if schema else "")
+        if table is None or kind not in self._scope_of(table).writes:
+            writable = sorted(name for name, entry in self._scope.tables.items() if kind in entry.writes)
+            refuse(
+                "table",
+                f"{kind.upper()} on {shown(node.name)} is not available{nearest(node.name, writable)}",
+                f"tables open to {kind.upper()}: {', '.join(writable[:20])}"
+                if writable
+                else "this tool changes no table",
+            )
+        scope = self._scope_of(table)
+        if table.view:
+            refuse("table", f"{shown(node.name)} is a view", "change the table it shows")
+        default = table.schema or DEFAULT_SCHEMA[self._dialect]
+        node.set("db", exp.to_identifier(default, quoted=True) if default else None)
+        node.set("this", exp.to_identifier(table.name, quoted=True))
+        return self._described(table, scope)
+
+    def _described(self, table: Table, scope: TableScope) -> _Target:
+        columns = tuple(name for name in visible_columns(table, scope, self._dialect) if name not in scope.masks)
+        folded = tuple(fold_column(self._dialect, name, quoted=True) for name in columns)
+        every = {fold_column(self._dialect, column.name, quoted=True) for column in table.columns}
+        filtered = self._filtered(table, scope)
+        opened = (
+            None
+            if scope.writable is None
+            else {fold_column(self._dialect, name, quoted=True) for name in scope.writable}
+        )
+        return _Target(
+            table=table,
+            scope=scope,
+            relation=Relation(
+                alias=self._spelling.relation(exp.to_identifier(table.name, quoted=True)),
+                names=folded,
+                hidden=frozenset(every.difference(folded)),
+                table=table,
+                columns=columns,
+            ),
+            settable={
+                name: column
+                for name, column in zip(folded, columns, strict=True)
+                if column not in filtered and (opened is None or name in opened)
+            },
+        )
+
+    def _filtered(self, table: Table, scope: TableScope) -> frozenset[str]:
+        """The columns the row filter reads. They decide whose rows these are, so no statement sets them."""
+        if scope.rows is None:
+            return frozenset()
+        return frozenset(columns_of(numbered(scope.rows, self._dialect, 0)[0], table, self._dialect))
+
+    def _granted(self, name: str, schema: str) -> Table | None:
+        default = DEFAULT_SCHEMA[self._dialect]
+        wanted = "" if schema == default else schema
+        for known in self._scope.tables:
+            table = find_table(self._database, known)
+            if table is None:
+                continue
+            own = self._spelling.relation(exp.to_identifier(table.name, quoted=True))
+            own_schema = "" if table.schema == default else table.schema
+            if own == name and self._spelling.relation(exp.to_identifier(own_schema, quoted=True)) == wanted:
+                return table
+        return None
+
+    def _scope_of(self, table: Table) -> TableScope:
+        return next(entry for name, entry in self._scope.tables.items() if find_table(self._database, name) is table)
+
+    def _insert(self, root: exp.Insert, target: _Target) -> None:
+        if not isinstance(root.this, exp.Schema) or not isinstance(root.expression, exp.Values):
+            refuse(
+                "syntax", "INSERT needs a list of columns and VALUES", "write INSERT INTO table (columns) VALUES (…)"
+            )
+        named = [self._settable(name, target) for name in root.this.expressions]
+        if len(set(named)) != len(named):
+            refuse("column", "a column stands twice in INSERT", "name each column once")
+        rows = root.expression.expressions
+        if any(value for name, value in root.expression.args.items() if name != "expressions"):
+            refuse("syntax", "VALUES of INSERT has something beside its rows", "leave it out")
+        if len(rows) > self._scope.max_changes:
+            refuse(
+                "changes",
+                f"INSERT has {len(rows)} rows; at most {self._scope.max_changes} may change at once",
+                "insert fewer rows",
+            )
+        fixed = self._fixed(target)
+        for row in rows:
+            values = row.expressions if isinstance(row, exp.Tuple) else [row]
+            if len(values) != len(named):
+                refuse(
+                    "syntax",
+                    "a row of INSERT has another number of values than there are columns",
+                    "give one value for each column",
+                )
+            self._values(values, None)
+        for column, value in fixed.items():
+            named.append(column)
+            for row in rows:
+                row.append("expressions", value.copy())
+        root.this.set("expressions", [exp.to_identifier(name, quoted=True) for name in named])
+        self._columns.used.update(f"{full_name(target.table)}.{name}" for name in named)
+
+    def _fixed(self, target: _Target) -> dict[str, exp.Expr]:
+        """What the row filter makes of a new row: a value for each of its columns. Only `column = :attribute AND …` says one."""
+        if target.scope.rows is None:
+            return {}
+        condition, names = numbered(target.scope.rows, self._dialect, self._asked + len(self._attributes))
+        known = {fold_column(self._dialect, column.name, quoted=True): column.name for column in target.table.columns}
+        fixed: dict[str, exp.Expr] = {}
+        for part in condition.unnest().flatten() if isinstance(condition.unnest(), exp.And) else [condition.unnest()]:
+            term = part.unnest()
+            column, value = (term.this, term.expression) if isinstance(term, exp.EQ) else (None, None)
+            name = known.get(self._spelling.column(column)) if isinstance(column, exp.Column) else None
+            plain = isinstance(value, exp.Literal) or (isinstance(value, exp.Column) and slot_number(value) is not None)
+            if name is None or not plain or value is None or name in fixed:
+                refuse(
+                    "row-filter",
+                    "the row filter of this table does not say which values a new row has",
+                    "the operator can write it as column = :attribute, or not open INSERT",
+                )
+            fixed[name] = value
+        self._attributes.extend(names)
+        return fixed
+
+    def _update(self, root: exp.Update, target: _Target) -> None:
+        seen: set[str] = set()
+        for assignment in root.expressions:
+            column = assignment.this if isinstance(assignment, exp.EQ) else None
+            if not isinstance(column, exp.Column) or column.args.get("db") is not None:
+                refuse("syntax", "SET is not a list of column = value", "write SET column = value")
+            self._columns.check(column, Scope(outer=None, relations=[target.relation]))
+            name = self._settable(column.this, target)
+            if name in seen:
+                refuse("column", "a column is set twice", "set each column once")
+            seen.add(name)
+            column.set("table", None)  # PostgreSQL takes no table here
+            self._values([assignment.expression], target)
+
+    def _where(self, root: exp.Expr, target: _Target) -> None:
+        where = root.args.get("where")
+        if where is None:
+            refuse(
+                "where",
+                f"{_KINDS[type(root)].upper()} without WHERE would change every row",
+                "say which rows with WHERE",
+            )
+        self._values([where.this], target)
+        if target.scope.rows is None:
+            return
+        condition, names = numbered(target.scope.rows, self._dialect, self._asked + len(self._attributes))
+        self._attributes.extend(names)
+        read = columns_of(condition, target.table, self._dialect)
+        self._columns.used.update(f"{full_name(target.table)}.{name}" for name in read)
+        where.set("this", exp.And(this=exp.Paren(this=where.this.copy()), expression=condition))
+
+    def _values(self, nodes: Iterable[exp.Expr], target: _Target | None) -> None:
+        """Checks expressions: no query in them, and no column but the table's own; none at all in a new row."""
+        scope = Scope(outer=None, relations=[target.relation] if target else [])
+        for node in nodes:
+            check_grammar(node, self._dialect, self._scope.functions)
+            for part in node.walk():
+                if isinstance(part, (exp.Query, exp.Values, exp.Table, exp.Star, exp.Window, exp.Lambda)):
+                    refuse(
+                        "syntax",
+                        "a statement that changes rows holds a query, a window or a *",
+                        "use values and the table's columns",
+                    )
+                if isinstance(part, exp.Column):
+                    self._columns.check(part, scope)
+
+    def _settable(self, name: exp.Expr, target: _Target) -> str:
+        if not isinstance(name, exp.Identifier) or name.name.startswith(SLOT):
+            refuse("syntax", "something other than a column is set", "name the column")
+        found = target.settable.get(self._spelling.column(name))
+        if found is None:
+            known = list(target.settable.values())
+            refuse(
+                "column",
+                f"column {shown(name.name)} cannot be set{nearest(name.name, known)}",
+                f"columns that can be set: {', '.join(map(shown, known[:40]))}"
+                if known
+                else "no column of it can be set",
+            )
+        return found

@@ -1,0 +1,139 @@
+"""Everything about a checked statement that does not depend on values, and the values put into it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from toolgen.model.call import Statement
+from toolgen.model.schema import Json
+from toolgen.policy.sql.grants import SqlScope
+from toolgen.policy.sql.refusal import refuse
+
+__all__ = ["LARGEST_OFFSET", "Attribute", "Plan", "Sent", "Slot", "bound", "slots_of"]
+
+LARGEST_OFFSET = 2**63 - 1
+_LONGEST_PARAMETER = 100_000  # characters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A parameter the caller sends. `counts` marks one that is a LIMIT (capped) or an OFFSET (checked to be a number)."""
+
+    index: int
+    counts: str = ""  # "" | limit | offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribute:
+    """A parameter that is an attribute of the principal."""
+
+    name: str
+
+
+Slot: TypeAlias = Sent | Attribute
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything about a statement that does not depend on values: what the cache keeps."""
+
+    sql: str
+    asked: int
+    slots: tuple[Slot, ...]
+    tables: frozenset[str]
+    columns: frozenset[str]
+    functions: frozenset[str]
+    limited: bool
+    lists: bool  # PostgreSQL takes arrays as parameters
+    writes: str = ""  # insert | update | delete
+
+
+def slots_of(
+    order: Iterable[int], asked: int, attributes: Sequence[str], counts: Mapping[int, str]
+) -> tuple[Slot, ...]:
+    """What stands for each placeholder of a rendered text: the first `asked` numbers are the caller's, the rest attributes."""
+    return tuple(
+        Sent(index=number, counts=counts.get(number, ""))
+        if number < asked
+        else Attribute(name=attributes[number - asked])
+        for number in order
+    )
+
+
+def bound(plan: Plan, parameters: Sequence[Json], scope: SqlScope, attributes: Mapping[str, object]) -> Statement:
+    """The plan with values. Raises `Refusal` for a wrong number of parameters, one that is no plain value, or a missing attribute."""
+    if len(parameters) != plan.asked:
+        refuse(
+            "parameters",
+            f"the statement has {plan.asked} placeholders and {len(parameters)} parameters were sent",
+            "send one parameter for each placeholder, in order",
+        )
+    values: list[Json] = []
+    limited = plan.limited
+    for slot in plan.slots:
+        match slot:
+            case Sent():
+                value = _plain(parameters[slot.index], slot.index, lists=plan.lists)
+                if slot.counts:
+                    value, cut = _row_count(value, slot, scope.max_rows)
+                    limited = limited or cut
+            case Attribute():
+                value = _attribute(attributes, slot.name)
+        values.append(value)
+    return Statement(
+        sql=plan.sql,
+        parameters=tuple(values),
+        tables=plan.tables,
+        columns=plan.columns,
+        max_rows=scope.max_rows,
+        max_bytes=scope.max_bytes,
+        max_cell_bytes=scope.max_cell_bytes,
+        timeout_s=scope.timeout_s,
+        functions=plan.functions,
+        limited=limited,
+        writes=plan.writes,
+        max_changes=scope.max_changes if plan.writes else 0,
+    )
+
+
+def _plain(value: object, index: int, *, lists: bool) -> Json:
+    match value:
+        case None | bool():
+            return value
+        case int() if -(2**63) <= value < 2**63:
+            return value
+        case float() if math.isfinite(value):
+            return value
+        case list() if lists and not any(isinstance(item, list) for item in value):
+            return [_plain(item, index, lists=False) for item in value]
+        case str() if len(value) <= _LONGEST_PARAMETER and "\x00" not in value:
+            return value
+    return refuse(
+        "parameters", f"parameter {index + 1} is not a plain value", "send strings, numbers, booleans or null"
+    )
+
+
+def _row_count(value: Json, slot: Sent, largest: int) -> tuple[int, bool]:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LARGEST_OFFSET:
+        refuse("limit", f"parameter {slot.index + 1} counts rows and is not a whole number", "send a number from 0 up")
+    return (min(value, largest), value > largest) if slot.counts == "limit" else (value, False)
+
+
+def _attribute(attributes: Mapping[str, object], name: str) -> Json:
+    if name not in attributes:
+        refuse(
+            "row-filter",
+            "rows of this table are filtered by an attribute this principal does not have",
+            "ask the operator for it",
+        )
+    value = attributes[name]
+    if value is None or not isinstance(value, (bool, int, float, str)):
+        refuse(
+            "row-filter",
+            "rows of this table are filtered by an attribute that is not a plain value",
+            "ask the operator to change it",
+        )
+    return value

@@ -33,8 +33,12 @@ def sql_guard(call: Call, *, database: Database, scope: SqlScope) -> Statement |
             attributes = attributes_for(call.principal, scope)
             if isinstance(attributes, Deny):
                 return attributes
-            judge = guard_change if binding.operation == "change" else guard
-            return judge(sql, parameters, database=database, scope=scope, attributes=attributes)
+            if binding.operation == "change":
+                return guard_change(sql, parameters, database=database, scope=scope, attributes=attributes)
+            cursor = call.arguments.get("cursor", "")
+            if not isinstance(cursor, str):
+                return Deny(rule="sql:arguments", code="sql_refused", reason="cursor must be text")
+            return guard(sql, parameters, database=database, scope=scope, attributes=attributes, cursor=cursor)
         case _:
             return visible(database, scope)
 

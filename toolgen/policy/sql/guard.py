@@ -16,6 +16,7 @@ from toolgen.model.verdict import Deny
 from toolgen.policy.sql.filters import install
 from toolgen.policy.sql.grammar import called, check_grammar, is_number
 from toolgen.policy.sql.grants import SqlScope, visible
+from toolgen.policy.sql.pages import skipped, text_digest
 from toolgen.policy.sql.plan import Plan, bound, slots_of
 from toolgen.policy.sql.refusal import Refusal, refuse
 from toolgen.policy.sql.resolve import Resolver
@@ -62,14 +63,16 @@ def guard(
     database: Database,
     scope: SqlScope,
     attributes: Mapping[str, object],
+    cursor: str = "",
 ) -> Statement | Deny:
-    """What may be run in place of `sql`, or why nothing may.
+    """What may be run in place of `sql`, or why nothing may. `cursor` asks for a later page of an ordered query.
 
     `attributes` are the principal's; row filters take their values from them. Never raises; bounded in time and memory by the limits on the
     text. The rules are those of ARCHITECTURE.md: parse, list what is allowed, resolve every name, filter rows, force the limit, render.
     """
     try:
-        plan = _planned(sql, database, scope)
+        skip = skipped(cursor, sql, parameters)
+        plan = _planned(sql, database, scope, skip)
         return plan if isinstance(plan, Deny) else bound(plan, parameters, scope, attributes)
     except Refusal as refusal:
         return refusal.verdict()
@@ -77,29 +80,33 @@ def guard(
         return Refusal("internal", "the statement could not be checked", "write it more simply").verdict()
 
 
-def _planned(sql: str, database: Database, scope: SqlScope) -> Plan | Deny:
+def _planned(sql: str, database: Database, scope: SqlScope, skip: int) -> Plan | Deny:
     if not isinstance(sql, str):
         refuse("syntax", "the statement is not a string", "send SQL as a string")
-    if (seen := _SEEN.get(database, scope, sql)) is not None:
+    key = f"{skip} {sql}" if skip else sql
+    if (seen := _SEEN.get(database, scope, key)) is not None:
         return seen
     plan: Plan | Deny
     try:
-        plan = _plan(sql, database, scope)
+        plan = _plan(sql, database, scope, skip)
     except Refusal as refusal:
         plan = refusal.verdict()
     if len(sql) <= min(LONGEST, _LONGEST_SEEN):
-        _SEEN.put(database, scope, sql, plan)
+        _SEEN.put(database, scope, key, plan)
     return plan
 
 
-def _plan(sql: str, database: Database, scope: SqlScope) -> Plan:
+def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
     dialect = database.dialect
     if dialect not in DIALECTS:
         refuse("dialect", f"SQL of the dialect {dialect!r} is not understood", "use another source")
     parsed = parse(sql, dialect)
     check_grammar(parsed.root, dialect, scope.functions, frozenset(database.functions))
     root = _query_root(parsed.root)
-    limited, counts = _limit(root, scope.max_rows, dialect)
+    limited, counts = _limit(root, scope.max_rows, dialect, skip)
+    ordered = bool(root.args.get("order")) and "offset" not in counts.values()
+    if skip and not ordered:
+        refuse("cursor", "only a query with ORDER BY has pages", "add ORDER BY, and write OFFSET as a number")
     if counts:
         _refuse_shared_counts(root, counts)
     resolver = Resolver(database, scope)
@@ -121,6 +128,8 @@ def _plan(sql: str, database: Database, scope: SqlScope) -> Plan:
         functions=functions,
         limited=limited,
         lists=dialect == "postgres",
+        page=text_digest(sql) if ordered else "",
+        skip=skip,
     )
 
 
@@ -133,12 +142,18 @@ def _query_root(root: exp.Expr) -> exp.Expr:
     return root
 
 
-def _limit(root: exp.Expr, largest: int, dialect: str) -> _Limited:
-    """Sets LIMIT to the smaller of what was asked and the policy's; returns whether that is the policy's, and which parameters count."""
+def _limit(root: exp.Expr, largest: int, dialect: str, skip: int) -> _Limited:
+    """Sets LIMIT to the smaller of what was asked and the policy's; returns whether that is the policy's, and which parameters count.
+
+    The first `skip` rows of what was asked were answered before.
+    """
     counts: dict[int, str] = {}
     offset = root.args.get("offset")
     if offset is not None:
         _counted(offset.expression, "offset", counts)
+    if skip and not counts:
+        began = int(offset.expression.name) if offset is not None else 0
+        root.set("offset", exp.Offset(expression=exp.Literal.number(began + skip)))
     asked = _asked(root, dialect)
     if isinstance(root, exp.Values):
         if len(root.expressions) > largest:
@@ -148,9 +163,10 @@ def _limit(root: exp.Expr, largest: int, dialect: str) -> _Limited:
         _counted(asked, "limit", counts)
         root.set("limit", exp.Limit(expression=asked))
         return False, counts
-    smaller = min(int(asked.name), largest) if asked is not None else largest
+    left = max(int(asked.name) - skip, 0) if asked is not None else None
+    smaller = min(left, largest) if left is not None else largest
     root.set("limit", exp.Limit(expression=exp.Literal.number(smaller)))
-    return asked is None or int(asked.name) > largest, counts
+    return left is None or left > largest, counts
 
 
 def _asked(root: exp.Expr, dialect: str) -> exp.Expr | None:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from toolgen.model.call import Statement
 from toolgen.model.schema import Json
 from toolgen.policy.sql.grants import SqlScope
+from toolgen.policy.sql.pages import page_of
 from toolgen.policy.sql.refusal import refuse
 
 __all__ = ["LARGEST_OFFSET", "Attribute", "Plan", "Sent", "Slot", "bound", "slots_of"]
@@ -49,6 +50,8 @@ class Plan:
     limited: bool
     lists: bool  # PostgreSQL takes arrays as parameters
     writes: str = ""  # insert | update | delete
+    page: str = ""  # the digest of its text, when it has pages
+    skip: int = 0  # rows of earlier pages
 
 
 def slots_of(
@@ -78,7 +81,7 @@ def bound(plan: Plan, parameters: Sequence[Json], scope: SqlScope, attributes: M
             case Sent():
                 value = _plain(parameters[slot.index], slot.index, lists=plan.lists)
                 if slot.counts:
-                    value, cut = _row_count(value, slot, scope.max_rows)
+                    value, cut = _row_count(value, slot, scope.max_rows, plan.skip)
                     limited = limited or cut
             case Attribute():
                 value = _attribute(attributes, slot.name)
@@ -96,6 +99,8 @@ def bound(plan: Plan, parameters: Sequence[Json], scope: SqlScope, attributes: M
         limited=limited,
         writes=plan.writes,
         max_changes=scope.max_changes if plan.writes else 0,
+        page=page_of(plan.page, parameters) if plan.page else "",
+        skip=plan.skip,
     )
 
 
@@ -116,10 +121,13 @@ def _plain(value: object, index: int, *, lists: bool) -> Json:
     )
 
 
-def _row_count(value: Json, slot: Sent, largest: int) -> tuple[int, bool]:
+def _row_count(value: Json, slot: Sent, largest: int, skip: int) -> tuple[int, bool]:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LARGEST_OFFSET:
         refuse("limit", f"parameter {slot.index + 1} counts rows and is not a whole number", "send a number from 0 up")
-    return (min(value, largest), value > largest) if slot.counts == "limit" else (value, False)
+    if slot.counts == "offset":
+        return value, False
+    left = max(value - skip, 0)
+    return min(left, largest), left > largest
 
 
 def _attribute(attributes: Mapping[str, object], name: str) -> Json:

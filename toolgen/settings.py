@@ -61,6 +61,7 @@ class _Source(msgspec.Struct, forbid_unknown_fields=True):
     endpoint: str = ""
     overlay: str | list[str] = []
     refs: list[str] = []
+    writes: bool = False
     include: _Filter | None = None
     exclude: _Filter | None = None
     auth: dict[str, Any] | str = {}
@@ -162,6 +163,7 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
             "server": config.server,
             "endpoint": config.endpoint,
             "overlay": [Path(path).name for path in config.overlay],
+            **({"writes": True} if config.writes else {}),
             "include": {key: list(values) for key, values in config.include.items()},
             "exclude": {key: list(values) for key, values in config.exclude.items()},
             "tools": said,
@@ -262,6 +264,8 @@ def _source(document: Document, name: str, root: Path, warnings: list[str]) -> S
                 f"{key}: is not an http(s) URL without user name, query and fragment",
                 where=document.where("sources", name, key),
             )
+    if source.writes and kind != "sql":
+        raise ConfigError("writes: belongs to sql sources", where=document.where("sources", name, "writes"))
     auth = {} if isinstance(source.auth, str) else dict(source.auth)
     location = getattr(source, kind)
     if kind == "sql":
@@ -276,6 +280,7 @@ def _source(document: Document, name: str, root: Path, warnings: list[str]) -> S
             overlay=_overlays(document, name, source, root),
             anonymous=_is_anonymous(document, name, source.auth, kind),
             refs=_refs(document, name, source.refs, kind),
+            writes=source.writes,
             include=_filter(source.include),
             exclude=_filter(source.exclude),
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Final
 
 import click
@@ -17,6 +18,7 @@ from toolgen.model.database import Database
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
 from toolgen.pipeline.inspection import attributes_for
+from toolgen.policy.sql.changes import guard_change
 from toolgen.policy.sql.guard import guard
 from toolgen.policy.sql.scope import SqlScope, row_attributes
 
@@ -62,15 +64,25 @@ def check(
     database, scope = _scope(gateway, _DIALECTS[dialect] if dialect else None, source)
     attributes = attributes_for(_principal(gateway, principal, scope), scope)
     verdict = (
-        attributes
-        if isinstance(attributes, Deny)
-        else guard(text, _values(parameters), database=database, scope=scope, attributes=attributes)
+        attributes if isinstance(attributes, Deny) else _judged(text, _values(parameters), database, scope, attributes)
     )
     if as_json:
         print_json(_shown(verdict))
     else:
         _print(verdict)
     sys.exit(1 if isinstance(verdict, Deny) else 0)
+
+
+def _judged(
+    text: str, values: list[Json], database: Database, scope: SqlScope, attributes: Mapping[str, Json]
+) -> Statement | Deny:
+    """The verdict of the tool a statement is for: one that changes rows is judged as such where the policy opens a table to that."""
+    verdict = guard(text, values, database=database, scope=scope, attributes=attributes)
+    if not isinstance(verdict, Deny) or verdict.rule != "sql:not-a-query":
+        return verdict
+    if not any(table.writes for table in scope.tables.values()):
+        return verdict
+    return guard_change(text, values, database=database, scope=scope, attributes=attributes)
 
 
 def _scope(gateway: Gateway, dialect: str | None, source: str | None) -> tuple[Database, SqlScope]:
@@ -129,14 +141,14 @@ def _shown(verdict: Statement | Deny) -> dict[str, Json]:
             "suggestion": verdict.suggestion,
         }
     return {
-        "verdict": "allow",
-        "rule": "sql",
+        "verdict": "ask" if verdict.writes else "allow",
+        "rule": "sql:writes" if verdict.writes else "sql",
         "tables": [*sorted(verdict.tables)],
         "columns": [*sorted(verdict.columns)],
         "functions": [*sorted(verdict.functions)],
         "sql": verdict.sql,
         "parameters": [*verdict.parameters],
-        "max_rows": verdict.max_rows,
+        **({"max_changes": verdict.max_changes} if verdict.writes else {"max_rows": verdict.max_rows}),
     }
 
 
@@ -146,7 +158,7 @@ def _print(verdict: Statement | Deny) -> None:
         if verdict.suggestion:
             click.echo(f"  {verdict.suggestion}")
         return
-    click.echo("allowed")
+    click.echo(f"allowed when a person agrees, up to {verdict.max_changes} rows" if verdict.writes else "allowed")
     for label, names in (("tables", verdict.tables), ("columns", verdict.columns), ("functions", verdict.functions)):
         if names:
             click.echo(f"  {label}: {', '.join(sorted(names))}")

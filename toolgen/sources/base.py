@@ -36,6 +36,7 @@ class SourceConfig:
     pin: Pin | None = None
     anonymous: bool = False  # openapi: no credential is sent, and none is demanded
     refs: tuple[str, ...] = ()  # openapi: canonical URLs below which it may pull documents in by `$ref`
+    writes: bool = False  # sql: a tool that changes tables, for what the policy opens
     references: Mapping[str, Pin] = field(
         default_factory=lambda: _NOTHING
     )  # what it pulled in when it was accepted, by canonical URL

@@ -65,11 +65,12 @@ class Answer:
     rows: list[list[Json]] = field(default_factory=list)
     size: int = 0
     cut: bool = False
+    full: bool = False  # there was a row more than is given
 
     def take(self, row: Iterable[object]) -> bool:
         """Adds a row; False when it does not fit and nothing more should be read."""
         if len(self.rows) >= self.statement.max_rows:
-            self.cut = True
+            self.cut = self.full = True
             return False
         cells: list[Json] = []
         size = 0
@@ -80,7 +81,7 @@ class Answer:
             if value is not None and not column.type:
                 column.type = _storage_class(value)
         if self.size + size > self.statement.max_bytes:
-            self.cut = True
+            self.cut = self.full = True
             return False
         self.size += size
         self.rows.append(cells)
@@ -93,9 +94,15 @@ class Answer:
         count = len(rows)
         return Success(
             data={"columns": columns, "rows": rows, "row_count": count},
+            next_cursor=self._next_page(count),
             truncated=self.cut or (self.statement.limited and count >= self.statement.max_rows),
             facts={"sql": self.statement.sql, "rows": count, "bytes": self.size},
         )
+
+    def _next_page(self, count: int) -> str:
+        """Where the rows go on: behind those given, when the query has an order and there may be more of them."""
+        more = self.full or (self.statement.limited and count >= self.statement.max_rows)
+        return f"{self.statement.skip + count}-{self.statement.page}" if self.statement.page and more and count else ""
 
     def _cell(self, value: object, column: Column) -> tuple[Json, int]:
         """A cell as JSON, and how many bytes it adds. A cell over its cap is cut; a list or object over it becomes cut text."""

@@ -25,6 +25,7 @@ from toolgen.execute.sql.answer import (
     timed_out,
     unavailable,
 )
+from toolgen.execute.sql.change import Change, not_a_change
 from toolgen.execute.sql.engine import EXPLAIN
 from toolgen.execute.sql.threads import Threads, Watch
 from toolgen.model.call import Statement
@@ -57,12 +58,14 @@ SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Of every connection to a source's file; none can be changed on it afterwards."""
 
+_CHANGES: Final = (duckdb.StatementType.INSERT, duckdb.StatementType.UPDATE, duckdb.StatementType.DELETE)
 _FETCHED: Final = 64  # rows at a time
 _RETRY_S: Final = 1.0
 # Python has no such value, or one that says less: months of an interval, nanoseconds, and zones without an optional package.
 _AS_TEXT: Final = frozenset({"INTERVAL", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIME WITH TIME ZONE", "BIT"})
 # By DuckDB's own classes of errors; what else they say may quote the data.
 _REASONS: Final = (
+    (duckdb.ConstraintException, "the change breaks a rule of the table", "check keys, required columns and what refers to the rows"),
     (duckdb.ConversionException, "a value cannot be read as the type it is used as", "use TRY_CAST, or filter such values out first"),
     (duckdb.OutOfRangeException, "a number is out of range", "use a wider type, or filter such values out first"),
     (duckdb.BinderException, "a column or a function for these argument types is not found", "check names and cast arguments"),
@@ -88,11 +91,31 @@ class DuckdbEngine:
     async def run(self, statement: Statement) -> Success | Failed:
         return await self._threads.run(statement, partial(self._run, statement, ""))
 
+    async def change(self, statement: Statement) -> Success | Failed:
+        change = Change(statement)
+        return change.ended(await self._threads.run(statement, partial(self._change, change)))
+
     async def explain(self, statement: Statement) -> Success | Failed:
         return await self._threads.run(statement, partial(self._run, statement, EXPLAIN["duckdb"]))
 
     async def close(self) -> None:
         self._threads.close(wait=False)
+
+    def _change(self, change: Change, watch: Watch) -> Success | Failed:
+        """On a connection that may write; DuckDB opens none while another one reads the file."""
+        statement = change.statement
+        try:
+            if not self._path.is_file():
+                return failed("upstream_error", "the database cannot be read", "the operator should check the file")
+            with duckdb.connect(str(self._path), config=dict(SETTINGS)) as connection:
+                watch.interruptible(connection.interrupt)
+                try:
+                    return timed_out(statement) if watch.stop() else _write(connection, change, watch)
+                finally:
+                    watch.interruptible(None)
+        except duckdb.Error as error:
+            change.committing = False  # the library says so itself
+            return _explained(error, statement, watch)
 
     def _run(self, statement: Statement, prefix: str, watch: Watch) -> Success | Failed:
         """In a thread of its own, from opening the connection to closing it."""
@@ -132,6 +155,24 @@ def _read(connection: duckdb.DuckDBPyConnection, statement: Statement, prefix: s
             if not answer.take(map(_value, row, kinds)):
                 return answer.success()
     return answer.success()
+
+
+def _write(connection: duckdb.DuckDBPyConnection, change: Change, watch: Watch) -> Success | Failed:
+    """Rolled back by closing the connection wherever it is not committed."""
+    statement = change.statement
+    parsed = connection.extract_statements(statement.sql)
+    if len(parsed) != 1 or parsed[0].type not in _CHANGES:
+        return not_a_change(statement)
+    connection.execute("BEGIN")
+    counted = connection.execute(statement.sql, list(statement.parameters)).fetchone()
+    rows = int(counted[0]) if counted else -1
+    if refused := change.refused(rows):
+        return refused
+    if watch.stop():
+        return timed_out(statement)
+    change.committing = True
+    connection.execute("COMMIT")
+    return change.done(rows)
 
 
 def _value(value: object, kind: str) -> object:

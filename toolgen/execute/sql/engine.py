@@ -19,9 +19,14 @@ EXPLAIN = {
 
 
 class Engine(Protocol):
-    """Runs guarded statements. Returns Failed for what the database did wrong and never raises for it."""
+    """Runs guarded statements; `change` those that write, in a transaction of their own.
+
+    Returns Failed for what the database did wrong and never raises for it.
+    """
 
     async def run(self, statement: Statement) -> Success | Failed: ...
+
+    async def change(self, statement: Statement) -> Success | Failed: ...
 
     async def explain(self, statement: Statement) -> Success | Failed: ...
 

@@ -10,7 +10,12 @@ from toolgen.execute.sql.answer import failed, timed_out
 from toolgen.model.call import Statement
 from toolgen.model.result import Failed
 
-__all__ = ["explain_errno", "explain_sqlstate"]
+__all__ = ["BROKEN_RULE", "explain_errno", "explain_sqlstate"]
+
+BROKEN_RULE: Final = (
+    "the change breaks a rule of the table",
+    "check keys, required columns and what refers to the rows",
+)
 
 _CHANGED: Final = (
     "something the statement names is not in the database as it was built from",
@@ -50,6 +55,7 @@ _STATES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "2203": ("a JSON value is not what the path expects", "check the value's type first"),
         "22": ("a value does not fit what is done with it", "filter such values out first, or cast"),
         "21000": ("a subquery gives more than one row where one belongs", "add LIMIT 1, or use IN"),
+        "23": BROKEN_RULE,
         "25006": _READ_ONLY,
         "25": _READ_ONLY,
         "0A000": ("the database cannot do this", "write it another way"),
@@ -84,6 +90,8 @@ _NUMBERS: Final[Mapping[int, tuple[str, str]]] = MappingProxyType(
     {
         1044: _DENIED, 1045: _DENIED, 1142: _DENIED, 1143: _DENIED, 1227: _DENIED, 1290: _DENIED, 1370: _DENIED,
         1054: _CHANGED, 1146: _CHANGED, 1049: _CHANGED, 1356: _CHANGED, 1305: _CHANGED,
+        1022: BROKEN_RULE, 1048: BROKEN_RULE, 1062: BROKEN_RULE, 1364: BROKEN_RULE, 1451: BROKEN_RULE, 1452: BROKEN_RULE, 3819: BROKEN_RULE,
+        4025: BROKEN_RULE, 1644: BROKEN_RULE, 1406: BROKEN_RULE,
         1792: _READ_ONLY, 1223: _READ_ONLY,
         1052: ("a column name is ambiguous", "write table.column"),
         1055: _GROUPING, 1056: _GROUPING, 1111: _GROUPING, 1140: _GROUPING,

@@ -23,7 +23,7 @@ __all__ = ["SqlExecutor"]
 
 
 class SqlExecutor:
-    """Executes `query` and `explain` from `call.statement`, and `list_tables` and `describe_table` from `call.database`, alone.
+    """Executes `query`, `explain` and `change` from `call.statement`, and `list_tables` and `describe_table` from `call.database`, alone.
 
     `location` is that of toolgen.yaml without its password; the password is resolved at every connection and kept nowhere. `permit` is
     asked about every address before one is made. Nothing is opened, and no driver loaded, before the first statement.
@@ -45,21 +45,25 @@ class SqlExecutor:
         self._opened: Engine | None = None
 
     async def execute(self, call: Call) -> Success | Failed:
-        """`data` is `{"columns": [{"name", "type"}], "rows": [[…]], "row_count": n}` for a query or a plan.
+        """`data` is `{"columns": [{"name", "type"}], "rows": [[…]], "row_count": n}` for a query or a plan,
+        and `{"row_count": n}` for a change.
 
         Fails with `internal` when the inspect stage left nothing to run, `upstream_timeout` when the statement's time is up,
         `response_too_large` when a value grew too large, `upstream_unavailable` when the server cannot be reached or all connections
         are in use or its driver is not installed, `egress_refused` when it may not be reached, and `upstream_error` for anything else
-        the database refused. Raises `SecretError` without its password.
+        the database refused. A change of too many rows is `sql_refused` and taken back; one whose commit was not answered is
+        `outcome_unknown`. Raises `SecretError` without its password.
         """
         binding = call.tool.binding
         if not isinstance(binding, SqlBinding):
             return failed("internal", "this tool is not a database's", "")
         match binding.operation:
             case "query":
-                return await self._run(call.statement)
+                return await self._statement(call.statement, "query")
             case "explain":
-                return await self._explain(call.statement)
+                return await self._statement(call.statement, "explain")
+            case "change":
+                return await self._statement(call.statement, "change")
             case "list_tables":
                 return list_tables(call.database)
             case "describe_table":
@@ -81,17 +85,20 @@ class SqlExecutor:
         if self._opened is not None:
             await self._opened.close()
 
-    async def _run(self, statement: Statement | None) -> Success | Failed:
-        if statement is None:
-            return _nothing()
+    async def _statement(self, statement: Statement | None, operation: str) -> Success | Failed:
+        """Runs what the inspect stage left. A statement that writes is for `change` alone, and `change` runs nothing else."""
+        if statement is None or bool(statement.writes) is not (operation == "change"):
+            return failed("internal", "no checked statement reached the database", "")
         engine = self._engine()
-        return engine if isinstance(engine, Failed) else await engine.run(statement)
-
-    async def _explain(self, statement: Statement | None) -> Success | Failed:
-        if statement is None:
-            return _nothing()
-        engine = self._engine()
-        return engine if isinstance(engine, Failed) else await engine.explain(statement)
+        if isinstance(engine, Failed):
+            return engine
+        match operation:
+            case "change":
+                return await engine.change(statement)
+            case "explain":
+                return await engine.explain(statement)
+            case _:
+                return await engine.run(statement)
 
     def _engine(self) -> Engine | Failed:
         if self._opened is None:
@@ -120,7 +127,3 @@ class SqlExecutor:
                 return MysqlEngine(location, self._reach, self._clock)
             case _:
                 assert_never(self._location)
-
-
-def _nothing() -> Failed:
-    return failed("internal", "no checked statement reached the database", "")

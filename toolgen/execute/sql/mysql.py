@@ -9,7 +9,8 @@ from typing import Final
 
 from toolgen.clock import Clock
 from toolgen.errors import ConfigError
-from toolgen.execute.sql.answer import Answer, Column, not_a_query
+from toolgen.execute.sql.answer import Answer, Column, failed, not_a_query
+from toolgen.execute.sql.change import Change, not_a_change
 from toolgen.execute.sql.engine import EXPLAIN
 from toolgen.execute.sql.errors import explain_errno
 from toolgen.execute.sql.pool import LostConnectionError
@@ -32,6 +33,10 @@ __all__ = ["MysqlEngine"]
 
 _LOST: Final = frozenset({0, 2006, 2013, 2014, 2055, 1053, 1080, 1927, 4031})
 # Without ANSI_QUOTES, NO_BACKSLASH_ESCAPES, PIPES_AS_CONCAT and IGNORE_SPACE: the guard reads '…' and "…" as texts with backslashes.
+_TRANSACTIONAL: Final = (
+    "SELECT 1 FROM information_schema.tables t JOIN information_schema.engines e ON e.engine = t.engine"
+    " WHERE t.table_schema = COALESCE(NULLIF(?, ''), DATABASE()) AND t.table_name = ? AND e.transactions = 'YES'"
+)
 _SQL_MODE: Final = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 
 
@@ -53,6 +58,19 @@ class MysqlEngine:
             return await _guarded(session, statement, explain=False)
 
         return await self._sessions.run(statement, work, (MySQLError,))
+
+    async def change(self, statement: Statement) -> Success | Failed:
+        change = Change(statement)
+
+        async def work(session: _Session) -> Success | Failed:
+            try:
+                return await _change(session, change)
+            except MySQLError as error:
+                explained = _explained(error, session, statement)
+                change.committing = False  # the server said no
+                return explained
+
+        return change.ended(await self._sessions.run(statement, work, (MySQLError,)))
 
     async def explain(self, statement: Statement) -> Success | Failed:
         async def work(session: _Session) -> Success | Failed:
@@ -196,11 +214,53 @@ async def _guarded(session: _Session, statement: Statement, *, explain: bool) ->
         plan = await _prepare(session, EXPLAIN["mysql"] + statement.sql)
         return await _read(session, plan if explain else prepared, statement)
     except MySQLError as error:
-        number = _number(error)
-        if number in _LOST or isinstance(error, InterfaceError) or session.connection.closed:
-            raise
-        session.streams = False  # an error ends the stream
-        return explain_errno(number, statement)
+        return _explained(error, session, statement)
+
+
+def _explained(error: MySQLError, session: _Session, statement: Statement) -> Failed:
+    """Our own words for what the server said. Raises it again when the connection is lost."""
+    number = _number(error)
+    if number in _LOST or isinstance(error, InterfaceError) or session.connection.closed:
+        raise error
+    session.streams = False  # an error ends the stream
+    return explain_errno(number, statement)
+
+
+async def _change(session: _Session, change: Change) -> Success | Failed:
+    """In a transaction that may write, which takes the place of the one that may not. Ending the session rolls back what is left of it."""
+    statement, connection = change.statement, session.connection
+    await connection.command("ROLLBACK")
+    # Bounded by rows, not by keys: what is counted before the commit may have any WHERE.
+    await connection.command("SET SESSION sql_safe_updates = 0")
+    await connection.command("SET SESSION TRANSACTION READ WRITE")
+    await connection.command("START TRANSACTION READ WRITE")
+    for table in sorted(statement.tables):
+        if not await _rolls_back(session, table):
+            return failed(
+                "upstream_error",
+                "the table's storage engine cannot take a change back, so its rows cannot be counted before it is made",
+                "the operator can move the table to InnoDB",
+                {"sql": statement.sql},
+            )
+    prepared = await _prepare(session, statement.sql)
+    if prepared.columns or prepared.parameters != len(statement.parameters):
+        return not_a_change(statement)
+    rows = await connection.change(prepared, statement.parameters)
+    if refused := change.refused(rows):
+        return refused
+    change.committing = True
+    await connection.command("COMMIT")
+    return change.done(rows)
+
+
+async def _rolls_back(session: _Session, table: str) -> bool:
+    schema, _, name = table.rpartition(".")
+    prepared = await _prepare(session, _TRANSACTIONAL)
+    session.streams = True
+    fields = await session.connection.execute(prepared, [schema, name])
+    found = [row async for row in session.connection.rows(fields)]
+    session.streams = False
+    return bool(found)
 
 
 async def _prepare(session: _Session, sql: str) -> Prepared:

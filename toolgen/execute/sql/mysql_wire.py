@@ -162,6 +162,15 @@ class WireConnection(aiomysql.Connection):  # type: ignore[misc]  # aiomysql has
         await self._read_packet()  # EOF
         return tuple(fields)
 
+    async def change(self, prepared: Prepared, values: Sequence[Json]) -> int:
+        """Runs it with these values; how many rows it changed."""
+        await self._execute_command(COMMAND.COM_STMT_EXECUTE, _execute_message(prepared, values))
+        data: bytes = (await self._read_packet()).get_all_data()
+        if data[:1] != b"\x00":
+            self.close()
+            raise OperationalError(_LOST, "the server answers something other than a count")
+        return _Reader(data, 1).length()
+
     async def rows(self, fields: Sequence[Field]) -> AsyncIterator[list[object]]:
         """The rows, one by one as they arrive."""
         while True:
@@ -236,18 +245,21 @@ class _Reader:
         value: int | float = struct.unpack(f"<{form}", self.take(struct.calcsize(form)))[0]
         return value
 
-    def counted(self) -> bytes:
+    def length(self) -> int:
+        """An integer of one to nine bytes, as lengths and counts are written."""
         first = self.take(1)[0]
         match first:
             case 0xFC:
-                size = int(self.number("H"))
+                return int(self.number("H"))
             case 0xFD:
-                size = int.from_bytes(self.take(3), "little")
+                return int.from_bytes(self.take(3), "little")
             case 0xFE:
-                size = int(self.number("Q"))
+                return int(self.number("Q"))
             case _:
-                size = first
-        return self.take(size)
+                return first
+
+    def counted(self) -> bytes:
+        return self.take(self.length())
 
 
 def _field(data: bytes) -> Field:

@@ -14,6 +14,7 @@ from typing import Final
 from toolgen.clock import Clock
 from toolgen.errors import ConfigError
 from toolgen.execute.sql.answer import Answer, Column, not_a_query
+from toolgen.execute.sql.change import Change, not_a_change
 from toolgen.execute.sql.engine import EXPLAIN
 from toolgen.execute.sql.errors import explain_sqlstate
 from toolgen.execute.sql.pool import LostConnectionError
@@ -109,6 +110,19 @@ class PostgresEngine:
                 return _explained(error, session, statement)
 
         return await self._sessions.run(statement, work, (psycopg.Error,))
+
+    async def change(self, statement: Statement) -> Success | Failed:
+        change = Change(statement)
+
+        async def work(session: _Session) -> Success | Failed:
+            try:
+                return await _change(session, change)
+            except psycopg.Error as error:
+                explained = _explained(error, session, statement)
+                change.committing = False  # the server said no
+                return explained
+
+        return change.ended(await self._sessions.run(statement, work, (psycopg.Error,)))
 
     async def explain(self, statement: Statement) -> Success | Failed:
         async def work(session: _Session) -> Success | Failed:
@@ -228,7 +242,7 @@ async def _role(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> _Rol
     )
 
 
-def _begin(role: _Role, timeout_s: float) -> bytes:
+def _begin(role: _Role, timeout_s: float, access: str = "READ ONLY") -> bytes:
     """One message: the transaction and every setting the guard's reading of SQL, or the bounds of a statement, depend on."""
     milliseconds = max(1, int(timeout_s * 1000))
     settings = [
@@ -252,7 +266,7 @@ def _begin(role: _Role, timeout_s: float) -> bytes:
     if role.superuser:
         settings.append("temp_file_limit = '256MB'")
     statements = [
-        "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        f"BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ {access}",
         *(f"SET LOCAL {item}" for item in settings),
     ]
     return "; ".join(statements).encode()
@@ -291,6 +305,24 @@ async def _read(session: _Session, statement: Statement) -> Success | Failed:
             if not all(map(answer.take, rows)) or len(rows) < size or len(answer.rows) > statement.max_rows:
                 return answer.success()
             size = min(size * 4, _MOST_FETCHED) if answer.size - before < _FEW_BYTES else _FIRST_FETCH
+
+
+async def _change(session: _Session, change: Change) -> Success | Failed:
+    """In a transaction that may write, which takes the place of the one that may not. Ending the session rolls back what is left of it."""
+    statement = change.statement
+    connection = session.connection
+    await connection.execute(b"ROLLBACK; " + _begin(session.role, statement.timeout_s, "READ WRITE"))
+    async with psycopg.AsyncRawCursor(connection) as cursor:
+        # Binary, because only then is one message never more than one statement.
+        await cursor.execute(statement.sql.encode(), statement.parameters, binary=True)
+        if cursor.description is not None:
+            return not_a_change(statement)
+        rows = cursor.rowcount
+    if refused := change.refused(rows):
+        return refused
+    change.committing = True
+    await connection.execute("COMMIT")
+    return change.done(rows)
 
 
 async def _answered(

@@ -9,7 +9,9 @@ from typing import Final
 
 from toolgen.clock import Clock
 from toolgen.execute.sql.answer import Answer, Column, failed, not_a_query, timed_out
+from toolgen.execute.sql.change import Change, not_a_change
 from toolgen.execute.sql.engine import EXPLAIN
+from toolgen.execute.sql.errors import BROKEN_RULE
 from toolgen.execute.sql.sqlite_session import open_session
 from toolgen.execute.sql.threads import Threads, Watch
 from toolgen.model.call import Statement
@@ -58,11 +60,27 @@ class SqliteEngine:
     async def run(self, statement: Statement) -> Success | Failed:
         return await self._threads.run(statement, partial(self._run, statement, statement.sql))
 
+    async def change(self, statement: Statement) -> Success | Failed:
+        change = Change(statement)
+        return change.ended(await self._threads.run(statement, partial(self._change, change)))
+
     async def explain(self, statement: Statement) -> Success | Failed:
         return await self._threads.run(statement, partial(self._run, statement, EXPLAIN["sqlite"] + statement.sql))
 
     async def close(self) -> None:
         self._threads.close(wait=False)
+
+    def _change(self, change: Change, watch: Watch) -> Success | Failed:
+        statement = change.statement
+        try:
+            connection = open_session(self._path, statement, watch)
+            try:
+                return _write(connection, change, watch)
+            finally:
+                connection.close()
+        except sqlite3.Error as error:
+            change.committing = False  # the library says so itself
+            return _explained(error, statement, watch)
 
     def _run(self, statement: Statement, sql: str, watch: Watch) -> Success | Failed:
         """In a thread of its own, from opening the connection to closing it."""
@@ -87,6 +105,23 @@ def _read(connection: sqlite3.Connection, sql: str, statement: Statement) -> Suc
     return answer.success()
 
 
+def _write(connection: sqlite3.Connection, change: Change, watch: Watch) -> Success | Failed:
+    """Rolled back by closing the connection wherever it is not committed."""
+    statement = change.statement
+    cursor = connection.execute(statement.sql, statement.parameters)
+    if cursor.description is not None:
+        return not_a_change(statement)
+    rows = cursor.rowcount
+    if refused := change.refused(rows):
+        return refused
+    if watch.stop():
+        return timed_out(statement)
+    connection.set_authorizer(None)
+    change.committing = True
+    connection.execute("COMMIT")
+    return change.done(rows)
+
+
 def _explained(error: sqlite3.Error, statement: Statement, watch: Watch) -> Failed:
     """Our own words for what SQLite said: its text may quote the data, so it goes no further."""
     code = getattr(error, "sqlite_errorname", "")
@@ -105,6 +140,8 @@ def _explained(error: sqlite3.Error, statement: Statement, watch: Watch) -> Fail
                 "if its tables changed, the operator runs `toolgen build` again; otherwise write the statement more simply",
                 facts,
             )
+        case _ if code.startswith("SQLITE_CONSTRAINT"):
+            return failed("upstream_error", *BROKEN_RULE, facts)
         case "SQLITE_BUSY" | "SQLITE_LOCKED":
             return failed("upstream_error", "the database is busy", "try again", facts)
         case "SQLITE_CANTOPEN" | "SQLITE_NOTADB" | "SQLITE_CORRUPT" | "SQLITE_IOERR":

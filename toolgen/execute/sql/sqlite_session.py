@@ -24,6 +24,8 @@ _TABLE_FUNCTIONS = ("json_each", "json_tree")
 # What operators and keywords are called when the authorizer is asked about them.
 _OPERATORS = frozenset({"like", "glob", "->", "->>", "current_date", "current_time", "current_timestamp"})
 
+_WRITES = {"insert": sqlite3.SQLITE_INSERT, "update": sqlite3.SQLITE_UPDATE, "delete": sqlite3.SQLITE_DELETE}
+
 _LIMITS = (
     (sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE),
     (sqlite3.SQLITE_LIMIT_SQL_LENGTH, 200_000),
@@ -72,11 +74,11 @@ class _Footprint:
 
 
 def open_session(path: Path, statement: Statement, watch: Watch) -> sqlite3.Connection:
-    """A connection inside a read transaction, ready for `statement` and nothing else. The caller closes it.
+    """A connection inside a transaction, ready for `statement` and nothing else, reading unless it writes. The caller closes it.
 
-    Raises `sqlite3.Error` when the file is not a database that can be opened for reading.
+    Raises `sqlite3.Error` when the file is not a database that can be opened.
     """
-    uri = f"file:{quote(str(path))}?mode=ro"
+    uri = f"file:{quote(str(path))}?mode={'rw' if statement.writes else 'ro'}"
     connection = sqlite3.connect(
         uri,
         uri=True,
@@ -87,7 +89,10 @@ def open_session(path: Path, statement: Statement, watch: Watch) -> sqlite3.Conn
     )
     try:
         _harden(connection, watch)
-        connection.execute("BEGIN")
+        if statement.writes:
+            connection.execute("PRAGMA query_only=OFF")
+            connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("BEGIN IMMEDIATE" if statement.writes else "BEGIN")
         _confine(connection, statement)
     except BaseException:
         connection.close()
@@ -152,6 +157,12 @@ def _authorizer(
         # A common table expression can pose as a view in `source`; the guard refuses one with a view's name.
         return source in views and (table, column) in below.columns
 
+    writes = _WRITES.get(statement.writes)
+
+    def may_write(table: str, column: str, source: str) -> bool:
+        """Its own table alone; what a trigger would change elsewhere is asked with the trigger's name in `source`."""
+        return not source and table in tables and (not column or f"{table}.{column}" in columns)
+
     def authorize(action: int, first: str | None, second: str | None, _database: str | None, source: str | None) -> int:
         match action:
             case sqlite3.SQLITE_SELECT | sqlite3.SQLITE_RECURSIVE:
@@ -161,6 +172,8 @@ def _authorizer(
             case sqlite3.SQLITE_FUNCTION:
                 name = (second or "").lower()
                 allowed = name in functions or (bool(source) and name in below.functions)
+            case _ if action == writes:
+                allowed = may_write((first or "").lower(), (second or "").lower(), (source or "").lower())
             case _:
                 allowed = False
         return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY

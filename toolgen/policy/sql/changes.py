@@ -277,7 +277,7 @@ class _Change:
         """Checks expressions: no query in them, and no column but the table's own; none at all in a new row."""
         scope = Scope(outer=None, relations=[target.relation] if target else [])
         for node in nodes:
-            check_grammar(node, self._dialect, self._scope.functions)
+            check_grammar(node, self._dialect, self._scope.functions, frozenset(self._database.functions))
             for part in node.walk():
                 if isinstance(part, (exp.Query, exp.Values, exp.Table, exp.Star, exp.Window, exp.Lambda)):
                     refuse(

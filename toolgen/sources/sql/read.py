@@ -14,7 +14,7 @@ from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.sources.base import Reading, SourceConfig
 from toolgen.sources.sql.found import Found
 from toolgen.sources.sql.sqlite import read_sqlite
-from toolgen.sources.sql.tools import OFFERED, make_tools
+from toolgen.sources.sql.tools import make_tools
 
 __all__ = ["read_sql"]
 
@@ -39,8 +39,8 @@ def read_sql(config: SourceConfig, password: str = "") -> Reading:
         Problem(level=note.level, source=config.name, origin=note.origin, code=note.code, message=note.message)
         for note in found.notes
     )
-    tools = tuple(make_tools(config.name, database.dialect))
-    return Reading(info=info, tools=tools, problems=tuple(problems), operations=OFFERED)
+    tools = tuple(make_tools(config.name, database.dialect, writes=config.writes))
+    return Reading(info=info, tools=tools, problems=tuple(problems), operations=len(tools))
 
 
 def _find(location: FileLocation | ServerLocation, password: str) -> Found:

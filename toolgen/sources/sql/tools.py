@@ -7,13 +7,14 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+import msgspec
+
 from toolgen.model.names import join
 from toolgen.model.schema import Schema
 from toolgen.model.tool import Effect, SqlBinding, Tool
 
-__all__ = ["OFFERED", "make_tools"]
+__all__ = ["make_tools"]
 
-OFFERED: Final = 4  # tools of a database
 _ENGINES: Final = MappingProxyType({"sqlite": "SQLite", "postgres": "PostgreSQL", "mysql": "MySQL", "duckdb": "DuckDB"})
 
 _CELL: Final[Schema] = {"type": ["string", "number", "boolean", "null"]}
@@ -33,6 +34,11 @@ _ROWS: Final[Schema] = {
         "row_count": {"type": "integer", "minimum": 0},
     },
     "required": ["columns", "rows", "row_count"],
+}
+_CHANGED: Final[Schema] = {
+    "type": "object",
+    "properties": {"row_count": {"type": "integer", "minimum": 0}},
+    "required": ["row_count"],
 }
 _TABLES: Final[Schema] = {
     "type": "object",
@@ -81,28 +87,29 @@ _TABLE: Final[Schema] = {
 }
 
 
-def make_tools(source: str, dialect: str) -> Iterator[Tool]:
-    """`{source}__query`, `__explain`, `__list_tables` and `__describe_table`."""
+def make_tools(source: str, dialect: str, *, writes: bool) -> Iterator[Tool]:
+    """`{source}__query`, `__explain`, `__list_tables` and `__describe_table`, and `__change` for a source that is written to."""
     engine = _ENGINES[dialect]
     look = f"Find tables with {join(source, 'list_tables')} and their columns with {join(source, 'describe_table')}."
     slot = "$1, $2 … for values and pass them" if dialect == "postgres" else "? for a value and pass it"
     rules = (
         f"One SELECT (WITH, joins, set operations and window functions included) in {engine}'s dialect. Only tables, columns and "
-        f"functions that are open to you may be named, and rows are limited. Write {slot} in parameters."
+        "functions that are open to you may be named, and rows are limited: with ORDER BY, next_cursor leads to the next ones. "
+        f"Write {slot} in parameters."
     )
     tool = partial(_tool, source, dialect)
     yield tool(
         "query",
         f"Query {source}",
         f"Runs a SELECT on the {engine} database {source}. {rules} {look}",
-        _statement(dialect),
+        _query(dialect),
         _ROWS,
     )
     yield tool(
         "explain",
         f"Explain a query on {source}",
         f"Shows how the {engine} database {source} would run a query, without running it. {rules} {look}",
-        _statement(dialect),
+        _statement(dialect, "One SELECT statement."),
         _ROWS,
     )
     yield tool(
@@ -133,15 +140,39 @@ def make_tools(source: str, dialect: str) -> Iterator[Tool]:
         described,
         _TABLE,
     )
+    if writes:
+        yield msgspec.structs.replace(
+            tool(
+                "change",
+                f"Change rows of {source}",
+                f"Changes rows of one table of the {engine} database {source}, after a person has agreed. One INSERT with its columns and"
+                " VALUES, or one UPDATE or DELETE with a WHERE; no join, subquery or RETURNING. Only tables and columns that are open to"
+                f" changes may be named, and a change of too many rows is taken back. Write {slot} in parameters. {look}",
+                _statement(dialect, "One INSERT, UPDATE or DELETE statement."),
+                _CHANGED,
+            ),
+            effect=Effect.DESTRUCTIVE,
+            idempotent=False,
+        )
 
 
-def _statement(dialect: str) -> Schema:
+def _query(dialect: str) -> Schema:
+    schema = _statement(dialect, "One SELECT statement.")
+    cursor = {
+        "type": "string",
+        "maxLength": 64,
+        "description": "next_cursor of the same statement's last answer, for its next rows.",
+    }
+    return {**schema, "properties": {**schema["properties"], "cursor": cursor}}
+
+
+def _statement(dialect: str, described: str) -> Schema:
     """PostgreSQL numbers its placeholders and takes lists: `id = ANY($1)`."""
     numbered = dialect == "postgres"
     return {
         "type": "object",
         "properties": {
-            "sql": {"type": "string", "minLength": 1, "maxLength": 20_000, "description": "One SELECT statement."},
+            "sql": {"type": "string", "minLength": 1, "maxLength": 20_000, "description": described},
             "parameters": {
                 "type": "array",
                 "items": _LIST if numbered else _CELL,

@@ -1,0 +1,65 @@
+"""One change of one table on its way to its commit: rows are counted before it, and an answer that was lost is called what it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolgen.execute.sql.answer import failed
+from toolgen.model.call import Statement
+from toolgen.model.result import Error, Failed, Success
+
+__all__ = ["Change", "not_a_change"]
+
+
+@dataclass(slots=True)
+class Change:
+    """`committing` is true while nobody can say whether the database has made the change."""
+
+    statement: Statement
+    committing: bool = False
+
+    def refused(self, rows: int) -> Failed | None:
+        """Why a change of this many rows is taken back; None when it may be committed. An engine that cannot count says less than 0."""
+        most = self.statement.max_changes
+        if 0 <= rows <= most:
+            return None
+        counted = (
+            f"would change {rows} rows" if rows >= 0 else "would change a number of rows the database does not tell"
+        )
+        return Failed(
+            error=Error(
+                code="sql_refused",
+                message=f"the statement {counted}; at most {most} may change at once, and nothing was changed",
+                suggestion="say more closely which rows with WHERE, or change them in several calls",
+                rule="sql:changes",
+            ),
+            facts={"sql": self.statement.sql},
+        )
+
+    def done(self, rows: int) -> Success:
+        """The change was committed. `data` is `{"row_count": n}`."""
+        self.committing = False
+        return Success(data={"row_count": rows}, facts={"sql": self.statement.sql, "rows": rows})
+
+    def ended(self, result: Success | Failed) -> Success | Failed:
+        """The result, or that nobody knows it: the commit was sent and not answered."""
+        if not self.committing:
+            return result
+        return Failed(
+            error=Error(
+                code="outcome_unknown",
+                message="the change was sent and the database did not say whether it was made",
+                suggestion="look at the rows before changing them again",
+            ),
+            facts={"sql": self.statement.sql},
+        )
+
+
+def not_a_change(statement: Statement) -> Failed:
+    """The engine says that what it was given has rows to give, or needs other values."""
+    return failed(
+        "upstream_error",
+        "the statement does not change a table",
+        "send an INSERT, UPDATE or DELETE",
+        {"sql": statement.sql},
+    )

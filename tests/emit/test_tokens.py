@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from toolgen.emit import tokens as module
 from toolgen.emit.tokens import tokens
 
 # What o200k_base and cl100k_base count for these texts (the larger of the two).
@@ -32,3 +35,12 @@ def test_what_is_not_ascii_costs_more(text: str, least: int) -> None:
 
 def test_it_adds_up() -> None:
     assert tokens("one two\n" * 1000) == 1000 * tokens("one two\n")
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.sampled_from(['"}},', '"', "}", ",", "a", "Name", "9", "_", ".", " ", "é", "\n", '":{"']), max_size=30)
+)
+def test_remembering_what_is_shared_changes_nothing(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    assert tokens(text) == module._section.__wrapped__(text)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from functools import lru_cache
 
 __all__ = ["tokens"]
 
@@ -10,6 +12,8 @@ __all__ = ["tokens"]
 # signs, white space.
 _PIECES = re.compile(r"[^\w\r\n]?[^\W\d_]+|\d{1,3}| ?(?:_|[^\w\s])+|\s+")
 _LETTERS, _SIGNS = 8, 3
+_SEAM = '"}},'
+"""Ends a property or a definition in compact JSON. Tools of one description share many of those, so what one costs is remembered."""
 
 
 def tokens(text: str) -> int:
@@ -21,6 +25,23 @@ def tokens(text: str) -> int:
     the first Claude models: the estimate is 3 to 13 % above the largest of the three, where bytes / 4 is 4 to 15 % above it. Text of
     identifiers alone can cost 10 % more than this says. Newer vocabularies are not published, so leave some room.
     """
+    return sum(map(_section, _sections(text)))
+
+
+def _sections(text: str) -> Iterator[str]:
+    """The text cut before seams, and only where no piece can lie across the cut: between a letter or digit and the sign after it."""
+    section, *rest = text.split(_SEAM)
+    for part in rest:
+        if section[-1:].isalnum():
+            yield section
+            section = _SEAM + part
+        else:
+            section = f"{section}{_SEAM}{part}"
+    yield section
+
+
+@lru_cache(maxsize=8_192)
+def _section(text: str) -> int:
     return sum(map(_cost, _PIECES.findall(text)))
 
 

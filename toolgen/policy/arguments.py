@@ -90,8 +90,7 @@ def repair(schema: Schema, arguments: JsonObject) -> Repaired:
 def check_schema(schema: Schema) -> str | None:
     """Why something is no usable JSON Schema 2020-12, or None when it is one."""
     try:
-        jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
-        Validator(schema)
+        Validator({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         return str(error).splitlines()[0][:200]
     return None

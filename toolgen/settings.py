@@ -47,10 +47,10 @@ _KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
 
 
 class _Filter(msgspec.Struct, forbid_unknown_fields=True):
-    tags: list[str] = []
-    operations: list[str] = []
-    methods: list[str] = []
-    effects: list[str] = []
+    tags: list[str] | msgspec.UnsetType = msgspec.UNSET
+    operations: list[str] | msgspec.UnsetType = msgspec.UNSET
+    methods: list[str] | msgspec.UnsetType = msgspec.UNSET
+    effects: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Source(msgspec.Struct, forbid_unknown_fields=True):
@@ -361,7 +361,7 @@ def _filter(given: _Filter | None) -> Mapping[str, Any]:
     if given is None:
         return MappingProxyType({})
     built = msgspec.to_builtins(given)
-    return MappingProxyType({key: tuple(value) for key, value in built.items() if value})
+    return MappingProxyType({key: tuple(value) for key, value in built.items()})
 
 
 def _is_origin(address: str) -> bool:

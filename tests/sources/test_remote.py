@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import socket
 from collections.abc import Iterator
+from contextlib import suppress
+from threading import Event, Thread
 
 import httpx
 import pytest
@@ -12,7 +15,7 @@ import respx
 from toolgen.clock import FixedClock
 from toolgen.errors import DescriptionError
 from toolgen.sources import remote
-from toolgen.sources.base import SourceConfig
+from toolgen.sources.base import SourceConfig, SourceKind
 from toolgen.sources.remote import Fetched, fetch
 
 URL = "https://example.com/v1/openapi.yaml"
@@ -149,3 +152,37 @@ def test_no_proxy_of_the_environment_is_asked(mocked: respx.MockRouter, monkeypa
     mocked.get(URL).respond(content=b"x")
     fetched()
     assert [(one["trust_env"], one["follow_redirects"]) for one in made] == [(False, False)]
+
+
+class Dripping:
+    """A server that sends one header after another and never comes to their end."""
+
+    def __init__(self) -> None:
+        self._stop = Event()
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/openapi.yaml"
+        self._thread = Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        connection, _ = self._socket.accept()
+        with connection, suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\n")
+            while not self._stop.wait(0.02):
+                connection.sendall(b"X-More: 1\r\n")
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._socket.close()
+
+
+@pytest.mark.parametrize("kind", ["openapi", "graphql"])
+def test_headers_that_drip_end(kind: SourceKind, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_SECONDS", 0.2)
+    server = Dripping()
+    try:
+        with pytest.raises(DescriptionError, match="takes longer than"):
+            fetch(SourceConfig(name="pets", kind=kind, location=server.url))
+    finally:
+        server.close()

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgen.sources.syntax import read
+from toolgen.errors import DescriptionError
+from toolgen.sources.syntax import parse, read
 
 Found = list[tuple[str, str, int]]
 
@@ -68,3 +69,51 @@ def test_what_repeats_without_end_is_told_of_in_part() -> None:
     text = "{" + ", ".join(['"a": 1'] * 200_000) + "}"
     assert len(repeated(text)) == 50
     assert len(repeated("b:\n" + "  a: 1\n" * 1000)) == 50
+
+
+MERGES = [
+    ("a: &a {x: 1, y: 1}\nb: {<<: *a, y: 2}", {"x": 1, "y": 2}),
+    ("a: &a {x: 1}\nc: &c {x: 2, z: 3}\nb: {<<: [*a, *c]}", {"x": 1, "z": 3}),
+    ("a: &a {x: 1}\nc: &c {<<: *a, y: 2}\nb: {<<: *c, z: 3}", {"x": 1, "y": 2, "z": 3}),
+    ("b: &b {<<: *b, x: 1}", {"x": 1}),
+    ("a: {x: 1}\nb: {<<: []}", {}),
+]
+
+
+@pytest.mark.parametrize(("text", "merged"), MERGES)
+def test_merge_keys_mean_what_they_mean_elsewhere(text: str, merged: dict[str, int]) -> None:
+    assert parse(text.encode(), where="d.yaml")["b"] == merged
+
+
+def test_merges_of_merges_keep_each_key_once() -> None:
+    levels = "".join(f"x-{n}: &b{n} {{<<: [{', '.join([f'*b{n - 1}'] * 10)}]}}\n" for n in range(1, 30))
+    value = parse(f"x-0: &b0 {{k: 1, l: 2}}\n{levels}".encode(), where="d.yaml")
+    assert value["x-29"] == {"k": 1, "l": 2}
+
+
+def test_merging_more_than_anybody_writes_is_refused() -> None:
+    wide = ", ".join(f"k{n}: 1" for n in range(2000))
+    text = f"a: &a {{{wide}}}\n" + "".join(f"b{n}: {{<<: *a}}\n" for n in range(600))
+    with pytest.raises(DescriptionError, match="merges too many keys"):
+        parse(text.encode(), where="d.yaml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: !!bool maybe", "a: !!map [a]", "a: !!map b", "a: !!int ''", "a: !!float x", "a: !!seq {a: 1}", "a: !!set [b]", "a: !!null [b]",
+     "a: !!omap b", "a: {<<: b}", "a: {<<: [[b]]}", "a: !!str [b]", "a: !!merge b", "!!merge a: b"],
+)  # fmt: skip
+def test_a_tag_that_its_value_does_not_fit_is_a_sentence_or_harmless(text: str) -> None:
+    said = ""
+    try:
+        json.dumps(parse(text.encode(), where="d.yaml"))
+    except DescriptionError as error:
+        said = error.message
+    assert said == "" or "is not YAML" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("!!set {a, b}", {"a": None, "b": None}), ("!!omap [{a: 1}]", [{"a": 1}]), ("!!pairs [{a: 1}]", [{"a": 1}])]
+)  # fmt: skip
+def test_what_json_has_no_word_for_is_what_it_is_made_of(text: str, value: object) -> None:
+    assert parse(f"a: {text}".encode(), where="d.yaml")["a"] == value

@@ -77,7 +77,7 @@ class Description:
             return
         self.size += 1
         self._endpoints.setdefault(_split(route.path)[0].count("/"), []).append(endpoint)
-        self._bases |= {urlsplit(url).path.rstrip("/") for url in endpoint.operation.servers} - {""}
+        self._bases |= {urlsplit(url).path.rstrip("/") for url in endpoint.operation.servers.urls} - {""}
 
     def _endpoint(self, route: Route, operation: Operation, version: str) -> Endpoint:
         plain, query = _split(route.path)

@@ -57,6 +57,7 @@ class Documents:
         self._files: dict[str, Any] = {}
         self._unreadable: dict[str, str] = {}  # what was tried once, and why it cannot be read
         self._resolved: dict[str, Any] = {}
+        self._sought: set[str] = set()
         try:
             root = self._load(self._path, "")
         except OSError as error:
@@ -139,7 +140,14 @@ class Documents:
         """What one reference points at, without following it further. Raises `UnresolvedRefError`."""
         found = self._resolved.get(ref, self)
         if found is self:
-            found = self._resolved[ref] = self._lookup(ref)
+            # A pointer can lead through a node that is a reference itself, and that one through the first.
+            if ref in self._sought or len(self._sought) >= _LONGEST_REF_CHAIN:
+                raise UnresolvedRefError(ref, "leads in circles")
+            self._sought.add(ref)
+            try:
+                found = self._resolved[ref] = self._lookup(ref)
+            finally:
+                self._sought.discard(ref)
         return found
 
     def _lookup(self, ref: str) -> Any:

@@ -6,7 +6,10 @@ import hashlib
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -24,6 +27,7 @@ _SECONDS = 60.0  # for all of it
 _STEP = 15.0  # for connecting, and for each read
 _MOST_REDIRECTS = 3
 _MOST_REFERENCES = 200  # asked for, whether they are there or not
+_Result = TypeVar("_Result")
 _SAVE = "download it, review it and name the file"
 
 
@@ -87,7 +91,7 @@ def fetch(config: SourceConfig, clock: Clock | None = None) -> Fetched:
     Raises `DescriptionError` for whatever keeps it from being fetched whole, and for a redirect to another origin.
     """
     if config.kind == "graphql":
-        return _introspection(config.location)
+        return _in_time(partial(_introspection, config.location), config.location.partition("?")[0], _SECONDS)
     clock = clock or SystemClock()
     bounds = _Bounds(until=clock.monotonic() + _SECONDS, largest=LARGEST_DOCUMENT, clock=clock)
     _, data = _get(config.location, bounds, _followed)
@@ -112,8 +116,37 @@ def _introspection(url: str) -> Fetched:
     return Fetched(filename="introspection.json", data=orjson.dumps(answer, option=options))
 
 
+def _in_time(work: Callable[[], _Result], where: str, seconds: float) -> _Result:
+    """What `work` returns or raises, or a `DescriptionError` when its time is over.
+
+    A client's timeouts are for one read each, and a server that sends a line of its headers every few seconds meets all of them. What
+    is still read then is read by a thread that keeps nothing from ending, and that nobody listens to any more.
+    """
+    ending: SimpleQueue[tuple[_Result] | BaseException] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            ending.put((work(),))
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            ending.put(error)
+
+    Thread(target=run, name="fetch", daemon=True).start()
+    try:
+        outcome = ending.get(timeout=max(seconds, 0.0))
+    except Empty:
+        raise DescriptionError(f"takes longer than {_SECONDS:.0f} seconds", where=where, suggestion=_SAVE) from None
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome[0]
+
+
 def _get(url: str, bounds: _Bounds, followed: Callable[[str, str, str], str]) -> tuple[str, bytes]:
     """Where it was found and what it was; `followed` decides where a redirect may lead."""
+    left = bounds.until - bounds.clock.monotonic()
+    return _in_time(partial(_asked, url, bounds, followed), url.partition("?")[0], left)
+
+
+def _asked(url: str, bounds: _Bounds, followed: Callable[[str, str, str], str]) -> tuple[str, bytes]:
     where = url.partition("?")[0]
     headers = {"Accept": "application/json, application/yaml, text/yaml, */*;q=0.5", "Accept-Encoding": "identity"}
     try:

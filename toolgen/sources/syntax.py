@@ -18,6 +18,8 @@ LARGEST_DOCUMENT = 64 * 1024 * 1024
 _DEEPEST = 200
 _LARGEST_EXPANSION = 5_000_000
 _MOST_REPEATED = 50
+_MOST_MERGED = 1_000_000
+_MERGE = "tag:yaml.org,2002:merge"
 _MOST_TOKENS = 5_000_000
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]|\n', re.DOTALL)
 
@@ -56,6 +58,7 @@ class _Loader(yaml.CSafeLoader):
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
         self.repeating: list[tuple[yaml.MappingNode, yaml.ScalarNode]] = []
+        self._merging = 0
         self._own: dict[int, list[tuple[yaml.Node, yaml.Node]]] = {}
 
     def descend_resolver(self, current_node: Any, current_index: Any) -> None:
@@ -77,11 +80,24 @@ class _Loader(yaml.CSafeLoader):
         return built
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Puts what is merged in (`<<`) before a mapping's own keys, which may say the same again."""
-        own = node.value
-        super().flatten_mapping(node)
-        if node.value is not own:
-            self._own[id(node)] = own
+        """Puts what is merged in (`<<`) before a mapping's own keys, which may say the same again.
+
+        Each key once: PyYAML keeps all of them, and nine merges of ten aliases each are a thousand million pairs.
+        """
+        merging = [value for key, value in node.value if key.tag == _MERGE]
+        if not merging:
+            return
+        own = node.value = [pair for pair in node.value if pair[0].tag != _MERGE]
+        merged: dict[object, tuple[yaml.Node, yaml.Node]] = {}
+        for part in _merged(node, merging):
+            self.flatten_mapping(part)
+            self._merging += len(part.value)
+            if self._merging > _MOST_MERGED:
+                raise yaml.constructor.ConstructorError(None, None, "it merges too many keys", node.start_mark)
+            for pair in part.value:
+                merged[pair[0].value if isinstance(pair[0], yaml.ScalarNode) else id(pair[0])] = pair
+        self._own[id(node)] = own
+        node.value = [*merged.values(), *own]
 
     def _note_repeated(self, node: yaml.MappingNode) -> None:
         seen: set[str] = set()
@@ -90,6 +106,16 @@ class _Loader(yaml.CSafeLoader):
             if isinstance(key, yaml.ScalarNode) and key.value in seen and len(self.repeating) < _MOST_REPEATED:
                 self.repeating.append((node, key))
             seen.add(key.value)
+
+
+def _merged(node: yaml.MappingNode, merging: list[yaml.Node]) -> Iterator[yaml.MappingNode]:
+    """The mappings that a mapping merges, the one that counts most last (YAML's merge key, "earlier ... override")."""
+    for value in merging:
+        for part in reversed(value.value) if isinstance(value, yaml.SequenceNode) else [value]:
+            if not isinstance(part, yaml.MappingNode):
+                message = "expected a mapping or a list of mappings for merging"
+                raise yaml.constructor.ConstructorError(None, None, message, node.start_mark)
+            yield part
 
 
 def _key(loader: _Loader, node: yaml.Node) -> str:
@@ -103,6 +129,12 @@ def _construct_map(loader: _Loader, node: yaml.MappingNode) -> Any:
     built: dict[str, Any] = {}
     yield built
     built.update(loader.construct_mapping(node))
+
+
+def _construct_list(loader: _Loader, node: yaml.SequenceNode) -> Any:
+    built: list[Any] = []
+    yield built
+    built.extend(loader.construct_sequence(node))
 
 
 def _construct_int(loader: _Loader, node: yaml.ScalarNode) -> int:
@@ -132,8 +164,11 @@ _Loader.add_implicit_resolver(
     re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z"),
     list("-+.0123456789"),
 )
-_Loader.add_implicit_resolver("tag:yaml.org,2002:merge", re.compile(r"<<\Z"), ["<"])
+_Loader.add_implicit_resolver(_MERGE, re.compile(r"<<\Z"), ["<"])
 _Loader.add_constructor("tag:yaml.org,2002:map", _construct_map)
+_Loader.add_constructor("tag:yaml.org,2002:set", _construct_map)  # so that every value is one of JSON's
+_Loader.add_constructor("tag:yaml.org,2002:omap", _construct_list)
+_Loader.add_constructor("tag:yaml.org,2002:pairs", _construct_list)
 _Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
 _Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 _Loader.add_constructor("tag:yaml.org,2002:timestamp", _construct_text)
@@ -193,7 +228,8 @@ def _yaml(text: str, where: str) -> Parsed:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise DescriptionError(f"is not YAML: {error.problem}", where=f"{where}:{line}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        # The last three are what PyYAML does with a tag that its value does not fit: `!!bool maybe`, `!!map [a]`.
         raise DescriptionError("is not YAML that can be read", where=where) from error
     if not isinstance(value, (dict, list)):
         raise DescriptionError("holds a single value, not a description", where=f"{where}:1")

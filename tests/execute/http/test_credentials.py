@@ -45,6 +45,9 @@ def request(**headers: str) -> Request:
         ((("key", "bearer"), ("cookie",)), ("cookie",)),
         ((("key", "cookie"),), ("key", "cookie")),
         ((("bearer",), ()), ()),
+        (((), ("bearer",)), ()),
+        (((), ("key",)), ("key",)),
+        ((("key",), ()), ("key",)),
         ((("unknown",), ("key",)), ("key",)),
     ],
 )

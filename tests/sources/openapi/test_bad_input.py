@@ -330,12 +330,23 @@ def test_a_querystring_stands_alone(tmp_path: Path) -> None:
 
 
 SERVERS: list[tuple[Any, tuple[str, ...], list[str]]] = [
-    (["https://{undefined}/", "https://ok.test/"], ("https://ok.test/",), []),
+    (["https://{undefined}/", "https://ok.test/"], ("https://ok.test/",), ["bad_server"]),
     (["https://{undefined}/"], (), ["bad_server"]),
     (["https://u:s3cr3t@h.test/", "https://ok.test/"], ("https://ok.test/",), ["bad_server"]),
     (["https://h.test/?k=s3cr3t"], ("/",), ["bad_server", "no_server"]),
-    (["https://h.test/#x", "https:///x", "https://[::1/"], ("/",), ["bad_server", "no_server"]),
-    (["javascript:alert(1)", "file:///etc", "//other.test/x"], ("/",), ["no_server"]),
+    (
+        ["https://h.test/#x", "https:///x", "https://[::1/"],
+        ("/",),
+        ["bad_server", "bad_server", "bad_server", "no_server"],
+    ),
+    (["https://[::1/"], ("/",), ["bad_server", "no_server"]),
+    (["https://h\u2100.test"], ("/",), ["bad_server", "no_server"]),
+    (["https://good\r\nevil"], ("/",), ["bad_server", "no_server"]),
+    (["https://h.test\\@evil.test"], ("/",), ["bad_server", "no_server"]),
+    (["https://h .test/"], ("/",), ["bad_server", "no_server"]),
+    (["https://h.test:99999"], ("/",), ["bad_server", "no_server"]),
+    (["javascript:alert(1)", "file:///etc"], ("/",), ["bad_server", "no_server"]),
+    (["//other.test/x"], ("https://other.test/x",), []),
     (["/v1"], ("/v1",), ["no_server"]),
     ("no list", ("/",), ["no_server"]),
 ]

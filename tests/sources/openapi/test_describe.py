@@ -6,6 +6,7 @@ import pytest
 
 from toolgen.sources.openapi.describe import LONGEST_DESCRIPTION, LONGEST_PARAMETER, describe, flatten
 from toolgen.sources.openapi.operation import Operation
+from toolgen.sources.openapi.servers import Servers
 
 
 def operation(summary: str = "", description: str = "", *, deprecated: bool = False) -> Operation:
@@ -21,7 +22,7 @@ def operation(summary: str = "", description: str = "", *, deprecated: bool = Fa
         hint="",
         parameters=(),
         body=None,
-        servers=(),
+        servers=Servers(urls=("/",), origin="#/servers"),
         security=(),
         outputs=(),
     )
@@ -113,3 +114,29 @@ def test_a_deprecated_operation_says_so_first() -> None:
 def test_hostile_text_ends_bounded(text: str) -> None:
     assert len(describe(operation("x", text))) <= LONGEST_DESCRIPTION
     assert len(flatten(text, LONGEST_PARAMETER)) <= LONGEST_PARAMETER
+
+
+@pytest.mark.parametrize(
+    ("written", "limit", "cut"),
+    [
+        ("一" * 300, 200, "一" * 199 + "…"),
+        ("猫を一匹返す。" * 50, 100, "猫を一匹返す。" * 14),
+        ("「猫」を返す。」" + "犬" * 12, 16, "「猫」を返す。」"),
+        ("word " + "一" * 300, 200, "word " + "一" * 194 + "…"),
+        ("é" * 97 + "e\u0301\u0302" * 50, 100, "é" * 97 + "…"),  # a letter keeps its accents or goes with them
+        ("x" * 300, 200, "x" * 199 + "…"),
+        ("a" * 99 + " " + "b" * 50, 100, "a" * 99 + "…"),
+    ],
+)
+def test_text_without_spaces_is_cut_too(written: str, limit: int, cut: str) -> None:
+    assert flatten(written, limit) == cut
+
+
+def test_a_description_in_japanese_is_kept_and_ends_once() -> None:
+    text = describe(operation(description="一匹の猫を返します。" * 130))
+    assert 900 < len(text) <= LONGEST_DESCRIPTION
+    assert text.endswith("。")
+
+
+def test_a_link_to_elsewhere_goes_in_chinese_too() -> None:
+    assert flatten("返回宠物。See [the guide](https://x.example/guide).", LONGEST_PARAMETER) == "返回宠物。"

@@ -53,15 +53,18 @@ class Credentials:
         self._secrets = secrets
 
     def choose(self, security: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-        """The first alternative whose schemes are all configured; `()` where none is needed.
+        """The first alternative whose schemes are all configured; `()` where none is needed, and for `{}` among them where none is.
 
-        Raises `SecretError`, naming the schemes, when there is none.
+        Their order means nothing (3.1.1, section 4.8.30), so a credential that is configured is sent. Raises `SecretError`, naming the
+        schemes, when there is none.
         """
         if not security:
             return ()
         for option in security:
-            if all(self._configured(name) for name in option):
+            if option and all(self._configured(name) for name in option):
                 return option
+        if () in security:
+            return ()
         wanted = " or ".join(" and ".join(option) for option in security)
         raise SecretError(
             f"the operation needs a credential for {wanted}, and none that toolgen can send is configured",

@@ -22,6 +22,7 @@ _ARGUMENT = re.compile(r"[^A-Za-z0-9_.-]+")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _TEMPLATE = re.compile(r"\{([^{}/?#]*)\}")
 _LONGEST_ARGUMENT = 64
+_SENT_ANYWAY = frozenset({"accept", "accept-encoding", "content-length", "content-type", "host"})
 _PLACES = ("path", "query", "header", "cookie", "querystring")
 # An object schema with nothing else can be spread over the top level without losing a constraint.
 _FLAT = frozenset(
@@ -188,17 +189,24 @@ def _offered(one: Parameter, operation: Operation, schemes: Mapping[str, Securit
             raise FaultError("bad_parameter", operation.origin, f"{one.name[:80]!r} is not a {one.in_} name")
         note("bad_parameter", f"{one.name[:80]!r} is not a {one.in_} name; the parameter was left out")
         return False
-    if one.in_ == "header":
-        if one.name.lower() in GATEWAY_HEADERS:
-            return False
-        if any(scheme.in_ == "header" and scheme.name.lower() == one.name.lower() for scheme in schemes.values()):
-            note("credential_parameter", f"the header {one.name[:80]!r} carries a credential; the gateway sends it")
-            return False
+    if one.in_ == "header" and one.name.lower() in GATEWAY_HEADERS:
+        if one.required and one.name.lower() not in _SENT_ANYWAY:
+            message = (
+                f"the required header {one.name[:80]!r} is no argument's to set; the gateway sends its own or none"
+            )
+            note("gateway_header", message)
+        return False
     needed = {name for option in operation.security for name in option}
-    if any(schemes[name].in_ == one.in_ and schemes[name].name == one.name for name in needed if name in schemes):
+    if any(_carries(schemes[name], one) for name in needed if name in schemes):
         note("credential_parameter", f"{one.name[:80]!r} in the {one.in_} carries a credential; the gateway sends it")
         return False
     return True
+
+
+def _carries(scheme: SecurityScheme, one: Parameter) -> bool:
+    if scheme.in_ != one.in_:
+        return False
+    return scheme.name == one.name or (one.in_ == "header" and scheme.name.lower() == one.name.lower())
 
 
 def _parameter_schema(one: Parameter, schemas: Schemas) -> dict[str, Any]:
@@ -316,7 +324,7 @@ def _required(raw: dict[str, Any]) -> list[str]:
 
 
 def _base64(raw: Any) -> bool:
-    return isinstance(raw, dict) and (raw.get("format") in {"byte", "base64"} or "contentEncoding" in raw)
+    return isinstance(raw, dict) and (raw.get("format") in ("byte", "base64") or "contentEncoding" in raw)
 
 
 def _raw_bytes(media_type: str, raw: Any) -> bool:

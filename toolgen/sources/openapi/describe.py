@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -41,7 +42,9 @@ _ALERT = re.compile(r"\[!(NOTE|TIP|IMPORTANT|WARNING|CAUTION)\]\s*", re.IGNORECA
 # Where a link's text begins and ends, while it matters; private-use characters, so that no text brings them along.
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _LINKED = re.compile(r"\ue000[^\ue000\ue001]*\ue001|https?://[^\s<>\"]+")
-_NEXT_SENTENCE = re.compile(r"(?<=[.!?…])[\"”')\]\ue001]*[ \t]+(?=[A-Z\"“'(\[\ue000])|(?=\n)")
+_NEXT_SENTENCE = re.compile(
+    r"(?<=[.!?…])[\"”')\]\ue001]*[ \t]+(?=[A-Z\"“'(\[\ue000])|(?<=[。！？｡])[」』”）】]*(?![」』”）】])|(?=\n)"
+)
 _POINTER = re.compile(
     r"\W*(?:(?:for|to (?:find|get|see)) (?:more|further|additional|full|complete)\b|(?:to )?(?:learn|read) more\b|more (?:info|details)"
     r"|see\b|refer to\b|check out\b|please (?:see|refer)\b"
@@ -82,7 +85,9 @@ _SPACE = re.compile(r"\s+")
 _WORD = re.compile(r"\w+")
 _ENDING = re.compile(r"(?:ies|es|s|y|e)\Z")
 _LITTLE = frozenset({"a", "an", "the", "of", "for", "to", "in", "on", "by", "from", "with", "and", "all", "this"})
-_SENTENCE_END = re.compile(r"[.!?…](?=\s|\Z)")
+# Chinese and Japanese write no space behind a sentence, nor between words.
+_SENTENCE_END = re.compile(r"[.!?…।؟۔](?=\s|\Z)|[。！？｡]+[」』”）】]*")
+_ENDS = (*".!?…:।؟۔。！？｡：",)
 
 
 @lru_cache(maxsize=4_096)
@@ -142,7 +147,19 @@ def _cut(text: str, limit: int) -> str:
     ends = [match.end() for match in _SENTENCE_END.finditer(head)]
     if ends and ends[-1] >= limit // 2:
         return head[: ends[-1]]
-    return head[: limit - 1].rpartition(" ")[0].rstrip(" ,;:") + "…"
+    return _whole(head[: limit - 1], text[limit - 1]).rstrip(" ,;:、，；：") + "…"
+
+
+def _whole(head: str, following: str) -> str:
+    """A text that was cut off, back to its last word; where no word ends near, to its last character with all its marks."""
+    if following.isspace():
+        return head
+    words = head.rpartition(" ")[0]
+    if len(words) * 2 >= len(head):
+        return words
+    while head and unicodedata.category(following).startswith("M"):
+        head, following = head[:-1], head[-1]
+    return head
 
 
 def suspicion(text: str) -> str:
@@ -156,7 +173,7 @@ def suspicion(text: str) -> str:
 
 def title(operation: Operation) -> str:
     """A few words for a person: the summary, or the identifier taken apart, or method and path."""
-    if text := flatten(operation.summary, 100).rstrip("."):
+    if text := flatten(operation.summary, 100).rstrip(".。"):
         return text
     named = " ".join(words(operation.identifier))
     return named.capitalize() if named else f"{operation.method} {operation.path}"
@@ -166,7 +183,7 @@ def describe(operation: Operation) -> str:
     """The summary as a sentence, then the description; made up from method, path and parameters when there is neither."""
     summary = flatten(operation.summary, LONGEST_DESCRIPTION)
     more = _purpose(operation.description)
-    if more.lower().startswith(summary.rstrip(".").lower()) or _says(_first_sentence(more), summary):
+    if more.lower().startswith(summary.rstrip(".。").lower()) or _says(_first_sentence(more), summary):
         summary = ""
     parts = [_sentence(part) for part in (summary, more) if part]
     if not parts:
@@ -201,4 +218,4 @@ def _stems(text: str) -> frozenset[str]:
 
 
 def _sentence(text: str) -> str:
-    return text if text.endswith((".", "!", "?", "…", ":")) else f"{text}."
+    return text if text.endswith(_ENDS) else f"{text}."

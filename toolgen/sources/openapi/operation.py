@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from toolgen.sources.openapi.servers import Servers
+
 __all__ = ["METHODS", "Body", "FaultError", "Operation", "Parameter", "Part"]
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
@@ -79,6 +81,6 @@ class Operation:
     hint: str  # x-toolgen-effect
     parameters: tuple[Parameter, ...]
     body: Body | None
-    servers: tuple[str, ...]
+    servers: Servers
     security: tuple[tuple[str, ...], ...]
     outputs: tuple[Any, ...]

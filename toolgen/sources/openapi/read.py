@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,7 +13,6 @@ import msgspec
 
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.manifest import Problem, SecurityScheme, SourceInfo
-from toolgen.model.names import nearest
 from toolgen.model.tool import Effect, Tool
 from toolgen.sources.base import Reading, SourceConfig, is_remote
 from toolgen.sources.documents import Documents
@@ -22,21 +20,20 @@ from toolgen.sources.naming import assign, from_identifier, from_route
 from toolgen.sources.openapi import v2, v3
 from toolgen.sources.openapi.binding import bind
 from toolgen.sources.openapi.describe import describe, suspicion, title
+from toolgen.sources.openapi.filters import READING, Filter, effect_of
 from toolgen.sources.openapi.operation import FaultError, Operation
 from toolgen.sources.openapi.overlay import apply_overlays
 from toolgen.sources.openapi.routes import Route, routes
 from toolgen.sources.openapi.schema import Direction, Schemas
 from toolgen.sources.openapi.security import schemes
-from toolgen.sources.references import Remote, joined
+from toolgen.sources.openapi.servers import located, unusable
+from toolgen.sources.references import Remote
 
 __all__ = ["open_documents", "read_openapi", "version_of"]
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*:|//", re.IGNORECASE)
-_READING = frozenset({"GET", "HEAD", "QUERY", "OPTIONS", "TRACE"})
-_IDEMPOTENT = _READING | {"PUT", "DELETE"}
-_FILTERS = ("tags", "operations", "methods", "effects")
-_SEVERITY = (Effect.READ, Effect.WRITE, Effect.DESTRUCTIVE)
+_IDEMPOTENT = READING | {"PUT", "DELETE"}
 
 
 def read_openapi(config: SourceConfig) -> Reading:
@@ -101,14 +98,6 @@ def version_of(documents: Documents) -> str:
 
 def _check(config: SourceConfig) -> None:
     where = f"sources.{config.name}"
-    for side, filters in (("include", config.include), ("exclude", config.exclude)):
-        for key, values in filters.items():
-            if key not in _FILTERS:
-                raise ConfigError(f"{side} has no filter {key!r}{nearest(key, _FILTERS)}", where=where)
-            if not isinstance(values, (list, tuple)) or not all(isinstance(value, str) for value in values):
-                raise ConfigError(f"{side}.{key} is not a list of texts", where=where)
-            if key == "effects" and (wrong := [value for value in values if value not in set(Effect)]):
-                raise ConfigError(f"{side}.effects: {wrong[0]!r} is not read, write or destructive", where=where)
     if config.server:
         parts = urlsplit(config.server)
         if (
@@ -130,6 +119,7 @@ class _Reader:
         self._version = version
         self._problems: list[Problem] = []
         self._origin = "#"
+        self._filter = Filter(config)
         self._schemas = Schemas(documents, version=version, note=self._warn)
         root = documents.root
         components = root.get("components")
@@ -149,11 +139,10 @@ class _Reader:
                 continue
             self._origin = route.origin
             try:
-                operation = self._operation(route)
-                effect = self._effect(operation)
-                if not _wanted(self._config, operation, effect):
+                if not self._filter.wants(route):
                     continue
-                built[route.origin] = (operation, self._tool(operation, effect))
+                operation = self._operation(route)
+                built[route.origin] = (operation, self._tool(operation, self._effect(operation)))
             except FaultError as fault:
                 self._fault(fault, route.origin)
                 skipped += 1
@@ -162,6 +151,8 @@ class _Reader:
                 skipped += 1
         if not found:
             self._note_emptiness()
+        for message in self._filter.idle():
+            self._add("warning", "#/paths", "unused_filter", message)
         names = assign(self._config.name, {origin: self._candidates(entry[0]) for origin, entry in built.items()})
         tools = tuple(self._named(tool, names[origin]) for origin, (_, tool) in built.items())
         return Reading(
@@ -237,33 +228,35 @@ class _Reader:
     def _servers(self, operation: Operation) -> tuple[str, ...]:
         if self._config.server:
             return (self._config.server,)
-        written = operation.servers
-        if is_remote(self._config):  # they are relative to where the description is (3.1.1, section 4.8.5)
-            written = tuple(joined(self._config.location, url) for url in written)
-        usable = tuple(url for url in written if _is_server(url))
-        if any(not _is_server(url) and urlsplit(url).scheme in {"http", "https"} for url in written):
-            self._warn(
-                "bad_server", "a server with a user name, a query or a fragment, or without a host, was left out"
-            )
+        servers = operation.servers
+        if not servers.urls:
+            raise FaultError("bad_server", operation.origin, servers.faults[0])
+        faults = list(servers.faults)
+        usable: list[str] = []
+        for url in located(servers.urls, self._config.location if is_remote(self._config) else ""):
+            fault = unusable(url)
+            if fault is None:
+                usable.append(url)
+            elif _ABSOLUTE.match(url):
+                faults.append(f"a server {fault}")
+        for reason in faults:
+            self._add("warning", servers.origin, "bad_server", f"{reason}; that server was left out")
         if not usable:
             message = "the description names no absolute server for some operations; set `server:` in toolgen.yaml"
             self._add("warning", "#/servers", "no_server", message)
-            return tuple(url for url in operation.servers if not _ABSOLUTE.match(url)) or ("/",)
-        return usable
+            return tuple(url for url in servers.urls if not _ABSOLUTE.match(url)) or ("/",)
+        return tuple(usable)
 
     def _effect(self, operation: Operation) -> Effect:
         """By method. A description may ask for more care than that, never for less: it is not the owner's word."""
-        effect = _effect_of(operation.method)
-        if not operation.hint:
-            return effect
-        if operation.hint not in set(Effect):
+        effect = effect_of(operation.method, operation.hint)
+        if operation.hint and operation.hint not in set(Effect):
             self._warn("bad_hint", f"x-toolgen-effect {operation.hint[:40]!r} is not read, write or destructive")
-            return effect
-        hinted = Effect(operation.hint)
-        if _SEVERITY.index(hinted) < _SEVERITY.index(effect):
-            self._warn("bad_hint", f"x-toolgen-effect cannot lower the effect of {operation.method} to {hinted}")
-            return effect
-        return hinted
+        elif operation.hint and effect != operation.hint:
+            self._warn(
+                "bad_hint", f"x-toolgen-effect cannot lower the effect of {operation.method} to {operation.hint}"
+            )
+        return effect
 
     def _output(self, operation: Operation) -> dict[str, Any] | None:
         if not operation.outputs:
@@ -292,49 +285,14 @@ class _Reader:
         )
 
     def _fault(self, fault: FaultError, origin: str) -> None:
-        message = f"{fault.message}; the operation has no tool"
-        self._add("error", fault.origin or origin, fault.code, message)
+        """One for each operation that has no tool, at the operation or in it, so that skips can be counted."""
+        place, elsewhere = fault.origin or origin, ""
+        if place != origin and not place.startswith(f"{origin}/"):
+            place, elsewhere = origin, f" (at {place[:300]})"
+        self._add("error", place, fault.code, f"{fault.message}{elsewhere}; the operation has no tool")
 
     def _warn(self, code: str, message: str) -> None:
         self._add("warning", self._origin, code, message)
 
     def _add(self, level: str, origin: str, code: str, message: str) -> None:
         self._problems.append(Problem(level=level, source=self._config.name, origin=origin, code=code, message=message))
-
-
-def _effect_of(method: str) -> Effect:
-    if method in _READING:
-        return Effect.READ
-    return Effect.DESTRUCTIVE if method == "DELETE" else Effect.WRITE
-
-
-def _is_server(url: str) -> bool:
-    """A user name would be a credential in every manifest, and a path cannot follow a query."""
-    try:
-        parts = urlsplit(url)
-        return (
-            parts.scheme in {"http", "https"}
-            and bool(parts.hostname)
-            and not set("?#").intersection(url)
-            and "@" not in parts.netloc
-        )
-    except ValueError:
-        return False
-
-
-def _wanted(config: SourceConfig, operation: Operation, effect: Effect) -> bool:
-    """Every kind of filter in `include` must agree; one in `exclude` is enough to leave an operation out."""
-    agreed = all(_matches(key, values, operation, effect) for key, values in config.include.items())
-    return agreed and not any(_matches(key, values, operation, effect) for key, values in config.exclude.items())
-
-
-def _matches(key: str, values: Iterable[str], operation: Operation, effect: Effect) -> bool:
-    match key:
-        case "tags":
-            return any(tag in values for tag in operation.tags)
-        case "methods":
-            return operation.method.upper() in {value.upper() for value in values}
-        case "effects":
-            return effect in values
-        case _:
-            return any(fnmatchcase(operation.identifier, value) for value in values)

@@ -28,11 +28,15 @@ class Route:
     raw: Mapping[str, Any]
     version: str
 
+    @property
+    def above(self) -> str:
+        """The origin of its path item; where that is a `$ref`, of what refers to it."""
+        return "/".join(self.origin.split("/", 3)[:3])
+
     def parameters(self, documents: Documents) -> dict[tuple[str, str], tuple[str, dict[str, Any]]]:
         """(place, name) -> (origin, parameter), the operation's own over those of its path. Raises `FaultError`."""
         merged: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
-        above = self.origin.rpartition("/")[0]
-        for holder, base in ((self.item, above), (self.raw, self.origin)):
+        for holder, base in ((self.item, self.above), (self.raw, self.origin)):
             written = holder.get("parameters")
             if written is None:
                 continue

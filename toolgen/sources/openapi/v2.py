@@ -9,6 +9,7 @@ from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter, Part
 from toolgen.sources.openapi.routes import Route
 from toolgen.sources.openapi.security import requirements
+from toolgen.sources.openapi.servers import Servers
 from toolgen.sources.openapi.v3 import choose, text
 
 __all__ = ["operation"]
@@ -158,13 +159,16 @@ def _form(parameters: list[dict[str, Any]], consumes: list[str], note: Callable[
     )
 
 
-def _servers(root: Mapping[str, Any], schemes: list[str]) -> tuple[str, ...]:
+def _servers(root: Mapping[str, Any], schemes: list[str]) -> Servers:
     host, base = text(root, "host"), text(root, "basePath")
     base = f"/{base.strip('/')}" if base.strip("/") else ""
     if not host:
-        return (base or "/",)
+        return Servers(urls=(base or "/",), origin="#/basePath")
+    if not schemes:
+        return Servers(urls=(f"//{host}{base}",), origin="#/host")  # asked as the description is (2.0, `schemes`)
     usable = [scheme for scheme in schemes if scheme in {"https", "http"}] or ["https"]
-    return tuple(f"{scheme}://{host}{base}" for scheme in sorted(set(usable), reverse=True))
+    urls = tuple(f"{scheme}://{host}{base}" for scheme in sorted(set(usable), reverse=True))
+    return Servers(urls=urls, origin="#/host")
 
 
 def _outputs(documents: Documents, responses: Any) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter, Part
 from toolgen.sources.openapi.routes import Route
 from toolgen.sources.openapi.security import requirements
+from toolgen.sources.openapi.servers import Servers, described
 
 __all__ = ["JSON", "choose", "operation", "text"]
 
@@ -21,7 +22,6 @@ _STYLES: Mapping[str, tuple[str, ...]] = {
     "header": ("simple",),
     "cookie": ("form", "cookie"),
 }
-_VARIABLE = re.compile(r"\{([^{}]+)\}")
 
 Note = Callable[[str, str], None]
 
@@ -31,7 +31,6 @@ def operation(documents: Documents, route: Route, note: Note) -> Operation:
     raw = route.raw
     written = [_parameter(documents, route, origin, one, note) for origin, one in route.parameters(documents).values()]
     _check_querystring(written, route.origin)
-    servers = raw.get("servers") or route.item.get("servers") or documents.root.get("servers") or [{"url": "/"}]
     security = raw["security"] if raw.get("security") is not None else documents.root.get("security")
     tags = raw.get("tags")
     return Operation(
@@ -46,7 +45,7 @@ def operation(documents: Documents, route: Route, note: Note) -> Operation:
         hint=text(raw, "x-toolgen-effect"),
         parameters=tuple(written),
         body=_body(documents, route),
-        servers=_servers(servers, route.origin),
+        servers=_servers(documents, route),
         security=requirements(security, f"{route.origin}/security"),
         outputs=_outputs(documents, raw.get("responses")),
     )
@@ -204,33 +203,12 @@ def _check_querystring(parameters: list[Parameter], origin: str) -> None:
         raise FaultError("bad_parameter", f"{origin}/parameters", message)
 
 
-def _servers(written: Any, origin: str) -> tuple[str, ...]:
-    """Every server that can be named. Raises `FaultError` when there are some and none of them can."""
-    found: list[str] = []
-    faults: list[FaultError] = []
-    for one in written if isinstance(written, list) else []:
-        if isinstance(one, dict) and isinstance(one.get("url"), str):
-            try:
-                found.append(_substitute(one["url"], one.get("variables"), origin))
-            except FaultError as fault:
-                faults.append(fault)
-    if faults and not found:
-        raise faults[0]
-    return tuple(found) or ("/",)
-
-
-def _substitute(url: str, variables: Any, origin: str) -> str:
-    """A server's URL with its variables at their defaults, which must be among the values allowed for them."""
-
-    def value(match: re.Match[str]) -> str:
-        variable = variables.get(match[1]) if isinstance(variables, dict) else None
-        default = variable.get("default") if isinstance(variable, dict) else None
-        allowed = variable.get("enum") if isinstance(variable, dict) else None
-        if not isinstance(default, (str, int)) or (isinstance(allowed, list) and allowed and default not in allowed):
-            raise FaultError("bad_server", origin, f"the server variable {match[1][:40]!r} has no usable default")
-        return str(default)
-
-    return _VARIABLE.sub(value, url)
+def _servers(documents: Documents, route: Route) -> Servers:
+    """The nearest ones that are written: the operation's, its path's or the document's."""
+    for holder, base in ((route.raw, route.origin), (route.item, route.above), (documents.root, "#")):
+        if written := holder.get("servers"):
+            return described(written, f"{base}/servers")
+    return described(None, "#/servers")
 
 
 def _outputs(documents: Documents, responses: Any) -> tuple[Any, ...]:
@@ -247,12 +225,13 @@ def _outputs(documents: Documents, responses: Any) -> tuple[Any, ...]:
             return ()
         content = response.get("content") if isinstance(response, dict) else None
         for media_type, media in content.items() if isinstance(content, dict) else ():
-            if (
-                JSON.match(media_type)
-                and isinstance(media, dict)
-                and "schema" in media
-                and media["schema"] not in found
-            ):
-                found.append(media["schema"])
+            if not JSON.match(media_type):
+                continue
+            try:
+                one = documents.follow(media)
+            except UnresolvedRefError:
+                continue
+            if isinstance(one, dict) and "schema" in one and one["schema"] not in found:
+                found.append(one["schema"])
                 break
     return tuple(found)

@@ -28,6 +28,7 @@ LAYERS = {
     "settings": 3,
     "verify": 3,
     "gateway": 4,
+    "doctor": 5,
     "mock": 4,
     "serve": 5,
     "__main__": 5,

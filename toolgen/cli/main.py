@@ -19,6 +19,7 @@ _COMMANDS = {
     "build": "toolgen.cli.build",
     "call": "toolgen.cli.call",
     "diff": "toolgen.cli.diff",
+    "doctor": "toolgen.cli.doctor",
     "init": "toolgen.cli.init",
     "lint": "toolgen.cli.lint",
     "mock": "toolgen.cli.mock",

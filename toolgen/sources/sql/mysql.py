@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.database import Column
@@ -19,7 +20,9 @@ except ImportError as error:
         "the driver of MySQL and MariaDB is not installed", suggestion='install it with: pip install "toolgen[mysql]"'
     ) from error
 
-__all__ = ["read_mysql"]
+__all__ = ["read_mysql", "reading", "texts"]
+
+T = TypeVar("T")
 
 _NO_TLS: Final = 2026
 
@@ -53,13 +56,18 @@ _BROKEN: Final = "the columns of this view cannot be read, so it is left out"
 
 def read_mysql(location: ServerLocation, password: str) -> Found:
     """Raises `DescriptionError` when the server cannot be reached or does not let the user in."""
+    return reading(location, password, lambda cursor: _found(cursor, location.database))
+
+
+def reading(location: ServerLocation, password: str, work: Callable[[Cursor], T]) -> T:
+    """What `work` makes of a session of the source's user that only reads. Raises as `read_mysql` does."""
     failure = 0
     try:
         connection = _connect(location, password)
         try:
             with connection.cursor() as cursor:
                 cursor.execute("SET SESSION TRANSACTION READ ONLY")
-                return _found(cursor, location.database)
+                return work(cursor)
         finally:
             connection.close()
     except pymysql.MySQLError as error:
@@ -121,7 +129,7 @@ def _found(cursor: Cursor, database: str) -> Found:
     notes: list[Note] = []
     cursor.execute(_TABLES, (database, MOST_TABLES))
     views = set()
-    for name, kind, engine, comment, security in _texts(cursor):
+    for name, kind, engine, comment, security in texts(cursor):
         if kind == "SEQUENCE" or (kind not in {"BASE TABLE", "VIEW", "SYSTEM VERSIONED"}):
             continue
         if engine.upper() in _ELSEWHERE:
@@ -136,14 +144,14 @@ def _found(cursor: Cursor, database: str) -> Found:
     cursor.execute(_COLUMNS, (database,))
     columns = [
         (table, Column(name=name, type=kind, nullable=nullable == "YES", comment=comment))
-        for table, name, kind, nullable, comment in _texts(cursor)
+        for table, name, kind, nullable, comment in texts(cursor)
         if table in relations
     ]
     with_columns = {table for table, _ in columns}
     notes.extend(Note(origin=name, code="broken_view", message=_BROKEN) for name in sorted(views - with_columns))
     keys, references = _keys(cursor, database, relations)
     cursor.execute(_ROUTINES, (database,))
-    functions = [name for (name,) in _texts(cursor)]
+    functions = [name for (name,) in texts(cursor)]
     found = assembled("mysql", relations.values(), columns, keys, references, functions)
     return Found(database=found, notes=tuple(notes))
 
@@ -154,7 +162,7 @@ def _keys(
     keys: list[tuple[str, str]] = []
     references: list[Reference] = []
     cursor.execute(_KEYS, (database,))
-    for table, constraint, column, other_schema, other, target in _texts(cursor):
+    for table, constraint, column, other_schema, other, target in texts(cursor):
         if table not in relations:
             continue
         if constraint == "PRIMARY":
@@ -164,7 +172,7 @@ def _keys(
     return keys, references
 
 
-def _texts(cursor: Cursor) -> list[tuple[str, ...]]:
+def texts(cursor: Cursor) -> list[tuple[str, ...]]:
     """MySQL 8 gives some of information_schema as bytes."""
     return [
         tuple(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value) for value in row)

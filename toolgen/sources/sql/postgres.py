@@ -18,7 +18,7 @@ except ImportError as error:
         "the driver of PostgreSQL is not installed", suggestion='install it with: pip install "toolgen[postgres]"'
     ) from error
 
-__all__ = ["read_postgres"]
+__all__ = ["begin", "connect", "read_postgres", "unreachable", "unreadable"]
 
 _Connection: TypeAlias = psycopg.Connection[tuple[object, ...]]
 
@@ -94,22 +94,38 @@ _SHADOWING: Final = (
 def read_postgres(location: ServerLocation, password: str) -> Found:
     """Raises `DescriptionError` when the server cannot be reached or does not let the role in."""
     try:
-        with _connect(location, password) as connection:
-            connection.execute(_BEGIN)
+        with connect(location, password) as connection:
+            begin(connection)
             return _found(connection)
     except psycopg.OperationalError:
-        raise DescriptionError(
-            "the database server cannot be reached, or does not accept user, password or database",
-            suggestion="check that the server runs and that the location in toolgen.yaml is right",
-        ) from None  # libpq quotes host, user and options
+        raise unreachable() from None  # libpq quotes host, user and options
     except psycopg.Error as error:
-        raise DescriptionError(
-            f"the database's catalog cannot be read (SQLSTATE {error.sqlstate or 'unknown'})",
-            suggestion="check the rights of the database role",
-        ) from None  # libpq quotes host, user and options
+        raise unreadable(error) from None
 
 
-def _connect(location: ServerLocation, password: str) -> _Connection:
+def begin(connection: _Connection) -> None:
+    """Begins a transaction that only reads, for a reader of catalogs."""
+    connection.execute(_BEGIN)
+
+
+def unreachable() -> DescriptionError:
+    """No session could be made; in our own words."""
+    return DescriptionError(
+        "the database server cannot be reached, or does not accept user, password or database",
+        suggestion="check that the server runs and that the location in toolgen.yaml is right",
+    )
+
+
+def unreadable(error: psycopg.Error) -> DescriptionError:
+    """A session was made and could not read what it should; in our own words."""
+    return DescriptionError(
+        f"the database's catalog cannot be read (SQLSTATE {error.sqlstate or 'unknown'})",
+        suggestion="check the rights of the database role",
+    )
+
+
+def connect(location: ServerLocation, password: str) -> _Connection:
+    """A session of the source's role. Raises what psycopg raises."""
     return psycopg.connect(
         host=location.socket or location.host,
         port=location.port,

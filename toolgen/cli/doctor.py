@@ -1,0 +1,77 @@
+"""`toolgen doctor`: proves what holds, and says what a database's account could do beyond the policy."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import click
+
+from toolgen.cli.options import as_json, config
+from toolgen.cli.output import print_json
+from toolgen.doctor.examine import DatabaseReport, Report, examine
+from toolgen.gateway.service import Gateway
+
+_SHOWN = 40
+
+
+@click.command()
+@as_json
+@config
+def command(as_json: bool, config_path: str) -> None:
+    """Try what must not be possible, and hold every database's account against the policy.
+
+    Tries a call no rule allows, requests to link-local and loopback addresses, and a changed copy of the audit log. Then asks each
+    database, with the source's own credentials, what its account may do, and prints the statements that make one which fits the policy.
+    The refused call stands in the project's audit log. Exits 1 when something failed or an account can do more than the policy opens.
+    """
+    report = asyncio.run(examine(Gateway.load(config_path)))
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        _print(report)
+    sys.exit(0 if report.ok else 1)
+
+
+def _print(report: Report) -> None:
+    for trial in report.trials:
+        click.echo(f"{'ok' if trial.ok else 'FAILED'}: {trial.name}: {_clean(trial.detail)}")
+    for database in report.databases:
+        _print_database(database)
+
+
+def _print_database(database: DatabaseReport) -> None:
+    who = f"account {database.account} " if database.account else ""
+    what = f"{database.source} ({database.dialect}): {who}"
+    if database.unread:
+        click.echo(f"FAILED: {what}could not be examined: {_clean(database.unread)}")
+        return
+    if database.ok:
+        click.echo(
+            f"ok: {what}{'can do nothing that the policy does not open' if who else 'a file, which has no accounts'}"
+        )
+    else:
+        click.echo(f"FAILED: {what}can do more than the policy opens")
+    for finding in database.findings[:_SHOWN]:
+        click.echo(f"  {'too much' if finding.too_much else 'note'}: {_clean(finding.message)}")
+    if len(database.findings) > _SHOWN:
+        click.echo(f"  … and {len(database.findings) - _SHOWN} more; see them all with --json")
+    if database.grants and any(finding.too_much or finding.code == "lacking" for finding in database.findings):
+        _print_grants(database)
+
+
+def _print_grants(database: DatabaseReport) -> None:
+    click.echo("  an account that fits the policy:")
+    for statement in database.grants:
+        click.echo(f"    {_clean(statement)};")
+    for hint in database.hints:
+        click.echo(f"    -- {_clean(hint)}")
+    if database.public:
+        click.echo("  everybody may do these things, so no account is without them; to take them from everybody:")
+        for statement in database.public:
+            click.echo(f"    {_clean(statement)};")
+
+
+def _clean(text: str) -> str:
+    """Nothing from a database reaches a terminal as a control sequence."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

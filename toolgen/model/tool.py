@@ -74,7 +74,10 @@ class HttpBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HttpBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="http"):
-    """One HTTP request. `security` is OpenAPI's OR of ANDs of scheme names; `[]` means none is needed, `[[]]` that it is optional."""
+    """One HTTP request. `security` is OpenAPI's OR of ANDs of scheme names; `[]` means none is needed, `[[]]` that it is optional.
+
+    `scopes`, where any are named, are the same alternatives as they are written, each scheme with its scopes.
+    """
 
     method: str
     path: str
@@ -82,6 +85,7 @@ class HttpBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     parameters: tuple[HttpParameter, ...]
     body: HttpBody | None
     security: tuple[tuple[str, ...], ...]
+    scopes: tuple[dict[str, tuple[str, ...]], ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def kind(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.sources.openapi.readings import document, only, operation, read
@@ -251,6 +252,22 @@ def test_security_is_an_or_of_ands(tmp_path: Path, root: Any, own: Any, expected
         "k": SecurityScheme(type="apiKey", in_="header", name="X-K"),
         "b": SecurityScheme(type="http", scheme="bearer"),
     }
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ([{"o": ["read"]}, {"k": []}], ({"o": ("read",)}, {"k": ()})),
+        ([{"o": ["read"]}, {"o": ["write"]}], ({"o": ("read",)}, {"o": ("write",)})),
+        ([{"o": []}], msgspec.UNSET),
+        ([], msgspec.UNSET),
+    ],
+)
+def test_scopes_stand_beside_the_schemes_where_any_are_named(tmp_path: Path, written: Any, expected: Any) -> None:
+    reading = read(tmp_path, document({"/e": {"get": operation(security=written)}}))
+    binding = only(reading)[1]
+    assert binding.scopes == expected
+    assert ("scopes" in msgspec.to_builtins(binding)) is (expected is not msgspec.UNSET)
 
 
 def test_credentials_and_what_belongs_to_http_are_no_arguments(tmp_path: Path) -> None:

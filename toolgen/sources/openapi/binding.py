@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from toolgen.model.headers import GATEWAY_HEADERS
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter
@@ -105,6 +107,7 @@ def bind(
         parameters=tuple(sorted(bound.values(), key=lambda one: order[one.in_, one.name])),
         body=body,
         security=operation.security,
+        scopes=tuple(map(dict, operation.scopes)) or msgspec.UNSET,
     )
 
 

@@ -84,3 +84,4 @@ class Operation:
     servers: Servers
     security: tuple[tuple[str, ...], ...]
     outputs: tuple[Any, ...]
+    scopes: tuple[Mapping[str, tuple[str, ...]], ...] = ()  # of the same alternatives; empty where none is named

@@ -9,7 +9,7 @@ from toolgen.model.manifest import SecurityScheme
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi.operation import FaultError
 
-__all__ = ["requirements", "schemes"]
+__all__ = ["requirements", "schemes", "scopes"]
 
 _FLOWS = ("clientCredentials", "authorizationCode", "password", "implicit", "deviceAuthorization")
 
@@ -68,3 +68,14 @@ def requirements(written: Any, origin: str) -> tuple[tuple[str, ...], ...]:
     if not isinstance(written, list) or not all(isinstance(option, dict) for option in written):
         raise FaultError("bad_security", origin, "its security requirement is not a list of objects")
     return tuple(dict.fromkeys(tuple(map(str, option)) for option in written))
+
+
+def scopes(written: Any) -> tuple[Mapping[str, tuple[str, ...]], ...]:
+    """The same alternatives with the scopes (3.1: or roles) each scheme needs; nothing where none needs any."""
+    options = written if isinstance(written, list) else []
+    found = [
+        {str(name): tuple(map(str, needed)) if isinstance(needed, list) else () for name, needed in option.items()}
+        for option in options
+        if isinstance(option, dict)
+    ]
+    return tuple(found) if any(needed for option in found for needed in option.values()) else ()

@@ -8,7 +8,7 @@ from typing import Any
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter, Part
 from toolgen.sources.openapi.routes import Route
-from toolgen.sources.openapi.security import requirements
+from toolgen.sources.openapi.security import requirements, scopes
 from toolgen.sources.openapi.servers import Servers
 from toolgen.sources.openapi.v3 import choose, text
 
@@ -70,6 +70,7 @@ def operation(documents: Documents, route: Route, note: Callable[[str, str], Non
         body=body,
         servers=_servers(root, _list(raw.get("schemes", root.get("schemes")))),
         security=requirements(security, f"{route.origin}/security"),
+        scopes=scopes(security),
         outputs=_outputs(documents, raw.get("responses")),
     )
 

@@ -10,7 +10,7 @@ from toolgen.model.media_type import MEDIA_TYPE
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter, Part
 from toolgen.sources.openapi.routes import Route
-from toolgen.sources.openapi.security import requirements
+from toolgen.sources.openapi.security import requirements, scopes
 from toolgen.sources.openapi.servers import Servers, described
 
 __all__ = ["JSON", "choose", "operation", "text"]
@@ -47,6 +47,7 @@ def operation(documents: Documents, route: Route, note: Note) -> Operation:
         body=_body(documents, route),
         servers=_servers(documents, route),
         security=requirements(security, f"{route.origin}/security"),
+        scopes=scopes(security),
         outputs=_outputs(documents, raw.get("responses")),
     )
 

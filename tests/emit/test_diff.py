@@ -118,16 +118,20 @@ SCHEMAS = [
     (prop("n", type=["integer", "null"]), "n is now integer or null (before: integer)", False, True),
     (prop("open", type="string"), "open is now string (before: of any type)", True, False),
     (prop("n", minimum=2), "n has the minimum 2 (before: 1)", True, False),
-    (prop("n", minimum=0), "n has the minimum 0 (before: 1)", False, False),
+    (prop("n", minimum=0), "n has the minimum 0 (before: 1)", False, True),
     (prop("n", maximum=9), "n has the maximum 9 (before: 10)", True, False),
-    (prop("n", maximum=...), "n has no maximum any more (before: 10)", False, False),
-    (prop("n", exclusiveMinimum=1), "n now has the exclusiveMinimum 1", True, False),
+    (prop("n", maximum=...), "n has no maximum any more (before: 10)", False, True),
+    (prop("n", exclusiveMinimum=1), "n has the exclusiveMinimum 1 (before: the minimum 1)", True, False),
+    (prop("n", exclusiveMinimum=0, minimum=...), "n has the exclusiveMinimum 0 (before: the minimum 1)", False, False),
+    (prop("n", exclusiveMinimum=0, minimum=..., type="number"), "n has the exclusiveMinimum 0 (before: the minimum 1)", False, True),
     (prop("n", multipleOf=2), "n now has the multipleOf 2", True, False),
-    (prop("s", maxLength=5), "s now has the maxLength 5", True, False),
+    (prop("s", maxLength=5), "s now has the maxLength 5", False, False),
+    (prop("s", maxLength=0), "s now has the maxLength 0", True, False),
+    (prop("open", maxLength=5), "open now has the maxLength 5", True, False),
     (prop("s", pattern="^a"), 's now has the pattern "^a"', True, False),
     (prop("s", enum=["a"]), 's no longer takes "b"', True, False),
-    (prop("s", enum=["a", "b", "c"]), 's also takes "c"', False, False),
-    (prop("s", enum=...), 's takes more than "a", "b" now', False, False),
+    (prop("s", enum=["a", "b", "c"]), 's also takes "c"', False, True),
+    (prop("s", enum=...), 's takes more than "a", "b" now', False, True),
     (prop("s", const="a", enum=...), 's no longer takes "b"', True, False),
     (prop("open", enum=["a"], type="string"), "open is now string (before: of any type)", True, False),
     (prop("s", description="Other."), "s has another description", False, False),
@@ -140,10 +144,11 @@ SCHEMAS = [
     (changed(ITEM, x={"type": "integer"}), "list.[].x is now integer (before: string)", True, True),
     (changed(ITEM, y={}), "list.[].y is new", False, False),
     (prop("open", anyOf=[{"type": "string"}, {"type": "integer"}]), "open must now be one of several forms", True, False),
-    (prop("open", allOf=[{"minimum": 1}]), "open has more conditions to meet", True, False),
-    (prop("open", **{"not": {"type": "null"}}), "open has another `not`", True, True),
-    (prop("open", **{"if": {}, "x-note": 1}), "open has another `if`", True, True),
-    (changed(("properties",), open=False), "open has another `not`", True, True),
+    (prop("open", allOf=[{"minimum": 1}]), "open now has the minimum 1", True, False),
+    (prop("open", **{"not": {"type": "null"}}), "open now has the `not`", True, False),
+    (prop("open", **{"if": {}, "then": {"minimum": 1}}), "open now has the `if`", True, False),
+    (prop("open", **{"if": {}, "x-note": 1}), "open has another x-note", False, False),
+    (changed(("properties",), open=False), "open is now nothing (before: of any type)", True, False),
 ]  # fmt: skip
 
 
@@ -166,9 +171,9 @@ BRANCHES = [
     ([{"type": "string"}, {"type": "integer"}], [{"type": "integer"}, {"type": "string"}], []),
     ([{"type": "string"}, {"type": "integer"}], [{"type": "string"}], ["no longer takes 1 of its 2 forms"]),
     ([{"type": "string"}], [{"type": "string"}, {"type": "null"}], ["takes 1 more forms"]),
-    ([{"type": "string"}, {"minimum": 1}], [{"type": "string"}, {"minimum": 2}], ["has the minimum 2 (before: 1)"]),
-    ([{"type": "string"}], [], ["may now take any form"]),
-    ([{"a": 1}, {"a": 2}], [{"a": 3}, {"a": 4}], ["no longer takes 2 of its 2 forms", "takes 2 more forms"]),
+    ([{"type": "string"}, {"type": "integer", "minimum": 1}], [{"type": "string"}, {"type": "integer", "minimum": 2}],
+     ["has the minimum 2 (before: 1)"]),
+    ([{"const": 1}, {"const": 2}], [{"const": 3}, {"const": 4}], ["no longer takes 2 of its 2 forms", "takes 2 more forms"]),
 ]  # fmt: skip
 
 
@@ -208,7 +213,10 @@ TOOLS = [
     (tool(output_schema=None), [("breaking", "output.removed")]),
     (tool(binding=http(servers=("https://evil.example",))), [("breaking", "server")]),
     (tool(binding=http(servers=(*http().servers, "https://two.example"))), [("compatible", "server")]),
-    (tool(binding=http(method="POST", path="/v2/pets")), [("compatible", "binding")]),
+    (tool(binding=http(method="POST")), [("breaking", "binding")]),
+    (tool(binding=http(path="/admin")), [("breaking", "binding")]),
+    (tool(binding=http(path="/example.com/pets", servers=("https://api",))), [("breaking", "server"), ("breaking", "binding")]),
+    (tool(binding=http(path="/api/pets")), [("breaking", "binding")]),
     (tool(binding=http(body=HttpBody(media_type="application/json"))), [("compatible", "binding")]),
     (tool(binding=http(security=())), [("compatible", "security")]),
     (tool(binding=http(security=(("key",), ("oauth",)))), [("compatible", "security")]),
@@ -351,39 +359,195 @@ def test_texts_of_others_cannot_write_to_the_terminal() -> None:
 
 WIRE = [
     ({"in_": "header", "name": "X-Id", "style": "simple", "explode": False},
-     ["argument `id` is now sent as header X-Id, simple (before: query id, form, exploded)"]),
+     ["breaking: argument `id` is now the header X-Id (before: the query id), and whether it means the same there cannot be told"]),
     ({"content_type": "application/json"},
-     ["argument `id` is now sent as query id, application/json, exploded (before: query id, form, exploded)"]),
-    ({"required": False}, []),
+     ["compatible: argument `id` is now sent as query id, application/json, exploded (before: query id, form, exploded)"]),
+    ({"nested": ("csv",)},
+     ["compatible: argument `id` is now sent as query id, form, exploded, lists within it csv (before: query id, form, exploded)"]),
+    ({"required": False}, ["compatible: argument `id` need no longer be sent"]),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("change", "said"), WIRE)
-def test_a_parameter_that_moved_on_the_wire_is_said(change: dict[str, Any], said: list[str]) -> None:
-    parameters = (msgspec.structs.replace(http().parameters[0], **change),)
-    difference = compare(manifest(TOOL), manifest(tool(binding=http(parameters=parameters))))
-    assert [change.message for one in difference.tools for change in one.changes] == said
+def said(old: HttpBinding, new: HttpBinding) -> list[str]:
+    difference = compare(manifest(tool(binding=old)), manifest(tool(binding=new)))
+    return [f"{change.level}: {change.message}" for one in difference.tools for change in one.changes]
+
+
+@pytest.mark.parametrize(("change", "words"), WIRE)
+def test_a_parameter_that_moved_on_the_wire_is_said(change: dict[str, Any], words: list[str]) -> None:
+    assert said(http(), http(parameters=(msgspec.structs.replace(http().parameters[0], **change),))) == words
+
+
+def test_arguments_that_changed_places_break() -> None:
+    one, other = (
+        msgspec.structs.replace(http().parameters[0], argument=argument, name=name)
+        for argument, name in (("a", "x"), ("b", "y"))
+    )
+    swapped = (msgspec.structs.replace(one, name="y"), msgspec.structs.replace(other, name="x"))
+    assert [line[:8] for line in said(http(parameters=(one, other)), http(parameters=swapped))] == ["breaking"] * 2
+    assert said(http(parameters=(one, other)), http(parameters=(other, one))) == [
+        "compatible: its arguments are sent in another order"
+    ]
+    assert said(http(parameters=(one, other)), http(parameters=(one,))) == ["breaking: argument `b` is no longer sent"]
+
+
+def test_a_path_is_told_by_the_arguments_that_fill_it() -> None:
+    def at(path: str, server: str = "https://api.example.com", **named: str) -> HttpBinding:
+        parameters = tuple(
+            HttpParameter(argument=argument, in_="path", name=name, style="simple", explode=False, required=True)
+            for argument, name in named.items()
+        )
+        return http(path=path, servers=(server,), parameters=parameters)
+
+    old = at("/a/{x}/{y}", p="x", q="y")
+    assert said(old, at("/a/{one}/{two}", p="one", q="two"))[0].startswith("compatible")
+    assert said(old, at("/a/{y}/{x}", p="x", q="y"))[0].startswith("breaking")
+    moved = said(old, at("/{x}/{y}", "https://api.example.com/a/", p="x", q="y"))
+    assert [line.partition(":")[0] for line in moved] == ["compatible", "compatible"]
 
 
 JSON_BODY = HttpBody(media_type="application/json", properties={"a": "a"})
 BODIES = [
-    (None, JSON_BODY, ["now sends a body of application/json"]),
-    (JSON_BODY, None, ["no longer sends a body"]),
+    (None, JSON_BODY,
+     ["compatible: argument `a` is sent now, as the body's property a", "compatible: now sends a body of application/json"]),
+    (JSON_BODY, None, ["breaking: argument `a` is no longer sent", "breaking: no longer sends a body"]),
     (JSON_BODY, msgspec.structs.replace(JSON_BODY, media_type="text/plain"),
-     ["its body is now text/plain (before: application/json)"]),
-    (JSON_BODY, HttpBody(media_type="application/json", argument="body"),
-     ["its body is now the argument `body` (before: made of several arguments)"]),
+     ["compatible: its body is now text/plain (before: application/json)"]),
+    (JSON_BODY, HttpBody(media_type="application/json", argument="a"),
+     ["breaking: argument `a` is now the body (before: the body's property a), and whether it means the same there cannot be told",
+      "breaking: its body is now the argument `a` (before: made of several arguments)"]),
     (JSON_BODY, msgspec.structs.replace(JSON_BODY, properties={"a": "b"}),
-     ["argument `a` is now the body's property b (before: a)"]),
-    (JSON_BODY, msgspec.structs.replace(JSON_BODY, properties={"a": "a", "c": "c"}, required=True), []),
+     ["breaking: argument `a` is now the body's property b (before: the body's property a), "
+      "and whether it means the same there cannot be told"]),
+    (JSON_BODY, msgspec.structs.replace(JSON_BODY, required=True), ["breaking: must have a body now"]),
+    (msgspec.structs.replace(JSON_BODY, required=True), JSON_BODY, ["compatible: may go without a body now"]),
+    (JSON_BODY, msgspec.structs.replace(JSON_BODY, others=HttpPart()),
+     ["compatible: properties of its body that nobody named are written differently"]),
+    (JSON_BODY, msgspec.structs.replace(JSON_BODY, parts={"a": HttpPart()}),
+     ["compatible: parts of its body are written differently: a"]),
     (msgspec.structs.replace(JSON_BODY, parts={"a": HttpPart()}),
      msgspec.structs.replace(JSON_BODY, parts={"a": HttpPart(content_type="text/plain"), "c": HttpPart()}),
-     ["parts of its body are written differently"]),
+     ["compatible: parts of its body are written differently: a, c"]),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("old", "new", "said"), BODIES)
-def test_a_body_that_is_sent_otherwise_is_said(old: HttpBody | None, new: HttpBody | None, said: list[str]) -> None:
-    difference = compare(manifest(tool(binding=http(body=old))), manifest(tool(binding=http(body=new))))
-    assert [change.message for one in difference.tools for change in one.changes] == said
-    assert difference.breaking == 0
+@pytest.mark.parametrize(("old", "new", "words"), BODIES)
+def test_a_body_that_is_sent_otherwise_is_said(old: HttpBody | None, new: HttpBody | None, words: list[str]) -> None:
+    assert said(http(body=old), http(body=new)) == words
+
+
+SCOPES = [
+    ([{"o": ["r"]}], [{"o": ["r", "w"]}], "breaking: its credentials are now: o (r, w) (before: o (r))"),
+    ([{"o": ["r", "w"]}], [{"o": ["r"]}], "compatible: its credentials are now: o (r) (before: o (r, w))"),
+    ([{"o": ["r"]}], [{"o": ["w"]}, {"o": ["r"]}], "compatible: its credentials are now: o (w) or o (r) (before: o (r))"),
+    ([{"o": ["w"]}, {"o": ["r"]}], [{"o": ["r"]}], "breaking: its credentials are now: o (r) (before: o (w) or o (r))"),
+    (None, [{"o": ["r"]}], "breaking: its credentials are now: o (r) (before: o)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "words"), SCOPES)
+def test_a_scope_that_was_not_needed_breaks(old: Any, new: Any, words: str) -> None:
+    def needing(options: Any) -> HttpBinding:
+        return http(security=(("o",),), scopes=msgspec.UNSET if options is None else tuple(options))
+
+    assert said(needing(old), needing(new)) == [words]
+
+
+OPERATIONS = [
+    ("query p($id: ID!) { pet(id: $id) { name } }", "query p($id: ID) { pet(id: $id) { name age } }", "compatible"),
+    ("query p($id: ID!) { pet(id: $id) { name } }", "query p($id: ID!) { pet(other: $id) { name } }", "breaking"),
+    ("{ orders(status: OPEN, in: {a: [1, 2]}) { id } }", "{ orders(status: ALL, in: {a: [1, 2]}) { id } }", "breaking"),
+    ("{ orders(status: OPEN) { id } }", "{ orders(status: OPEN, first: 5) { id } }", "compatible"),
+    ("{ orders { lines(first: 5) { id } } }", "{ orders { lines { id } } }", "breaking"),
+    ("query p($n: Int = 5) { pet(n: $n) { name } }", "query p($n: Int = 6) { pet(n: $n) { name } }", "breaking"),
+    ('{ pet(q: "a # ) {") { name } }', '{ pet(q: "a # ) }") { name } }', "breaking"),
+    ("{ pet @include(if: true) { name } }", "{ pet { name } }", "breaking"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "level"), OPERATIONS)
+def test_what_a_graphql_operation_asks_for_must_stay(old: str, new: str, level: str) -> None:
+    def running(operation: str) -> Tool:
+        return tool(binding=msgspec.structs.replace(GRAPHQL, operation=operation))
+
+    assert changes(running(old), running(new)) == [(level, "binding")]
+
+
+def test_a_graphql_argument_fills_the_variable_it_filled() -> None:
+    old = msgspec.structs.replace(GRAPHQL, variables={"a": "x", "b": "y"})
+    swapped = msgspec.structs.replace(GRAPHQL, variables={"a": "y", "b": "x"})
+    assert changes(tool(binding=old), tool(binding=swapped)) == [("breaking", "binding")] * 2
+    assert ("breaking", "binding") in changes(tool(binding=old), tool(binding=GRAPHQL))
+
+
+def test_tables_of_one_name_in_two_schemas_are_two() -> None:
+    def database(kind: str, functions: tuple[str, ...], **table: Any) -> Manifest:
+        tables = (
+            Table(name="t", schema="a", columns=(Column(name="id", type=kind),), **table),
+            Table(name="t", schema="b", columns=(Column(name="id", type="INT", nullable=not table),)),
+        )
+        info = SourceInfo(
+            kind="sql",
+            digest="",
+            title="",
+            version="",
+            database=Database(dialect="x", tables=tables, functions=functions),
+        )
+        return manifest(shop=info)
+
+    assert words(compare(database("INT", ("old",)), database("TEXT", ("lower",), primary_key=("id",)))) == [
+        "breaking source shop: defines the function lower now, and a call that means a built-in one of that name is refused",
+        "breaking source shop: column a.t.id is now TEXT (before: INT)",
+        "compatible source shop: no longer defines the function old",
+        "compatible source shop: table a.t has another primary key",
+        "compatible source shop: column b.t.id is never null now",
+    ]
+
+
+def test_a_tool_with_another_digest_always_has_a_change() -> None:
+    respelled = {**TOOL.input_schema, "allOf": [{"required": ["id"]}], "$defs": {"Unused": {}}}
+    (one,) = compare(manifest(TOOL), manifest(tool(input_schema=respelled))).tools
+    assert [(change.level, change.message) for change in one.changes] == [
+        ("compatible", "its schemas are written differently, and say the same")
+    ]
+
+
+@pytest.mark.parametrize("struct", [HttpBinding, HttpParameter, HttpBody, HttpPart, GraphQLBinding, SqlBinding])
+def test_no_part_of_a_binding_changes_unsaid(struct: type[msgspec.Struct]) -> None:
+    """A field that is added to a binding is compared from then on: at the least, it is called breaking."""
+    parameter = http().parameters[0]
+    full = http(parameters=(parameter,), body=msgspec.structs.replace(JSON_BODY, parts={"a": HttpPart()}))
+
+    def with_(part: Any) -> Any:
+        match part:
+            case HttpParameter():
+                return msgspec.structs.replace(full, parameters=(part,))
+            case HttpPart():
+                return msgspec.structs.replace(full, body=msgspec.structs.replace(full.body, parts={"a": part}))
+            case HttpBody():
+                return msgspec.structs.replace(full, body=part)
+            case _:
+                return part
+
+    assert full.body is not None
+    parts: list[Any] = [full, parameter, full.body, full.body.parts["a"], GRAPHQL, SQL]
+    (one,) = [part for part in parts if type(part) is struct]
+    for name in struct.__struct_fields__:
+        other = msgspec.structs.replace(one, **{name: _another(name, getattr(one, name))})
+        assert changes(tool(binding=with_(one)), tool(binding=with_(other))) != [], name
+
+
+def _another(name: str, value: Any) -> Any:
+    match value:
+        case bool():
+            return not value
+        case str():
+            return f"{value}x"
+        case dict():
+            return {**value, "more": "x"} if all(isinstance(one, str) for one in value.values()) else {}
+        case tuple():
+            return value[1:] if value else ("x",)
+        case HttpBody():
+            return None
+        case _:
+            return {"others": HttpPart(), "scopes": ({"o": ("r",)},)}.get(name, "x")

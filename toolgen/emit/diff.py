@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import msgspec
 
+from toolgen.emit.binding_diff import Change, binding_changes, breaking, change, compatible
 from toolgen.emit.schema_diff import Path, SchemaChange, schema_changes
-from toolgen.model.database import Database, Table
+from toolgen.model.database import Column, Database, Table
 from toolgen.model.manifest import Manifest, SourceInfo
-from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, HttpBody, HttpParameter, SqlBinding, Tool
+from toolgen.model.tool import Effect, Tool
 
-__all__ = ["Change", "Difference", "ToolDifference", "compare", "lines"]
+__all__ = ["Change", "Difference", "ToolDifference", "compare", "lines", "printable"]
 
-Level: TypeAlias = Literal["breaking", "compatible"]
 _SEVERITY = (Effect.READ, Effect.WRITE, Effect.DESTRUCTIVE)
 _LONGEST_TEXT = 160
-
-
-class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that changed. `code` is for programs, `message` for people."""
-
-    level: Level
-    code: str
-    message: str
 
 
 class ToolDifference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,9 +59,11 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 def compare(old: Manifest, new: Manifest) -> Difference:
     """What somebody who relied on `old` meets in `new`.
 
-    Breaking is whatever can make a call fail that worked, give less than it gave, do more than it did, or go to another server: tools
-    removed or renamed, arguments removed, newly required or narrowed, outputs removed or of another type, an effect raised, another
-    server, credentials that were not needed. A tool is the same one when it has the same name, or else the same source and origin.
+    Breaking is whatever can make a call fail that worked, mean something else, give what it could not give, do more than it did, or go
+    elsewhere. Of arguments: what was accepted must be accepted and mean the same. Of outputs: what may come back must have been possible
+    before, and what was described must still be. A tool also breaks by being gone or renamed, by a raised effect, another server, method
+    or path, and credentials or scopes that were not needed. Where that cannot be told, a change is breaking and says so; a tool whose
+    digest differs never has no change. It is the same tool when it has the same name, or else the same source and origin.
     """
     renamed = _renamed(old, new)
     origins = {(tool.source, tool.origin) for tool in new.tools.values()}
@@ -78,12 +72,12 @@ def compare(old: Manifest, new: Manifest) -> Difference:
         before = old.tools.get(renamed.get(name, name))
         if before is None:
             found.append(
-                ToolDifference(name=name, status="added", changes=(_compatible("added", f"is new ({tool.effect})"),))
+                ToolDifference(name=name, status="added", changes=(compatible("added", f"is new ({tool.effect})"),))
             )
             continue
-        changes = tuple(_tool(before, tool, origins))
+        changes = tuple(_changes(before, tool, origins))
         if before.name != name:
-            moved = _breaking("renamed", f"was called {before.name}")
+            moved = breaking("renamed", f"was called {before.name}")
             found.append(ToolDifference(name=name, status="renamed", changes=(moved, *changes), before=before.name))
         elif changes:
             found.append(ToolDifference(name=name, status="changed", changes=changes))
@@ -105,7 +99,7 @@ def _ranked(changes: Iterable[Change]) -> list[Change]:
 
 
 def _line(name: str, change: Change) -> str:
-    return f"{change.level:<10}  {name}: {_printable(change.message)}"
+    return f"{change.level:<10}  {name}: {printable(change.message)}"
 
 
 def _renamed(old: Manifest, new: Manifest) -> dict[str, str]:
@@ -129,36 +123,55 @@ def _by_origin(tools: Iterable[Tool]) -> dict[tuple[str, str], list[str]]:
 def _removed(tool: Tool, new: Manifest) -> Change:
     for problem in new.problems:
         if problem.source == tool.source and problem.level != "warning" and problem.origin == tool.origin:
-            return _breaking("removed", f"was removed: {problem.message}")
+            return breaking("removed", f"was removed: {problem.message}")
     gone = "" if tool.source in new.sources else f", with its source {tool.source}"
-    return _breaking("removed", f"was removed{gone}")
+    return breaking("removed", f"was removed{gone}")
+
+
+def _changes(old: Tool, new: Tool, origins: Collection[tuple[str, str]]) -> list[Change]:
+    """Nothing only where nothing differs: what the parts do not name is named as a whole."""
+    if old.digest == new.digest and old.digest:
+        return []
+    found = list(_tool(old, new, origins))
+    differs = msgspec.structs.replace(old, name="", digest="") != msgspec.structs.replace(new, name="", digest="")
+    if differs and not found:
+        alike = _described(old) == _described(new)
+        return [
+            compatible("schema", "its schemas are written differently, and say the same")
+            if alike
+            else breaking("tool", "changed in a way that cannot be told apart here")
+        ]
+    return found
+
+
+def _described(tool: Tool) -> Tool:
+    """Everything but its schemas, of which no change is found only where they say the same."""
+    return msgspec.structs.replace(tool, name="", digest="", input_schema={}, output_schema=None)
 
 
 def _tool(old: Tool, new: Tool, origins: Collection[tuple[str, str]]) -> Iterator[Change]:
-    if old.digest == new.digest and old.digest:
-        return
     yield from _effects(old, new)
-    for change in schema_changes(old.input_schema, new.input_schema):
-        yield _change(change.breaks_writer, f"input.{change.code}", f"{_input(change)} {change.text}")
+    for one in schema_changes(old.input_schema, new.input_schema):
+        yield change(one.breaks_writer, f"input.{one.code}", f"{_input(one)} {one.text}")
     yield from _outputs(old, new)
-    yield from _bindings(old, new)
+    yield from binding_changes(old, new)
     for code, before, after in (("title", old.title, new.title), ("description", old.description, new.description)):
         if before != after:
-            yield _compatible(code, f"its {code} is now {_quoted(after)} (before: {_quoted(before)})")
+            yield compatible(code, f"its {code} is now {_quoted(after)} (before: {_quoted(before)})")
     if (old.source, old.origin) != (new.source, new.origin):
         # What it stood for has moved, or is still there and the name was given to something else.
         text = f"now stands for {new.source} {new.origin} (before: {old.source} {old.origin})"
-        yield _change((old.source, old.origin) in origins, "origin", text)
+        yield change((old.source, old.origin) in origins, "origin", text)
 
 
 def _effects(old: Tool, new: Tool) -> Iterator[Change]:
     if old.effect != new.effect:
         raised = _SEVERITY.index(new.effect) > _SEVERITY.index(old.effect)
         verb = "raised" if raised else "lowered"
-        yield _change(raised, "effect", f"its effect was {verb} from {old.effect} to {new.effect}")
+        yield change(raised, "effect", f"its effect was {verb} from {old.effect} to {new.effect}")
     if old.idempotent != new.idempotent:
         text = "may be repeated safely" if new.idempotent else "may no longer be repeated safely"
-        yield _change(old.idempotent, "idempotent", text)
+        yield change(old.idempotent, "idempotent", text)
 
 
 def _outputs(old: Tool, new: Tool) -> Iterator[Change]:
@@ -166,12 +179,12 @@ def _outputs(old: Tool, new: Tool) -> Iterator[Change]:
         case None, None:
             return
         case None, _:
-            yield _compatible("output.added", "its output is described now")
+            yield compatible("output.added", "its output is described now")
         case _, None:
-            yield _breaking("output.removed", "its output is no longer described")
+            yield breaking("output.removed", "its output is no longer described")
         case Mapping() as before, Mapping() as after:
-            for change in schema_changes(before, after):
-                yield _change(change.breaks_reader, f"output.{change.code}", f"{_output(change)} {change.text}")
+            for one in schema_changes(before, after):
+                yield change(one.breaks_reader, f"output.{one.code}", f"{_output(one)} {one.text}")
 
 
 def _input(change: SchemaChange) -> str:
@@ -186,109 +199,15 @@ def _dotted(path: Path) -> str:
     return ".".join(path).replace(".[]", "[]").replace(".{}", "{}")
 
 
-def _bindings(old: Tool, new: Tool) -> Iterator[Change]:
-    match old.binding, new.binding:
-        case HttpBinding() as before, HttpBinding() as after:
-            yield from _http(before, after)
-        case GraphQLBinding() as before, GraphQLBinding() as after:
-            yield from _servers((before.endpoint,), (after.endpoint,))
-            if (before.type, before.field) != (after.type, after.field):
-                yield _breaking(
-                    "binding", f"now runs the {after.type} {after.field} (before: {before.type} {before.field})"
-                )
-            elif (before.operation, before.variables) != (after.operation, after.variables):
-                yield _compatible("binding", "its GraphQL operation is written differently")
-        case SqlBinding() as before, SqlBinding() as after:
-            if before != after:
-                text = f"now does {after.operation} in {after.dialect} (before: {before.operation} in {before.dialect})"
-                yield _breaking("binding", text)
-        case before, after:
-            if before != after:
-                yield _breaking("binding", f"is now a {after.kind} call (before: {before.kind})")
-
-
-def _http(old: HttpBinding, new: HttpBinding) -> Iterator[Change]:
-    yield from _servers(old.servers, new.servers)
-    if (old.method, old.path) != (new.method, new.path):
-        yield _compatible("binding", f"now sends {new.method} {new.path} (before: {old.method} {old.path})")
-    before = {parameter.argument: _sent(parameter) for parameter in old.parameters}
-    for parameter in new.parameters:
-        other, sent = before.get(parameter.argument, ""), _sent(parameter)
-        if other and other != sent:
-            yield _compatible("binding", f"argument `{parameter.argument}` is now sent as {sent} (before: {other})")
-    yield from (_compatible("binding", text) for text in _bodies(old.body, new.body))
-    if old.security != new.security:
-        yield _change(not _still_enough(old.security, new.security), "security", _security(old.security, new.security))
-
-
-def _sent(parameter: HttpParameter) -> str:
-    """Everything but whether it is required, which the input's schema says."""
-    words = [f"{parameter.in_} {parameter.name}", parameter.content_type or parameter.style]
-    if parameter.explode:
-        words.append("exploded")
-    if parameter.allow_reserved:
-        words.append("reserved characters as they are")
-    return ", ".join(words)
-
-
-def _bodies(old: HttpBody | None, new: HttpBody | None) -> Iterator[str]:
-    """How a body is sent; which arguments it has is said by the input's schema."""
-    if old is None or new is None:
-        if new is not None:
-            yield f"now sends a body of {new.media_type}"
-        elif old is not None:
-            yield "no longer sends a body"
-        return
-    if old.media_type != new.media_type:
-        yield f"its body is now {new.media_type} (before: {old.media_type})"
-    if (old.argument, old.file) != (new.argument, new.file):
-        yield f"its body is now {_shape(new)} (before: {_shape(old)})"
-    for argument, name in new.properties.items():
-        before = old.properties.get(argument, name)
-        if before != name:
-            yield f"argument `{argument}` is now the body's property {name} (before: {before})"
-    if any(old.parts.get(name, part) != part for name, part in new.parts.items()):
-        yield "parts of its body are written differently"
-
-
-def _shape(body: HttpBody) -> str:
-    if body.argument is None:
-        return "made of several arguments"
-    return f"the argument `{body.argument}`{', a file' if body.file else ''}"
-
-
-def _servers(old: tuple[str, ...], new: tuple[str, ...]) -> Iterator[Change]:
-    if old == new:
-        return
-    text = f"calls go to {_shown(new)} (before: {_shown(old)})"
-    yield _change(old[:1] != new[:1], "server", text)
-
-
-def _shown(servers: tuple[str, ...]) -> str:
-    return ", then ".join(servers) if any(servers) else "no server"
-
-
-def _still_enough(old: tuple[tuple[str, ...], ...], new: tuple[tuple[str, ...], ...]) -> bool:
-    """Whether who met any alternative before meets one now: no alternatives at all means that nothing is needed."""
-    return not new or all(any(set(now) <= set(then) for now in new) for then in old or ((),))
-
-
-def _security(old: tuple[tuple[str, ...], ...], new: tuple[tuple[str, ...], ...]) -> str:
-    def words(options: tuple[tuple[str, ...], ...]) -> str:
-        return " or ".join(" and ".join(names) or "none" for names in options) or "none"
-
-    return f"its credentials are now: {words(new)} (before: {words(old)})"
-
-
 def _sources(old: Manifest, new: Manifest) -> dict[str, tuple[Change, ...]]:
     found: dict[str, tuple[Change, ...]] = {}
     for name in sorted(old.sources.keys() | new.sources.keys()):
         before, after = old.sources.get(name), new.sources.get(name)
         match before, after:
             case None, _:
-                found[name] = (_compatible("added", "is new"),)
+                found[name] = (compatible("added", "is new"),)
             case _, None:
-                found[name] = (_breaking("removed", "was removed"),)
+                found[name] = (breaking("removed", "was removed"),)
             case SourceInfo(), SourceInfo():
                 found[name] = tuple(_source(before, after))
     return {name: changes for name, changes in found.items() if changes}
@@ -296,18 +215,18 @@ def _sources(old: Manifest, new: Manifest) -> dict[str, tuple[Change, ...]]:
 
 def _source(old: SourceInfo, new: SourceInfo) -> Iterator[Change]:
     if old.kind != new.kind:
-        yield _breaking("kind", f"is now {new.kind} (before: {old.kind})")
+        yield breaking("kind", f"is now {new.kind} (before: {old.kind})")
     for code, before, after in (("title", old.title, new.title), ("version", old.version, new.version)):
         if before != after:
-            yield _compatible(code, f"its {code} is now {_quoted(after)} (before: {_quoted(before)})")
+            yield compatible(code, f"its {code} is now {_quoted(after)} (before: {_quoted(before)})")
     for name in sorted(old.security_schemes.keys() | new.security_schemes.keys()):
         was, now = old.security_schemes.get(name), new.security_schemes.get(name)
         if was is None:
-            yield _compatible("security", f"has the new security scheme {name}")
+            yield compatible("security", f"has the new security scheme {name}")
         elif now is None:
-            yield _breaking("security", f"the security scheme {name} was removed")
+            yield breaking("security", f"the security scheme {name} was removed")
         elif was != now:
-            yield _breaking("security", f"the security scheme {name} is now {_fields(now)} (before: {_fields(was)})")
+            yield breaking("security", f"the security scheme {name} is now {_fields(now)} (before: {_fields(was)})")
     if old.database is not None and new.database is not None:
         yield from _database(old.database, new.database)
 
@@ -318,47 +237,64 @@ def _fields(value: msgspec.Struct) -> str:
 
 
 def _database(old: Database, new: Database) -> Iterator[Change]:
-    before = {table.name: table for table in old.tables}
-    after = {table.name: table for table in new.tables}
+    if old.dialect != new.dialect:
+        yield breaking("dialect", f"its dialect is now {new.dialect} (before: {old.dialect})")
+    for name in sorted({*old.functions, *new.functions}):
+        if name not in old.functions:
+            text = f"defines the function {name} now, and a call that means a built-in one of that name is refused"
+            yield breaking("function", text)
+        elif name not in new.functions:
+            yield compatible("function", f"no longer defines the function {name}")
+    before = {_table_name(table): table for table in old.tables}
+    after = {_table_name(table): table for table in new.tables}
     for name in sorted(before.keys() | after.keys()):
         if name not in after:
-            yield _breaking("table", f"table {name} was removed")
+            yield breaking("table", f"table {name} was removed")
         elif name not in before:
-            yield _compatible("table", f"table {name} is new")
-        else:
-            yield from _table(before[name], after[name])
-
-
-def _table(old: Table, new: Table) -> Iterator[Change]:
-    before: Mapping[str, str] = {column.name: column.type for column in old.columns}
-    after: Mapping[str, str] = {column.name: column.type for column in new.columns}
-    for name in [*after, *(name for name in before if name not in after)]:
-        if name not in after:
-            yield _breaking("column", f"column {old.name}.{name} was removed")
-        elif name not in before:
-            yield _compatible("column", f"column {old.name}.{name} is new")
+            yield compatible("table", f"table {name} is new")
         elif before[name] != after[name]:
-            text = f"column {old.name}.{name} is now {after[name] or 'untyped'} (before: {before[name] or 'untyped'})"
-            yield _breaking("column", text)
+            yield from _table(name, before[name], after[name])
 
 
-def _change(breaking: bool, code: str, message: str) -> Change:
-    return Change(level="breaking" if breaking else "compatible", code=code, message=message)
+def _table_name(table: Table) -> str:
+    return f"{table.schema}.{table.name}" if table.schema else table.name
 
 
-def _breaking(code: str, message: str) -> Change:
-    return Change(level="breaking", code=code, message=message)
+def _table(name: str, old: Table, new: Table) -> Iterator[Change]:
+    before = {column.name: column for column in old.columns}
+    after = {column.name: column for column in new.columns}
+    for column in [*after, *(column for column in before if column not in after)]:
+        if column not in after:
+            yield breaking("column", f"column {name}.{column} was removed")
+        elif column not in before:
+            yield compatible("column", f"column {name}.{column} is new")
+        else:
+            yield from _column(f"{name}.{column}", before[column], after[column])
+    if list(filter(after.__contains__, before)) != list(filter(before.__contains__, after)):
+        yield compatible("table", f"table {name} has its columns in another order")
+    for code, said in (("primary_key", "primary key"), ("references", "list of references"), ("comment", "comment")):
+        if getattr(old, code) != getattr(new, code):
+            yield compatible("table", f"table {name} has another {said}")
+    if old.view != new.view:
+        yield compatible("table", f"{name} is now a {'view' if new.view else 'table'}")
 
 
-def _compatible(code: str, message: str) -> Change:
-    return Change(level="compatible", code=code, message=message)
+def _column(name: str, old: Column, new: Column) -> Iterator[Change]:
+    if old.type != new.type:
+        yield breaking("column", f"column {name} is now {new.type or 'untyped'} (before: {old.type or 'untyped'})")
+    if old.nullable != new.nullable:
+        yield change(
+            new.nullable, "column", f"column {name} {'may be null now' if new.nullable else 'is never null now'}"
+        )
+    if old.comment != new.comment:
+        yield compatible("column", f"column {name} has another comment")
 
 
 def _quoted(text: str) -> str:
-    shown = _printable(text)
+    shown = printable(text)
     return f"“{shown}”" if len(shown) <= _LONGEST_TEXT else f"“{shown[: _LONGEST_TEXT - 1]}…”"
 
 
-def _printable(text: str) -> str:
-    """On one line, nothing sent to the terminal: names and descriptions are somebody else's text."""
+def printable(text: str) -> str:
+    """Text on one line, nothing sent to the terminal: names and descriptions are somebody else's text."""
     return "".join(character if character.isprintable() else " " if character.isspace() else "�" for character in text)

@@ -1,353 +1,372 @@
-"""What changed between two schemas, in words, and whom it breaks: who writes values for them, or who reads values of them."""
+"""What changed between two schemas, in words, and whom it breaks: who writes values for them, or who reads values of them.
+
+For a writer a change is compatible when every value that the old schema accepted is accepted by the new one and means the same; for a
+reader, when every value that may come now could have come before, and nothing that was described is gone. One thing is taken more
+lightly: nobody is held to have written a property that the old schema did not name or describe, so naming one more breaks no writer.
+
+The comparison is sound and not complete. A schema is a conjunction of keywords, so it is enough that what the other side demands follows
+keyword by keyword; where it does not, forms are tried one by one, listed values are held against the other schema, and a schema that
+contains itself is held to be contained while its parts are looked at. What does not follow even so is called breaking, and the text says
+that it cannot be told.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain, combinations
 from typing import Any, Final
 
-import orjson
+import jsonschema_rs
 
+from toolgen.emit.schema_forms import Place, Side, forms
+from toolgen.emit.schema_keywords import Path, SchemaChange, bounds, notes, texts, types, values
+from toolgen.emit.schema_same import Equality, same, text
+from toolgen.emit.schema_view import ANNOTATIONS, View, mentioned
 from toolgen.model.schema import Schema
 
 __all__ = ["Path", "SchemaChange", "schema_changes"]
 
-Path = tuple[str, ...]
-"""Property names from the root; `[]` stands for the items of a list and `{}` for properties nobody named."""
-
-_TYPES: Final = frozenset({"null", "boolean", "object", "array", "number", "integer", "string"})
-_LOWER: Final = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains")
-_UPPER: Final = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties", "maxContains")
-_EXACT: Final = ("pattern", "format", "multipleOf", "contentEncoding", "contentMediaType")
-_NESTED: Final = frozenset(
+_DEEPEST: Final = 60
+_MOST_STEPS: Final = 10_000  # places compared; only schemas made to cost much have more
+_MOST_TRIED: Final = 3_000  # places compared to see whether one form covers another
+_DEEPEST_TRIAL: Final = 3  # trials within trials
+_MOST_PATTERNS: Final = 4
+_MOST_VALUES: Final = 1_000
+_MEANING: Final = frozenset({"removed", "default"})  # what is no question of which values conform
+_COMPARED: Final = frozenset(
     {
-        "type",
-        "enum",
-        "const",
-        "properties",
-        "required",
-        "additionalProperties",
-        "items",
-        "prefixItems",
-        "anyOf",
-        "oneOf",
-        "allOf",
+        *("type", "enum", "const", "properties", "required", "additionalProperties", "patternProperties"),
+        *("items", "prefixItems", "anyOf", "oneOf", "uniqueItems", "multipleOf", "pattern", "format"),
+        *("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "contentEncoding", "contentMediaType"),
+        *("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
     }
 )
-_SAID: Final = frozenset(
-    {"title", "description", "examples", "example", "default", "deprecated", "readOnly", "writeOnly"}
-)
-_ANNOTATIONS: Final = frozenset(
-    {"$comment", "$defs", "$schema", "$id", "$anchor", "discriminator", "xml", "externalDocs"}
-)
-_DEEPEST: Final = 60
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaChange:
-    """One difference. `text` is a sentence's end: `is now required`.
-
-    `breaks_writer`: a value that was accepted may be refused. `breaks_reader`: a value may come that could not come before, or what was
-    relied on may be missing. A new enum value is held to break no reader: a model reads it like any other text.
-    """
-
-    path: Path
-    code: str
-    text: str
-    breaks_writer: bool = False
-    breaks_reader: bool = False
+_TOGETHER: Final = (("if", "then", "else"), ("contains", "minContains", "maxContains"))
 
 
 def schema_changes(old: Schema, new: Schema) -> list[SchemaChange]:
     """Every difference between two self-contained schemas (references into their own `$defs`), in the order of the new one.
 
-    What stands in a shared definition is told once, at the first place it is met. Keywords that cannot be judged break both sides.
+    What stands in a shared definition is told once, at the first place it is met. Nothing is returned only for schemas that say the same.
     """
-    return list(_Comparison(old, new).compare(old, new, ()))
+    found: dict[tuple[Path, str, str], SchemaChange] = {}
+    for change in Comparison(old, new).compare(old, new, ()):
+        key = (change.path, change.code, change.text)
+        other = found.get(key, change)
+        found[key] = replace(
+            change,
+            breaks_writer=change.breaks_writer or other.breaks_writer,
+            breaks_reader=change.breaks_reader or other.breaks_reader,
+        )
+    if not found and not same(old, new, old, new):
+        return [_both((), "schema", "changed in a way that cannot be told apart here")]
+    return list(found.values())
 
 
-class _Comparison:
+class Comparison:
+    """One comparison, with what was told and what is being compared."""
+
     def __init__(self, old: Schema, new: Schema) -> None:
         self._old, self._new = old, new
-        self._met: set[tuple[str, str]] = set()
+        self._equality = Equality(old, new)
+        self._active: list[object] = []
+        self._told: dict[object, None] = {}
+        self._depth = 0
+        self._steps = self._tried = self._trials = 0
+        self._trial: Side | None = None
+        self._strict = False  # whether properties nobody named count as well
 
-    def compare(self, old: Any, new: Any, path: Path) -> Iterator[SchemaChange]:
-        if len(path) > _DEEPEST:
-            if old != new:
-                yield _both(path, "schema", "changed below the depth that is compared")
-            return
-        refs = (_ref(old), _ref(new))
-        if any(refs):
-            if refs in self._met:
-                return
-            self._met.add(refs)
-        old, new = _resolved(old, self._old), _resolved(new, self._new)
-        yield from _types(old, new, path)
-        yield from _values(old, new, path)
-        yield from _bounds(old, new, path)
-        yield from self._properties(old, new, path)
-        yield from self._items(old, new, path)
-        for keyword in ("anyOf", "oneOf"):
-            yield from self._branches(keyword, _branches(old, keyword), _branches(new, keyword), path)
-        yield from self._parts(_branches(old, "allOf"), _branches(new, "allOf"), path)
-        yield from _annotations(old, new, path)
-        yield from _others(old, new, path)
+    def compare(self, old: Any, new: Any, path: Path, around: Place | None = None) -> list[SchemaChange]:
+        """The changes from one schema to another. `around` is given where both are forms of a place rather than places of their own."""
+        if old in (True, {}) and new in (True, {}):
+            return []
+        key = self._key(old, new, around)
+        if key is not None and (key in self._told or key in self._active):
+            return []
+        if self._depth >= _DEEPEST or self._exhausted():
+            return [] if not self._trial and self.same(old, new) else [_both(path, "schema", _TOO_DEEP)]
+        mark = len(self._told)
+        self._active.append(key)
+        if key is not None:
+            self._told[key] = None
+        self._depth += 1
+        try:
+            place = Place(
+                View(old, self._old),
+                View(new, self._new),
+                path,
+                around.was if around else mentioned(old, self._old),
+                around.now if around else mentioned(new, self._new),
+            )
+            return self._proved(place, self._changes(place), mark + (key is not None))
+        finally:
+            self._depth -= 1
+            self._active.pop()
 
-    def _properties(self, old: Schema, new: Schema, path: Path) -> Iterator[SchemaChange]:
-        before, after = _mapping(old, "properties"), _mapping(new, "properties")
-        was, must = set(old.get("required") or ()), set(new.get("required") or ())
-        for name, schema in after.items():
+    def holds(self, old: Any, new: Any, side: Side, around: Place | None) -> bool:
+        """Whether nothing between two schemas breaks a side. Where `around` is missing, properties nobody named count as well."""
+        if self._trials >= _DEEPEST_TRIAL or self._tried > _MOST_TRIED:
+            return False
+        saved = (self._told, self._active, self._trial, self._strict)
+        # What is being compared may be supposed only for the side that it is supposed for, and for smaller values.
+        supposed = around is not None and self._trial in (None, side)
+        self._told, self._active, self._trial = {}, list(self._active) if supposed else [], side
+        self._strict = self._strict or around is None
+        self._trials += 1
+        try:
+            return not any(_breaks(change, side) for change in self.compare(old, new, (), around))
+        finally:
+            self._told, self._active, self._trial, self._strict = saved
+            self._trials -= 1
+
+    def disjoint(self, one: Any, other: Any) -> bool:
+        """Whether it is plain that no value conforms to both an old and a new schema."""
+        return self._disjoint(View(one, self._old), View(other, self._new), 4)
+
+    def same(self, old: Any, new: Any) -> bool:
+        """Whether an old and a new schema say the same."""
+        return self._equality.holds(old, new)
+
+    def _key(self, old: Any, new: Any, around: Place | None) -> object:
+        """What tells one comparison from another, where a schema may come back to itself."""
+        if not any(
+            isinstance(schema, Mapping) and {"$ref", "allOf", "anyOf", "oneOf"} & schema.keys() for schema in (old, new)
+        ):
+            return None
+        return (text(old), text(new), None if around is None else (around.was, around.now))
+
+    def _exhausted(self) -> bool:
+        if self._trial is None:
+            self._steps += 1
+            return self._steps > _MOST_STEPS
+        self._tried += 1
+        return self._tried > _MOST_TRIED
+
+    def _changes(self, place: Place) -> list[SchemaChange]:
+        old, new, path = place.old, place.new, place.path
+        found = [*types(old, new, path), *values(old, new, path), *bounds(old, new, path), *texts(old, new, path)]
+        found += self._within("object", place, self._properties(place))
+        found += self._within("array", place, self._items(place))
+        found += forms(self, place)
+        found += self._others(place)
+        found += notes(old, new, path)
+        return found
+
+    def _proved(self, place: Place, changes: list[SchemaChange], mark: int) -> list[SchemaChange]:
+        """The same changes, those of a side held harmless for which the whole is proved to be, however its keywords read."""
+        sides: tuple[Side, ...] = (self._trial,) if self._trial else ("writer", "reader")
+        for side in sides:
+            if any(_breaks(change, side) for change in changes) and self._implied(place, side):
+                changes = [change if change.code in _MEANING else _harmless(change, side) for change in changes]
+                self._forget(mark)
+        return changes
+
+    def _within(self, kind: str, place: Place, changes: Iterable[SchemaChange]) -> list[SchemaChange]:
+        """What is said of values of one type breaks nobody where the other side has none."""
+        mark = len(self._told)
+        found = list(changes)
+        kept = found
+        if kind not in place.old.types:
+            kept = [_harmless(change, "writer") for change in kept]
+        if kind not in place.new.types:
+            kept = [_harmless(change, "reader") for change in kept]
+        if kept != found:
+            self._forget(mark)
+        return kept
+
+    def _forget(self, mark: int) -> None:
+        """What was told since was harmless here; elsewhere it may not be."""
+        for key in list(self._told)[mark:]:
+            del self._told[key]
+
+    def _implied(self, place: Place, side: Side) -> bool:
+        inner = place.old if side == "writer" else place.new
+        if not inner.types:
+            return True
+        finite = inner.finite
+        if finite is not None and len(finite) <= _MOST_VALUES:
+            return _all_accepted(finite, *((place.old, place.new) if side == "writer" else (place.new, place.old)))
+        branches = inner.split()
+        if side == "writer":
+            return bool(branches) and all(self.holds(one, place.new.schema, side, place) for one in branches)
+        return bool(branches) and all(self.holds(place.old.schema, one, side, place) for one in branches)
+
+    def _properties(self, place: Place) -> Iterator[SchemaChange]:
+        old, new, path = place.old, place.new, place.path
+        for name in [*new.names(), *(name for name in old.names() if name not in new.names())]:
             here = (*path, name)
-            if name not in before:
-                text = "is new and required" if name in must else "is new"
-                yield SchemaChange(path=here, code="added", text=text, breaks_writer=name in must)
-                continue
-            if (name in must) != (name in was):
-                text = "is now required" if name in must else "is no longer required"
-                yield SchemaChange(
-                    path=here, code="required", text=text, breaks_writer=name in must, breaks_reader=name in was
-                )
-            yield from self.compare(before[name], schema, here)
-        for name in before:
-            if name not in after:
-                yield _both((*path, name), "removed", "was removed")
-        for name in sorted(must - was - after.keys()):
-            yield SchemaChange(path=(*path, name), code="required", text="is now required", breaks_writer=True)
-        yield from self._open(old.get("additionalProperties", True), new.get("additionalProperties", True), path)
+            if not new.parts:  # anything is taken now, and what that gives up is said there
+                yield from self._required(place, name)
+                yield from self.compare(old.property(name), True, here)
+            elif name not in place.now.names:
+                yield _both(here, "removed", "was removed")
+            elif name not in place.was.names:
+                yield from self._added(place, name)
+            else:
+                yield from self._required(place, name)
+                yield from self.compare(old.property(name), new.property(name), here)
+        named = {*old.names(), *new.names()}
+        for name in {**new.required(), **old.required()}:
+            if name not in named:
+                yield from self._required(place, name)
+        yield from self._unnamed(place)
+
+    def _required(self, place: Place, name: str) -> Iterator[SchemaChange]:
+        was, must = name in place.old.required(), name in place.new.required()
+        if was != must:
+            said = "is now required" if must else "is no longer required"
+            here = (*place.path, name)
+            yield SchemaChange(path=here, code="required", text=said, breaks_writer=must, breaks_reader=was)
+
+    def _added(self, place: Place, name: str) -> Iterator[SchemaChange]:
+        here = (*place.path, name)
+        was, required = name in place.old.required(), name in place.new.required()
+        before, after = place.old.property(name), place.new.property(name)
+        closed = not View(before, self._old).types
+        said = "is new and required" if required else "is new"
+        yield SchemaChange(
+            path=here,
+            code="added",
+            text=f"{said}, where no others were taken" if closed else said,
+            breaks_writer=required and not was,
+            breaks_reader=closed and bool(View(after, self._new).types),
+        )
+        if was and not required:
+            yield from self._required(place, name)
+        if (place.was.others or self._strict or was) and not closed:
+            yield from self.compare(before, after, here)
+
+    def _unnamed(self, place: Place) -> Iterator[SchemaChange]:
+        """Properties nobody named, for each set of patterns that a name may match."""
+        old, new, path = place.old, place.new, place.path
+        patterns = sorted(old.patterns() | new.patterns())
+        if len(patterns) > _MOST_PATTERNS:
+            if not self.same(_unnamed_of(old), _unnamed_of(new)):
+                yield _both(path, "pattern_properties", _untold("patternProperties"))
+            return
+        for matching in chain.from_iterable(combinations(patterns, size) for size in range(len(patterns) + 1)):
+            before, after = old.other(frozenset(matching)), new.other(frozenset(matching))
+            yield from self._open(before, after, path)
+        stated, states = (any("additionalProperties" in part for part in view.parts) for view in (old, new))
+        if stated != states and old.other(frozenset()) is True and new.other(frozenset()) is True:
+            said = "says that it takes other properties" if states else "no longer says that it takes other properties"
+            yield SchemaChange(path=path, code="additional_properties", text=said)
 
     def _open(self, old: Any, new: Any, path: Path) -> Iterator[SchemaChange]:
-        """`additionalProperties`: closing an object breaks who wrote more, opening one breaks nobody."""
-        if old == new and not isinstance(old, Mapping):
-            return
-        if new is False:
-            text = "no longer takes other properties"
-            yield SchemaChange(path=path, code="additional_properties", text=text, breaks_writer=True)
-        elif old is False:
-            yield SchemaChange(path=path, code="additional_properties", text="now takes other properties")
-        else:
+        was, now = View(old, self._old).types, View(new, self._new).types
+        if was and not now:
+            said = "no longer takes other properties"
+            yield SchemaChange(path=path, code="additional_properties", text=said, breaks_writer=True)
+        elif now and not was:
+            said = "now takes other properties"
+            yield SchemaChange(path=path, code="additional_properties", text=said, breaks_reader=True)
+        elif was:
             yield from self.compare(old, new, (*path, "{}"))
 
-    def _items(self, old: Schema, new: Schema, path: Path) -> Iterator[SchemaChange]:
-        if "items" in old or "items" in new:
-            yield from self.compare(old.get("items", True), new.get("items", True), (*path, "[]"))
-        before, after = _branches(old, "prefixItems"), _branches(new, "prefixItems")
-        if len(before) != len(after):
-            yield _both((*path, "[]"), "items", f"has {len(after)} fixed items (before: {len(before)})")
-        for one, other in zip(before, after, strict=False):
-            yield from self.compare(one, other, (*path, "[]"))
+    def _items(self, place: Place) -> Iterator[SchemaChange]:
+        old, new, here = place.old, place.new, (*place.path, "[]")
+        fixed = (old.fixed_items(), new.fixed_items())
+        if fixed[0] != fixed[1]:
+            said = f"has {fixed[1]} fixed items (before: {fixed[0]})"
+            yield SchemaChange(path=here, code="items", text=said)
+        for index in range(max(fixed) + 1):
+            yield from self.compare(old.item(index), new.item(index), here)
+        stated, states = (any("items" in part for part in view.parts) for view in (old, new))
+        if stated != states and old.item(max(fixed)) is True and new.item(max(fixed)) is True:
+            said = "says that they may be anything" if states else "no longer says that they may be anything"
+            yield SchemaChange(path=here, code="items", text=said)
 
-    def _branches(self, keyword: str, old: list[Any], new: list[Any], path: Path) -> Iterator[SchemaChange]:
-        """Equal branches are pairs (what they refer to may differ), and so are the one left over on each side."""
-        left, gained = list(old), []
-        for branch in new:
-            if branch in left:
-                left.remove(branch)
-                yield from self.compare(branch, branch, path)
-            else:
-                gained.append(branch)
-        if not old and gained:
-            text = "must now be one of several forms"
-            yield SchemaChange(path=path, code=keyword, text=text, breaks_writer=True)
-        elif old and not new:
-            yield SchemaChange(path=path, code=keyword, text="may now take any form", breaks_reader=True)
-        elif len(left) == len(gained) == 1:
-            yield from self.compare(left[0], gained[0], path)
-        else:
-            if left:
-                text = f"no longer takes {len(left)} of its {len(old)} forms"
-                yield SchemaChange(path=path, code=keyword, text=text, breaks_writer=True)
-            if gained:
-                text = f"takes {len(gained)} more forms"
-                yield SchemaChange(path=path, code=keyword, text=text, breaks_reader=True)
+    def _others(self, place: Place) -> Iterator[SchemaChange]:
+        """What is compared only as it is: demands that stay are the same ones, and of the rest nothing can be told."""
+        before, after = list(_demands(place.old)), list(_demands(place.new))
+        left = [one for one in before if not any(one[0] == other[0] and self.same(one[1], other[1]) for other in after)]
+        came = [one for one in after if not any(one[0] == other[0] and self.same(other[1], one[1]) for other in before)]
+        for keyword in dict.fromkeys(one[0] for one in [*came, *left]):
+            was, now = (any(one[0] == keyword for one in side) for side in (left, came))
+            said = _untold(keyword) if was and now else f"now has the `{keyword}`" if now else f"has no `{keyword}` now"
+            found = SchemaChange(path=place.path, code=keyword, text=said, breaks_writer=now, breaks_reader=was)
+            kinds = _DOMAINS.get(keyword)
+            yield from self._within(kinds, place, [found]) if kinds else [found]
 
-    def _parts(self, old: list[Any], new: list[Any], path: Path) -> Iterator[SchemaChange]:
-        if len(old) == len(new):
-            for one, other in zip(old, new, strict=True):
-                yield from self.compare(one, other, path)
-        elif len(new) > len(old):
-            text = "has more conditions to meet"
-            yield SchemaChange(path=path, code="allOf", text=text, breaks_writer=True)
-        else:
-            yield SchemaChange(path=path, code="allOf", text="has fewer conditions to meet", breaks_reader=True)
-
-
-def _ref(schema: Any) -> str:
-    reference = schema.get("$ref") if isinstance(schema, Mapping) else None
-    return reference if isinstance(reference, str) else ""
-
-
-def _resolved(schema: Any, root: Schema) -> Schema:
-    """The schema with what its references lead to put below its own keywords; booleans as objects."""
-    found: dict[str, Any] = {}
-    for _ in range(_DEEPEST):
-        if not isinstance(schema, Mapping):
-            return found | ({"not": {}} if schema is False else {})
-        found = {**schema, **found}
-        reference = _ref(schema)
-        if not reference:
-            return found
-        del found["$ref"]
-        schema = _at(root, reference)
-        if schema is None:
-            return found | {"$ref": reference}
-    return found
-
-
-def _at(root: Any, reference: str) -> Any:
-    if not reference.startswith("#"):
-        return None
-    for token in reference[1:].split("/")[1:]:
-        root = root.get(token.replace("~1", "/").replace("~0", "~")) if isinstance(root, Mapping) else None
-    return root
-
-
-def _types(old: Schema, new: Schema, path: Path) -> Iterator[SchemaChange]:
-    before, after = _type_set(old), _type_set(new)
-    if before != after:
-        yield SchemaChange(
-            path=path,
-            code="type",
-            text=f"is now {_type_words(after)} (before: {_type_words(before)})",
-            breaks_writer=bool(before - after),
-            breaks_reader=bool(after - before),
+    def _disjoint(self, one: View, other: View, depth: int) -> bool:
+        shared = one.types & other.types
+        if not shared:
+            return True
+        finite = one.finite if one.finite is not None else other.finite
+        if finite is not None and len(finite) <= _MOST_VALUES:
+            return not _accepted(_accepted(finite, one), other)
+        if depth and (branches := one.split()):
+            return all(self._disjoint(View(branch, one.root), other, depth - 1) for branch in branches)
+        if depth and (branches := other.split()):
+            return all(self._disjoint(one, View(branch, other.root), depth - 1) for branch in branches)
+        return (
+            bool(depth)
+            and shared == {"object"}
+            and any(
+                self._disjoint(View(one.property(name), one.root), View(other.property(name), other.root), depth - 1)
+                for name in {**one.required(), **other.required()}
+            )
         )
 
 
-def _type_set(schema: Schema) -> frozenset[str]:
-    written = schema.get("type")
-    if isinstance(written, str):
-        found = {written}
-    elif isinstance(written, (list, tuple)):
-        found = {one for one in written if isinstance(one, str)}
-    elif (values := _enumerated(schema)) is not None:
-        found = {_type_of(value) for value in values}
-    else:
-        return _TYPES
-    return frozenset(found | {"integer"}) if "number" in found else frozenset(found)
+_TOO_DEEP: Final = "changed below the depth that is compared"
+_DOMAINS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("contains", "unevaluatedItems"), "array"),
+    **dict.fromkeys(("propertyNames", "dependentRequired", "dependentSchemas", "unevaluatedProperties"), "object"),
+}
 
 
-def _type_of(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "string"
-        case Mapping():
-            return "object"
-        case _:
-            return "array"
+def _demands(view: View) -> Iterator[tuple[str, Any]]:
+    """Keyword by keyword, as schemas: what one that is judged nowhere else demands, and what belongs to it."""
+    yield from view.unevaluated
+    for part in view.parts:
+        together = {key for group in _TOGETHER for key in group}
+        for group in _TOGETHER:
+            if group[0] in part and (group[0] != "if" or part.keys() & {"then", "else"}):
+                yield group[0], {key: part[key] for key in group if key in part}
+        for keyword, value in part.items():
+            known = keyword in _COMPARED | ANNOTATIONS | together or keyword.startswith("x-")
+            if not known and (value != {} or keyword == "not"):
+                yield keyword, {keyword: value}
 
 
-def _type_words(types: frozenset[str]) -> str:
-    if types == _TYPES:
-        return "of any type"
-    named = types - {"integer"} if "number" in types else types
-    return " or ".join(sorted(named)) or "nothing"
+def _unnamed_of(view: View) -> Schema:
+    keywords = ("patternProperties", "additionalProperties")
+    return {"allOf": [{key: part[key] for key in keywords if key in part} for part in view.parts]}
 
 
-def _enumerated(schema: Schema) -> list[Any] | None:
-    if "const" in schema:
-        return [schema["const"]]
-    values = schema.get("enum")
-    return list(values) if isinstance(values, (list, tuple)) else None
+def _untold(keyword: str) -> str:
+    return f"has another `{keyword}`, and whether that takes less or more cannot be told"
 
 
-def _values(old: Schema, new: Schema, path: Path) -> Iterator[SchemaChange]:
-    before, after = _enumerated(old), _enumerated(new)
-    if before is None and after is not None:
-        text = f"now takes only {_listed(after)}"
-        yield SchemaChange(path=path, code="enum", text=text, breaks_writer=True)
-    elif before is not None and after is None:
-        yield SchemaChange(path=path, code="enum", text=f"takes more than {_listed(before)} now")
-    elif before is not None and after is not None:
-        # By their JSON, which tells true from 1.
-        earlier, later = {orjson.dumps(value) for value in before}, {orjson.dumps(value) for value in after}
-        if lost := [value for value in before if orjson.dumps(value) not in later]:
-            text = f"no longer takes {_listed(lost)}"
-            yield SchemaChange(path=path, code="enum", text=text, breaks_writer=True)
-        if gained := [value for value in after if orjson.dumps(value) not in earlier]:
-            yield SchemaChange(path=path, code="enum", text=f"also takes {_listed(gained)}")
+def _breaks(change: SchemaChange, side: Side) -> bool:
+    return change.breaks_writer if side == "writer" else change.breaks_reader
 
 
-def _bounds(old: Schema, new: Schema, path: Path) -> Iterator[SchemaChange]:
-    for keyword in (*_LOWER, *_UPPER):
-        before, after = _number(old, keyword), _number(new, keyword)
-        if before == after:
-            continue
-        tighter = after is not None and (before is None or (after > before if keyword in _LOWER else after < before))
-        yield _limit(path, keyword, before, after, tighter=tighter)
-    for keyword in _EXACT:
-        before, after = old.get(keyword), new.get(keyword)
-        if before != after:
-            yield _limit(path, keyword, before, after, tighter=after is not None)
-    unique = (old.get("uniqueItems") is True, new.get("uniqueItems") is True)
-    if unique[0] != unique[1]:
-        yield _limit(path, "uniqueItems", *unique, tighter=unique[1])
+def _harmless(change: SchemaChange, side: Side) -> SchemaChange:
+    return replace(change, breaks_writer=False) if side == "writer" else replace(change, breaks_reader=False)
 
 
-def _limit(path: Path, keyword: str, before: object, after: object, *, tighter: bool) -> SchemaChange:
-    if after is None or after is False:
-        text = f"has no {keyword} any more (before: {_short(before)})"
-    elif before is None or before is False:
-        text = f"now has the {keyword} {_short(after)}"
-    else:
-        text = f"has the {keyword} {_short(after)} (before: {_short(before)})"
-    return SchemaChange(path=path, code=keyword, text=text, breaks_writer=tighter)
+def _accepted(values: list[Any], view: View) -> list[Any]:
+    """Those of some values that a schema accepts; all of them where no validator takes it."""
+    definitions = {key: view.root[key] for key in ("$defs", "definitions") if key in view.root}
+    try:
+        validator = jsonschema_rs.Draft202012Validator({**definitions, "allOf": [view.schema]}, offline=True)
+    except (ValueError, jsonschema_rs.ReferencingError):
+        return values
+    return [value for value in values if validator.is_valid(value)]
 
 
-def _number(schema: Schema, keyword: str) -> float | None:
-    value = schema.get(keyword)
-    if keyword.startswith("min") and keyword != "minimum" and value == 0:
-        return None
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+def _all_accepted(values: list[Any], inner: View, outer: View) -> bool:
+    found = _accepted(values, inner)
+    definitions = {key: outer.root[key] for key in ("$defs", "definitions") if key in outer.root}
+    try:
+        validator = jsonschema_rs.Draft202012Validator({**definitions, "allOf": [outer.schema]}, offline=True)
+    except (ValueError, jsonschema_rs.ReferencingError):
+        return False
+    return all(validator.is_valid(value) for value in found)
 
 
-def _annotations(old: Schema, new: Schema, path: Path) -> Iterator[SchemaChange]:
-    """At the root a tool's own title and description say it."""
-    for keyword in sorted(_SAID & (old.keys() | new.keys())):
-        if old.get(keyword) == new.get(keyword):
-            continue
-        if keyword == "deprecated":
-            text = "is deprecated" if new.get(keyword) else "is no longer deprecated"
-        elif keyword == "default":
-            text = f"has the default {_short(new.get(keyword))} (before: {_short(old.get(keyword))})"
-        else:
-            text = f"has another {keyword}"
-        yield SchemaChange(path=path, code=keyword, text=text)
-
-
-def _others(old: Schema, new: Schema, path: Path) -> Iterator[SchemaChange]:
-    judged = _NESTED | _SAID | _ANNOTATIONS | {*_LOWER, *_UPPER, *_EXACT, "uniqueItems"}
-    for keyword in sorted((old.keys() | new.keys()) - judged):
-        if old.get(keyword) != new.get(keyword) and not keyword.startswith("x-"):
-            yield _both(path, keyword, f"has another `{keyword}`")
-
-
-def _both(path: Path, code: str, text: str) -> SchemaChange:
-    return SchemaChange(path=path, code=code, text=text, breaks_writer=True, breaks_reader=True)
-
-
-def _mapping(schema: Schema, keyword: str) -> Mapping[str, Any]:
-    found = schema.get(keyword)
-    return found if isinstance(found, Mapping) else {}
-
-
-def _branches(schema: Schema, keyword: str) -> list[Any]:
-    found = schema.get(keyword)
-    return list(found) if isinstance(found, (list, tuple)) else []
-
-
-def _listed(values: list[Any]) -> str:
-    shown = ", ".join(_short(value) for value in values[:5])
-    return f"{shown} and {len(values) - 5} more" if len(values) > 5 else shown
-
-
-def _short(value: object) -> str:
-    text = "none" if value is None else orjson.dumps(value, default=dict).decode()
-    return text if len(text) <= 60 else text[:59] + "…"
+def _both(path: Path, code: str, said: str) -> SchemaChange:
+    return SchemaChange(path=path, code=code, text=said, breaks_writer=True, breaks_reader=True)

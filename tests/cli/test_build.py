@@ -126,7 +126,34 @@ def test_a_change_that_changes_no_tool_is_refused_too(project: Path, served: Des
     served.answers["/pets.json"] += b" "
     refused = toolgen("build")
     assert refused.code == 1
-    assert "no tool changed" in refused.err
+    assert "no tool changed\n  only its layout differs\n" in refused.err
+    served.change('"info"', '"x-note": "said", "info"')
+    refused = toolgen("build")
+    assert refused.code == 1
+    assert 'no tool changed\n  + "x-note": "said",\n' in refused.err
+
+
+def test_a_property_that_became_required_behind_a_reference_is_named(
+    project: Path, served: Descriptions, toolgen: Run
+) -> None:
+    one, again = ({"$ref": "#/components/schemas/A", "x-n": number} for number in (1, 1))
+    written = json.loads(served.answers["/pets.json"])
+    written.setdefault("components", {})["schemas"] = {"A": {"type": "object", "properties": {"s": {"type": "string"}}}}
+    schema = {"type": "object", "properties": {"x": one, "y": again}}
+    written["paths"]["/things"] = {
+        "put": {
+            "operationId": "putThing",
+            "requestBody": {"content": {"application/json": {"schema": schema}}},
+            "responses": {"200": {"description": "ok"}},
+        }
+    }
+    served.answers["/pets.json"] = json.dumps(written).encode()
+    assert toolgen("build").code == 0
+    again["required"] = ["s"]
+    served.answers["/pets.json"] = json.dumps(written).encode()
+    refused = toolgen("build")
+    assert refused.code == 1
+    assert "breaking    pets__put_thing: argument `y.s` is now required\n" in refused.err
 
 
 @pytest.mark.parametrize("broken", [b"<html>", b'{"openapi": "9"}', b"\xff\xfe"])

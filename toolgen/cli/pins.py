@@ -10,6 +10,7 @@ import click
 
 from toolgen.build import Built, build_sources
 from toolgen.cli.diff import print_difference
+from toolgen.cli.text_diff import text_difference
 from toolgen.emit.diff import Difference, compare
 from toolgen.errors import DescriptionError, ToolgenError
 from toolgen.settings import SourceSettings
@@ -28,12 +29,13 @@ Sources = Mapping[str, SourceSettings]
 class Drift:
     """A description that is not what was pinned, itself or in what it refers to, and what that does to its tools.
 
-    `difference` is `None` when the two cannot be compared.
+    `difference` is `None` when the two cannot be compared. `spelled` are lines of the texts that differ, where it says nothing.
     """
 
     source: str
     urls: tuple[str, ...]
     difference: Difference | None
+    spelled: tuple[str, ...] = ()
 
 
 class Refresher:
@@ -87,7 +89,13 @@ class Refresher:
             references[url] = fresh
         new = replace(old, config=replace(config, references=references))
         if changed:
-            self.drifts.append(Drift(source=name, urls=tuple(changed), difference=self._difference(name, old, new)))
+            difference = self._difference(name, old, new)
+            spelled = (
+                ()
+                if difference is not None and (difference.breaking or difference.compatible)
+                else _spelled(old.config, new.config)
+            )
+            self.drifts.append(Drift(source=name, urls=tuple(changed), difference=difference, spelled=spelled))
         return new
 
     def _description(self, name: str, config: SourceConfig) -> tuple[SourceConfig, list[str]]:
@@ -160,6 +168,8 @@ def accepted(drifts: list[Drift], accept: bool) -> None:
             click.echo(f"{drift.source}: {url.partition('?')[0]} is not what {LOCK} has pinned:", err=True)
         if drift.difference is not None:
             print_difference(drift.difference, err=True)
+        for line in drift.spelled:
+            click.echo(f"  {line}", err=True)
     if drifts and not accept:
         names = ", ".join(drift.source for drift in drifts)
         raise DescriptionError(
@@ -171,6 +181,24 @@ def accepted(drifts: list[Drift], accept: bool) -> None:
 def _same(old: Pin, new: Pin) -> bool:
     """A copy that was lost is written again; one that was edited is left for the build to find."""
     return (old.url, old.digest, old.base) == (new.url, new.digest, new.base) and old.path.exists()
+
+
+def _spelled(old: SourceConfig, new: SourceConfig) -> tuple[str, ...]:
+    """Where the texts differ, document by document."""
+    pairs = [(old.pin, new.pin), *((pin, new.references.get(url)) for url, pin in old.references.items())]
+    return tuple(
+        line
+        for before, after in pairs
+        if before is not None and after is not None and before.digest != after.digest
+        for line in text_difference(_content(before), _content(after))
+    )
+
+
+def _content(pin: Pin) -> bytes:
+    try:
+        return pin.path.read_bytes()
+    except OSError:
+        return b""  # a copy that is gone
 
 
 def _as_pinned(config: SourceConfig) -> SourceConfig:

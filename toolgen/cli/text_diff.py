@@ -1,0 +1,48 @@
+"""Two descriptions compared as text, for changes that no tool shows: a few lines, on one terminal line each."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from itertools import islice
+
+from toolgen.emit.diff import printable
+
+__all__ = ["text_difference"]
+
+_MOST_COMPARED = 400  # lines on each side: longer stretches are compared in time that grows with their square
+_MOST_SHOWN = 40
+_LONGEST_LINE = 160
+
+
+def text_difference(old: bytes, new: bytes) -> tuple[str, ...]:
+    """Lines that went (`-`) and came (`+`), the first 40. JSON is laid out first, so that only what it says counts."""
+    before, after = _lines(old), _lines(new)
+    if before == after:
+        return ("only its layout differs",)
+    start = 0
+    while start < min(len(before), len(after)) and before[start] == after[start]:
+        start += 1
+    end = 0
+    while end < min(len(before), len(after)) - start and before[-1 - end] == after[-1 - end]:
+        end += 1
+    before, after = before[start : len(before) - end], after[start : len(after) - end]
+    compared = difflib.unified_diff(before[:_MOST_COMPARED], after[:_MOST_COMPARED], n=0, lineterm="")
+    # The first two lines name the files, and would look like lines that went and came.
+    changed = (_shown(line) for line in islice(compared, 2, None) if line[0] in "-+")
+    shown = list(islice(changed, _MOST_SHOWN + 1))
+    cut = len(shown) > _MOST_SHOWN or max(len(before), len(after)) > _MOST_COMPARED
+    return (*shown[:_MOST_SHOWN], "…") if cut else tuple(shown)
+
+
+def _lines(data: bytes) -> list[str]:
+    text = data.decode("utf-8", errors="replace")
+    try:
+        return json.dumps(json.loads(text), indent=1, ensure_ascii=False).splitlines()
+    except (ValueError, RecursionError):
+        return text.splitlines()
+
+
+def _shown(line: str) -> str:
+    text = printable(line)
+    return text if len(text) <= _LONGEST_LINE else f"{text[: _LONGEST_LINE - 1]}…"

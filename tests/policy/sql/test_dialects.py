@@ -44,7 +44,13 @@ ALLOWED = [
     (
         "duckdb",
         "FROM customers LIMIT 2",
-        'SELECT "customers"."id", "customers"."name", "customers"."country" FROM "main"."customers" LIMIT 2',
+        'SELECT "customers"."id", "customers"."name", "customers"."country"'
+        ' FROM (SELECT "id", "name", "country" FROM "main"."customers") AS "customers" LIMIT 2',
+    ),
+    (
+        "postgres",
+        "SELECT customer_id, count(*) AS orders FROM orders GROUP BY customer_id ORDER BY orders DESC",
+        'SELECT customer_id, count(*) AS orders FROM "public"."orders" GROUP BY customer_id ORDER BY orders DESC LIMIT 100',
     ),
     (
         "duckdb",
@@ -115,6 +121,24 @@ def test_a_dialect_is_read_and_written_as_its_own(dialect: str, sql: str, render
 
 REFUSED = [
     ("postgres", "SELECT jsonb_typeof(ssn->'a') FROM customers", "sql:column"),
+    ("postgres", "SELECT id AS c, row_to_json(c) FROM customers c", "sql:whole-row"),
+    ("postgres", "SELECT 1 AS customers, customers::text FROM customers", "sql:whole-row"),
+    ("postgres", "SELECT 1 AS c, max(c::text) OVER () FROM customers c", "sql:whole-row"),
+    ("postgres", "SELECT id AS c FROM customers c ORDER BY row_to_json(c)::text", "sql:whole-row"),
+    ("postgres", "SELECT id AS c FROM customers c WHERE c::text LIKE '%1%'", "sql:whole-row"),
+    ("postgres", "SELECT id, rank() OVER (ORDER BY c) AS c FROM customers c", "sql:whole-row"),
+    (
+        "postgres",
+        "SELECT 1 FROM customers c JOIN orders o ON c::text LIKE '%1%' JOIN (SELECT 1 AS c) t ON true",
+        "sql:whole-row",
+    ),
+    ("postgres", "SELECT 1 FROM customers c WHERE EXISTS (SELECT c::text AS c FROM orders)", "sql:whole-row"),
+    ("postgres", "SELECT id FROM customers NATURAL JOIN (SELECT (t.ssn) FROM (SELECT 'x' AS ssn) t) u", "sql:column"),
+    ("sqlite", "SELECT id FROM customers NATURAL JOIN (SELECT (t.ssn) FROM (SELECT 'x' AS ssn) t) u", "sql:column"),
+    ("mysql", "SELECT id FROM customers NATURAL JOIN (SELECT (t.ssn) FROM (SELECT 'x' AS ssn) t) u", "sql:column"),
+    ("duckdb", "SELECT 1 AS c, c['ssn'] FROM customers c", "sql:whole-row"),
+    ("duckdb", "SELECT to_json(*) FROM customers", "sql:syntax"),
+    ("postgres", "SELECT id FROM tickets TABLESAMPLE BERNOULLI (10)", "sql:syntax"),
     ("postgres", "SELECT jsonb_typeof(status->ssn) FROM customers, orders", "sql:column"),
     ("postgres", "SELECT detail->'a'::text FROM orders", "sql:syntax"),
     ("postgres", "SELECT x FROM unnest(ARRAY[1]) WITH ORDINALITY AS t(n, i)", "sql:column"),

@@ -20,7 +20,7 @@ from toolgen.policy.sql import guard as module
 from toolgen.policy.sql.guard import guard
 from toolgen.policy.sql.scope import SqlScope, TableScope
 
-TICKETS = '(SELECT "id", "tenant", "body" FROM "main"."tickets" WHERE (tenant = ?)) AS "tickets"'
+TICKETS = '(SELECT "id", "tenant", "body" FROM "main"."tickets" WHERE (tenant = ?) LIMIT -1) AS "tickets"'
 
 REWRITTEN = [
     ("SELECT id FROM orders", 'SELECT id FROM "main"."orders" LIMIT 100'),

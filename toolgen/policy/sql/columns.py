@@ -179,6 +179,8 @@ class Columns:
             for relation in around.relations:
                 if name in relation.hidden:
                     self._unknown(identifier, [relation])
+        if self._dialect in {"postgres", "duckdb"} and not _is_sorted_by(identifier, scope, name):
+            self._refuse_row(identifier, scopes, name)
         for around in scopes:
             if name in around.lambdas:
                 return
@@ -189,17 +191,25 @@ class Columns:
                 return
         if self._dialect in {"postgres", "duckdb"}:
             folded = self._spelling.relation(identifier)
-            for around in scopes:
-                for relation in around.relations:
-                    if relation.alias == folded:
-                        if not relation.whole:
-                            refuse(
-                                "whole-row",
-                                f"{shown(identifier.name)} is a whole row of a table",
-                                "name the columns you need",
-                            )
-                        return
+            if any(relation.alias == folded for around in scopes for relation in around.relations):
+                return
         self._unknown(identifier, [relation for around in scopes for relation in around.relations])
+
+    def _refuse_row(self, identifier: exp.Expr, scopes: Sequence[Scope], name: str) -> None:
+        """A table's name as a value is its whole row, hidden columns included. An alias in the SELECT list, or a column of a table that
+        is joined later, does not change that; only a column of the table itself does, because it is in reach wherever the table is.
+        """
+        folded = self._spelling.relation(identifier)
+        for around in scopes:
+            if name in around.lambdas:
+                return
+            for relation in around.relations:
+                if relation.alias == folded and not relation.whole and name not in relation.names:
+                    refuse(
+                        "whole-row",
+                        f"{shown(identifier.name)} is a whole row of a table",
+                        "name the columns you need, or give the alias another name",
+                    )
 
     def _touch(self, relation: Relation, name: str) -> None:
         if relation.table:
@@ -233,7 +243,8 @@ class Columns:
             others = {
                 name for other in scope.relations if other is not relation for name in (*other.names, *other.hidden)
             }
-            if relation.hidden & others:
+            # None is a column whose name only the database knows: it may be that of a hidden one.
+            if relation.hidden and (None in others or relation.hidden & others):
                 refuse(
                     "column",
                     "NATURAL JOIN would compare a column that is not available",
@@ -255,3 +266,16 @@ class Columns:
                 return (called(item),)
             case _:
                 return (None,)
+
+
+def _is_sorted_by(identifier: exp.Expr, scope: Scope, name: str) -> bool:
+    """Whether a bare name stands in the ORDER BY or GROUP BY of a query that gives it to a column of its result (SQL-92 rule)."""
+    column = identifier.parent
+    clause = column.parent if column is not None else None
+    if isinstance(clause, exp.Ordered):
+        clause = clause.parent
+    return (
+        isinstance(clause, (exp.Order, exp.Group))
+        and isinstance(clause.parent, (exp.Select, exp.SetOperation))
+        and name in scope.aliases
+    )

@@ -89,6 +89,9 @@ def columns_of(condition: exp.Expr, table: Table, dialect: str) -> tuple[str, ..
 def install(place: Filtered, dialect: str, first: int) -> tuple[tuple[str, ...], frozenset[str]]:
     """Puts filter and masks in the tree: `t` becomes `(SELECT granted columns FROM t WHERE condition) AS t`.
 
+    The subquery of a filter has a limit that limits nothing: no optimizer moves a condition into it, where it would be asked about rows
+    the filter leaves out, and an error (`1 / 0`, a cast) would tell of them.
+
     Its placeholders are numbered from `first`. Returns the attributes they stand for and the columns (`table.column`) the filter reads.
     """
     condition, names = numbered(place.rows, dialect, first) if place.rows is not None else (None, ())
@@ -103,9 +106,26 @@ def install(place: Filtered, dialect: str, first: int) -> tuple[tuple[str, ...],
         from_=exp.From(this=base),
         where=exp.Where(this=condition) if condition is not None else None,
     )
+    if condition is not None:
+        inner.set(*_fence(dialect))
+    if node.args.get("sample") is not None:
+        refuse("syntax", "a sample of this table is not supported", "use ORDER BY random() and LIMIT")
     node.replace(exp.Subquery(this=inner, alias=alias.copy(), joins=node.args.get("joins")))
     owner = f"{place.table.schema}.{place.table.name}" if place.table.schema else place.table.name
     return names, frozenset(f"{owner}.{column}" for column in columns)
+
+
+def _fence(dialect: str) -> tuple[str, exp.Expr]:
+    """A clause that is no bound, and past which no condition is moved."""
+    match dialect:
+        case "postgres":
+            return "offset", exp.Offset(expression=exp.Literal.number(0))
+        case "sqlite":
+            return "limit", exp.Limit(expression=exp.Neg(this=exp.Literal.number(1)))
+        case "mysql":
+            return "limit", exp.Limit(expression=exp.Literal.number(2**64 - 1))
+        case _:
+            return "limit", exp.Limit(expression=exp.Literal.number(2**63 - 1))
 
 
 def _seen(name: str, masks: Mapping[str, str]) -> exp.Expr:

@@ -257,8 +257,9 @@ class Resolver:
         node.set("this", exp.to_identifier(table.name, quoted=True))
         alias = self._spelling.alias(alias_node) or self._spelling.relation(node.this)
         identifier = name_of(alias_node) or exp.to_identifier(table.name, quoted=True)
-        if table_scope.rows is not None or table_scope.masks:
-            # Seen through its filter a table is a subquery of the granted columns: nothing else of it is in reach.
+        if table_scope.rows is not None or table_scope.masks or (hidden and self._hides_by_subquery(node)):
+            # Seen through its filter a table is a subquery of the granted columns: nothing else of it is in reach. DuckDB has no
+            # privileges and many ways to say a whole row, so there every table with something to hide is seen so.
             self.filtered.append(
                 Filtered(node=node, table=table, columns=columns, rows=table_scope.rows, masks=table_scope.masks)
             )
@@ -267,6 +268,17 @@ class Resolver:
             scope,
             Relation(alias=alias, names=folded, hidden=hidden, table=table, columns=columns, identifier=identifier),
         )
+
+    def _hides_by_subquery(self, node: exp.Table) -> bool:
+        """Not where the query around it is that subquery already: it names columns of this table, and nothing else."""
+        query = node.parent.parent if isinstance(node.parent, exp.From) else None
+        plain = (
+            isinstance(query, exp.Select)
+            and isinstance(query.parent, exp.Subquery)
+            and {name for name, value in query.args.items() if value} == {"expressions", "from_"}
+            and all(isinstance(item, exp.Column) for item in query.expressions)
+        )
+        return self._dialect == "duckdb" and not plain
 
     def _table_function(self, node: exp.Expr, call: exp.Expr, scope: Scope, ctes: _Ctes) -> None:
         self._expressions(call.expressions, scope, ctes)
@@ -330,7 +342,9 @@ class Resolver:
                 case exp.Column():
                     self._columns.check(node, scope)
                 case exp.Star():
-                    if not isinstance(node.parent, (exp.Select, exp.Anonymous)):
+                    # `count(*)` counts rows; any other function is given the columns, which only DuckDB does, hidden ones included.
+                    counted = isinstance(node.parent, exp.Anonymous) and called(node.parent) == "count"
+                    if not (counted or isinstance(node.parent, exp.Select)):
                         refuse("syntax", "* stands where a column belongs", "name the column")
                 case exp.Anonymous() if called(node) in UNIT_FIRST and _is_unit(node):
                     stack.extend(node.expressions[1:])

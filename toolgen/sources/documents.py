@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from toolgen.errors import DescriptionError
 from toolgen.files import read_file
+from toolgen.sources.anchors import MARKS, by_pointer
 from toolgen.sources.pins import digest_of
 from toolgen.sources.references import Remote, UnsafeUrlError, canonical, is_below, joined
 from toolgen.sources.syntax import LARGEST_DOCUMENT, Repeated, escape, measure, read
@@ -261,7 +262,7 @@ class Documents:
             measure(parsed.value, name)  # JSON cannot repeat itself, but it can be deep
         if parsed.repeated:
             self.repeated[name] = parsed.repeated
-        return parsed.value
+        return by_pointer(parsed.value) if any(mark in data for mark in MARKS) else parsed.value
 
     def _rewrite(self, value: Any, name: str, done: dict[int, Any]) -> Any:
         """A copy with every reference in its one form. What aliases share stays shared, or a small file could become a large one."""

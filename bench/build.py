@@ -9,8 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
-import re
 import subprocess
 import sys
 import tempfile
@@ -18,16 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jsonschema_rs
-import orjson
-
-from bench.fuzz_openapi import CORPUS, broken_promise
+from bench.fuzz_openapi import CORPUS
+from bench.promises import broken, reading
 from toolgen.errors import DescriptionError
-from toolgen.sources.base import Reading, SourceConfig
-from toolgen.sources.openapi import read_openapi
-from toolgen.sources.syntax import parse
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
 UNCHANGED_S = 0.3
 
 
@@ -99,49 +91,10 @@ def corpus() -> bool:
 def one(path: Path) -> dict[str, Any]:
     """The promises about one description, kept or not."""
     try:
-        first = _read(path)
+        found = reading(path)
     except DescriptionError as error:
         return {"operations": 0, "tools": 0, "faults": [str(error)]}
-    faults = [wrong] if (wrong := broken_promise(first)) else []
-    faults += [f"{tool.name}: {wrong}" for tool in first.tools if (wrong := _schema_fault(tool.input_schema))]
-    faults += [f"{tool.name}: {wrong}" for tool in first.tools if (wrong := _schema_fault(tool.output_schema))]
-    if _bytes(first) != _bytes(_read(path)):
-        faults.append("two builds differ")
-    if (shuffled := _shuffled_names(path)) != {tool.origin: tool.name for tool in first.tools}:
-        faults.append(f"names depend on the order of paths ({len(shuffled)} tools)")
-    return {"operations": first.operations, "tools": len(first.tools), "faults": faults[:5]}
-
-
-def _read(path: Path) -> Reading:
-    return read_openapi(SourceConfig(name="s", kind="openapi", location=str(path)))
-
-
-def _bytes(reading: Reading) -> bytes:
-    return orjson.dumps([[tool.to_dict() for tool in reading.tools], [problem.message for problem in reading.problems]])
-
-
-def _schema_fault(schema: Any) -> str:
-    if schema is None:
-        return ""
-    try:
-        jsonschema_rs.meta.validate({"$schema": DIALECT, **schema})
-    except (ValueError, jsonschema_rs.ValidationError) as error:
-        return str(error).splitlines()[0][:200]
-    text = orjson.dumps(schema).decode()
-    targets = set(re.findall(r'"\$ref":"#/\$defs/([^"]+)"', text))
-    dangling = targets - set(schema.get("$defs", {}))
-    return f"dangling $ref {min(dangling)}" if dangling else ""
-
-
-def _shuffled_names(path: Path) -> dict[str, str]:
-    """Names by origin when the same description lists its paths in another order; its other files stay where they are."""
-    document = parse(path.read_bytes(), where=path.name)
-    paths = list(document["paths"].items()) if isinstance(document.get("paths"), dict) else []
-    random.Random(1).shuffle(paths)
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "doc.json"
-        copy.write_text(json.dumps({**document, "paths": dict(paths)}), encoding="utf-8")
-        return {tool.origin: tool.name for tool in _read(copy).tools}
+    return {"operations": found.operations, "tools": len(found.tools), "faults": broken(path)[:5]}
 
 
 def main() -> None:

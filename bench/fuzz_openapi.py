@@ -1,7 +1,8 @@
 """Descriptions broken at random, from a seed: whatever is wrong with one, reading it ends as a reading or one `DescriptionError`.
 
 `python -m bench.fuzz_openapi --rounds 2000` runs it over the corpus; a failure prints the seed that brings it back. Every mutated
-document must also keep the promise that each operation is a tool or a reported skip.
+document must also keep every promise of bench/promises.py: each operation is a tool or a reported skip, every schema stands alone and
+could check arguments, two builds are the same, and so are the tools when the paths stand in another order.
 """
 
 from __future__ import annotations
@@ -18,16 +19,79 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.promises import broken
 from toolgen.errors import DescriptionError
-from toolgen.model.names import TOOL_NAME
-from toolgen.sources.base import Reading, SourceConfig
-from toolgen.sources.openapi import read_openapi
 from toolgen.sources.syntax import parse
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "openapi"
 STRANGE: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1.5, 10**30, "", " ", "x", "\ud800", "\x00", "#", "#/", "#/paths", "{", "}", "{}", "{a}{a}", "../x", "//[",
-    "http://[::1", [], [[]], [None], {}, {"$ref": "#"}, {"$ref": "#/nowhere"}, {"$ref": 5}, {"type": "object"}, {"": {}}, float("inf"),
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1.5,
+    10**30,
+    "",
+    " ",
+    "x",
+    "\ud800",
+    "\x00",
+    "#",
+    "#/",
+    "#/paths",
+    "{",
+    "}",
+    "{}",
+    "{a}{a}",
+    "../x",
+    "//[",
+    "http://[::1",
+    "http://h\u2100.test",
+    "//h",
+    "http://h\r\ne",
+    "a%00b.yaml",
+    "(",
+    "^(a+)+$",
+    "一" * 1500,
+    2**60,
+    -0.0,
+    [],
+    [[]],
+    [None],
+    {},
+    {"$ref": "#"},
+    {"$ref": "#/nowhere"},
+    {"$ref": 5},
+    {"type": "object"},
+    {"": {}},
+    float("inf"),
+    {"allOf": [{"$ref": "#/components/schemas/A"}]},
+    {"patternProperties": {"(": {}, "^a": {"type": "string"}}},
+    {"required": ["a", "id"]},
+    {
+        "properties": {
+            name: {"type": "string", "readOnly": True} for name in ("id", "default", "enum", "$ref", "required")
+        }
+    },
+    {"oneOf": [{"properties": {"k": {"enum": ["a"]}}}], "discriminator": {"propertyName": "k"}},
+    {"$ref": "#/paths/~1a/x"},
+    {"enum": [2**60, {"$ref": "#/$defs/X"}]},
+    {"examples": [{"$ref": "#/$defs/X"}], "default": {"$ref": "#/nowhere"}},
+    {"url": "https://{x}.test", "variables": {"x": {"default": 1.1}}},
+    {"get": 5, "GET": {"responses": {}}, "query": {"responses": {}}},
+    [
+        {"name": "default", "in": "query", "schema": {"$ref": "#/components/schemas/A"}},
+        {"name": "Host", "in": "header", "required": True},
+    ],
+    {"$id": "https://h.test/s", "$anchor": "a", "$ref": "#a"},
+    {"nullable": True, "enum": [None], "format": {}, "contentMediaType": []},
+)
+# Words that mean something somewhere, for keys that stand in for others.
+WORDS = (
+    "$ref", "allOf", "additionalProperties", "const", "content", "default", "discriminator", "encoding", "enum", "examples", "format",
+    "get", "in", "items", "name", "nullable", "oneOf", "parameters", "patternProperties", "properties", "readOnly", "required",
+    "requestBody", "responses", "schema", "security", "servers", "style", "tags", "type", "x-toolgen-effect", "additionalOperations", "GET",
 )  # fmt: skip
 
 
@@ -59,13 +123,17 @@ def _places(document: Any, chance: random.Random) -> Iterator[tuple[Any, Any]]:
 
 
 def _change(holder: Any, key: Any, places: list[tuple[Any, Any]], chance: random.Random) -> None:
-    match chance.randrange(6):
+    match chance.randrange(8):
         case 0:
             holder[key] = copy.deepcopy(chance.choice(STRANGE))
         case 1:
             del holder[key]
         case 2 if isinstance(holder, dict):
             holder[str(chance.choice(STRANGE))] = holder.pop(key)
+        case 6 if isinstance(holder, dict):
+            holder[chance.choice(WORDS)] = holder.pop(key) if chance.random() < 0.5 else copy.deepcopy(holder[key])
+        case 7:
+            _circle(holder, key, places, chance)
         case 3:
             other, place = chance.choice(places)
             holder[key] = copy.deepcopy(other[place])
@@ -76,28 +144,32 @@ def _change(holder: Any, key: Any, places: list[tuple[Any, Any]], chance: random
                 holder[key] = {"items": holder[key]} if chance.random() < 0.5 else {"properties": {"a": holder[key]}}
 
 
+def _circle(holder: Any, key: Any, places: list[tuple[Any, Any]], chance: random.Random) -> None:
+    """A reference to one of the schemas, of which one may then lead back."""
+    named = sorted(
+        {
+            place
+            for other, place in places
+            if isinstance(other, dict) and isinstance(other[place], dict) and "$" not in str(place)
+        }
+    )
+    target = chance.choice(named) if named else "x"
+    home = chance.choice(
+        ("components/schemas", "definitions", "components/parameters", "paths", "components/securitySchemes")
+    )
+    reference = {"$ref": f"#/{home}/{str(target).replace('~', '~0').replace('/', '~1')}"}
+    composed = {"allOf": [reference, {"required": ["id"]}], "properties": {"id": {"readOnly": True}}}
+    holder[key] = chance.choice((reference, composed, {"anyOf": [reference, reference]}, {"not": reference}))
+
+
 def fault(path: Path) -> str:
     """What is wrong with how a file is read, or ""."""
     try:
-        reading = read_openapi(SourceConfig(name="s", kind="openapi", location=str(path)))
+        return "; ".join(broken(path)[:5])
     except DescriptionError:
         return ""
     except Exception:  # noqa: BLE001 - whatever it is, it is what we are looking for
         return traceback.format_exc()
-    return broken_promise(reading)
-
-
-def broken_promise(reading: Reading) -> str:
-    """Which of the promises about every reading does not hold, or ""."""
-    skips = [problem for problem in reading.problems if problem.level == "error"]
-    names = [tool.name for tool in reading.tools]
-    if len(names) > reading.operations or (len(names) < reading.operations and not skips):
-        return f"{reading.operations} operations, {len(names)} tools, {len(skips)} skips"
-    if len(set(names)) != len(names) or not all(map(TOOL_NAME.match, names)):
-        return "a name is taken twice or is none"
-    if not all(tool.description for tool in reading.tools):
-        return "a description is empty"
-    return ""
 
 
 def documents(largest: int) -> dict[str, Any]:
@@ -112,24 +184,26 @@ def documents(largest: int) -> dict[str, Any]:
     return found
 
 
-def run(rounds: int, largest: int, start: int) -> list[str]:
-    """Every failure, each with the document and the seed that bring it back."""
-    known = documents(largest)
+def run(rounds: int, largest: int, start: int, seconds: float = 0.0) -> tuple[int, list[str]]:
+    """How many documents were read, and every failure, each with the document and the seed that bring it back."""
     failures = []
+    count = 0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "doc.json"
-        for name, document in known.items():
+        for name, document in documents(largest).items():
+            whole = time.process_time()
             for seed in range(start, start + rounds):
-                text = json.dumps(mutated(document, seed))
-                path.write_text(text, encoding="utf-8", errors="surrogatepass")
+                path.write_text(json.dumps(mutated(document, seed)), encoding="utf-8")
                 began = time.process_time()
                 wrong = fault(path)
                 spent = time.process_time() - began
-                if spent > 10:
-                    wrong = wrong or f"took {spent:.1f} s"
-                if wrong:
-                    failures.append(f"{name} seed {seed}: {wrong}")
-    return failures
+                count += 1
+                if wrong or spent > 10:
+                    failures.append(f"{name} seed {seed}: {wrong or f'took {spent:.1f} s'}")
+                    print(failures[-1], flush=True)
+                if seconds and time.process_time() - whole > seconds:
+                    break
+    return count, failures
 
 
 def main() -> None:
@@ -137,14 +211,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=200, help="mutations of each document")
     parser.add_argument("--largest", type=int, default=300_000, help="bytes of the largest document taken")
+    parser.add_argument("--seconds", type=float, default=0.0, help="of CPU for each document, instead of all rounds")
     parser.add_argument("--start", type=int, default=0, help="the first seed")
     options = parser.parse_args()
-    failures = run(options.rounds, options.largest, options.start)
-    for failure in failures:
-        print(failure)
-    print(
-        f"{options.rounds} mutations of each of {len(documents(options.largest))} documents, {len(failures)} failures"
-    )
+    count, failures = run(options.rounds, options.largest, options.start, options.seconds)
+    print(f"{count} mutations of {len(documents(options.largest))} documents, {len(failures)} failures")
     sys.exit(1 if failures else 0)
 
 

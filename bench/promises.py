@@ -1,0 +1,132 @@
+"""What is promised of every reading of every OpenAPI description, checked without the code that keeps it where that can be."""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import orjson
+
+from toolgen.build import usable
+from toolgen.errors import CanonicalError, DescriptionError
+from toolgen.model.names import TOOL_NAME
+from toolgen.model.tool import Tool, seal
+from toolgen.policy.arguments import check_schema
+from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.openapi import read_openapi
+from toolgen.sources.syntax import parse
+
+LONGEST_DESCRIPTION = 1024
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+# What holds no schema, and may hold anything that looks like one.
+DATA = frozenset({"enum", "const", "default", "examples"})
+NAMED = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs"})
+
+
+def reading(path: Path) -> Reading:
+    """As `toolgen build` reads a description. Raises `DescriptionError`."""
+    return usable(read_openapi(SourceConfig(name="s", kind="openapi", location=str(path))))
+
+
+def broken(path: Path) -> list[str]:
+    """Every promise about the description in a file that is not kept. Raises `DescriptionError`, and whatever is wrong with the code."""
+    first = reading(path)
+    faults = [*_counted(first), *_named(first)]
+    for tool in first.tools:
+        faults += [f"{tool.name}: {fault}" for fault in _of_tool(tool)]
+    if _bytes(first) != _bytes(reading(path)):
+        faults.append("two builds differ")
+    faults += _shuffled(path, first)
+    return faults
+
+
+def _counted(found: Reading) -> Iterator[str]:
+    skips = [problem for problem in found.problems if problem.level == "error"]
+    if len(found.tools) + len(skips) != found.operations:
+        yield f"{found.operations} operations, {len(found.tools)} tools, {len(skips)} skips"
+    if len({problem.origin for problem in skips} | {tool.origin for tool in found.tools}) != found.operations:
+        yield "two skips or tools are of one operation"
+    for problem in found.problems:
+        if not problem.message or not problem.code or "#" not in problem.origin:
+            yield f"a problem says nothing: {problem}"
+
+
+def _named(found: Reading) -> Iterator[str]:
+    names = [tool.name for tool in found.tools]
+    if len(set(names)) != len(names):
+        yield "a name is taken twice"
+    yield from (f"{name!r} is no name" for name in names if not TOOL_NAME.match(name))
+
+
+def _of_tool(tool: Tool) -> Iterator[str]:
+    if not tool.description.strip(" .…") or len(tool.description) > LONGEST_DESCRIPTION:
+        yield f"a description of {len(tool.description)} characters: {tool.description[:40]!r}"
+    try:
+        seal(tool)
+    except CanonicalError as error:
+        yield f"has no digest: {error}"
+    for schema in (tool.input_schema, tool.output_schema):
+        yield from schema_faults(schema)
+    if fault := check_schema(tool.input_schema):
+        yield f"no arguments could be checked: {fault}"
+
+
+def schema_faults(schema: Mapping[str, Any] | None) -> Iterator[str]:
+    """Why something is no self-contained JSON Schema 2020-12."""
+    if schema is None:
+        return
+    try:
+        jsonschema_rs.meta.validate({"$schema": DIALECT, **schema})
+    except (ValueError, jsonschema_rs.ValidationError) as error:
+        yield str(error).splitlines()[0][:200]
+    definitions = schema.get("$defs", {})
+    wanted = set(_references(schema, is_schema=True))
+    yield from (f"dangling $ref {ref}" for ref in wanted - {f"#/$defs/{name}" for name in definitions})
+    if unreached := {f"#/$defs/{name}" for name in definitions} - wanted:
+        yield f"carries {min(unreached)}, which nothing refers to"
+
+
+def _references(node: Any, *, is_schema: bool) -> Iterator[str]:
+    if isinstance(node, list):
+        for item in node:
+            yield from _references(item, is_schema=True)
+    elif isinstance(node, Mapping):
+        if is_schema and isinstance(ref := node.get("$ref"), str):
+            yield ref
+        for key, item in node.items():
+            if not (is_schema and key in DATA):
+                yield from _references(item, is_schema=not (is_schema and key in NAMED))
+
+
+def _written(tool: Tool) -> bytes:
+    return orjson.dumps(tool.to_dict())
+
+
+def _bytes(found: Reading) -> bytes:
+    return b"\n".join([*map(_written, found.tools), *(repr(problem).encode() for problem in found.problems)])
+
+
+def _shuffled(path: Path, first: Reading) -> Iterator[str]:
+    """Tools must be the same whatever the order of paths; the description's other files stay where they are."""
+    document = parse(path.read_bytes(), where=path.name)
+    paths = document.get("paths")
+    if not isinstance(paths, dict) or len(paths) < 2:
+        return
+    listed = list(paths.items())
+    random.Random(1).shuffle(listed)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "doc.json"
+        copy.write_text(json.dumps({**document, "paths": dict(listed)}), encoding="utf-8", errors="surrogatepass")
+        try:
+            second = reading(copy)
+        except DescriptionError as error:
+            yield f"in another order of paths it cannot be read: {error}"
+            return
+    mine, other = ({tool.origin: _written(tool) for tool in one.tools} for one in (first, second))
+    if different := sorted(origin for origin in mine.keys() | other.keys() if mine.get(origin) != other.get(origin)):
+        yield f"the order of paths changes {len(different)} tools, {different[0]} first"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from toolgen.cli.diff import print_difference
 from toolgen.cli.text_diff import text_difference
 from toolgen.emit.diff import Difference, compare
 from toolgen.errors import DescriptionError, ToolgenError
+from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.settings import SourceSettings
 from toolgen.sources.base import SourceConfig, is_networked, is_remote
 from toolgen.sources.pins import LOCK, Pin, stage
@@ -78,7 +80,7 @@ class Refresher:
 
     def _refreshed(self, name: str, old: SourceSettings) -> SourceSettings:
         self._began(f"fetching {name}")
-        config, changed = self._description(name, old.config)
+        config, changed = self._description(name, old)
         references: dict[str, Pin] = {}
         for url, pin in old.config.references.items():
             if not is_below(url, config.refs):
@@ -98,12 +100,13 @@ class Refresher:
             self.drifts.append(Drift(source=name, urls=tuple(changed), difference=difference, spelled=spelled))
         return new
 
-    def _description(self, name: str, config: SourceConfig) -> tuple[SourceConfig, list[str]]:
+    def _description(self, name: str, source: SourceSettings) -> tuple[SourceConfig, list[str]]:
         """The source with its description as it is now, and its URL where that is not what was pinned."""
+        config = source.config
         if not is_remote(config):
             return config, []
         try:
-            fetched = fetch(config)
+            fetched = fetch(config, headers=_credentials(source))
         except DescriptionError as error:
             if config.pin is None or config.pin.url != config.location:
                 raise
@@ -176,6 +179,28 @@ def accepted(drifts: list[Drift], accept: bool) -> None:
             f"{names}: a remote description has changed since it was pinned, so nothing was built",
             suggestion="read what changed above, and run `toolgen build --update-pins` to accept it",
         )
+
+
+def _credentials(source: SourceSettings) -> dict[str, str]:
+    """The headers a GraphQL endpoint is asked with: those that its calls are made with. An OpenAPI document is asked for without any."""
+    if source.config.kind != "graphql":
+        return {}
+    secrets = Secrets()
+    headers: dict[str, str] = {}
+    for scheme, written in source.auth.items():
+        fields = written if isinstance(written, Mapping) else {"token": written}
+        shown = {
+            name: secrets.resolve(one).reveal() if isinstance(one, SecretReference) else str(one)
+            for name, one in fields.items()
+        }
+        match scheme, shown:
+            case "bearer", {"token": token}:
+                headers["Authorization"] = f"Bearer {token}"
+            case "basic", {"username": user, "password": password}:
+                headers["Authorization"] = f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+            case "api_key", {"token": token}:
+                headers["X-API-Key"] = token
+    return headers
 
 
 def _same(old: Pin, new: Pin) -> bool:

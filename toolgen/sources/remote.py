@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
+from types import MappingProxyType
 from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -85,13 +86,16 @@ class _Bounds:
     clock: Clock
 
 
-def fetch(config: SourceConfig, clock: Clock | None = None) -> Fetched:
-    """Asks `config.location`: for the document of an OpenAPI source, for the introspection of a GraphQL one.
+def fetch(
+    config: SourceConfig, clock: Clock | None = None, *, headers: Mapping[str, str] = MappingProxyType({})
+) -> Fetched:
+    """Asks `config.location`: for the document of an OpenAPI source, for the introspection of a GraphQL one, with these `headers`.
 
     Raises `DescriptionError` for whatever keeps it from being fetched whole, and for a redirect to another origin.
     """
     if config.kind == "graphql":
-        return _in_time(partial(_introspection, config.location), config.location.partition("?")[0], _SECONDS)
+        ask = partial(_introspection, config.location, headers)
+        return _in_time(ask, config.location.partition("?")[0], _SECONDS)
     clock = clock or SystemClock()
     bounds = _Bounds(until=clock.monotonic() + _SECONDS, largest=LARGEST_DOCUMENT, clock=clock)
     _, data = _get(config.location, bounds, _followed)
@@ -102,11 +106,11 @@ def _is_json(data: bytes) -> bool:
     return data.removeprefix(b"\xef\xbb\xbf")[:512].lstrip()[:1] in {b"{", b"["}
 
 
-def _introspection(url: str) -> Fetched:
+def _introspection(url: str, headers: Mapping[str, str]) -> Fetched:
     """Indented, and in an order of its own, so that two answers that say the same are the same and a reviewer can compare two copies."""
     from toolgen.sources.graphql.introspect import introspect  # noqa: PLC0415 - costs what an OpenAPI source has no use for
 
-    answer: Mapping[str, Any] = introspect(url, largest=LARGEST_DOCUMENT)
+    answer: Mapping[str, Any] = introspect(url, largest=LARGEST_DOCUMENT, headers=headers)
     schema = answer.get("__schema")
     if isinstance(schema, dict):
         for key in ("types", "directives"):

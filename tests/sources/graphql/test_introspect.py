@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +17,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from tests.cli.commands import runner
 from tests.sources.graphql.reading import FIXTURES, binding, read
 from toolgen.errors import DescriptionError
 from toolgen.sources.graphql import description
+from toolgen.sources.graphql.introspect import introspect
 
 SDL = (FIXTURES / "edges.graphql").read_text(encoding="utf-8")
 Handler = Callable[[Any], Response]
@@ -79,10 +82,18 @@ def test_a_service_that_does_not_know_one_of_is_asked_again_without(serve: Any) 
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (lambda: JSONResponse({"errors": [{"message": "introspection is off"}]}), "cannot be asked"),
-        (lambda: JSONResponse({"message": "no"}, 401), "cannot be asked"),
-        (lambda: Response("<html>", media_type="text/html"), "cannot be asked"),
-        (lambda: Response(status_code=307, headers={"location": "http://127.0.0.1:1/"}), "cannot be asked"),
+        (
+            lambda: JSONResponse({"errors": [{"message": "introspection is off"}]}),
+            "does not answer introspection: introspection is off",
+        ),
+        (
+            lambda: JSONResponse({"errors": [{"message": "introspection is off"}]}, 400),
+            "does not answer introspection: introspection is off",
+        ),
+        (lambda: JSONResponse({"message": "no"}, 401), "wants a credential; set `auth:`"),
+        (lambda: Response("<html>", media_type="text/html"), "web page"),
+        (lambda: Response("<html>", 500, media_type="text/html"), "answers 500 with a web page"),
+        (lambda: Response(status_code=307, headers={"location": "http://127.0.0.1:1/"}), "redirects are not followed"),
         (lambda: JSONResponse({"data": {"other": 1}}), "holds no `__schema`"),
         (lambda: Response(b"x" * 2**21), "more than 1 MiB"),
         (lambda: Response(b"\x1f\x8b", headers={"content-encoding": "gzip"}), "compressed body"),
@@ -96,6 +107,31 @@ def test_an_answer_that_is_no_introspection_is_a_description_error(
     with pytest.raises(DescriptionError, match=message) as caught:
         read(url)
     assert caught.value.where == url
+
+
+def test_a_build_asks_with_the_credential_that_calls_are_made_with_and_keeps_it_out_of_every_file(
+    serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    url, seen = serve(executing)
+    monkeypatch.setenv("CANARY", "canary-5d1c")
+    text = f"sources: {{s: {{graphql: '{url}', auth: {{bearer: '${{env:CANARY}}'}}}}}}\n"
+    (tmp_path / "toolgen.yaml").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    built = runner(capfdbinary)("build")
+    assert built.code == 0, built.err
+    assert seen[0].headers["authorization"] == "Bearer canary-5d1c"
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 3
+    assert not any(b"canary-5d1c" in path.read_bytes() for path in files)
+    assert "canary-5d1c" not in built.out + built.err
+
+
+@pytest.mark.parametrize(("status", "message"), [(401, "does not accept the credential"), (200, "does not answer")])
+def test_a_credential_that_is_not_accepted_is_named_and_not_shown(serve: Any, status: int, message: str) -> None:
+    url, _ = serve(lambda _: JSONResponse({"errors": [{"message": "who is canary-5d1c?"}]}, status))
+    with pytest.raises(DescriptionError, match=message) as caught:
+        introspect(url, largest=2**20, headers={"Authorization": "Bearer canary-5d1c"})
+    assert "canary" not in str(caught.value)
 
 
 def test_an_endpoint_nobody_listens_on_is_a_description_error() -> None:

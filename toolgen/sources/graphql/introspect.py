@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from time import monotonic
+from types import MappingProxyType
 from typing import Any
 
 from gql import Client, gql
@@ -12,11 +13,15 @@ from gql.transport.httpx import HTTPXTransport, httpx  # type: ignore[attr-defin
 from graphql import get_introspection_query
 
 from toolgen.errors import DescriptionError
+from toolgen.sources.graphql.text import prose
 
 __all__ = ["introspect"]
 
 _SECONDS = 30.0  # for connecting, and for each read
 _WHOLE = 60.0  # for all of one answer
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+_ACCEPT = {"Accept": "application/graphql-response+json, application/json", "Accept-Encoding": "identity"}
+_SAVE = "save the schema to a file where the endpoint answers no introspection"
 
 
 class _TooLargeError(Exception):
@@ -43,14 +48,17 @@ class _Bounded(httpx.SyncByteStream):
         self._stream.close()
 
 
-def introspect(url: str, *, largest: int) -> Mapping[str, Any]:
-    """The `{"__schema": …}` of an endpoint that answers introspection without a credential.
+def introspect(url: str, *, largest: int, headers: Mapping[str, str] = _NO_HEADERS) -> Mapping[str, Any]:
+    """The `{"__schema": …}` of an endpoint that answers introspection. `headers` hold credentials, and are never repeated.
 
     Newer parts of introspection (`isOneOf`, deprecated inputs; GraphQL September 2025) are asked for first, and without them when the
     endpoint does not know them. No proxy, no redirect, no compression. Raises `DescriptionError`.
     """
 
+    seen: dict[str, Any] = {}
+
     def bound(response: Any) -> None:
+        seen.update(status=response.status_code, kind=response.headers.get("content-type", ""))
         if response.headers.get("content-encoding", "identity") != "identity":
             raise _TooLargeError  # a compressed body has no size that can be trusted
         response.stream = _Bounded(response.stream, largest)
@@ -60,11 +68,11 @@ def introspect(url: str, *, largest: int) -> Mapping[str, Any]:
         timeout=_SECONDS,
         trust_env=False,
         follow_redirects=False,
-        headers={"Accept": "application/graphql-response+json, application/json", "Accept-Encoding": "identity"},
+        headers={**headers, **_ACCEPT},
         event_hooks={"response": [bound]},
     )
+    where = url.partition("?")[0]
     modern = get_introspection_query(specified_by_url=True, input_value_deprecation=True, one_of=True)
-    suggestion = "save the schema to a file when the endpoint needs a credential or answers no introspection"
     try:
         with Client(transport=transport) as session:
             try:
@@ -72,8 +80,38 @@ def introspect(url: str, *, largest: int) -> Mapping[str, Any]:
             except TransportQueryError:
                 answer = session.execute(gql(get_introspection_query()))
             return answer
+    except TransportQueryError as error:
+        if seen.get("status") in {401, 403}:
+            raise DescriptionError(*_refused(seen, error, bool(headers)), where=where, suggestion=_SAVE) from None
+        told = _first(error)
+        secrets = [word for value in headers.values() for word in (value, value.rpartition(" ")[2])]
+        reason = "" if any(secret in told for secret in secrets) else f": {told}"
+        raise DescriptionError(f"does not answer introspection{reason}", where=where, suggestion=_SAVE) from None
     except TransportError as error:
         if isinstance(error.__cause__, _TooLargeError):
             message = f"answers with more than {largest // 2**20} MiB, for longer than {_WHOLE:.0f} seconds, or with a compressed body"
-            raise DescriptionError(message, where=url) from None
-        raise DescriptionError(f"cannot be asked: {type(error).__name__}", where=url, suggestion=suggestion) from error
+            raise DescriptionError(message, where=where) from None
+        raise DescriptionError(*_refused(seen, error, bool(headers)), where=where, suggestion=_SAVE) from None
+
+
+def _refused(seen: Mapping[str, Any], error: TransportError, shown: bool) -> tuple[str]:
+    """What an endpoint did instead of answering, without a word of what it said: a page may hold anything."""
+    status, kind = seen.get("status"), str(seen.get("kind", "")).partition(";")[0].strip().lower()
+    if status is None:
+        return (f"cannot be asked: {type(error.__cause__ or error).__name__}",)
+    if status in {401, 403}:
+        wanted = (
+            "does not accept the credential of `auth:`" if shown else "wants a credential; set `auth:` of the source"
+        )
+        return (f"answers {status}: it {wanted}",)
+    if "html" in kind:
+        return (f"answers {status} with a web page, so it is no GraphQL endpoint",)
+    if 300 <= status < 400:
+        return (f"answers {status}: redirects are not followed; name where the endpoint really is",)
+    return (f"answers {status} with something that is no introspection result",)
+
+
+def _first(error: TransportQueryError) -> str:
+    first = (error.errors or [{}])[0]
+    message = first.get("message") if isinstance(first, Mapping) else None
+    return prose(" ".join(message.split()), limit=200) if isinstance(message, str) else "it reports an error"

@@ -80,8 +80,8 @@ ROAD = {
 MAY_TOUCH_SYSTEMS = {"execute", "sources"}
 # What of execute/ anybody may know: what an executor is, and what a secret is.
 OPEN_MODULES = {"toolgen.execute.base", "toolgen.execute.secrets"}
-# `toolgen verify` reads back what the pure `bind` writes; neither module can send anything.
-PURE_MODULES = {"toolgen.execute.http.wire", "toolgen.execute.http.styles"}
+# `toolgen verify` reads back what the pure `bind` and `choose_fields` write; none of these modules can send anything.
+PURE_MODULES = {"toolgen.execute.graphql.fields", "toolgen.execute.http.wire", "toolgen.execute.http.styles"}
 
 
 def modules() -> dict[str, str]:

@@ -21,6 +21,7 @@ from toolgen.model.location import parse_location, part_password
 from toolgen.model.names import SOURCE_NAME
 from toolgen.model.tool import Effect
 from toolgen.sources.base import SourceConfig, SourceKind, is_networked, is_remote, is_served
+from toolgen.sources.graph_options import GraphKeys, GraphOptions, graph_options
 from toolgen.sources.overrides import ToolOverride
 from toolgen.sources.pins import LOCK, read_pins
 from toolgen.sources.references import UnsafeUrlError, canonical, is_loopback
@@ -53,18 +54,18 @@ class _Filter(msgspec.Struct, forbid_unknown_fields=True):
     effects: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
-class _Source(msgspec.Struct, forbid_unknown_fields=True):
+class _Source(GraphKeys, forbid_unknown_fields=True):
     openapi: str | None = None
     graphql: str | None = None
     sql: str | None = None
     server: str = ""
     endpoint: str = ""
-    overlay: str | list[str] = []
-    refs: list[str] = []
+    overlay: str | list[str] = msgspec.field(default_factory=list)
+    refs: list[str] = msgspec.field(default_factory=list)
     writes: bool = False
     include: _Filter | None = None
     exclude: _Filter | None = None
-    auth: dict[str, Any] | str = {}
+    auth: dict[str, Any] | str = msgspec.field(default_factory=dict)
 
 
 class _Override(msgspec.Struct, forbid_unknown_fields=True):
@@ -168,9 +169,15 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
             "exclude": {key: list(values) for key, values in config.exclude.items()},
             "tools": said,
             **({"refs": list(config.refs)} if config.refs else {}),
+            **({"graph": _portable(config.graph)} if config.graph.to_dict() else {}),
             **({"anonymous": True} if config.anonymous else {}),
         }
     )
+
+
+def _portable(options: GraphOptions) -> dict[str, object]:
+    said = options.to_dict()
+    return said | ({"operations": [Path(path).name for path in options.operations]} if options.operations else {})
 
 
 def build_options(
@@ -192,6 +199,7 @@ def build_options(
             "pin": config.pin.digest if config.pin is not None else "",
             "anonymous": config.anonymous,
             "refs": list(config.refs),
+            "graph": config.graph.to_dict(),
             "references": {url: [pin.digest, pin.base] for url, pin in sorted(config.references.items())},
         }
     return {"sources": configs, "overrides": msgspec.to_builtins(overrides), "formats": sorted(formats)}
@@ -277,6 +285,7 @@ def _source(document: Document, name: str, root: Path, warnings: list[str]) -> S
             location=_location(kind, location, root, where),
             server=source.server.rstrip("/"),
             endpoint=source.endpoint,
+            graph=graph_options(source, document, ("sources", name), root, kind),
             overlay=_overlays(document, name, source, root),
             anonymous=_is_anonymous(document, name, source.auth, kind),
             refs=_refs(document, name, source.refs, kind),

@@ -105,6 +105,7 @@ def tool(endpoint: str, *, kind: str = "query", variables: dict[str, str] | None
             operation_name="s__get_thing",
             variables=variables if variables is not None else {"a": "a", "b": "b", "after": "after"},
             endpoint=endpoint,
+            cursor=("after", "thing") if variables is None or "after" in variables else (),
         ),
     )
 

@@ -35,5 +35,5 @@ def test_no_tool_of_a_real_description_fails(path: Path) -> None:
 @pytest.mark.skipif(not SCHEMAS, reason="../shared/corpus/graphql is not here")
 @pytest.mark.parametrize("path", SCHEMAS, ids=lambda path: path.name)
 def test_every_tool_of_a_real_schema_is_proven(path: Path) -> None:
-    report = verify_source(SourceConfig(name="s", kind="graphql", location=str(path)), examples=3)
+    report = verify_source(SourceConfig(name="s", kind="graphql", location=str(path)), examples=6)
     assert [one for one in report.tools if not isinstance(one.verdict, Proven)] == []

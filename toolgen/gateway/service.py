@@ -34,6 +34,7 @@ from toolgen.model.tool import Tool, absent
 from toolgen.model.verdict import Verdict
 from toolgen.pipeline.chain import Next, Trail
 from toolgen.pipeline.deliver import Deliver, Preview
+from toolgen.pipeline.documents import GuardParts, document_guards
 from toolgen.pipeline.executors import make_executors
 from toolgen.pipeline.inspection import destination_of, sql_guard
 from toolgen.pipeline.intake import Meant, meant
@@ -55,6 +56,7 @@ from toolgen.policy.selftest import SelfTestResult
 from toolgen.policy.selftest import run as run_selftests
 from toolgen.settings import Settings, settings_digest
 from toolgen.settings import load as load_settings
+from toolgen.sources.graph_options import DEFAULT_MAX_PAGE
 from toolgen.state.buckets import MemoryBuckets
 
 __all__ = ["Gateway"]
@@ -278,6 +280,14 @@ class Gateway:
             for source, info in self.manifest.sources.items()
             if info.database is not None and source in self.policy.sql
         }
+        documents = GuardParts(
+            decide=self._access.decide,
+            visible=self._access.visible,
+            redacted=lambda tool: redactor(self.policy.redactions, tool) is not None,
+            max_pages={
+                name: source.config.graph.max_page or DEFAULT_MAX_PAGE for name, source in self.settings.sources.items()
+            },
+        )
         return Parts(
             record=Record(
                 journal=self._log,
@@ -288,7 +298,11 @@ class Gateway:
             limit=LimitStage(limits=self.policy.limits, buckets=MemoryBuckets(self._clock)),
             access=AccessStage(access=self._access),
             arguments=ArgumentsStage(),
-            inspect=InspectStage(guards=guards, destination=partial(destination_of, self.policy.egress)),
+            inspect=InspectStage(
+                guards=guards,
+                destination=partial(destination_of, self.policy.egress),
+                documents=document_guards(self.manifest, documents),
+            ),
             approve=ApproveStage(),
             redact=RedactStage(redactor=partial(redactor, self.policy.redactions)),
             deliver=Deliver(executors=self._executors),

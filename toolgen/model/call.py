@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from toolgen.model.database import Database
+from toolgen.model.graph import Graph
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
 
-__all__ = ["Call", "Principal", "Statement"]
+__all__ = ["Call", "Document", "Principal", "Statement"]
 
 _NOTHING: Mapping[str, Json] = MappingProxyType({})
 
@@ -52,11 +53,26 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """GraphQL that a guard rendered from the tree it checked: the only text an executor may send of what a caller wrote.
+
+    `tools` are the tools whose root fields it asks for, `cost` an estimate of how many fields are read.
+    """
+
+    query: str
+    variables: JsonObject
+    operation_name: str | None
+    tools: tuple[Tool, ...]
+    cost: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One call to one tool, with the arguments every stage sees: `repaired`, `dropped` and `left_out` (null for
     "not given") say what was changed in what was sent.
 
-    `statement` and `database` (the part of the database this principal may see) are set by the inspect stage, for SQL tools alone.
+    `statement` and `database` (the part of the database this principal may see) are set by the inspect stage, for SQL tools alone, and
+    `document` and `graph` (the part of the schema) for those that take or describe GraphQL.
     `session`, `client` and `parent` are ids the front end was given, or "".
     """
 
@@ -72,3 +88,5 @@ class Call:
     left_out: tuple[str, ...] = ()
     statement: Statement | None = None
     database: Database | None = None
+    document: Document | None = None
+    graph: Graph | None = None

@@ -11,6 +11,7 @@ import msgspec
 from toolgen.canonical import digest
 from toolgen.errors import ManifestError
 from toolgen.model.database import Database
+from toolgen.model.graph import Graph
 from toolgen.model.tool import Tool, seal
 
 __all__ = ["FORMAT", "Level", "Manifest", "Problem", "SecurityScheme", "SourceInfo", "assemble", "load"]
@@ -52,6 +53,7 @@ class SourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: str
     security_schemes: dict[str, SecurityScheme] = {}
     database: Database | None = None
+    graph: Graph | None = None
     settings: str = ""
 
 

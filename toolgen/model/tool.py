@@ -14,6 +14,9 @@ __all__ = [
     "Binding",
     "Effect",
     "GraphQLBinding",
+    "GraphQLDocumentBinding",
+    "GraphQLSchemaBinding",
+    "GraphQLSubscription",
     "HttpBinding",
     "HttpBody",
     "HttpParameter",
@@ -92,8 +95,23 @@ class HttpBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
         return "http"
 
 
-class GraphQLBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="graphql"):
-    """One stored operation. `variables` maps argument -> variable; `type` is query, mutation or subscription."""
+class GraphQLSubscription(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a subscription is listened to, and over what: `websocket` (graphql-transport-ws) or `sse` (graphql-sse)."""
+
+    transport: str
+    url: str
+    events: int
+    seconds: float
+
+
+class GraphQLBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="graphql"):
+    """One stored operation, and the SHA-256 of its text. `variables` maps argument -> variable; `type` is query, mutation or subscription.
+
+    `field` is the root field, or "" for an operation from a file. `bound` are variables that the caller never sees, as what of the
+    principal they are (`principal.id`). `fields` is the argument that asks for other fields than the stored ones. `pages` are the
+    arguments that size a page; `cursor` is the argument that asks for the next one, and where its connection stands in the answer.
+    `uploads` are the scalars whose values are files.
+    """
 
     type: str
     field: str
@@ -101,10 +119,41 @@ class GraphQLBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
     operation_name: str
     variables: dict[str, str]
     endpoint: str
+    hash: str = ""
+    bound: dict[str, str] = {}
+    fields: str = ""
+    pages: tuple[str, ...] = ()
+    cursor: tuple[str, ...] = ()
+    uploads: tuple[str, ...] = ()
+    subscription: GraphQLSubscription | None = None
 
     @property
     def kind(self) -> str:
         return "graphql"
+
+
+class GraphQLDocumentBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="graphql_document"):
+    """Documents that the caller writes: only of one `type` (query or mutation), and within these bounds."""
+
+    type: str
+    endpoint: str
+    max_depth: int
+    max_aliases: int
+    max_root_fields: int
+    max_fragments: int
+    max_cost: int
+
+    @property
+    def kind(self) -> str:
+        return "graphql_document"
+
+
+class GraphQLSchemaBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="graphql_schema"):
+    """Types of the source's own schema, as SDL. Nothing is sent."""
+
+    @property
+    def kind(self) -> str:
+        return "graphql_schema"
 
 
 class SqlBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="sql"):
@@ -126,7 +175,9 @@ class NoBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
         return "none"
 
 
-Binding: TypeAlias = HttpBinding | GraphQLBinding | SqlBinding | NoBinding
+Binding: TypeAlias = (
+    HttpBinding | GraphQLBinding | GraphQLDocumentBinding | GraphQLSchemaBinding | SqlBinding | NoBinding
+)
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):

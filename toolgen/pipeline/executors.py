@@ -14,6 +14,7 @@ from toolgen.execute.sql import SqlExecutor
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.settings import SourceSettings
+from toolgen.sources.graph_options import DEFAULT_MAX_PAGE
 
 __all__ = ["make_executors"]
 
@@ -43,7 +44,14 @@ def _make(source: SourceSettings, manifest: Manifest, secrets: Secrets, permit: 
             return HttpExecutor(schemes=schemes, auth=source.auth, secrets=secrets, permit=permit)
         case "graphql":
             schemes = manifest.sources[config.name].security_schemes
-            return GraphQLExecutor(schemes=schemes, auth=source.auth, secrets=secrets, permit=permit)
+            return GraphQLExecutor(
+                schemes=schemes,
+                auth=source.auth,
+                secrets=secrets,
+                permit=permit,
+                graph=manifest.sources[config.name].graph,
+                max_page=config.graph.max_page or DEFAULT_MAX_PAGE,
+            )
         case "sql":
             password = source.auth.get("password")
             reference = password if isinstance(password, SecretReference) else None

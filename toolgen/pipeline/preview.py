@@ -14,9 +14,10 @@ from toolgen.model.database import Database
 from toolgen.model.manifest import Manifest, SecurityScheme
 from toolgen.model.names import nearest
 from toolgen.model.result import Envelope, Error, Meta
-from toolgen.model.tool import SqlBinding, Tool
+from toolgen.model.tool import GraphQLDocumentBinding, GraphQLSchemaBinding, SqlBinding, Tool
 from toolgen.model.verdict import Allow, Deny, Verdict
 from toolgen.pipeline.deliver import failure
+from toolgen.pipeline.documents import GuardParts, document_guards
 from toolgen.pipeline.executors import make_executors
 from toolgen.pipeline.inspection import sql_guard
 from toolgen.pipeline.intake import meant
@@ -24,6 +25,7 @@ from toolgen.policy.arguments import Validator, excess
 from toolgen.policy.sql.grants import SqlScope, TableScope, full_name
 from toolgen.settings import SourceSettings
 from toolgen.sources.base import SourceConfig
+from toolgen.sources.graph_options import GraphOptions
 
 __all__ = ["preview"]
 
@@ -71,6 +73,13 @@ def _preview(manifest: Manifest, name: str, arguments: Mapping[str, Any]) -> Map
                 name, Error(code=call_or_denied.code, message=call_or_denied.reason, rule=call_or_denied.rule)
             )
         call = call_or_denied
+    if isinstance(tool.binding, GraphQLDocumentBinding | GraphQLSchemaBinding):
+        call_or_denied = _documented(call, manifest)
+        if isinstance(call_or_denied, Deny):
+            return _refused(
+                name, Error(code=call_or_denied.code, message=call_or_denied.reason, rule=call_or_denied.rule)
+            )
+        call = call_or_denied
     executor = make_executors({tool.source: _source(tool, manifest)}, manifest, _permit)[tool.source]
     return executor.preview(call)
 
@@ -90,11 +99,27 @@ def _inspected(call: Call, manifest: Manifest) -> Call | Deny:
             return replace(call, statement=answer)
 
 
+def _documented(call: Call, manifest: Manifest) -> Call | Deny:
+    """The call as the guard of documents leaves it, where everything is open to everybody."""
+    parts = GuardParts(
+        decide=lambda *_: Allow(rule="preview"), visible=lambda *_: True, redacted=lambda _: False, max_pages={}
+    )
+    guard = document_guards(manifest, parts).get(call.tool.source)
+    if guard is None:
+        return Deny(rule="graphql", reason="the manifest holds no index of this schema")
+    if isinstance(call.tool.binding, GraphQLSchemaBinding):
+        return replace(call, graph=guard.part(call))
+    answer = guard.check(call)
+    return answer if isinstance(answer, Deny) else answer[0]
+
+
 def _source(tool: Tool, manifest: Manifest) -> SourceSettings:
     info = manifest.sources[tool.source]
     kinds = {"openapi": "openapi", "graphql": "graphql", "sql": "sql"}
     location = _LOCATIONS[info.database.dialect] if info.database is not None else ""
-    config = SourceConfig(name=tool.source, kind=kinds[info.kind], location=location)  # type: ignore[arg-type]
+    # How large a page may be is a matter of a project's, and there is none.
+    graph = GraphOptions(max_page=2**31 - 1)
+    config = SourceConfig(name=tool.source, kind=kinds[info.kind], location=location, graph=graph)  # type: ignore[arg-type]
     return SourceSettings(config=config, auth={name: _masked(item) for name, item in info.security_schemes.items()})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
@@ -12,9 +13,18 @@ from toolgen.model.call import Call, Statement
 from toolgen.model.database import Database
 from toolgen.model.result import Cancelled, Error, Failed, Refused, Result, Success
 from toolgen.model.schema import Json
-from toolgen.model.tool import GraphQLBinding, HttpBinding, NoBinding, SqlBinding, Tool
+from toolgen.model.tool import (
+    GraphQLBinding,
+    GraphQLDocumentBinding,
+    GraphQLSchemaBinding,
+    HttpBinding,
+    NoBinding,
+    SqlBinding,
+    Tool,
+)
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.pipeline.chain import Next, Trail
+from toolgen.pipeline.documents import DocumentGuard
 from toolgen.policy.access import Access
 from toolgen.policy.arguments import Validator
 from toolgen.policy.limits import Limit, charges
@@ -24,6 +34,11 @@ __all__ = ["AccessStage", "ApproveStage", "ArgumentsStage", "InspectStage", "Lim
 
 SqlGuard = Callable[[Call], Statement | Database | Deny]
 """Checks a call to a SQL tool: the statement to run, the part of the database to describe, or a refusal."""
+_NO_INDEX = Deny(
+    rule="graphql",
+    reason="the manifest holds no index of this schema",
+    suggestion="run `toolgen build` to write it again",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +121,7 @@ class InspectStage:
 
     guards: Mapping[str, SqlGuard]
     destination: Callable[[str], Verdict]
+    documents: Mapping[str, DocumentGuard] = field(default_factory=dict)
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
         binding = call.tool.binding
@@ -114,8 +130,19 @@ class InspectStage:
                 return await self._sql(call, trail, proceed)
             case HttpBinding(servers=servers):
                 return await self._request(servers[0] if servers else "", call, trail, proceed)
-            case GraphQLBinding(endpoint=endpoint):
-                return await self._request(endpoint, call, trail, proceed)
+            case GraphQLBinding(endpoint=endpoint, subscription=subscription):
+                # A WebSocket begins as a request of HTTP, to the same port (RFC 6455, section 1.3).
+                url = endpoint if subscription is None else re.sub("^ws", "http", subscription.url)
+                return await self._request(url, call, trail, proceed)
+            case GraphQLDocumentBinding(endpoint=endpoint):
+                return await self._document(endpoint, call, trail, proceed)
+            case GraphQLSchemaBinding():
+                guard = self.documents.get(call.tool.source)
+                return (
+                    _refused(_NO_INDEX)
+                    if guard is None
+                    else await proceed(replace(call, graph=guard.part(call)), trail)
+                )
             case NoBinding():
                 return _refused(Deny(rule="default", code="unknown_tool", reason="there is no such tool"))
             case _:
@@ -124,6 +151,24 @@ class InspectStage:
     async def _request(self, url: str, call: Call, trail: Trail, proceed: Next) -> Result:
         verdict = self.destination(url)
         return await proceed(call, trail) if isinstance(verdict, Allow) else _refused(verdict)
+
+    async def _document(self, endpoint: str, call: Call, trail: Trail, proceed: Next) -> Result:
+        guard = self.documents.get(call.tool.source)
+        answer = _NO_INDEX if guard is None else guard.check(call)
+        if isinstance(answer, Deny):
+            trail.rule = answer.rule
+            return _refused(answer)
+        checked, verdict = answer
+        match verdict:
+            case Ask(rule=rule):
+                trail.verdict, trail.rule = "ask", rule
+            case Deny():
+                return _refused(verdict)
+            case Allow():
+                pass
+            case _:
+                assert_never(verdict)
+        return await self._request(endpoint, checked, trail, proceed)
 
     async def _sql(self, call: Call, trail: Trail, proceed: Next) -> Result:
         guard = self.guards.get(call.tool.source)
@@ -177,10 +222,15 @@ class RedactStage:
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
         result = await proceed(call, trail)
-        key = call.tool.digest
-        if key not in self._redactors:
-            self._redactors[key] = self.redactor(call.tool)
-        redact = self._redactors[key]
+        # What a document reads is hidden as it would be in the answers of the tools that it stands for.
+        for tool in (call.tool, *(call.document.tools if call.document is not None else ())):
+            result = self._redacted(tool, result)
+        return result
+
+    def _redacted(self, tool: Tool, result: Result) -> Result:
+        if tool.digest not in self._redactors:
+            self._redactors[tool.digest] = self.redactor(tool)
+        redact = self._redactors[tool.digest]
         if redact is None:
             return result
         match result:

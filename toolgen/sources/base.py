@@ -9,12 +9,14 @@ from typing import Any, Literal, TypeAlias
 
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.tool import Tool
+from toolgen.sources.graph_options import GraphOptions
 from toolgen.sources.pins import Pin
 
 __all__ = ["Reading", "SourceConfig", "SourceKind", "is_networked", "is_remote", "is_served"]
 
 SourceKind: TypeAlias = Literal["openapi", "graphql", "sql"]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NO_OPTIONS = GraphOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,7 @@ class SourceConfig:
     location: str
     server: str = ""  # openapi: overrides the document's servers
     endpoint: str = ""  # graphql
+    graph: GraphOptions = _NO_OPTIONS  # graphql
     overlay: tuple[str, ...] = ()  # openapi: paths of Overlay 1.0 documents, applied in order
     include: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     exclude: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)

@@ -73,7 +73,9 @@ def _prover(
         case "graphql":
             reading = read_graphql(config)
             schema = load_description(config.file).schema
-            return reading.tools, lambda tool: prove_operation(tool, schema, examples=examples, seed=seed)
+            return reading.tools, lambda tool: prove_operation(
+                tool, schema, graph=reading.info.graph, examples=examples, seed=seed
+            )
         case "sql":
             return read_sql(config, password).tools, _no_description
         case _:

@@ -28,7 +28,7 @@ from tests.sources.graphql.reading import FIXTURES, binding, edges, read, read_s
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.tool import Effect
-from toolgen.sources.graphql import read as reader
+from toolgen.sources.graphql import roots as reader
 
 LITERALS = (IntValueNode, FloatValueNode, StringValueNode, BooleanValueNode, NullValueNode, EnumValueNode)
 NAMES = [
@@ -96,7 +96,8 @@ def test_every_schema_is_a_schema_and_shares_its_arguments_with_the_operation() 
         Draft202012Validator.check_schema(tool.input_schema)
         Draft202012Validator.check_schema(tool.output_schema)
         assert tool.input_schema["type"] == "object"
-        assert list(binding(tool).variables) == list(tool.input_schema["properties"])
+        fields = [binding(tool).fields] if binding(tool).fields else []
+        assert [*binding(tool).variables, *fields] == list(tool.input_schema["properties"])
 
 
 def test_effects_follow_the_root() -> None:

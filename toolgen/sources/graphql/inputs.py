@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from graphql import (
     GraphQLArgument,
     GraphQLEnumType,
     GraphQLEnumValue,
-    GraphQLField,
     GraphQLInputField,
     GraphQLInputObjectType,
     GraphQLInputType,
@@ -22,6 +22,7 @@ from graphql import (
     NullValueNode,
     ObjectValueNode,
     ValueNode,
+    get_named_type,
     get_nullable_type,
     is_specified_scalar_type,
     value_from_ast_untyped,
@@ -29,10 +30,11 @@ from graphql import (
 from graphql.utilities.get_default_value_ast import get_default_value_ast
 
 from toolgen.model.schema import Json, Schema
+from toolgen.sources.graphql.inlining import inlined
 from toolgen.sources.graphql.scalars import input_scalar
-from toolgen.sources.graphql.text import prose
+from toolgen.sources.graphql.text import gist, prose
 
-__all__ = ["Inputs", "TooLargeError", "is_required"]
+__all__ = ["Inputs", "TooLargeError", "Wording", "is_required"]
 
 _MOST_INLINE = 16  # values of an enum that is written out where it is used; longer ones are written once
 _LARGEST = 2**53 - 1
@@ -41,8 +43,29 @@ _LARGEST = 2**53 - 1
 _MOST_DEFINITIONS = 2000  # types that the arguments of one operation lead to; the largest schema known to us needs 300
 _LONGEST_VALUES = 4096  # characters about all values of an enum
 _LONGEST_NOTE = 300  # characters about one enum value or scalar
+_LONGEST_GIST = 56
+_RELAY_ID = "clientMutationId"  # known by name (GraphQL Input Object Mutations Specification)
 _Definable: TypeAlias = GraphQLEnumType | GraphQLInputObjectType
-_Found: TypeAlias = dict[str, _Definable]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """How arguments are written: `scalars` are JSON Schemas by scalar, as toolgen.yaml gives them.
+
+    A `brief` schema takes exactly what the whole one takes. It says the first sentence of what descriptions say, and writes a definition
+    that is used once where it is used.
+    """
+
+    scalars: Mapping[str, Schema] = field(default_factory=dict)
+    brief: bool = False
+
+
+@dataclass(slots=True)
+class _Found:
+    """The types that one schema refers to, as they are met."""
+
+    wording: Wording
+    types: dict[str, _Definable] = field(default_factory=dict)
 
 
 class TooLargeError(Exception):
@@ -56,18 +79,21 @@ class _NoJsonError(Exception):
 class Inputs:
     """Schemas of the input types of one GraphQL schema, each made once and shared between tools."""
 
-    def __init__(self) -> None:
+    def __init__(self, wording: Wording) -> None:
+        self._wording = wording
         self._definitions: dict[str, Schema] = {}
-        self._references: dict[str, _Found] = {}
+        self._references: dict[str, dict[str, _Definable]] = {}
 
-    def arguments(self, field: GraphQLField) -> Schema:
-        """The input schema of a tool that calls this field with variables. Raises `TooLargeError`."""
-        found: _Found = {}
-        schema = _object(field.args, found)
-        definitions = self._closure(found)
+    def arguments(self, members: Mapping[str, GraphQLArgument]) -> Schema:
+        """The input schema of a tool that takes these arguments. Raises `TooLargeError`."""
+        found = _Found(self._wording)
+        schema: Schema = _object(members, found)
+        definitions = self._closure(found.types)
+        if definitions and self._wording.brief:
+            schema, definitions = inlined(schema, definitions)
         return {**schema, "$defs": definitions} if definitions else schema
 
-    def _closure(self, found: _Found) -> dict[str, Schema]:
+    def _closure(self, found: dict[str, _Definable]) -> dict[str, Schema]:
         """The definitions of what was found and of everything it leads to; in a loop, because inputs may be nested without end."""
         reached: set[str] = set()
         waiting = list(found.values())
@@ -83,13 +109,13 @@ class Inputs:
 
     def _define(self, type_: _Definable) -> None:
         if type_.name not in self._definitions:
-            found: _Found = {}
+            found = _Found(self._wording)
             match type_:
                 case GraphQLEnumType():
-                    self._definitions[type_.name] = _enum(type_)
+                    self._definitions[type_.name] = _enum(type_, self._wording)
                 case GraphQLInputObjectType():
                     self._definitions[type_.name] = _input_object(type_, found)
-            self._references[type_.name] = found
+            self._references[type_.name] = found.types
 
 
 def is_required(member: GraphQLArgument | GraphQLInputField) -> bool:
@@ -100,7 +126,7 @@ def is_required(member: GraphQLArgument | GraphQLInputField) -> bool:
 def _object(members: Mapping[str, GraphQLArgument] | Mapping[str, GraphQLInputField], found: _Found) -> dict[str, Any]:
     schema: dict[str, Any] = {
         "type": "object",
-        "properties": {name: _member(member, member.type, found) for name, member in members.items()},
+        "properties": {name: _member(name, member, member.type, found) for name, member in members.items()},
     }
     if required := [name for name, member in members.items() if is_required(member)]:
         schema["required"] = required
@@ -114,22 +140,25 @@ def _input_object(type_: GraphQLInputObjectType, found: _Found) -> Schema:
     if type_.is_one_of:
         # Exactly one member, and not null (GraphQL September 2025, section 3.10.1).
         schema["properties"] = {
-            name: _member(member, GraphQLNonNull(get_nullable_type(member.type)), found)
+            name: _member(name, member, GraphQLNonNull(get_nullable_type(member.type)), found)
             for name, member in type_.fields.items()
         }
         schema |= {"minProperties": 1, "maxProperties": 1}
-    if about := prose(type_.description):
+    if (about := prose(type_.description)) and not found.wording.brief:
         schema["description"] = about
     return schema
 
 
-def _member(member: GraphQLArgument | GraphQLInputField, type_: GraphQLInputType, found: _Found) -> Schema:
+def _member(name: str, member: GraphQLArgument | GraphQLInputField, type_: GraphQLInputType, found: _Found) -> Schema:
     schema = dict(_type(type_, found))
     about = [prose(member.description), schema.pop("description", "")]
     if member.deprecation_reason is not None:
         schema["deprecated"] = True
         about.append(f"Deprecated: {prose(member.deprecation_reason)}")
-    if text := "\n".join(line for line in about if line):
+    text = "\n".join(line for line in about if line)
+    if found.wording.brief:
+        text = "" if name == _RELAY_ID else gist(text, f"{name} {get_named_type(type_).name}", limit=_LONGEST_GIST)
+    if text:
         schema["description"] = text
     node = get_default_value_ast(member)
     if node is not None:
@@ -150,12 +179,12 @@ def _present(type_: GraphQLInputType, found: _Found) -> Schema:
         case GraphQLList():
             return {"type": "array", "items": _type(type_.of_type, found)}
         case GraphQLEnumType() if len(type_.values) <= _MOST_INLINE:
-            return _enum(type_)
+            return _enum(type_, found.wording)
         case GraphQLEnumType() | GraphQLInputObjectType():
-            found[type_.name] = type_
+            found.types[type_.name] = type_
             return {"$ref": f"#/$defs/{type_.name}"}
         case GraphQLScalarType():
-            return _scalar(type_)
+            return _scalar(type_, found.wording)
         case _:
             raise TypeError(f"{type_} is no input type")
 
@@ -170,10 +199,12 @@ def _nullable(schema: Schema) -> Schema:
     return widened
 
 
-def _scalar(type_: GraphQLScalarType) -> Schema:
-    schema = input_scalar(type_.name)
+def _scalar(type_: GraphQLScalarType, wording: Wording) -> Schema:
+    schema = input_scalar(type_.name, wording.scalars)
     if is_specified_scalar_type(type_):
         return schema
+    if wording.brief:
+        return schema if "format" in schema else {**schema, "description": type_.name}
     about = [
         f"{type_.name}: {prose(type_.description, limit=_LONGEST_NOTE)}".rstrip(": "),
         type_.specified_by_url or "",
@@ -181,7 +212,9 @@ def _scalar(type_: GraphQLScalarType) -> Schema:
     return {**schema, "description": " ".join(part for part in about if part)}
 
 
-def _enum(type_: GraphQLEnumType) -> Schema:
+def _enum(type_: GraphQLEnumType, wording: Wording) -> Schema:
+    if wording.brief:
+        return {"type": "string", "enum": list(type_.values)}
     lines = [prose(type_.description)]
     lines += [f"{name}: {about}" for name, value in type_.values.items() if (about := _about_value(value))]
     schema: dict[str, Any] = {"type": "string", "enum": list(type_.values)}

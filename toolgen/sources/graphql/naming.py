@@ -45,6 +45,8 @@ _VERBS = frozenset(
 def candidates(field: str, *, kind: str, many: bool) -> tuple[tuple[str, ...], ...]:
     """Names for a root field as words, best first. `kind` is query or mutation, `many` whether it returns a list or a connection."""
     found = words(field) or (kind,)
+    if kind == "subscription":
+        return (("watch", *found), ("watch", *found, kind))
     if kind == "query" and found[0] not in _VERBS:
         found = ("list" if many else "get", *found)
     return (found, (*found, kind))

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from toolgen.model.schema import Schema
 
-__all__ = ["input_scalar", "output_scalar"]
+__all__ = ["UPLOAD", "input_scalar", "is_upload", "output_scalar"]
 
 _ANY = ["string", "number", "boolean", "object", "array"]
 _TEXT: Schema = {"type": "string"}
@@ -48,11 +48,30 @@ _KNOWN: Mapping[str, Schema] = MappingProxyType(
     }
 )
 
+# A file as contracts.md has it, for the multipart request specification; a text is passed on, for services that take a reference.
+UPLOAD: Schema = {
+    "type": ["object", "string"],
+    "properties": {
+        "base64": {"type": "string", "contentEncoding": "base64"},
+        "filename": _TEXT,
+        "media_type": _TEXT,
+    },
+    "required": ["base64"],
+    "additionalProperties": False,
+}
 
-def input_scalar(name: str) -> Schema:
+
+def is_upload(name: str) -> bool:
+    """Whether values of this scalar are files: the name that the multipart request specification and every server give it."""
+    return name == "Upload"
+
+
+def input_scalar(name: str, configured: Mapping[str, Schema]) -> Schema:
     """What a value of this scalar may be in variables; never null."""
-    own = _OWN.get(name)
-    return own if own is not None else _KNOWN.get(_plain(name), {"type": _ANY})
+    own = _OWN.get(name, configured.get(name))
+    if own is not None:
+        return own
+    return UPLOAD if is_upload(name) else _KNOWN.get(_plain(name), {"type": _ANY})
 
 
 def output_scalar(name: str) -> Schema:

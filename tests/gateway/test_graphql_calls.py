@@ -1,0 +1,351 @@
+"""A project over a real GraphQL service, from toolgen.yaml to the answer: what policy opens works, and nothing else is ever sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.services.library import SDL, WRITTEN, application, serving
+from toolgen.errors import PolicyError
+from toolgen.gateway.service import Gateway
+from toolgen.model.result import Envelope
+
+OPERATIONS = '''
+"""Finds one book."""
+query FindBook($id: ID! @describe(as: "Its number"), $who: String @bind(to: "principal.attributes.tenant"), $first: Int = 1 @hidden)
+@tool(title: "Find a book") { book(by: {id: $id}) { ...Short similar(first: $first) { edges { node { id } } } } echo(value: $who) }
+fragment Short on Book { id title }
+# Pages through the books.
+query Page($first: Int, $after: String) {
+  found: books(first: $first, after: $after) { edges { node { id } } pageInfo { hasNextPage endCursor } }
+}
+mutation Rename($title: String!) @tool(name: "rename_book", effect: WRITE) { addBook(title: $title) { id } }
+'''
+POLICY = """
+principals:
+  bot: {api_key: "sha256:%s", roles: [bot], attributes: {tenant: acme}}
+  bare: {api_key: "sha256:%s", roles: [bot]}
+  writer: {api_key: "sha256:%s", roles: [writer]}
+rules:
+  - {id: reads, to: [bot], tools: ["lib__*"], effects: [read], verdict: allow}
+  - {id: unread, to: [bot], tools: [lib__get_hidden], verdict: deny}
+  - id: no-secrets
+    to: [bot]
+    tools: [lib__get_book]
+    arguments: {properties: {by: {required: [id], properties: {id: {const: "7"}}}}, required: [by]}
+    verdict: deny
+  - {id: asks, to: [bot], tools: [lib__add_book, lib__run_mutation], verdict: allow}
+  - {id: writes, to: [writer], tools: ["lib__*"], effects: [read, write, destructive], verdict: allow}
+egress: {private_networks: %s}
+redact: [{tools: [lib__get_book, lib__list_books], fields: ["$..secret"], with: "[hidden]"}]
+"""
+HASHES = tuple(str(digit) * 64 for digit in (1, 2, 3))
+SEVEN = {"edges": [{"node": {"id": str(number)}} for number in range(1, 8)]}
+
+
+@pytest.fixture(name="origin", scope="module")
+def _origin() -> Iterator[str]:
+    with serving(application()) as origin:
+        yield origin
+
+
+@pytest.fixture(name="project")
+def _project(tmp_path: Path, origin: str) -> Callable[..., Path]:
+    def make(networks: str = "allow", **source: str) -> Path:
+        (tmp_path / "ops").mkdir(exist_ok=True)
+        (tmp_path / "ops" / "books.graphql").write_text(OPERATIONS, encoding="utf-8")
+        (tmp_path / "lib.graphql").write_text(SDL, encoding="utf-8")
+        (tmp_path / "policies").mkdir(exist_ok=True)
+        (tmp_path / "policies" / "p.yaml").write_text(POLICY % (*HASHES, networks), encoding="utf-8")
+        keys = {
+            "queries": "true",
+            "operations": "ops/*.graphql",
+            "include": '{operations: ["*"]}',
+            "subscriptions": "{transport: websocket, events: 2, seconds: 20}",
+            **source,
+        }
+        said = "".join(f"\n    {key}: {value}" for key, value in keys.items())
+        path = tmp_path / "toolgen.yaml"
+        path.write_text(
+            f"sources:\n  lib:\n    graphql: lib.graphql\n    endpoint: {origin}/graphql{said}\naudit: {{dir: audit}}\n",
+            encoding="utf-8",
+        )
+        return path
+
+    return make
+
+
+def with_gateway(path: Path, work: Callable[[Gateway], Awaitable[Any]]) -> Any:
+    async def main() -> Any:
+        async with Gateway.load(path) as gateway:
+            return await work(gateway)
+
+    return asyncio.run(main())
+
+
+def call(path: Path, name: str, arguments: dict[str, Any], principal: str = "bot") -> Envelope:
+    made: Envelope = with_gateway(path, lambda gateway: gateway.call(f"lib__{name}", arguments, principal=principal))
+    return made
+
+
+def code(envelope: Envelope) -> str:
+    return envelope.error.code if envelope.error is not None else ""
+
+
+def test_a_trusted_operation_runs_with_what_the_gateway_knows_of_the_caller(project: Callable[..., Path]) -> None:
+    path = project()
+    found = call(path, "find_book", {"id": "2"})
+    assert found.data == {
+        "book": {"id": "2", "title": "Book 2", "similar": {"edges": [{"node": {"id": "1"}}]}},
+        "echo": "acme",
+    }
+    shown = with_gateway(path, lambda gateway: gateway.preview("lib__find_book", {"id": "2"}, principal="bot"))
+    assert shown.data["variables"] == {"id": "2", "who": "acme"}
+    assert "@bind" not in shown.data["query"]
+    assert code(call(path, "find_book", {"id": "2", "who": "other"})) == "validation"
+
+
+def test_a_caller_without_the_bound_attribute_is_refused(project: Callable[..., Path]) -> None:
+    assert code(call(project(), "find_book", {"id": "2"}, "bare")) == "forbidden"
+
+
+def test_pages_are_capped_and_the_next_one_is_offered(project: Callable[..., Path]) -> None:
+    path = project()
+    first = call(path, "page", {"first": 2})
+    assert (first.meta.next_cursor, code(first)) == ("2", "")
+    assert call(path, "list_books", {"first": 7}).meta.next_cursor == ""
+    for name in ("page", "list_books"):
+        refused = call(path, name, {"first": 101})
+        assert code(refused) == "validation"
+        assert refused.error is not None
+        assert "at most 100" in refused.error.message
+    narrow = project(max_page="5")
+    assert code(call(narrow, "list_books", {"first": 6})) == "validation"
+    assert code(call(narrow, "list_books", {"first": 5})) == ""
+
+
+@pytest.mark.parametrize(
+    ("fields", "data"),
+    [
+        ("{ id }", {"book": {"id": "2"}}),
+        ("{ title similar { edges { node { id } } } }", {"book": {"title": "Book 2", "similar": SEVEN}}),
+        ("{ similar(first: 1) { edges { node { id } } } }", {"book": {"similar": {"edges": [{"node": {"id": "1"}}]}}}),
+        ("{ secret }", {"book": {"secret": "[hidden]"}}),
+    ],
+)  # fmt: skip
+def test_an_agent_reads_only_the_fields_it_asks_for(project: Callable[..., Path], fields: str, data: Any) -> None:
+    assert call(project(), "get_book", {"by": {"id": "2"}, "fields": fields}).data == data
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ("{ nothing }", "no field 'nothing'"),
+        ("{ s: secret }", "alias"),
+        ("{ id @skip(if: true) }", "directive"),
+        ("{ reads { hidden } }", "leads back"),
+        ("{ similar }", "fields must be chosen"),
+        ("{ id { x } }", "no fields"),
+        ("{ excerpt }", "needs the argument length"),
+        ("{ similar(first: 101) { edges { cursor } } }", "at most 100"),
+        ('{ similar(first: "1") { edges { cursor } } }', "type Int"),
+        ("{ similar(nope: 1) { edges { cursor } } }", "no argument 'nope'"),
+        ("{ __schema { types { name } } }", "no field '__schema'"),
+        ("{ ...F } fragment F on Book { id }", "more than one"),
+        ("{ id } query B { book }", "more than one"),
+        ("{ id", "no selection set"),
+        ("{ ... on Film { id } }", "never a Film"),
+        ("{ " + "similar { edges { node { " * 3 + "id" + " } } }" * 3 + " }", "levels deep"),
+        (
+            "{ similar(first: 100) { edges { node { similar(first: 100) { edges { node { id title } } } } } } }",
+            "too many",
+        ),
+        ("{" + "{" * 5000, "more than 4000 characters"),
+    ],
+)
+def test_fields_that_may_not_be_chosen_are_refused_and_nothing_is_sent(
+    project: Callable[..., Path], fields: str, reason: str
+) -> None:
+    refused = call(project(), "get_book", {"by": {"id": "2"}, "fields": fields})
+    assert code(refused) == "validation"
+    assert refused.error is not None
+    assert reason in refused.error.message
+
+
+def test_a_document_reads_what_its_writer_may_read(project: Callable[..., Path]) -> None:
+    document = "query Q($id: ID!) { book(by: {id: $id}) { title secret } marks { label } }"
+    answer = call(project(), "run_query", {"query": document, "variables": {"id": "3"}})
+    assert answer.data == {
+        "book": {"title": "Book 3", "secret": "[hidden]"},
+        "marks": [{"label": "A"}, {"label": None}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("document", "variables", "expected", "reason"),
+    [
+        ("{ hidden }", {}, "forbidden", "no query hidden"),
+        ("{ ... { ...F } } fragment F on Reads { hidden }", {}, "forbidden", "no query hidden"),
+        ('{ book(by: {id: "7"}) { id } }', {}, "forbidden", "no-secrets"),
+        ("query Q($b: BookBy!) { book(by: $b) { id } }", {"b": {"id": "7"}}, "forbidden", "no-secrets"),
+        ('query Q($b: BookBy! = {id: "7"}) { book(by: $b) { id } }', {}, "forbidden", "no-secrets"),
+        ('query Q($i: ID!) { book(by: {id: $i}) { id } }', {"i": "7"}, "forbidden", "no-secrets"),
+        ('{ book(by: {id: "1"}) { s: secret } }', {}, "forbidden", "aliases"),
+        ('{ book(by: {id: "1"}) { reads { hidden } } }', {}, "forbidden", "root type"),
+        ('mutation { removeBook(id: "1") { id } }', {}, "forbidden", "runs a query"),
+        ("subscription { added { id } }", {}, "forbidden", "runs a query"),
+        ("{ __schema { types { name } } }", {}, "forbidden", "introspection"),
+        ('{ __type(name: "Book") { name } }', {}, "forbidden", "introspection"),
+        ("{ marks { nothing } }", {}, "validation", "nothing"),
+        ("{ marks { label ", {}, "validation", "not GraphQL"),
+        ("query A { marks { label } } query B { hidden }", {}, "validation", "exactly one"),
+        ("type X { a: Int }", {}, "validation", "exactly one"),
+        ("{ marks { label @defer } }", {}, "validation", "@defer"),
+        ("query Q($f: Int) { books(first: $f) { edges { cursor } } }", {"f": "x"}, "validation", "variables"),
+        ("query Q($f: Int) { books(first: $f) { edges { cursor } } }", {"f": 101}, "validation", "at most 100"),
+        ("{ books(first: 1000) { edges { cursor } } }", {}, "validation", "at most 100"),
+        ("{ marks { label } }", {"stray": 1}, "validation", "$stray"),
+        ("{ " + " ".join(f"a{n}: crowded" for n in range(5)) + " }", {}, "validation", "root fields"),
+        ("{ marks { " + " ".join(f"a{n}: label" for n in range(11)) + " } }", {}, "validation", "aliases"),
+        ("{ marks { " + " ".join("... { label }" for n in range(11)) + " } }", {}, "validation", "fragments"),
+        ("{ marks { ...A } } fragment A on Shelfmark { ...B } fragment B on Shelfmark { ...A }", {}, "validation", "itself"),
+        ("{ books(first: 100) { edges { node { similar(first: 100) { edges { cursor } } } } } }", {}, "validation", "costs"),
+        ("{ books { edges { node { " + "similar { edges { node { " * 3 + "id" + " } } }" * 3 + " } } } }", {}, "validation", "levels"),
+        ("{" * 3000, {}, "validation", "not GraphQL"),
+    ],
+)  # fmt: skip
+def test_a_document_that_may_not_run_is_refused_before_anything_is_sent(
+    project: Callable[..., Path], document: str, variables: dict[str, Any], expected: str, reason: str
+) -> None:
+    refused = call(project(), "run_query", {"query": document, "variables": variables})
+    assert (refused.status, code(refused)) == ("refused", expected)
+    assert refused.error is not None
+    assert reason in f"{refused.error.message} {refused.error.rule}"
+
+
+def test_a_fragment_bomb_is_refused_in_bounded_time(project: Callable[..., Path]) -> None:
+    wide = " ".join(f"fragment F{n} on Shelfmark {{ ...F{n + 1} ...F{n + 1} }}" for n in range(8))
+    bomb = f"{{ marks {{ ...F0 }} }} {wide} fragment F8 on Shelfmark {{ {'label ' * 100} }}"
+    assert code(call(project(queries="{max_fragments: 100}"), "run_query", {"query": bomb})) == "validation"
+
+
+def test_what_is_sent_is_rendered_from_the_tree_and_not_the_text(project: Callable[..., Path]) -> None:
+    text = "#\u2028 comment\nquery   Q{marks{label,count}} # } mutation { removeBook(id: 1) { id } }"
+    shown = with_gateway(project(), lambda gateway: gateway.preview("lib__run_query", {"query": text}, principal="bot"))
+    assert shown.data["query"] == "query Q {\n  marks {\n    label\n    count\n  }\n}"
+
+
+def test_types_are_described_without_the_root_fields_the_caller_may_not_use(project: Callable[..., Path]) -> None:
+    path = project()
+    assert "hidden" not in call(path, "describe_types", {"types": ["Reads"]}).data["sdl"]
+    roots = call(path, "describe_types", {}).data["sdl"]
+    assert "book(by: BookBy!): Book" in roots
+    assert "removeBook" not in roots
+    described = call(path, "describe_types", {"types": ["BookBy", "Item", "Shelf", "BookFilter"]}).data["sdl"]
+    assert "input BookBy @oneOf {" in described
+    assert "union Item = Book | Film" in described
+    assert code(call(path, "describe_types", {"types": ["Bok"]})) == "validation"
+
+
+def test_mutations_are_off_until_a_policy_turns_them_on(project: Callable[..., Path]) -> None:
+    path = project()
+    WRITTEN.clear()
+    document = {"query": 'mutation { addBook(title: "x") { id } }'}
+    assert (
+        code(call(path, "add_book", {"title": "x"})) == "cancelled"
+    )  # allowed, but not outright: somebody has to agree
+    assert code(call(path, "remove_book", {"id": "1"})) == "unknown_tool"  # no rule
+    assert code(call(path, "run_mutation", document)) == "cancelled"
+    assert code(call(path, "rename_book", {"title": "x"})) == "unknown_tool"  # its file says it writes
+    assert WRITTEN == []
+    assert code(call(path, "add_book", {"title": "a"}, "writer")) == ""
+    assert code(call(path, "run_mutation", document, "writer")) == ""
+    assert code(call(path, "rename_book", {"title": "b"}, "writer")) == ""
+    assert WRITTEN == ["a", "x", "b"]
+
+
+def test_a_schema_is_closed_to_documents_unless_toolgen_yaml_opens_it(project: Callable[..., Path]) -> None:
+    with pytest.raises(PolicyError, match="run_mutation"):
+        Gateway.load(project(queries="false"))
+
+
+def test_partial_data_stays_beside_its_errors_with_their_paths(project: Callable[..., Path]) -> None:
+    answer = call(project(), "list_marks", {})
+    assert code(answer) == "upstream_error"
+    assert answer.data["data"] == {"marks": [{"label": "A", "count": 1}, {"label": None, "count": None}]}
+    assert answer.error is not None
+    assert "(at marks.1.count)" in answer.error.message
+    assert "[hidden]" in str(call(project(), "get_book", {"by": {"id": "1"}}).data)
+
+
+def test_throttling_is_a_rate_limit_with_a_wait(project: Callable[..., Path]) -> None:
+    answer = call(project(), "get_crowded", {})
+    assert answer.error is not None
+    assert (answer.error.code, answer.error.retry_after_s) == ("rate_limited", 1.0)
+
+
+def test_unions_are_read_with_aliases_where_their_types_conflict(project: Callable[..., Path]) -> None:
+    assert call(project(), "list_items", {}).data["items"][1]["title"] == "Film"
+
+
+def test_files_are_sent_by_the_multipart_specification(project: Callable[..., Path]) -> None:
+    path = project()
+    one = {"base64": "aGVsbG8=", "filename": "a.txt", "media_type": "text/plain"}
+    arguments = {
+        "file": one,
+        "more": [{"base64": "aGk=", "filename": "b.txt"}, {"base64": "", "filename": "c"}],
+        "note": "n",
+    }
+    answer = call(path, "store", {**arguments, "fields": "{ bytes names note }"}, "writer")
+    assert answer.data == {"store": {"bytes": 7, "names": ["a.txt", "b.txt", "c"], "note": "n"}}
+    shown = with_gateway(path, lambda gateway: gateway.preview("lib__store", arguments, principal="writer"))
+    assert shown.data["variables"] == {"file": None, "more": [None, None], "note": "n"}
+    assert [one["path"] for one in shown.data["files"]] == ["variables.file", "variables.more.0", "variables.more.1"]
+    assert code(call(path, "store", {"file": {"base64": "???"}}, "writer")) == "validation"
+
+
+@pytest.mark.parametrize("transport", ["websocket", "sse"])
+def test_a_subscription_ends_by_count_by_time_or_by_itself(project: Callable[..., Path], transport: str) -> None:
+    path = project(subscriptions=f"{{transport: {transport}, events: 2, seconds: 20}}")
+    enough = call(path, "watch_added", {"count": 5})
+    assert (enough.data["ended"], len(enough.data["events"])) == ("events", 2)
+    assert enough.data["events"][0]["added"]["title"] == "Book 1"
+    assert call(path, "watch_added", {"count": 1}).data["ended"] == "complete"
+    short = project(subscriptions=f"{{transport: {transport}, events: 2, seconds: 0.5}}")
+    late = call(short, "watch_added", {"count": 2, "pause": 1})
+    assert late.data["ended"] == "seconds"
+    assert len(late.data["events"]) <= 1
+    broken = call(path, "watch_broken", {})
+    assert code(broken) == "upstream_error"
+    assert broken.data["errors"]
+
+
+@pytest.mark.parametrize("transport", ["websocket", "sse"])
+def test_a_subscription_goes_only_where_the_egress_rules_let_it(project: Callable[..., Path], transport: str) -> None:
+    path = project("deny", subscriptions=f"{{transport: {transport}}}")
+    assert code(call(path, "watch_added", {})) == "egress_refused"
+
+
+def test_a_subscription_needs_a_service_that_speaks_its_protocol(project: Callable[..., Path], origin: str) -> None:
+    closed = project(subscriptions="{transport: websocket, url: 'ws://127.0.0.1:9/'}")
+    assert code(call(closed, "watch_added", {})) == "upstream_unavailable"
+    with serving(_page) as other:
+        for transport, url in (("websocket", "ws" + other.removeprefix("http")), ("sse", other)):
+            path = project(subscriptions=f"{{transport: {transport}, url: '{url}'}}")
+            assert code(call(path, "watch_added", {})) == "upstream_error"
+
+
+async def _page(scope: Any, receive: Any, send: Any) -> None:
+    """A web page at every address, and a redirect in place of every WebSocket."""
+    if scope["type"] == "websocket":
+        await send(
+            {"type": "websocket.http.response.start", "status": 302, "headers": [(b"location", b"ws://127.0.0.1:9/")]}
+        )
+        await send({"type": "websocket.http.response.body", "body": b""})
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/html")]})
+    await send({"type": "http.response.body", "body": b"<html>"})

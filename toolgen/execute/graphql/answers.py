@@ -1,0 +1,146 @@
+"""What the answer to a GraphQL request means: data, partial data beside errors, a wait, or no GraphQL at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from toolgen.model.result import Error, Failed, Success, bounded
+from toolgen.model.schema import Json, JsonObject
+
+__all__ = ["explain", "read_answer"]
+
+_MOST_ERRORS = 3  # that are put into the message; all of them are in the data
+_LONGEST_WAIT_S = 3600.0
+_SHORTEST_WAIT_S = 1.0  # where a service only says that it was too much
+_THROTTLED = frozenset({"THROTTLED", "RATE_LIMITED", "RATE_LIMIT_EXCEEDED", "TOO_MANY_REQUESTS"})
+
+
+def read_answer(answer: Success, cursor: tuple[str, ...]) -> Success | Failed:
+    """A 2xx answer, which may be a response with or without errors, or no GraphQL at all (spec October 2021, section 7.1).
+
+    `cursor` is the binding's.
+    """
+    body = answer.data
+    if answer.truncated:
+        message, suggestion = "the answer is larger than the gateway reads", "ask for less: a filter or a smaller page"
+        return Failed(
+            error=Error(code="response_too_large", message=message, suggestion=suggestion), facts=answer.facts
+        )
+    if errors := _errors(body):
+        return _failed(body, errors, answer.facts)
+    data = body.get("data") if isinstance(body, Mapping) else None
+    if not isinstance(data, Mapping):
+        return Failed(error=_not_graphql(answer.data, "the endpoint answered"), facts=answer.facts)
+    return Success(data=data, next_cursor=_cursor(data, cursor), facts=answer.facts)
+
+
+def explain(failed: Failed) -> Failed:
+    """An answer that was no 2xx: with a GraphQL body its errors say more than its status; without one, a page is no answer."""
+    if errors := _errors(failed.data):
+        told = _failed(failed.data, errors, failed.facts).error
+        wait = failed.error.retry_after_s if failed.error.retry_after_s is not None else told.retry_after_s
+        code = told.code if told.code == "rate_limited" else failed.error.code
+        error = msgspec.structs.replace(told, code=code, suggestion=failed.error.suggestion, retry_after_s=wait)
+        return Failed(error=_limited(error, failed), data=_kept(failed.data, errors), facts=failed.facts)
+    if isinstance(failed.data, str):
+        status = failed.facts.get("upstream_status")
+        error = _not_graphql(failed.data, f"the endpoint answered {status}")
+        if status in {401, 403, 429} or (isinstance(status, int) and status >= 500):
+            error = msgspec.structs.replace(error, suggestion=failed.error.suggestion)
+        error = msgspec.structs.replace(error, code=failed.error.code, retry_after_s=failed.error.retry_after_s)
+        return Failed(error=_limited(error, failed), facts=failed.facts)
+    return Failed(error=_limited(failed.error, failed), data=failed.data, facts=failed.facts)
+
+
+def _limited(error: Error, failed: Failed) -> Error:
+    """429, or a 403 that says when to come back, as GitHub's secondary limits do."""
+    status = failed.facts.get("upstream_status")
+    if status == 429 or (status == 403 and failed.error.retry_after_s is not None):
+        return msgspec.structs.replace(error, code="rate_limited", suggestion="wait before the next call")
+    return error
+
+
+def _errors(body: Json) -> Sequence[Json]:
+    """The `errors` of a response; none when the list is empty or is no list."""
+    errors = body.get("errors") if isinstance(body, Mapping) else None
+    return errors if isinstance(errors, Sequence) and not isinstance(errors, str) else ()
+
+
+def _kept(body: Json, errors: Sequence[Json]) -> JsonObject:
+    """Partial data beside its errors; the null of a field that failed stays where it is (spec, section 6.4.4)."""
+    return {"data": body.get("data") if isinstance(body, Mapping) else None, "errors": errors}
+
+
+def _failed(body: Json, errors: Sequence[Json], facts: Mapping[str, Json]) -> Failed:
+    told = "; ".join(_told(error) for error in errors[:_MOST_ERRORS])
+    more = f"; and {len(errors) - _MOST_ERRORS} more" if len(errors) > _MOST_ERRORS else ""
+    kept = _kept(body, errors)
+    suggestion = "change the arguments as the errors say"
+    if kept["data"] is not None:
+        suggestion = "what did not fail stands in `data`, beside the errors"
+    wait = _throttled(body, errors)
+    if wait is not None:
+        suggestion = "wait before the next call, or ask for less"
+    error = Error(
+        code="upstream_error" if wait is None else "rate_limited",
+        message=f"the service reported: {told}{more}",
+        suggestion=suggestion,
+        retry_after_s=wait,
+    )
+    return Failed(error=error, data=kept, facts=facts)
+
+
+def _told(error: Json) -> str:
+    """`message (at stock.warehouses.2.count)`."""
+    if not isinstance(error, Mapping):
+        return "an error without a message"
+    message = error.get("message")
+    said = bounded(" ".join(message.split()), 300) if isinstance(message, str) else "an error without a message"
+    path = error.get("path")
+    if isinstance(path, Sequence) and not isinstance(path, str) and path:
+        return f"{said} (at {bounded('.'.join(str(step) for step in path), 100)})"
+    return said
+
+
+def _throttled(body: Json, errors: Sequence[Json]) -> float | None:
+    """Seconds until there is budget again, when a service that counts cost says THROTTLED on a 200, as Shopify does."""
+    codes = {_at(error, *path) for error in errors for path in (("extensions", "code"), ("type",))}
+    if codes.isdisjoint(_THROTTLED):
+        return None
+    asked = _at(body, "extensions", "cost", "requestedQueryCost")
+    left = _at(body, "extensions", "cost", "throttleStatus", "currentlyAvailable")
+    rate = _at(body, "extensions", "cost", "throttleStatus", "restoreRate")
+    match asked, left, rate:
+        case ((int() | float()), (int() | float()), (int() | float())) if rate > 0:
+            wait = (asked - left) / rate
+            return min(max(wait, 0.0), _LONGEST_WAIT_S) if math.isfinite(wait) else _LONGEST_WAIT_S
+        case _:
+            return _SHORTEST_WAIT_S
+
+
+def _at(value: Json, *keys: str) -> bool | int | float | str | None:
+    """The scalar below some keys, or None."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, bool | int | float | str) else None
+
+
+def _not_graphql(body: Json, answered: str) -> Error:
+    page = isinstance(body, str) and body.lstrip()[:1] == "<"
+    what = "a web page" if page else "something that is no GraphQL response"
+    return Error(
+        code="upstream_error",
+        message=f"{answered} with {what}",
+        suggestion="check `endpoint:` of the source in toolgen.yaml; tell whoever runs the gateway",
+    )
+
+
+def _cursor(data: Json, cursor: tuple[str, ...]) -> str:
+    """Where the next page begins, for a tool that can ask for it (GraphQL Cursor Connections Specification)."""
+    if not cursor or _at(data, *cursor[1:], "pageInfo", "hasNextPage") is not True:
+        return ""
+    end = _at(data, *cursor[1:], "pageInfo", "endCursor")
+    return end if isinstance(end, str) else ""

@@ -1,0 +1,230 @@
+"""The GraphQL executor: an operation with its variables over the HTTP executor's transport."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import assert_never
+from urllib.parse import urlsplit
+
+import msgspec
+from graphql import DocumentNode, parse
+
+from toolgen.clock import Clock, SystemClock
+from toolgen.errors import ToolgenError
+from toolgen.execute.base import Permit
+from toolgen.execute.graphql.answers import explain, read_answer
+from toolgen.execute.graphql.fields import choose_fields
+from toolgen.execute.graphql.sdl import describe_types
+from toolgen.execute.graphql.subscribe import Listener
+from toolgen.execute.graphql.uploads import Upload, extract, multipart
+from toolgen.execute.http.dial import Resolver, Timeouts, system_resolver
+from toolgen.execute.http.executor import HttpExecutor
+from toolgen.execute.http.styles import UnbindableError
+from toolgen.execute.secrets import Secrets
+from toolgen.model.call import Call, Principal
+from toolgen.model.graph import Graph
+from toolgen.model.manifest import SecurityScheme
+from toolgen.model.result import Error, Failed, Success
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import (
+    GraphQLBinding,
+    GraphQLDocumentBinding,
+    GraphQLSchemaBinding,
+    HttpBinding,
+    HttpBody,
+    HttpParameter,
+)
+
+__all__ = ["GraphQLExecutor"]
+
+# GraphQL over HTTP, section 5.1: the new media type first, the old one for services that do not know it yet.
+_ACCEPT = "application/graphql-response+json, application/json;q=0.9"
+_HEADERS = (HttpParameter(argument="accept", in_="header", name="Accept", style="simple", explode=False),)
+_BODY = HttpBody(media_type="application/json", argument="request", required=True)
+_TIMEOUTS = Timeouts()
+_CLOCK = SystemClock()
+_Bound = GraphQLBinding | GraphQLDocumentBinding
+
+
+class ForbiddenError(ToolgenError):
+    """The principal lacks what the tool takes from it."""
+
+    code = "forbidden"
+
+
+class GraphQLExecutor:
+    """Sends the calls of one GraphQL source.
+
+    `schemes` are the source's security schemes and `auth` its credentials, as for `HttpExecutor`; GraphQL describes neither, so every
+    credential that is configured is shown with every call. `permit` is asked about every address. `graph` is the schema's index, and
+    `max_page` the largest page that may be asked for.
+    """
+
+    def __init__(  # noqa: PLR0913 - as HttpExecutor, and what only GraphQL has
+        self,
+        *,
+        schemes: Mapping[str, SecurityScheme],
+        auth: Mapping[str, object],
+        secrets: Secrets,
+        permit: Permit,
+        graph: Graph | None = None,
+        max_page: int | None = None,
+        resolver: Resolver = system_resolver,
+        timeouts: Timeouts = _TIMEOUTS,
+        clock: Clock = _CLOCK,
+    ) -> None:
+        self._security = (tuple(sorted(auth)),) if auth else ()
+        self._graph = graph
+        self._max_page = max_page
+        self._documents: dict[str, DocumentNode] = {}
+        self._http = HttpExecutor(
+            schemes=schemes,
+            auth=auth,
+            secrets=secrets,
+            permit=permit,
+            resolver=resolver,
+            timeouts=timeouts,
+            clock=clock,
+        )
+        self._listener = Listener(
+            schemes=schemes, auth=auth, secrets=secrets, permit=permit, resolver=resolver, clock=clock
+        )
+
+    async def execute(self, call: Call) -> Success | Failed:
+        """`data` of a Success is the `data` of the response; of a Failed, the `data` and `errors` of a response that had errors.
+
+        Raises `ToolgenError`, as `preview` does, for a call that cannot be sent.
+        """
+        binding = call.tool.binding
+        if isinstance(binding, GraphQLSchemaBinding):
+            return Success(data=self.preview(call))
+        sent = _bound(call)
+        if not sent.endpoint:
+            return Failed(
+                error=Error(
+                    code="upstream_unavailable",
+                    message=f"no endpoint is configured for the source {call.tool.source}",
+                    suggestion="set `endpoint:` of the source in toolgen.yaml and build again",
+                )
+            )
+        request, files = self._request(call)
+        if isinstance(sent, GraphQLBinding) and sent.subscription is not None:
+            return await self._listener.listen(sent.subscription, request, self._security)
+        arguments: JsonObject = {"accept": _ACCEPT, "request": request}
+        http = self._over_http(sent)
+        if files:
+            http, arguments = multipart(http, request, files, _ACCEPT)
+        tool = msgspec.structs.replace(call.tool, binding=http)
+        outcome = await self._http.execute(dataclasses.replace(call, tool=tool, arguments=arguments))
+        match outcome:
+            case Success():
+                return read_answer(outcome, sent.cursor if isinstance(sent, GraphQLBinding) else ())
+            case Failed():
+                return explain(outcome)
+
+    def preview(self, call: Call) -> JsonObject:
+        """The request body: `{"query", "variables", "operationName"}`, and `files` where there are some.
+
+        An absent argument is an absent variable, null is null. Raises `UnbindableError` (code `validation`) for arguments that cannot be
+        sent, and `ForbiddenError` where the principal lacks what the tool takes from it.
+        """
+        if isinstance(call.tool.binding, GraphQLSchemaBinding):
+            if call.graph is None:
+                raise ToolgenError(f"no guard has said what a call to {call.tool.name} may see")
+            return describe_types(call.graph, call.arguments)
+        request, files = self._request(call)
+        shown: list[Json] = [{"path": one.path, **one.about()} for one in files]
+        return {**request, "files": shown} if files else request
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        await self._listener.close()
+        await self._http.close()
+
+    def _request(self, call: Call) -> tuple[JsonObject, tuple[Upload, ...]]:
+        binding = _bound(call)
+        match binding:
+            case GraphQLDocumentBinding():
+                return _document(call), ()
+            case GraphQLBinding():
+                return self._stored(call, binding)
+            case _:
+                assert_never(binding)
+
+    def _stored(self, call: Call, binding: GraphQLBinding) -> tuple[JsonObject, tuple[Upload, ...]]:
+        given = call.arguments
+        self._check_pages(binding, given)
+        variables: dict[str, Json] = {
+            variable: given[name] for name, variable in binding.variables.items() if name in given
+        }
+        variables |= {name: _attribute(call.principal, path) for name, path in binding.bound.items()}
+        operation = binding.operation
+        chosen = given.get(binding.fields) if binding.fields else None
+        if isinstance(chosen, str):
+            operation, more = self._choose(binding, chosen)
+            variables |= more
+        files: tuple[Upload, ...] = ()
+        if binding.uploads:
+            variables, files = extract(call.tool.input_schema, binding.variables, variables)
+        return {"query": operation, "variables": variables, "operationName": binding.operation_name}, files
+
+    def _choose(self, binding: GraphQLBinding, fields: str) -> tuple[str, JsonObject]:
+        if self._graph is None:
+            raise UnbindableError(f"the argument {binding.fields!r} needs the schema's index, which the manifest lacks")
+        stored = self._documents.get(binding.hash)
+        if stored is None:
+            # Once for each tool: the text of one operation, never of the schema.
+            stored = self._documents[binding.hash] = parse(binding.operation, no_location=True)
+        return choose_fields(self._graph, binding, stored, fields, self._max_page)
+
+    def _check_pages(self, binding: GraphQLBinding, given: JsonObject) -> None:
+        for name in binding.pages if self._max_page is not None else ():
+            size = given.get(name)
+            if isinstance(size, int) and self._max_page is not None and size > self._max_page:
+                raise UnbindableError(
+                    f"the argument {name!r} may be at most {self._max_page}",
+                    suggestion="ask for a smaller page, and for the next one with the cursor of the answer",
+                )
+
+    def _over_http(self, binding: _Bound) -> HttpBinding:
+        parts = urlsplit(binding.endpoint)
+        return HttpBinding(
+            method="POST",
+            path=f"{parts.path}?{parts.query}" if parts.query else parts.path,
+            servers=(f"{parts.scheme}://{parts.netloc}",),
+            parameters=_HEADERS,
+            body=_BODY,
+            security=self._security,
+        )
+
+
+def _bound(call: Call) -> _Bound:
+    binding = call.tool.binding
+    if not isinstance(binding, GraphQLBinding | GraphQLDocumentBinding):
+        raise ToolgenError(f"the tool {call.tool.name} is not bound to GraphQL")
+    return binding
+
+
+def _document(call: Call) -> JsonObject:
+    """A document that an agent wrote, as the guard rendered it: nothing else is ever sent."""
+    if call.document is None:
+        raise ToolgenError(f"no guard has looked at the document of a call to {call.tool.name}")
+    document = call.document
+    return {"query": document.query, "variables": document.variables, "operationName": document.operation_name}
+
+
+def _attribute(principal: Principal, path: str) -> Json:
+    """What of the principal a bound variable is: `principal.id`, `principal.on_behalf_of.attributes.tenant`."""
+    steps = path.split(".")[1:]
+    party: Principal | None = principal
+    if steps[0] == "on_behalf_of":
+        party, steps = principal.on_behalf_of, steps[1:]
+    if party is None:
+        raise ForbiddenError("this tool is only for an agent that acts on behalf of somebody")
+    if steps == ["id"]:
+        return party.id
+    value = party.attributes.get(steps[1])
+    if value is None:
+        raise ForbiddenError(f"the principal {party.id} has no attribute {steps[1]!r}, which this tool takes from it")
+    return value

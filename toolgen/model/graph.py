@@ -1,0 +1,64 @@
+"""What a GraphQL schema offers, without its prose: enough to check a selection or a document long after the schema was read."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["Graph", "GraphArgument", "GraphField", "GraphType", "named"]
+
+
+class GraphArgument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An argument or a field of an input object. `type` is written as in SDL: `[ID!]!`."""
+
+    type: str
+    has_default: bool = False
+
+    @property
+    def required(self) -> bool:
+        """Non-null and without a default (spec, sections 3.6.1 and 3.10)."""
+        return self.type.endswith("!") and not self.has_default
+
+
+class GraphField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A field of an object or interface."""
+
+    type: str
+    arguments: dict[str, GraphArgument] = {}
+
+
+class GraphType(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One named type. `members` are the interfaces of an object or interface, the types of a union or the values of an enum."""
+
+    kind: str  # object | interface | union | enum | scalar | input
+    fields: dict[str, GraphField] = {}
+    inputs: dict[str, GraphArgument] = {}
+    members: tuple[str, ...] = ()
+    one_of: bool = False
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.kind in {"enum", "scalar"}
+
+
+class Graph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A whole schema; `query`, `mutation` and `subscription` name its root types, "" for none. Built-in scalars are among `types`."""
+
+    types: dict[str, GraphType]
+    query: str = ""
+    mutation: str = ""
+    subscription: str = ""
+
+    @property
+    def roots(self) -> frozenset[str]:
+        """The root types' names."""
+        return frozenset(name for name in (self.query, self.mutation, self.subscription) if name)
+
+    def root(self, kind: str) -> GraphType | None:
+        """The root type of query, mutation or subscription."""
+        name = {"query": self.query, "mutation": self.mutation, "subscription": self.subscription}.get(kind, "")
+        return self.types.get(name)
+
+
+def named(type_: str) -> str:
+    """The type inside lists and non-nulls: `[ID!]!` is `ID`."""
+    return type_.strip("[]!")

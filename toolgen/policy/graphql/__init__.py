@@ -1,0 +1,1 @@
+"""GraphQL documents that agents write, judged before anything of them is sent."""

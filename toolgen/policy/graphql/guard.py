@@ -1,0 +1,306 @@
+"""The guard of documents: parsed, counted, validated and priced; what passes is rendered from its tree. Pure and bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from graphql import (
+    DocumentNode,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLError,
+    GraphQLField,
+    GraphQLInterfaceType,
+    GraphQLList,
+    GraphQLNamedType,
+    GraphQLObjectType,
+    GraphQLSchema,
+    InlineFragmentNode,
+    Node,
+    OperationDefinitionNode,
+    SelectionSetNode,
+    Undefined,
+    Visitor,
+    get_named_type,
+    get_nullable_type,
+    parse,
+    print_ast,
+    validate,
+    value_from_ast_untyped,
+    visit,
+)
+from graphql.execution.values import get_variable_values
+
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import GraphQLDocumentBinding
+from toolgen.model.verdict import Deny
+
+__all__ = ["CheckedDocument", "RootCall", "check_document"]
+
+_TOKENS = 4000
+_MOST_VISITS = 5000  # fields met while fragments are followed
+_ASSUMED = 10  # items of a list that nobody sized
+_SIZES = ("first", "last", "limit", "pageSize", "page_size", "perPage", "per_page", "take")
+_DIRECTIVES = frozenset({"include", "skip"})
+_RULE = "graphql"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RootCall:
+    """A root field of a document with its arguments: what a call of that field's own tool would be."""
+
+    field: str
+    arguments: JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedDocument:
+    """What may be sent, as far as the document itself goes."""
+
+    query: str
+    operation_name: str | None
+    roots: tuple[RootCall, ...]
+    aliased: bool
+    cost: int
+
+
+class _TooMuch(Exception):  # noqa: N818 - a verdict on its way out
+    """A limit was passed, or something stands in the document that may not."""
+
+    def __init__(self, reason: str, code: str = "validation") -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+def check_document(
+    text: str, variables: JsonObject, *, schema: GraphQLSchema, limits: GraphQLDocumentBinding, max_page: int | None
+) -> CheckedDocument | Deny:
+    """Judges one document. A `Deny` says, for the agent, what to change."""
+    try:
+        document = parse(text, no_location=True, max_lexical_tokens=_TOKENS)
+    except (GraphQLError, RecursionError) as error:
+        reason = error.message if isinstance(error, GraphQLError) else "nested too deeply"
+        return _deny(f"it is not GraphQL: {reason[:300]}")
+    try:
+        operation, fragments = _parts(document, limits)
+        _refuse_foreign(document, limits)
+        _Counter(limits, fragments).count(operation.selection_set, 1, ())
+        if errors := validate(schema, document, max_errors=1):
+            return _deny(f"it is not valid for the schema: {errors[0].message[:400]}")
+        coerced = get_variable_values(schema, operation.variable_definitions or (), dict(variables))
+        if isinstance(coerced, list):
+            return _deny(f"its variables do not fit: {coerced[0].message[:400]}")
+        known = {one.variable.name.value for one in operation.variable_definitions or ()}
+        if stray := sorted(set(variables) - known):
+            return _deny(f"it has no variable ${stray[0][:60]}")
+        values = _values(operation, variables)
+        pricer = _Pricer(schema, fragments, values, limits, max_page)
+        root = schema.get_root_type(operation.operation)
+        assert root is not None  # noqa: S101 - the document is valid
+        cost = pricer.price(root, operation.selection_set, 1)
+    except _TooMuch as much:
+        return _deny(str(much), much.code)
+    except RecursionError:
+        return _deny("it is nested too deeply")
+    return CheckedDocument(
+        query=print_ast(document),
+        operation_name=operation.name.value if operation.name is not None else None,
+        roots=tuple(_roots(operation.selection_set, fragments, values)),
+        aliased=_count_aliases(document) > 0,
+        cost=cost,
+    )
+
+
+def _parts(
+    document: DocumentNode, limits: GraphQLDocumentBinding
+) -> tuple[OperationDefinitionNode, dict[str, FragmentDefinitionNode]]:
+    operations = [node for node in document.definitions if isinstance(node, OperationDefinitionNode)]
+    fragments = {node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)}
+    if len(operations) != 1 or len(operations) + len(fragments) != len(document.definitions):
+        raise _TooMuch("it must hold exactly one operation, and besides it only fragments of different names")
+    kind = operations[0].operation.value
+    if kind != limits.type:
+        raise _TooMuch(f"it is a {kind}, and this tool runs a {limits.type}", "forbidden")
+    return operations[0], fragments
+
+
+def _refuse_foreign(document: DocumentNode, limits: GraphQLDocumentBinding) -> None:
+    """Directives other than the two of the spec, introspection, and more aliases or fragments than there may be."""
+    fragments = 0
+
+    class Look(Visitor):
+        def enter(self, node: Node, *_: object) -> None:
+            nonlocal fragments
+            fragments += isinstance(node, FragmentDefinitionNode | InlineFragmentNode)
+            if isinstance(node, FieldNode) and node.name.value.startswith("__") and node.name.value != "__typename":
+                raise _TooMuch("introspection is off; the tool that describes types says what there is", "forbidden")
+            for directive in getattr(node, "directives", None) or ():
+                if directive.name.value not in _DIRECTIVES:
+                    raise _TooMuch(f"the directive @{directive.name.value[:60]} is not taken")
+
+    visit(document, Look())
+    if (aliases := _count_aliases(document)) > limits.max_aliases:
+        raise _TooMuch(f"it has {aliases} aliases, more than {limits.max_aliases}")
+    if fragments > limits.max_fragments:
+        raise _TooMuch(f"it has {fragments} fragments, more than {limits.max_fragments}")
+
+
+def _count_aliases(document: DocumentNode) -> int:
+    count = 0
+
+    class Look(Visitor):
+        def enter_field(self, node: FieldNode, *_: object) -> None:
+            nonlocal count
+            count += node.alias is not None
+
+    visit(document, Look())
+    return count
+
+
+@dataclass(slots=True)
+class _Counter:
+    """Depth, root fields and size with every fragment followed, before anything slower looks at the document."""
+
+    limits: GraphQLDocumentBinding
+    fragments: Mapping[str, FragmentDefinitionNode]
+    visits: int = 0
+    roots: int = 0
+
+    def count(self, selections: SelectionSetNode, depth: int, above: tuple[str, ...]) -> None:
+        for node in selections.selections:
+            self.visits += 1
+            if self.visits > _MOST_VISITS:
+                raise _TooMuch(f"it reads more than {_MOST_VISITS} fields when its fragments are followed")
+            match node:
+                case FieldNode():
+                    self.roots += depth == 1
+                    if self.roots > self.limits.max_root_fields:
+                        raise _TooMuch(f"it has more than {self.limits.max_root_fields} root fields")
+                    if depth > self.limits.max_depth:
+                        raise _TooMuch(f"it is more than {self.limits.max_depth} levels deep")
+                    if node.selection_set is not None:
+                        self.count(node.selection_set, depth + 1, above)
+                case InlineFragmentNode():
+                    self.count(node.selection_set, depth, above)
+                case FragmentSpreadNode():
+                    name = node.name.value
+                    if name in above:
+                        raise _TooMuch(f"its fragment {name[:60]} leads back to itself")
+                    if name in self.fragments:
+                        self.count(self.fragments[name].selection_set, depth, (*above, name))
+
+
+@dataclass(slots=True)
+class _Pricer:
+    """What reading costs: a field costs 1, as often as the lists above it have items."""
+
+    schema: GraphQLSchema
+    fragments: Mapping[str, FragmentDefinitionNode]
+    values: JsonObject
+    limits: GraphQLDocumentBinding
+    max_page: int | None
+    cost: int = 0
+    _roots: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        roots = (self.schema.query_type, self.schema.mutation_type, self.schema.subscription_type)
+        self._roots = frozenset(root.name for root in roots if root is not None)
+
+    def price(self, type_: GraphQLNamedType, selections: SelectionSetNode, several: int) -> int:
+        for node in selections.selections:
+            match node:
+                case FieldNode():
+                    self._field(type_, node, several)
+                case InlineFragmentNode():
+                    on = node.type_condition.name.value if node.type_condition is not None else type_.name
+                    self.price(self.schema.type_map[on], node.selection_set, several)
+                case FragmentSpreadNode():
+                    fragment = self.fragments[node.name.value]
+                    on = fragment.type_condition.name.value
+                    self.price(self.schema.type_map[on], fragment.selection_set, several)
+        return self.cost
+
+    def _field(self, type_: GraphQLNamedType, node: FieldNode, several: int) -> None:
+        self.cost += several
+        if self.cost > self.limits.max_cost:
+            raise _TooMuch(f"it costs more than {self.limits.max_cost}: ask for smaller pages or fewer fields")
+        fields = type_.fields if isinstance(type_, GraphQLObjectType | GraphQLInterfaceType) else {}
+        definition = fields.get(node.name.value)
+        if definition is None:
+            return
+        inner = get_named_type(definition.type)
+        if inner.name in self._roots:
+            raise _TooMuch(f"{node.name.value} leads back to a root type", "forbidden")
+        size = self._size(node)
+        if node.selection_set is not None:
+            self.price(inner, node.selection_set, several * _items(type_, node.name.value, definition, inner, size))
+
+    def _size(self, node: FieldNode) -> int | None:
+        sizes = []
+        for argument in node.arguments or ():
+            if argument.name.value in _SIZES:
+                value = value_from_ast_untyped(argument.value, dict(self.values))
+                if isinstance(value, int) and not isinstance(value, bool):
+                    sizes.append(value)
+        if self.max_page is not None and any(size > self.max_page for size in sizes):
+            raise _TooMuch(f"{node.name.value} may be asked for at most {self.max_page} at a time")
+        return max(sizes) if sizes else None
+
+
+def _items(
+    type_: GraphQLNamedType, name: str, definition: GraphQLField, inner: GraphQLNamedType, size: int | None
+) -> int:
+    """How many objects a field leads to. A connection counts its items once, and not again as its nodes or edges."""
+    if size is not None:
+        return max(size, 1)
+    if _is_connection(inner):
+        return _ASSUMED
+    listed = isinstance(get_nullable_type(definition.type), GraphQLList)
+    return _ASSUMED if listed and not (_is_connection(type_) and name in {"edges", "nodes"}) else 1
+
+
+def _is_connection(type_: GraphQLNamedType) -> bool:
+    return isinstance(type_, GraphQLObjectType) and "pageInfo" in type_.fields
+
+
+def _values(operation: OperationDefinitionNode, variables: JsonObject) -> JsonObject:
+    """The variables with the defaults that the document gives them."""
+    values: dict[str, Json] = {}
+    for one in operation.variable_definitions or ():
+        name = one.variable.name.value
+        if name in variables:
+            values[name] = variables[name]
+        elif one.default_value is not None:
+            values[name] = value_from_ast_untyped(one.default_value)
+    return values
+
+
+def _roots(
+    selections: SelectionSetNode, fragments: Mapping[str, FragmentDefinitionNode], values: JsonObject
+) -> Iterator[RootCall]:
+    for node in selections.selections:
+        match node:
+            case FieldNode():
+                if node.name.value != "__typename":
+                    yield RootCall(field=node.name.value, arguments=_arguments(node, values))
+            case InlineFragmentNode():
+                yield from _roots(node.selection_set, fragments, values)
+            case FragmentSpreadNode():
+                yield from _roots(fragments[node.name.value].selection_set, fragments, values)
+
+
+def _arguments(node: FieldNode, values: JsonObject) -> JsonObject:
+    found: dict[str, Json] = {}
+    for argument in node.arguments or ():
+        value = value_from_ast_untyped(argument.value, dict(values))
+        if value is not Undefined:
+            found[argument.name.value] = value
+    return found
+
+
+def _deny(reason: str, code: str = "validation") -> Deny:
+    return Deny(
+        rule=_RULE, code=code, reason=f"the document cannot be run: {reason}", suggestion="change it and call again"
+    )

@@ -1,0 +1,196 @@
+"""What a trusted operation answers with, and what of it is a page: read from its tree and the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphql import (
+    DocumentNode,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLEnumType,
+    GraphQLField,
+    GraphQLInterfaceType,
+    GraphQLList,
+    GraphQLNamedType,
+    GraphQLNonNull,
+    GraphQLObjectType,
+    GraphQLOutputType,
+    GraphQLScalarType,
+    GraphQLSchema,
+    GraphQLUnionType,
+    InlineFragmentNode,
+    OperationDefinitionNode,
+    SelectionSetNode,
+    VariableNode,
+    get_named_type,
+    get_nullable_type,
+)
+
+from toolgen.model.schema import Schema
+from toolgen.sources.graphql.pages import is_size
+from toolgen.sources.graphql.scalars import output_scalar
+
+__all__ = ["connections_of", "output_of", "sizes_of"]
+
+_DEEPEST = 30
+_PAGE_INFO = "pageInfo"
+
+
+@dataclass(slots=True)
+class _Place:
+    """One response name of an object: its type, what is selected below it, and whether it is always there."""
+
+    definition: GraphQLField | None  # None for __typename
+    nodes: list[FieldNode] = field(default_factory=list)
+    always: bool = False
+
+
+class _Reader:
+    def __init__(self, schema: GraphQLSchema, document: DocumentNode) -> None:
+        self.schema = schema
+        self.fragments = {
+            node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)
+        }
+        [self.operation] = [node for node in document.definitions if isinstance(node, OperationDefinitionNode)]
+        root = schema.get_root_type(self.operation.operation)
+        assert root is not None  # noqa: S101 - the operation is valid
+        self.root: GraphQLObjectType = root
+
+    def collect(
+        self, type_: GraphQLNamedType, sets: list[SelectionSetNode], found: dict[str, _Place], *, always: bool = True
+    ) -> dict[str, _Place]:
+        """The response names of an object and what stands behind each (spec, section 6.3.2, without looking at a value)."""
+        for selections in sets:
+            for node in selections.selections:
+                sure = always and not node.directives
+                match node:
+                    case FieldNode():
+                        key = node.alias.value if node.alias is not None else node.name.value
+                        place = found.setdefault(key, _Place(self.definition(type_, node.name.value)))
+                        place.nodes.append(node)
+                        place.always = place.always or sure
+                    case InlineFragmentNode():
+                        on = node.type_condition.name.value if node.type_condition is not None else type_.name
+                        inner = self.schema.type_map[on]
+                        self.collect(inner, [node.selection_set], found, always=sure and self._fits(type_, inner))
+                    case FragmentSpreadNode():
+                        fragment = self.fragments[node.name.value]
+                        inner = self.schema.type_map[fragment.type_condition.name.value]
+                        self.collect(inner, [fragment.selection_set], found, always=sure and self._fits(type_, inner))
+        return found
+
+    def definition(self, type_: GraphQLNamedType, name: str) -> GraphQLField | None:
+        fields = type_.fields if isinstance(type_, GraphQLObjectType | GraphQLInterfaceType) else {}
+        return fields.get(name)
+
+    def _fits(self, outer: GraphQLNamedType, inner: GraphQLNamedType) -> bool:
+        """Whether every value of the outer type is one of the inner."""
+        if outer is inner:
+            return True
+        if not isinstance(inner, GraphQLInterfaceType | GraphQLUnionType):
+            return False
+        return isinstance(outer, GraphQLObjectType | GraphQLInterfaceType) and self.schema.is_sub_type(inner, outer)
+
+    def object(self, type_: GraphQLNamedType, sets: list[SelectionSetNode], depth: int) -> Schema:
+        if depth > _DEEPEST:
+            return {"type": "object"}
+        found = self.collect(type_, sets, {})
+        properties = {key: self._of(place, depth) for key, place in found.items()}
+        required = [key for key, place in found.items() if place.always]
+        return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+
+    def _of(self, place: _Place, depth: int) -> Schema:
+        if place.definition is None:
+            return {"type": "string"}
+        sets = [node.selection_set for node in place.nodes if node.selection_set is not None]
+        return self._type(place.definition.type, sets, depth)
+
+    def _type(self, type_: GraphQLOutputType, sets: list[SelectionSetNode], depth: int) -> Schema:
+        if isinstance(type_, GraphQLNonNull):
+            return self._present(type_.of_type, sets, depth)
+        schema: dict[str, Any] = dict(self._present(type_, sets, depth))
+        if "type" in schema:
+            schema["type"] = [schema["type"], "null"]
+        return schema
+
+    def _present(self, type_: GraphQLOutputType, sets: list[SelectionSetNode], depth: int) -> Schema:
+        match type_:
+            case GraphQLList():
+                return {"type": "array", "items": self._type(type_.of_type, sets, depth)}
+            case GraphQLEnumType():
+                return {"type": "string"}
+            case GraphQLScalarType():
+                return output_scalar(type_.name)
+            case _:
+                return self.object(get_named_type(type_), sets, depth + 1)
+
+    def nodes(
+        self, type_: GraphQLNamedType, selections: SelectionSetNode, above: frozenset[str]
+    ) -> Iterator[tuple[GraphQLField, FieldNode]]:
+        """Every field that stands in the operation, with its definition."""
+        for node in selections.selections:
+            match node:
+                case FieldNode():
+                    definition = self.definition(type_, node.name.value)
+                    if definition is not None:
+                        yield definition, node
+                        if node.selection_set is not None:
+                            yield from self.nodes(get_named_type(definition.type), node.selection_set, above)
+                case InlineFragmentNode():
+                    on = node.type_condition.name.value if node.type_condition is not None else type_.name
+                    yield from self.nodes(self.schema.type_map[on], node.selection_set, above)
+                case FragmentSpreadNode(name=name) if name.value not in above:
+                    fragment = self.fragments[name.value]
+                    inner = self.schema.type_map[fragment.type_condition.name.value]
+                    yield from self.nodes(inner, fragment.selection_set, above | {name.value})
+
+    def places(
+        self, type_: GraphQLNamedType, sets: list[SelectionSetNode], path: tuple[str, ...] = ()
+    ) -> Iterator[tuple[tuple[str, ...], _Place]]:
+        """Every field that is read, with the response names that lead to it; fields of lists are not one place, and left out."""
+        if len(path) > _DEEPEST:
+            return
+        for key, place in self.collect(type_, sets, {}).items():
+            yield (*path, key), place
+            below = [node.selection_set for node in place.nodes if node.selection_set is not None]
+            if place.definition is None or isinstance(get_nullable_type(place.definition.type), GraphQLList):
+                continue
+            if below:
+                yield from self.places(get_named_type(place.definition.type), below, (*path, key))
+
+
+def output_of(schema: GraphQLSchema, document: DocumentNode) -> Schema:
+    """The schema of an operation's `data`. What `@include` or a type decides about is not promised."""
+    reader = _Reader(schema, document)
+    return reader.object(reader.root, [reader.operation.selection_set], 0)
+
+
+def sizes_of(schema: GraphQLSchema, document: DocumentNode) -> tuple[str, ...]:
+    """The variables that say how many items a field answers with."""
+    reader = _Reader(schema, document)
+    found: dict[str, None] = {}
+    for definition, node in reader.nodes(reader.root, reader.operation.selection_set, frozenset()):
+        for argument in node.arguments or ():
+            declared = definition.args.get(argument.name.value)
+            sized = declared is not None and is_size(argument.name.value, declared)
+            if sized and isinstance(argument.value, VariableNode):
+                found[argument.value.name.value] = None
+    return tuple(found)
+
+
+def connections_of(schema: GraphQLSchema, document: DocumentNode) -> Iterator[tuple[str, ...]]:
+    """For each connection whose next page a variable asks for: that variable, and the response names that lead to the connection."""
+    reader = _Reader(schema, document)
+    found = dict(reader.places(reader.root, [reader.operation.selection_set]))
+    for path, place in found.items():
+        info = found.get((*path, _PAGE_INFO))
+        if info is None or not {(*path, _PAGE_INFO, key) for key in ("hasNextPage", "endCursor")} <= found.keys():
+            continue
+        for node in place.nodes:
+            for argument in node.arguments or ():
+                if argument.name.value == "after" and isinstance(argument.value, VariableNode):
+                    yield (argument.value.name.value, *path)

@@ -40,6 +40,7 @@ bench: setup
 	$(BIN)/python -m bench.search
 	$(BIN)/python -m bench.tokens
 	$(BIN)/python -m bench.formats
+	$(BIN)/python -m bench.graphql --oracle
 	$(BIN)/python -m bench.build --corpus
 
 # Writes the golden files again, after a change that is meant.

@@ -58,6 +58,9 @@ def oracle(cap: int) -> bool:
         rows = [json.loads(line) for line in Path(out.name).read_text(encoding="utf-8").splitlines()]
     good = bool(rows)
     for row in rows:
+        if "harness_error" in row:  # graphql-core refuses the schema where the oracle reads it for itself
+            print(f"?{row['schema']:44} not judged: {row['harness_error']}")
+            continue
         whole = (
             "docs" in row
             and row["covered"] == row["want"]

@@ -551,3 +551,20 @@ def _another(name: str, value: Any) -> Any:
             return None
         case _:
             return {"others": HttpPart(), "scopes": ({"o": ("r",)},)}.get(name, "x")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"tenant": "principal.attributes.tenant"}, {"tenant": "principal.id"}),
+        ({"tenant": "principal.attributes.tenant"}, {}),
+        ({}, {"tenant": "principal.id"}),
+    ],
+)
+def test_what_the_gateway_sets_by_itself_is_told_also_where_the_operation_changed(
+    before: dict[str, str], after: dict[str, str]
+) -> None:
+    old = tool(binding=msgspec.structs.replace(GRAPHQL, bound=before))
+    new = tool(binding=msgspec.structs.replace(GRAPHQL, bound=after, operation="{pet{id}}"))
+    [report] = compare(manifest(old), manifest(new)).tools
+    assert any("$tenant" in one.message for one in report.changes if one.level == "breaking")

@@ -232,6 +232,12 @@ def _graphql(old: GraphQLBinding, new: GraphQLBinding) -> Iterator[Change]:
             yield breaking("binding", text)
     if missing := [argument for argument in old.variables if argument not in new.variables]:
         yield breaking("binding", f"argument `{missing[0]}` is no longer sent")
+    for variable in sorted(old.bound.keys() | new.bound.keys()):
+        before, after = (bound.get(variable, "nothing") for bound in (old.bound, new.bound))
+        if before != after:
+            yield breaking("binding", f"the gateway now sets ${variable} to {after} (before: {before})")
+    if old.subscription != new.subscription:
+        yield breaking("binding", "its subscription goes elsewhere, or is listened to for another time")
     if (old.operation, old.operation_name) != (new.operation, new.operation_name):
         if lost := _asked(old.operation) - _asked(new.operation):
             text = f"its GraphQL operation no longer says {min(lost)}, and what that changes cannot be told"

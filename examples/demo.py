@@ -26,6 +26,7 @@ CALLS: list[tuple[str, str, dict[str, Any], str]] = [
         {"sql": "SELECT city, count(*) AS customers FROM customers GROUP BY city ORDER BY customers DESC LIMIT 3"},
         "ok",
     ),
+    ("ask a named query", "shop__orders_of_customer", {"customer_id": 3, "status": "paid"}, "ok"),
     ("call a tool the policy does not give", "orders__delete_order", {"order_id": "o1"}, "unknown_tool"),
     ("ask for a larger page than the policy allows", "orders__list_orders", {"limit": 100}, "forbidden"),
     (

@@ -25,6 +25,7 @@ LAYERS = {
     "build": 3,
     "lint": 3,
     "pipeline": 3,
+    "queries": 3,
     "settings": 3,
     "verify": 3,
     "gateway": 4,

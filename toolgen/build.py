@@ -15,11 +15,11 @@ from toolgen.errors import DescriptionError
 from toolgen.model.manifest import Manifest, Problem, assemble
 from toolgen.model.tool import Tool
 from toolgen.policy.arguments import check_schema
+from toolgen.queries import read_database
 from toolgen.settings import SourceSettings, from_mapping, from_specs, password_of, settings_digest
 from toolgen.sources.base import Reading, SourceConfig, is_remote
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.overrides import ToolOverride, override
-from toolgen.sources.sql import read_sql
 
 __all__ = ["Built", "Progress", "build", "build_sources", "usable"]
 
@@ -176,6 +176,6 @@ def _read(source: SourceSettings) -> Reading:
 
             return read_graphql(config)
         case "sql":
-            return read_sql(config, password_of(source))
+            return read_database(config, password_of(source))
         case _:
             assert_never(config.kind)

@@ -20,7 +20,7 @@ from toolgen.files import read_file
 from toolgen.model.location import parse_location, part_password
 from toolgen.model.names import SOURCE_NAME
 from toolgen.model.tool import Effect
-from toolgen.sources.base import SourceConfig, SourceKind, is_networked, is_remote, is_served
+from toolgen.sources.base import QueryFiles, SourceConfig, SourceKind, is_networked, is_remote, is_served
 from toolgen.sources.graph_options import GraphKeys, GraphOptions, graph_options
 from toolgen.sources.overrides import ToolOverride
 from toolgen.sources.pins import LOCK, read_pins
@@ -165,6 +165,7 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
             "endpoint": config.endpoint,
             "overlay": [Path(path).name for path in config.overlay],
             **({"writes": True} if config.writes else {}),
+            **({"queries": [files.pattern for files in config.queries]} if config.queries else {}),
             "include": {key: list(values) for key, values in config.include.items()},
             "exclude": {key: list(values) for key, values in config.exclude.items()},
             "tools": said,
@@ -290,6 +291,7 @@ def _source(document: Document, name: str, root: Path, warnings: list[str]) -> S
             anonymous=_is_anonymous(document, name, source.auth, kind),
             refs=_refs(document, name, source.refs, kind),
             writes=source.writes,
+            queries=_queries(document, name, source, root),
             include=_filter(source.include),
             exclude=_filter(source.exclude),
         ),
@@ -346,6 +348,34 @@ def _overlays(document: Document, name: str, source: _Source, root: Path) -> tup
         if not path or "://" in path:
             raise ConfigError("overlay: takes files", where=document.where("sources", name, "overlay"))
     return tuple(str(root / path) for path in given)
+
+
+def _queries(document: Document, name: str, source: _Source, root: Path) -> tuple[QueryFiles, ...]:
+    """Which files hold named queries. What the globs match is a matter of the build: a gateway serves what was built."""
+    path = ("sources", name, "queries")
+    if source.sql is None:
+        return ()  # what the key says of a GraphQL source, and that no other has it, is seen to with its other keys
+    given = source.queries
+    if given is False:
+        return ()
+    if not isinstance(given, (str, list)):
+        raise ConfigError(
+            "queries: of a database takes files or globs",
+            where=document.where(*path),
+            suggestion="write it like specs/shop/*.sql",
+        )
+    listed = isinstance(given, list)
+    files: list[QueryFiles] = []
+    for index, pattern in enumerate(given if isinstance(given, list) else [given]):
+        where = document.where(*path, index) if listed else document.where(*path)
+        if not pattern or "://" in pattern or Path(pattern).is_absolute() or ".." in Path(pattern).parts:
+            raise ConfigError(
+                f"queries: '{_short(pattern)}' is no file or glob below the project's folder",
+                where=where,
+                suggestion="write it like specs/shop/*.sql",
+            )
+        files.append(QueryFiles(pattern=pattern, root=str(root), where=where))
+    return tuple(files)
 
 
 def _refs(document: Document, name: str, given: list[str], kind: SourceKind) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import msgspec
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
 from toolgen.gateway.service import Gateway
+from toolgen.queries import unopened
 
 _UNAUTHENTICATED = (
     "unauthenticated"  # what a reviewer of the policy must know of a build: calls that nobody answers for
@@ -31,6 +32,7 @@ def check(as_json: bool, config_path: str) -> None:
     results = gateway.check_policy()
     failed = [result for result in results if not result.passed]
     warnings = [problem for problem in gateway.manifest.problems if problem.code == _UNAUTHENTICATED]
+    closed = [*unopened(gateway.manifest, gateway.policy)]
     if as_json:
         print_json(
             {
@@ -38,11 +40,11 @@ def check(as_json: bool, config_path: str) -> None:
                 "digest": gateway.policy.digest,
                 "rules": len(gateway.policy.rules),
                 "tests": [result.to_dict() for result in results],
-                "warnings": msgspec.to_builtins(warnings),
+                "warnings": msgspec.to_builtins([*warnings, *closed]),
             }
         )
     else:
-        for problem in warnings[:_SHOWN]:
+        for problem in [*warnings[:_SHOWN], *closed]:
             click.echo(
                 f"{problem.level}: {problem.source} {problem.origin}: {problem.message} [{problem.code}]", err=True
             )

@@ -19,6 +19,7 @@ _TOKEN: Final = re.compile(
     r'"""(?:\\"""|(?s:.))*?"""|"(?:\\.|[^"\\\n])*"|#[^\n]*|\.\.\.|[$@]?[A-Za-z_]\w*|[-+.\w]+|[^\s,]'
 )
 _TEMPLATE: Final = re.compile(r"\{([^{}]*)\}")
+_LONGEST_STATEMENT: Final = 300
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,10 +67,20 @@ def _changes(old: Tool, new: Tool) -> Iterator[Change]:
         case GraphQLBinding() as before, GraphQLBinding() as after:
             yield from _graphql(before, after)
         case SqlBinding() as before, SqlBinding() as after:
-            text = f"now does {after.operation} in {after.dialect} (before: {before.operation} in {before.dialect})"
-            yield breaking("binding", text)
+            if (before.dialect, before.operation) != (after.dialect, after.operation):
+                text = f"now does {after.operation} in {after.dialect} (before: {before.operation} in {before.dialect})"
+                yield breaking("binding", text)
+            elif before.statement != after.statement:
+                yield breaking("binding", f"its statement is now: {_one_line(after.statement)}")
         case before, after:
             yield breaking("binding", f"is now a {after.kind} call (before: {before.kind})")
+
+
+def _one_line(statement: str) -> str:
+    """A statement as a reviewer sees it in a list of changes, with nothing in it that a terminal would act on."""
+    text = " ".join(statement.split())
+    shown = text if len(text) <= _LONGEST_STATEMENT else text[: _LONGEST_STATEMENT - 1] + "…"
+    return "".join(character if character.isprintable() else "?" for character in shown)
 
 
 def _required(schema: Schema) -> Set[str]:

@@ -156,11 +156,16 @@ class GraphQLSchemaBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field=
         return "graphql_schema"
 
 
-class SqlBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="sql"):
-    """One thing to do with a database. The tables it may name stand in the manifest's source."""
+class SqlBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="sql"):
+    """One thing to do with a database. The tables it may name stand in the manifest's source.
+
+    `statement` is a trusted file's query and `parameters` the arguments its placeholders stand for, in order; both belong to `named` alone.
+    """
 
     dialect: str  # sqlite | postgres | mysql | duckdb
-    operation: str  # query | list_tables | describe_table | explain
+    operation: str  # query | explain | list_tables | describe_table | change | named
+    statement: str = ""
+    parameters: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:

@@ -26,8 +26,8 @@ def sql_guard(call: Call, *, database: Database, scope: SqlScope) -> Statement |
     binding = call.tool.binding
     assert isinstance(binding, SqlBinding)  # noqa: S101 - the stage matched on it
     match binding.operation:
-        case "query" | "explain" | "change":
-            sql, parameters = call.arguments.get("sql"), call.arguments.get("parameters", [])
+        case "query" | "explain" | "change" | "named":
+            sql, parameters = _asked(call, binding)
             if not isinstance(sql, str) or not isinstance(parameters, list):
                 return Deny(rule="sql:arguments", code="sql_refused", reason="sql must be text and parameters a list")
             attributes = attributes_for(call.principal, scope)
@@ -41,6 +41,19 @@ def sql_guard(call: Call, *, database: Database, scope: SqlScope) -> Statement |
             return guard(sql, parameters, database=database, scope=scope, attributes=attributes, cursor=cursor)
         case _:
             return visible(database, scope)
+
+
+def _asked(call: Call, binding: SqlBinding) -> tuple[Json, Json]:
+    """The statement and its values: the caller's own, or a named query's with the caller's arguments in place of its placeholders.
+
+    From here on there is no difference: whose text it is opens no table, column or row.
+    """
+    if binding.operation != "named":
+        return call.arguments.get("sql"), call.arguments.get("parameters", [])
+    declared = call.tool.input_schema.get("properties", {})
+    return binding.statement, [
+        call.arguments.get(name, declared.get(name, {}).get("default")) for name in binding.parameters
+    ]
 
 
 def destination_of(egress: Egress, url: str) -> Verdict:

@@ -12,11 +12,20 @@ from toolgen.model.tool import Tool
 from toolgen.sources.graph_options import GraphOptions
 from toolgen.sources.pins import Pin
 
-__all__ = ["Reading", "SourceConfig", "SourceKind", "is_networked", "is_remote", "is_served"]
+__all__ = ["QueryFiles", "Reading", "SourceConfig", "SourceKind", "is_networked", "is_remote", "is_served"]
 
 SourceKind: TypeAlias = Literal["openapi", "graphql", "sql"]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NO_OPTIONS = GraphOptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryFiles:
+    """Files of named queries: a glob below the project's folder, and where toolgen.yaml says it."""
+
+    pattern: str
+    root: str
+    where: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +49,7 @@ class SourceConfig:
     anonymous: bool = False  # openapi: no credential is sent, and none is demanded
     refs: tuple[str, ...] = ()  # openapi: canonical URLs below which it may pull documents in by `$ref`
     writes: bool = False  # sql: a tool that changes tables, for what the policy opens
+    queries: tuple[QueryFiles, ...] = ()  # sql: a tool for each named query of these files
     references: Mapping[str, Pin] = field(
         default_factory=lambda: _NOTHING
     )  # what it pulled in when it was accepted, by canonical URL
@@ -56,7 +66,8 @@ class Reading:
 
     `identifiers` gives the description's own word (operationId, field) by tool origin. `files` are all that was read, as
     path -> `sha256:…`; `complete` says that nothing else was looked for. `references` are the remote documents it was made of, and
-    `wanted` those that it may have and that are not pinned, both as canonical URLs.
+    `wanted` those that it may have and that are not pinned, both as canonical URLs. `places` gives `file:line` by tool origin, for tools
+    whose description stands in a file of its own.
     """
 
     info: SourceInfo
@@ -68,6 +79,7 @@ class Reading:
     complete: bool = True
     references: tuple[str, ...] = ()
     wanted: tuple[str, ...] = ()
+    places: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
 
 
 def is_remote(config: SourceConfig) -> bool:

@@ -43,11 +43,11 @@ class _Subscriptions(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class GraphKeys(msgspec.Struct, forbid_unknown_fields=True):
-    """The keys of a source in toolgen.yaml that only a GraphQL source may have."""
+    """The keys of a source in toolgen.yaml that only a GraphQL source may have. A database has `queries` too: files of named ones."""
 
     operations: str | list[str] = []
     scalars: dict[str, dict[str, Any]] = {}
-    queries: bool | _Queries = False
+    queries: bool | _Queries | str | list[str] = False
     subscriptions: bool | _Subscriptions = False
     max_page: int | None = None
 
@@ -106,7 +106,7 @@ def graph_options(keys: GraphKeys, document: Document, path: tuple[str, ...], ro
     """The options of the source at `path`. Raises `ConfigError`, with the line, for what cannot be meant."""
     if kind != "graphql":
         for key in GraphKeys.__struct_fields__:
-            if getattr(keys, key) != getattr(GraphKeys(), key):
+            if getattr(keys, key) != getattr(GraphKeys(), key) and (kind, key) != ("sql", "queries"):
                 raise ConfigError(f"{key}: belongs to graphql sources", where=document.where(*path, key))
         return GraphOptions()
     if keys.max_page is not None and keys.max_page < 1:
@@ -149,7 +149,13 @@ def _scalar(name: str, keys: GraphKeys, document: Document, path: tuple[str, ...
     return MappingProxyType(schema)
 
 
-def _queries(given: bool | _Queries, document: Document, path: tuple[str, ...]) -> QueryLimits | None:
+def _queries(given: bool | _Queries | str | list[str], document: Document, path: tuple[str, ...]) -> QueryLimits | None:
+    if isinstance(given, (str, list)):
+        raise ConfigError(
+            "queries: of a GraphQL source takes true, false or limits",
+            where=document.where(*path, "queries"),
+            suggestion="files of trusted operations belong under operations:",
+        )
     if given is False:
         return None
     if given is True:

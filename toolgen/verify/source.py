@@ -9,13 +9,13 @@ from typing import assert_never
 
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import Tool
+from toolgen.queries import read_database
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.graphql import read_graphql
 from toolgen.sources.graphql.description import load_description
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.openapi.overlay import apply_overlays
 from toolgen.sources.openapi.read import open_documents
-from toolgen.sources.sql import read_sql
 from toolgen.verify.described import Descriptions
 from toolgen.verify.operations import prove_operation
 from toolgen.verify.requests import prove_request
@@ -77,7 +77,7 @@ def _prover(
                 tool, schema, graph=reading.info.graph, examples=examples, seed=seed
             )
         case "sql":
-            return read_sql(config, password).tools, _no_description
+            return read_database(config, password).tools, _no_description
         case _:
             assert_never(config.kind)
 

@@ -23,7 +23,8 @@ __all__ = ["SqlExecutor"]
 
 
 class SqlExecutor:
-    """Executes `query`, `explain` and `change` from `call.statement`, and `list_tables` and `describe_table` from `call.database`, alone.
+    """Executes `query`, `named`, `explain` and `change` from `call.statement` alone, and `list_tables` and `describe_table` from
+    `call.database`.
 
     `location` is that of toolgen.yaml without its password; the password is resolved at every connection and kept nowhere. `permit` is
     asked about every address before one is made. Nothing is opened, and no driver loaded, before the first statement.
@@ -58,7 +59,7 @@ class SqlExecutor:
         if not isinstance(binding, SqlBinding):
             return failed("internal", "this tool is not a database's", "")
         match binding.operation:
-            case "query":
+            case "query" | "named":
                 return await self._statement(call.statement, "query")
             case "explain":
                 return await self._statement(call.statement, "explain")

@@ -57,6 +57,16 @@ class Placeholders:
         self._style = ""
         self.asked = 0
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names so far, in order of their parameters."""
+        return tuple(self._names)
+
+    @property
+    def style(self) -> str:
+        """How the placeholders are written; "" while there are none."""
+        return self._style
+
     def at(self, tokens: Sequence[Token], index: int) -> tuple[int, int] | None:
         """The position of the parameter (from 0) and the number of tokens, when a placeholder begins at `index`.
 

@@ -81,10 +81,16 @@ _CHAINED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """A tree nobody has checked yet. `asked` is how many parameters the text has placeholders for."""
+    """A tree nobody has checked yet.
+
+    `asked` is how many parameters the text has placeholders for, `names` the names of those that have one, in order, and `style` how
+    placeholders are written in it.
+    """
 
     root: exp.Expr
     asked: int
+    names: tuple[str, ...] = ()
+    style: str = ""
 
 
 def parse(sql: str, dialect: str, starts: frozenset[TokenType] = QUERIES) -> Parsed:
@@ -105,7 +111,7 @@ def parse(sql: str, dialect: str, starts: frozenset[TokenType] = QUERIES) -> Par
     _refuse_deep(tokens)
     _refuse_open_joins(tokens)
     _refuse_cast_paths(tokens)
-    marked, asked = _marked(tokens, dialect)
+    marked, placeholders = _marked(tokens, dialect)
     try:
         trees = reader.parser(error_level=ErrorLevel.IMMEDIATE).parse(marked, sql)
     except (SqlglotError, ValueError, RecursionError, AttributeError, TypeError, KeyError, IndexError) as error:
@@ -113,7 +119,7 @@ def parse(sql: str, dialect: str, starts: frozenset[TokenType] = QUERIES) -> Par
     if len(trees) != 1 or not isinstance(trees[0], exp.Expr):
         refuse("one-statement", "there is not exactly one statement", "send one SELECT")
     settle(trees[0], dialect)
-    return Parsed(root=trees[0], asked=asked)
+    return Parsed(root=trees[0], asked=placeholders.asked, names=placeholders.names, style=placeholders.style)
 
 
 def raise_unreadable(error: Exception) -> None:
@@ -221,8 +227,8 @@ def _refuse_deep(tokens: Sequence[Token]) -> None:
             )
 
 
-def _marked(tokens: Sequence[Token], dialect: str) -> tuple[list[Token], int]:
-    """The tokens with calls and placeholders under our own names, and how many parameters they need."""
+def _marked(tokens: Sequence[Token], dialect: str) -> tuple[list[Token], Placeholders]:
+    """The tokens with calls and placeholders under our own names, and the placeholders that were found."""
     marked: list[Token] = []
     placeholders = Placeholders(dialect)
     tokens = _without_glued_casts(tokens)
@@ -243,7 +249,7 @@ def _marked(tokens: Sequence[Token], dialect: str) -> tuple[list[Token], int]:
             token = _renamed(token, CALL + token.text)
         marked.append(token)
         index += length
-    return marked, placeholders.asked
+    return marked, placeholders
 
 
 def _without_glued_casts(tokens: Sequence[Token]) -> Sequence[Token]:

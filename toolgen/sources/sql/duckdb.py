@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from toolgen.errors import ConfigError, DescriptionError
+from toolgen.model.call import Statement
 from toolgen.model.database import Column
-from toolgen.sources.sql.found import MOST_TABLES, Found, Reference, Relation, assembled
+from toolgen.sources.sql.found import MOST_SAID, MOST_TABLES, Found, Reference, Relation, assembled
 
 try:
     import duckdb
@@ -16,7 +18,7 @@ except ImportError as error:
         "the driver of DuckDB is not installed", suggestion='install it with: pip install "toolgen[duckdb]"'
     ) from error
 
-__all__ = ["read_duckdb"]
+__all__ = ["prepare_duckdb", "read_duckdb"]
 
 _CONFIG: Final = {
     "enable_external_access": "false",
@@ -82,3 +84,15 @@ def _found(connection: duckdb.DuckDBPyConnection) -> Found:
             )
     macros = [name for (name,) in connection.execute(_MACROS).fetchall()]
     return Found(database=assembled("duckdb", relations.values(), columns, keys, references, macros))
+
+
+def prepare_duckdb(path: Path, statements: Sequence[Statement]) -> Iterator[tuple[str, ...] | str]:
+    """The types of each statement's columns, or why DuckDB does not take it."""
+    with duckdb.connect(str(path), read_only=True, config=dict(_CONFIG)) as connection:
+        for statement in statements:
+            try:
+                described = connection.execute(f"DESCRIBE {statement.sql}", list(statement.parameters)).fetchall()
+                yield tuple(str(row[1]).lower() for row in described)
+            except duckdb.Error as error:
+                first = str(error).partition("\n")[0]
+                yield f"DuckDB does not take it: {first[:MOST_SAID]}"

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from toolgen.model.database import Column, Database, Table
 
-__all__ = ["MOST_TABLES", "Found", "Note", "Reference", "Relation", "assembled"]
+__all__ = ["MOST_SAID", "MOST_TABLES", "Found", "Note", "Reference", "Relation", "assembled"]
 
 MOST_TABLES = 5_000
+MOST_SAID = 200  # characters of what an engine says of a trusted query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,28 +3,56 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from toolgen.errors import ConfigError, DescriptionError
+from toolgen.model.call import Statement
 from toolgen.model.database import Column
 from toolgen.model.location import ServerLocation
-from toolgen.sources.sql.found import MOST_TABLES, Found, Note, Reference, Relation, assembled
+from toolgen.sources.sql.found import MOST_SAID, MOST_TABLES, Found, Note, Reference, Relation, assembled
 
 try:
     import pymysql
     from pymysql.connections import Connection
+    from pymysql.constants import COMMAND, FIELD_TYPE
     from pymysql.cursors import Cursor
+    from pymysql.protocol import FieldDescriptorPacket
 except ImportError as error:
     raise ConfigError(
         "the driver of MySQL and MariaDB is not installed", suggestion='install it with: pip install "toolgen[mysql]"'
     ) from error
 
-__all__ = ["read_mysql", "reading", "texts"]
+__all__ = ["prepare_mysql", "read_mysql", "reading", "texts"]
 
 T = TypeVar("T")
 
 _NO_TLS: Final = 2026
+_CLIENT_ERRORS: Final = 2000  # from here on it is the connection that failed, and below the server refused
+_BINARY: Final = 63
+_TYPES: Final = {
+    FIELD_TYPE.TINY: "tinyint",
+    FIELD_TYPE.SHORT: "smallint",
+    FIELD_TYPE.INT24: "mediumint",
+    FIELD_TYPE.LONG: "int",
+    FIELD_TYPE.LONGLONG: "bigint",
+    FIELD_TYPE.FLOAT: "float",
+    FIELD_TYPE.DOUBLE: "double",
+    FIELD_TYPE.DECIMAL: "decimal",
+    FIELD_TYPE.NEWDECIMAL: "decimal",
+    FIELD_TYPE.DATE: "date",
+    FIELD_TYPE.DATETIME: "datetime",
+    FIELD_TYPE.TIMESTAMP: "timestamp",
+    FIELD_TYPE.TIME: "time",
+    FIELD_TYPE.YEAR: "year",
+    FIELD_TYPE.BIT: "bit",
+    FIELD_TYPE.JSON: "json",
+    FIELD_TYPE.STRING: "char",
+    FIELD_TYPE.VAR_STRING: "varchar",
+    FIELD_TYPE.VARCHAR: "varchar",
+    FIELD_TYPE.BLOB: "text",
+}
 
 _TABLES: Final = """
 SELECT t.table_name, t.table_type, coalesce(t.engine, ''), coalesce(t.table_comment, ''), coalesce(v.security_type, '')
@@ -178,3 +206,59 @@ def texts(cursor: Cursor) -> list[tuple[str, ...]]:
         tuple(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value) for value in row)
         for row in cursor.fetchall()
     ]
+
+
+def prepare_mysql(
+    location: ServerLocation, password: str, statements: Sequence[Statement]
+) -> Iterator[tuple[str, ...] | str]:
+    """The types of each statement's columns, or why the server does not take it. Raises `DescriptionError` when it cannot be reached."""
+    try:
+        connection = _connect(location, password)
+        try:
+            for statement in statements:
+                yield _prepared(connection, statement)
+        finally:
+            connection.close()
+    except pymysql.MySQLError:
+        raise DescriptionError(
+            "the database server went away while queries were prepared", suggestion="build again"
+        ) from None  # what the server said goes no further
+
+
+def _prepared(connection: Connection[Cursor], statement: Statement) -> tuple[str, ...] | str:
+    """COM_STMT_PREPARE, which PyMySQL has no method for: the server reads the statement, tells its columns, and runs nothing.
+
+    https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_prepare.html
+    """
+    wire: Any = connection
+    try:
+        wire._execute_command(COMMAND.COM_STMT_PREPARE, statement.sql)
+        data: bytes = wire._read_packet().get_all_data()
+        _, number, columns, parameters = struct.unpack_from("<BIHH", data)
+        _definitions(wire, parameters)
+        types = tuple(_type_of(column) for column in _definitions(wire, columns))
+        wire._execute_command(COMMAND.COM_STMT_CLOSE, struct.pack("<I", number))
+    except (pymysql.ProgrammingError, pymysql.NotSupportedError, pymysql.DataError, pymysql.InternalError) as error:
+        return f"MySQL does not take it: {str(error.args[-1])[:MOST_SAID]}"
+    except pymysql.OperationalError as error:
+        if error.args and isinstance(error.args[0], int) and error.args[0] < _CLIENT_ERRORS:
+            return f"MySQL does not take it: {str(error.args[-1])[:MOST_SAID]}"
+        raise
+    return types
+
+
+def _definitions(wire: Any, count: int) -> list[Any]:
+    found = [wire._read_packet(FieldDescriptorPacket) for _ in range(count)]
+    if count:
+        wire._read_packet()  # EOF
+    return found
+
+
+def _type_of(column: Any) -> str:
+    """Of a FieldDescriptorPacket, whose attributes its stubs do not know."""
+    binary = column.charsetnr == _BINARY
+    match _TYPES.get(column.type_code, ""):
+        case "varchar" | "char" | "text" as text if binary:
+            return {"varchar": "varbinary", "char": "binary", "text": "blob"}[text]
+        case name:
+            return name

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from toolgen.errors import ConfigError, DescriptionError
+from toolgen.model.call import Statement
 from toolgen.model.database import Column
 from toolgen.model.location import ServerLocation
-from toolgen.sources.sql.found import MOST_TABLES, Found, Note, Reference, Relation, assembled
+from toolgen.sources.sql.found import MOST_SAID, MOST_TABLES, Found, Note, Reference, Relation, assembled
 
 try:
     import psycopg
+    from psycopg.adapt import PyFormat, Transformer
+    from psycopg.pq import DiagnosticField, ExecStatus
 except ImportError as error:
     raise ConfigError(
         "the driver of PostgreSQL is not installed", suggestion='install it with: pip install "toolgen[postgres]"'
     ) from error
 
-__all__ = ["begin", "connect", "read_postgres", "unreachable", "unreadable"]
+__all__ = ["begin", "connect", "prepare_postgres", "read_postgres", "unreachable", "unreadable"]
 
 _Connection: TypeAlias = psycopg.Connection[tuple[object, ...]]
 
@@ -191,3 +194,45 @@ def _keys(connection: _Connection, relations: Mapping[int, Relation]) -> tuple[l
         elif (referred := relations.get(int(str(other)))) is not None:
             references.append(Reference(table=table, column=str(column), target=f"{referred.full}.{target}"))
     return keys, references
+
+
+def prepare_postgres(
+    location: ServerLocation, password: str, statements: Sequence[Statement]
+) -> Iterator[tuple[str, ...] | str]:
+    """The types of each statement's columns, or why PostgreSQL does not take it.
+
+    Raises `DescriptionError` when the server cannot be reached any more.
+    """
+    try:
+        with connect(location, password) as connection:
+            for statement in statements:
+                yield _prepared(connection, statement)
+    except psycopg.OperationalError:
+        raise DescriptionError(
+            "the database server went away while queries were prepared", suggestion="build again"
+        ) from None  # libpq quotes host, user and options
+
+
+def _prepared(connection: _Connection, statement: Statement) -> tuple[str, ...] | str:
+    """As the executor will send it: the same types for the same values. Parse and Describe, and nothing else, in the extended protocol."""
+    connection.execute(_BEGIN)
+    connection.execute(b"SET LOCAL search_path = pg_catalog, public")
+    try:
+        transformer = Transformer.from_context(connection)
+        transformer.dump_sequence(list(statement.parameters), [PyFormat.TEXT] * len(statement.parameters))
+        server = connection.pgconn
+        answer = server.prepare(b"", statement.sql.encode(), transformer.types or ())
+        if answer.status == ExecStatus.COMMAND_OK:
+            answer = server.describe_prepared(b"")
+        if answer.status != ExecStatus.COMMAND_OK:
+            said = (answer.error_field(DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
+            return f"PostgreSQL does not take it: {said[:MOST_SAID]}"
+        types = [(answer.ftype(index), answer.fmod(index)) for index in range(answer.nfields)]
+        named = connection.execute(
+            "SELECT pg_catalog.format_type(t.oid, t.mod) FROM unnest(%s::oid[], %s::int4[]) WITH ORDINALITY AS t (oid, mod, place)"
+            " ORDER BY t.place",
+            ([oid for oid, _ in types], [modifier for _, modifier in types]),
+        )
+        return tuple(str(name) for (name,) in named)
+    finally:
+        connection.execute(b"ROLLBACK")

@@ -13,6 +13,8 @@ from toolgen.model.location import FileLocation, ServerLocation, parse_location
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.sources.base import Reading, SourceConfig
 from toolgen.sources.sql.found import Found
+from toolgen.sources.sql.named import named_tool
+from toolgen.sources.sql.queries import read_queries
 from toolgen.sources.sql.sqlite import read_sqlite
 from toolgen.sources.sql.tools import make_tools
 
@@ -22,6 +24,7 @@ __all__ = ["read_sql"]
 def read_sql(config: SourceConfig, password: str = "") -> Reading:
     """Reads the schema of the database at `config.location` (toolgen.model.location) through a read-only session; never a row.
 
+    Its named queries become tools that nobody has held against the database yet; `toolgen.queries` does that.
     Raises `DescriptionError` for a location that is none, a database that is not there, not reachable or not readable, and an engine
     whose driver is not installed. No error holds the password or what a server said.
     """
@@ -40,7 +43,15 @@ def read_sql(config: SourceConfig, password: str = "") -> Reading:
         for note in found.notes
     )
     tools = tuple(make_tools(config.name, database.dialect, writes=config.writes))
-    return Reading(info=info, tools=tools, problems=tuple(problems), operations=len(tools))
+    queries = read_queries(config.name, database.dialect, config.queries)
+    named = tuple(named_tool(config.name, database.dialect, query) for query in queries.found)
+    return Reading(
+        info=info,
+        tools=(*tools, *named),
+        problems=(*problems, *queries.problems),
+        operations=len(tools) + queries.offered,
+        places={tool.origin: f"{query.file}:{query.line}" for tool, query in zip(named, queries.found, strict=True)},
+    )
 
 
 def _find(location: FileLocation | ServerLocation, password: str) -> Found:

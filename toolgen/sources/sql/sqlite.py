@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
 from toolgen.errors import DescriptionError
+from toolgen.model.call import Statement
 from toolgen.model.database import Column, Database, Table
-from toolgen.sources.sql.found import MOST_TABLES, Found, Note
+from toolgen.sources.sql.found import MOST_SAID, MOST_TABLES, Found, Note
 
-__all__ = ["read_sqlite"]
+__all__ = ["prepare_sqlite", "read_sqlite"]
 
 
 def read_sqlite(path: Path) -> Found:
@@ -87,3 +88,17 @@ def _references(connection: sqlite3.Connection, name: str) -> Iterator[tuple[str
             )
             target = keys[position][1] if position < len(keys) else "rowid"
         yield column, f"{other}.{target}"
+
+
+def prepare_sqlite(path: Path, statements: Sequence[Statement]) -> Iterator[tuple[str, ...] | str]:
+    """Why each statement cannot be compiled, or nothing: SQLite types values, and not the columns of a result."""
+    uri = f"file:{quote(str(path))}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=5.0)) as connection:
+        connection.execute("PRAGMA query_only=ON")
+        connection.execute("PRAGMA trusted_schema=OFF")
+        for statement in statements:
+            try:
+                connection.execute(f"EXPLAIN {statement.sql}", statement.parameters).close()
+                yield ()
+            except sqlite3.Error as error:
+                yield f"SQLite does not take it: {str(error)[:MOST_SAID]}"

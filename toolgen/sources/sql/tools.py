@@ -1,4 +1,4 @@
-"""The four tools of a database; only the name of its engine differs."""
+"""The tools of a database: four that every one has, one for changes, and one for each named query."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from toolgen.model.names import join
 from toolgen.model.schema import Schema
 from toolgen.model.tool import Effect, SqlBinding, Tool
 
-__all__ = ["make_tools"]
+__all__ = ["OPERATIONS", "ROWS", "make_tools", "with_cursor"]
+
+OPERATIONS: Final = frozenset({"query", "explain", "list_tables", "describe_table", "change"})
+"""The tools' names behind the source's, which no named query may take."""
 
 _ENGINES: Final = MappingProxyType({"sqlite": "SQLite", "postgres": "PostgreSQL", "mysql": "MySQL", "duckdb": "DuckDB"})
 
 _CELL: Final[Schema] = {"type": ["string", "number", "boolean", "null"]}
 _LIST: Final[Schema] = {"anyOf": [_CELL, {"type": "array", "items": _CELL, "maxItems": 1_000}]}
-_ROWS: Final[Schema] = {
+ROWS: Final[Schema] = {
     "type": "object",
     "properties": {
         "columns": {
@@ -102,15 +105,15 @@ def make_tools(source: str, dialect: str, *, writes: bool) -> Iterator[Tool]:
         "query",
         f"Query {source}",
         f"Runs a SELECT on the {engine} database {source}. {rules} {look}",
-        _query(dialect),
-        _ROWS,
+        with_cursor(_statement(dialect, "One SELECT statement.")),
+        ROWS,
     )
     yield tool(
         "explain",
         f"Explain a query on {source}",
         f"Shows how the {engine} database {source} would run a query, without running it. {rules} {look}",
         _statement(dialect, "One SELECT statement."),
-        _ROWS,
+        ROWS,
     )
     yield tool(
         "list_tables",
@@ -156,8 +159,8 @@ def make_tools(source: str, dialect: str, *, writes: bool) -> Iterator[Tool]:
         )
 
 
-def _query(dialect: str) -> Schema:
-    schema = _statement(dialect, "One SELECT statement.")
+def with_cursor(schema: Schema) -> Schema:
+    """The same arguments with a cursor, for a tool that gives its rows page by page."""
     cursor = {
         "type": "string",
         "maxLength": 64,

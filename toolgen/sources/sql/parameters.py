@@ -1,0 +1,240 @@
+"""The `parameter:` line of a named query: `name type [= default] [constraint(…) …]  description`, read into a JSON Schema.
+
+| Part | |
+|---|---|
+| type | `string`, `integer`, `number`, `boolean`, `date` (2026-01-31), `timestamp` (2026-01-31T09:30:00Z) |
+| `[]` | behind a type, in PostgreSQL alone: a list of it |
+| `= default` | `'text'` (`''` is a quote in it), a number, `true`, `false`, `null`; without one, the argument is required |
+| constraint | `enum('a', 'b')` of strings, integers and numbers; `minimum(1)`, `maximum(9)` of integers and numbers; |
+| | `min_length(1)`, `max_length(80)` of strings; `max_items(10)` of lists |
+| description | everything behind the first two spaces in a row |
+
+Constraints of a list are those of its items, except `max_items`. A word that is none of these is a fault, never part of a description.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+from toolgen.model.names import nearest
+from toolgen.model.schema import Json, Schema
+
+__all__ = ["Fault", "Parameter", "read_parameter"]
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
+_RESERVED: Final = frozenset({"cursor"})  # how the next page is asked for
+_TOKEN: Final = re.compile(
+    r"(?P<gap> {2,})|(?P<space> )|(?P<text>'(?:[^']|'')*')|(?P<number>-?\d{1,30}(?:\.\d{1,30})?(?![\w.]))"
+    r"|(?P<word>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign>\[\]|[=(),])"
+)
+_LONGEST_TEXT: Final = 10_000
+_MOST_ITEMS: Final = 1_000
+_MOST_CHOICES: Final = 200
+_TYPES: Final[Mapping[str, Schema]] = {
+    "string": {"type": "string"},
+    "integer": {"type": "integer"},
+    "number": {"type": "number"},
+    "boolean": {"type": "boolean"},
+    "date": {"type": "string", "format": "date", "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"},
+    "timestamp": {
+        "type": "string",
+        "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})?$",
+    },
+}
+# By constraint: the JSON Schema keyword, and the types it is for.
+_CONSTRAINTS: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
+    "enum": ("enum", frozenset({"string", "integer", "number"})),
+    "minimum": ("minimum", frozenset({"integer", "number"})),
+    "maximum": ("maximum", frozenset({"integer", "number"})),
+    "min_length": ("minLength", frozenset({"string"})),
+    "max_length": ("maxLength", frozenset({"string"})),
+    "max_items": ("maxItems", frozenset(_TYPES)),
+}
+_COUNTS: Final = frozenset({"min_length", "max_length", "max_items"})
+_WORDS: Final = {"true": True, "false": False, "null": None}
+
+
+class Fault(Exception):  # noqa: N818  a Problem on its way
+    """What is wrong with a query, for the person who wrote it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One declared parameter. `schema` has its type, bounds, default and description."""
+
+    name: str
+    schema: Schema
+    required: bool
+
+
+def read_parameter(text: str, dialect: str) -> Parameter:
+    """Reads what stands behind `parameter:`. Raises `Fault`."""
+    return _Reader(text, dialect).parameter()
+
+
+class _Reader:
+    def __init__(self, text: str, dialect: str) -> None:
+        self._dialect = dialect
+        self._tokens, self._description = _split(text)
+        self._place = 0
+
+    def parameter(self) -> Parameter:
+        name = self._word("the parameter's name")
+        if not _NAME.match(name):
+            _fault(f"'{name}' is no name of a parameter: lower-case letters, digits and _, beginning with a letter")
+        if name in _RESERVED:
+            _fault(f"'{name}' is what the next page is asked for with; give the parameter another name")
+        kind = self._word("a type")
+        if kind not in _TYPES:
+            _fault(f"'{kind}' is no type{nearest(kind, _TYPES)}; the types are {', '.join(_TYPES)}")
+        listed = self._taken("[]")
+        if listed and self._dialect != "postgres":
+            _fault("lists are for PostgreSQL, as in = ANY(:ids)")
+        given, default = self._default()
+        constraints = self._constraints(kind, listed=listed)
+        schema = _schema(kind, constraints, listed=listed)
+        if given:
+            schema = _with_default(schema, default)
+        if self._description:
+            schema["description"] = self._description
+        return Parameter(name=name, schema=schema, required=not given)
+
+    def _default(self) -> tuple[bool, Json]:
+        return (True, self._literal("a default")) if self._taken("=") else (False, None)
+
+    def _constraints(self, kind: str, *, listed: bool) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        while self._place < len(self._tokens):
+            group, word = self._tokens[self._place]
+            if group != "word":
+                _fault(f"{word} is not understood here; a description stands behind two spaces")
+            if word not in _CONSTRAINTS:
+                known = nearest(word, _CONSTRAINTS)
+                _fault(f"'{word}' is no constraint{known}; a description stands behind two spaces")
+            self._place += 1
+            keyword, kinds = _CONSTRAINTS[word]
+            if kind not in kinds or (word == "max_items" and not listed):
+                _fault(f"{word}() is not for the type {kind}")
+            if keyword in found:
+                _fault(f"{word}() stands here twice")
+            found[keyword] = self._constraint(word, kind)
+        for low, high in (("minimum", "maximum"), ("minLength", "maxLength")):
+            if low in found and high in found and found[low] > found[high]:
+                _fault(f"{low} is more than {high}: no value would do")
+        return found
+
+    def _constraint(self, word: str, kind: str) -> Json:
+        values = self._arguments(word)
+        if word == "enum":
+            if not 0 < len(values) <= _MOST_CHOICES or len({repr(value) for value in values}) != len(values):
+                _fault(f"enum() takes 1 to {_MOST_CHOICES} different values")
+        elif len(values) != 1:
+            _fault(f"{word}() takes one number")
+        wanted = "integer" if word in _COUNTS else kind
+        for value in values:
+            if not _fits(value, wanted):
+                _fault(f"{word}({_shown(value)}): that is no {wanted}")
+        if word in _COUNTS and not 0 <= _number(values[0]) <= _LONGEST_TEXT:
+            _fault(f"{word}() takes a number up to {_LONGEST_TEXT}")
+        return values if word == "enum" else values[0]
+
+    def _arguments(self, word: str) -> list[Json]:
+        if not self._taken("("):
+            _fault(f"{word} takes its values in parentheses, as {word}(…)")
+        values = [self._literal(f"a value of {word}()")]
+        while self._taken(","):
+            values.append(self._literal(f"a value of {word}()"))
+        if not self._taken(")"):
+            _fault(f"the parenthesis of {word}( is not closed")
+        return values
+
+    def _literal(self, what: str) -> Json:
+        group, text = self._next(what)
+        match group:
+            case "text":
+                return text[1:-1].replace("''", "'")
+            case "number":
+                return float(text) if "." in text else int(text)
+            case "word" if text in _WORDS:
+                return _WORDS[text]
+            case _:
+                return _fault(f"{what} is 'text' in single quotes, a number, true, false or null, and not {text}")
+
+    def _word(self, what: str) -> str:
+        group, text = self._next(what)
+        if group != "word":
+            _fault(f"{what} belongs where {text} stands")
+        return text
+
+    def _next(self, what: str) -> tuple[str, str]:
+        if self._place >= len(self._tokens):
+            _fault(f"{what} is missing")
+        self._place += 1
+        return self._tokens[self._place - 1]
+
+    def _taken(self, sign: str) -> bool:
+        if self._place < len(self._tokens) and self._tokens[self._place] == ("sign", sign):
+            self._place += 1
+            return True
+        return False
+
+
+def _split(text: str) -> tuple[list[tuple[str, str]], str]:
+    """The tokens before two spaces in a row, and the description behind them."""
+    tokens: list[tuple[str, str]] = []
+    place = 0
+    while place < len(text):
+        found = _TOKEN.match(text, place)
+        if found is None or found.lastgroup is None:
+            return _fault(f"{text[place : place + 20]!r} is not understood; a description stands behind two spaces")
+        if found.lastgroup == "gap":
+            return tokens, text[found.end() :].strip()
+        if found.lastgroup != "space":
+            tokens.append((found.lastgroup, found[0]))
+        place = found.end()
+    return tokens, ""
+
+
+def _schema(kind: str, constraints: Mapping[str, Any], *, listed: bool) -> dict[str, Any]:
+    bounds = dict(constraints)
+    most = bounds.pop("maxItems", _MOST_ITEMS)
+    schema: dict[str, Any] = {**_TYPES[kind], **bounds}
+    if kind == "string" and "enum" not in schema:
+        schema.setdefault("maxLength", _LONGEST_TEXT)
+    return {"type": "array", "items": schema, "maxItems": most} if listed else schema
+
+
+def _with_default(schema: dict[str, Any], default: Json) -> dict[str, Any]:
+    """Null as the default makes null a value; any other default stands where the argument is not given."""
+    if default is None:
+        nullable = {**schema, "type": [schema["type"], "null"]}
+        if "enum" in nullable:
+            nullable["enum"] = [*nullable["enum"], None]
+        return {**nullable, "default": None}
+    if schema["type"] == "array":
+        _fault("a list has no default but null")
+    return {**schema, "default": default}
+
+
+def _fits(value: Json, kind: str) -> bool:
+    checks: Mapping[str, Callable[[Json], bool]] = {
+        "string": lambda given: isinstance(given, str),
+        "integer": lambda given: type(given) is int and -(2**63) <= given < 2**63,
+        "number": lambda given: type(given) in {int, float},
+    }
+    return checks[kind](value)
+
+
+def _number(value: Json) -> float:
+    return value if isinstance(value, (int, float)) else -1
+
+
+def _shown(value: Json) -> str:
+    return str(value)[:40]
+
+
+def _fault(message: str) -> NoReturn:
+    raise Fault(message)

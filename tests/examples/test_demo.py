@@ -27,8 +27,8 @@ def test_the_demo_reads_is_refused_and_shows_the_audit_of_exactly_its_calls() ->
         "refused: forbidden",
         "refused: sql_refused",
         "refused: rate_limited",
-        "The audit of these 11 calls:",
-        "22 entries in 1 stream(s): intact",
+        "The audit of these 12 calls:",
+        "24 entries in 1 stream(s): intact",
     ):
         assert line in done.stdout, line
     assert "Traceback" not in done.stderr

@@ -11,7 +11,7 @@ from toolgen.model.graph import Graph
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
 
-__all__ = ["Call", "Document", "Principal", "Statement"]
+__all__ = ["Call", "Described", "Document", "Principal", "Sampling", "Statement"]
 
 _NOTHING: Mapping[str, Json] = MappingProxyType({})
 
@@ -67,12 +67,30 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """Rows to read when a table is described, and how the values of their `columns` are shown: as `shapes`, or as `values` where many
+    rows share each."""
+
+    statement: Statement
+    columns: tuple[str, ...]
+    shows: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """What a principal may see of a database, and the samples the policy adds to one of its tables."""
+
+    database: Database
+    sampling: Sampling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One call to one tool, with the arguments every stage sees: `repaired`, `dropped` and `left_out` (null for
     "not given") say what was changed in what was sent.
 
-    `statement` and `database` (the part of the database this principal may see) are set by the inspect stage, for SQL tools alone, and
-    `document` and `graph` (the part of the schema) for those that take or describe GraphQL.
+    `statement` and `database` (the part of the database this principal may see) are set by the inspect stage, for SQL tools alone, as is
+    `sampling` for describing a table, and `document` and `graph` (the part of the schema) for those that take or describe GraphQL.
     `session`, `client` and `parent` are ids the front end was given, or "".
     """
 
@@ -90,3 +108,4 @@ class Call:
     database: Database | None = None
     document: Document | None = None
     graph: Graph | None = None
+    sampling: Sampling | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from toolgen.model.call import Call, Principal, Statement
+from toolgen.model.call import Call, Described, Principal, Statement
 from toolgen.model.database import Database
 from toolgen.model.schema import Json
 from toolgen.model.tool import SqlBinding
@@ -14,6 +14,7 @@ from toolgen.policy.egress import Egress
 from toolgen.policy.sql.changes import guard_change
 from toolgen.policy.sql.grants import SqlScope, visible
 from toolgen.policy.sql.guard import guard
+from toolgen.policy.sql.samples import sampling_of
 from toolgen.policy.sql.scope import row_attributes
 
 __all__ = ["attributes_for", "destination_of", "sql_guard"]
@@ -21,7 +22,7 @@ __all__ = ["attributes_for", "destination_of", "sql_guard"]
 _PORTS = {"http": 80, "https": 443}
 
 
-def sql_guard(call: Call, *, database: Database, scope: SqlScope) -> Statement | Database | Deny:
+def sql_guard(call: Call, *, database: Database, scope: SqlScope) -> Statement | Database | Described | Deny:
     """The statement a SQL tool may run, or the part of the database it may describe."""
     binding = call.tool.binding
     assert isinstance(binding, SqlBinding)  # noqa: S101 - the stage matched on it
@@ -39,8 +40,22 @@ def sql_guard(call: Call, *, database: Database, scope: SqlScope) -> Statement |
             if not isinstance(cursor, str):
                 return Deny(rule="sql:arguments", code="sql_refused", reason="cursor must be text")
             return guard(sql, parameters, database=database, scope=scope, attributes=attributes, cursor=cursor)
+        case "describe_table":
+            return _described(call, database, scope)
         case _:
             return visible(database, scope)
+
+
+def _described(call: Call, database: Database, scope: SqlScope) -> Database | Described:
+    """With samples where the policy wants some. Where rows may not be read, there are none, and no refusal: no row was asked for."""
+    shown = visible(database, scope)
+    if not any(entry.samples for entry in scope.tables.values()):
+        return shown
+    attributes = attributes_for(call.principal, scope)
+    if isinstance(attributes, Deny):
+        return shown
+    sampling = sampling_of(call.arguments.get("table"), database=database, scope=scope, attributes=attributes)
+    return Described(database=shown, sampling=sampling) if sampling is not None else shown
 
 
 def _asked(call: Call, binding: SqlBinding) -> tuple[Json, Json]:

@@ -9,7 +9,7 @@ from typing import Any
 from toolgen.errors import ToolgenError
 from toolgen.execute.base import Destination
 from toolgen.execute.secrets import MASK, SecretReference
-from toolgen.model.call import Call, Principal, Statement
+from toolgen.model.call import Call, Described, Principal, Statement
 from toolgen.model.database import Database
 from toolgen.model.manifest import Manifest, SecurityScheme
 from toolgen.model.names import nearest
@@ -95,6 +95,8 @@ def _inspected(call: Call, manifest: Manifest) -> Call | Deny:
             return answer
         case Database():
             return replace(call, database=answer)
+        case Described(database=shown, sampling=sampling):
+            return replace(call, database=shown, sampling=sampling)
         case Statement():
             return replace(call, statement=answer)
 

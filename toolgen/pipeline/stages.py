@@ -9,7 +9,7 @@ from typing import assert_never
 
 import msgspec
 
-from toolgen.model.call import Call, Statement
+from toolgen.model.call import Call, Described, Statement
 from toolgen.model.database import Database
 from toolgen.model.result import Cancelled, Error, Failed, Refused, Result, Success
 from toolgen.model.schema import Json
@@ -32,7 +32,7 @@ from toolgen.state.buckets import MemoryBuckets
 
 __all__ = ["AccessStage", "ApproveStage", "ArgumentsStage", "InspectStage", "LimitStage", "RedactStage", "SqlGuard"]
 
-SqlGuard = Callable[[Call], Statement | Database | Deny]
+SqlGuard = Callable[[Call], Statement | Database | Described | Deny]
 """Checks a call to a SQL tool: the statement to run, the part of the database to describe, or a refusal."""
 _NO_INDEX = Deny(
     rule="graphql",
@@ -190,6 +190,9 @@ class InspectStage:
                 return await proceed(replace(call, statement=answer), trail)
             case Database():
                 return await proceed(replace(call, database=answer), trail)
+            case Described(database=database, sampling=sampling):
+                trail.facts["sql"] = sampling.statement.sql
+                return await proceed(replace(call, database=database, sampling=sampling), trail)
             case Deny():
                 return _refused(answer)
             case _:

@@ -199,7 +199,7 @@ class _Collector:
         )
 
     def _masked(self, source: str, scope: SqlScope) -> SqlScope:
-        """A database's scope with the columns masked that the policy redacts for one of its tools."""
+        """A database's scope with the columns masked that the policy redacts for one of its tools, and no sensitive ones sampled."""
         tools = [tool for tool in self._manifest.tools.values() if tool.source == source]
         masks = {
             column.casefold(): item.replacement
@@ -209,13 +209,21 @@ class _Collector:
             if (column := column_of(field)) is not None
         }
         database = self._manifest.sources[source].database
-        if not masks or database is None:
+        sampled = any(entry.samples for entry in scope.tables.values())
+        if not (masks or sampled) or database is None:
             return scope
-        tables = {
-            name: replace(entry, masks=_masks(find_table(database, name), masks))
-            for name, entry in scope.tables.items()
-        }
+        tables = {}
+        for name, entry in scope.tables.items():
+            table = find_table(database, name)
+            tables[name] = replace(entry, masks=_masks(table, masks), unsampled=self._unsampled(table))
         return replace(scope, tables=MappingProxyType(tables))
+
+    def _unsampled(self, table: Table | None) -> frozenset[str]:
+        """The columns that a path of `sensitive:` is about: all of them where a path does not end with a name."""
+        named = [column_of(path) for path in self._sensitive]
+        sensitive = {column.casefold() for column in named if column is not None}
+        columns = table.columns if table is not None else ()
+        return frozenset(column.name for column in columns if None in named or column.name.casefold() in sensitive)
 
     def _add_principal(self, document: Document, name: str) -> None:
         path = ("principals", name)
@@ -320,6 +328,7 @@ class _Collector:
                         rows=None if isinstance(entry.rows, msgspec.UnsetType) else entry.rows,
                         writes=frozenset(entry.writes),
                         writable=None if isinstance(entry.writable, msgspec.UnsetType) else tuple(entry.writable),
+                        samples="shapes" if entry.samples is True else entry.samples or "",
                     )
                     for table, entry in given.tables.items()
                 }

@@ -12,6 +12,7 @@ from toolgen.execute.sql.answer import failed
 from toolgen.execute.sql.catalog import describe_table, list_tables
 from toolgen.execute.sql.engine import EXPLAIN, Engine
 from toolgen.execute.sql.reach import Reach
+from toolgen.execute.sql.samples import with_samples
 from toolgen.execute.sql.sqlite import SqliteEngine
 from toolgen.model.call import Call, Statement
 from toolgen.model.location import FileLocation, ServerLocation, parse_location
@@ -68,13 +69,13 @@ class SqlExecutor:
             case "list_tables":
                 return list_tables(call.database)
             case "describe_table":
-                return describe_table(call.database, call.arguments.get("table"))
+                return await self._described(call)
             case _:
                 return failed("internal", "this tool does something with a database that is not known", "")
 
     def preview(self, call: Call) -> JsonObject:
         """`{"sql", "parameters"}` as they would be sent; both empty for a tool that sends nothing."""
-        statement = call.statement
+        statement = call.statement or (call.sampling.statement if call.sampling is not None else None)
         if statement is None:
             return {"sql": "", "parameters": []}
         explains = isinstance(call.tool.binding, SqlBinding) and call.tool.binding.operation == "explain"
@@ -100,6 +101,14 @@ class SqlExecutor:
                 return await engine.explain(statement)
             case _:
                 return await engine.run(statement)
+
+    async def _described(self, call: Call) -> Success | Failed:
+        """A table, with samples where the inspect stage left rows to read. A database that does not give them leaves it without."""
+        described = describe_table(call.database, call.arguments.get("table"))
+        if isinstance(described, Failed) or call.sampling is None:
+            return described
+        read = await self._statement(call.sampling.statement, "query")
+        return with_samples(described, read, call.sampling) if isinstance(read, Success) else described
 
     def _engine(self) -> Engine | Failed:
         if self._opened is None:

@@ -24,6 +24,7 @@ class TableScope:
 
     `masks` holds what a statement reads instead of a column's values, wherever in it the column stands. `writes` holds the kinds of
     statement that may change the table (insert, update, delete), and `writable` the columns they may set; None means every granted one.
+    `samples` says what describing the table shows of its values, `unsampled` of which columns it shows nothing.
     """
 
     columns: tuple[str, ...] | None = None
@@ -31,6 +32,8 @@ class TableScope:
     masks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     writes: frozenset[str] = frozenset()
     writable: tuple[str, ...] | None = None
+    samples: str = ""  # "" | shapes | values
+    unsampled: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

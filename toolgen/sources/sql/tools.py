@@ -78,6 +78,7 @@ _TABLE: Final[Schema] = {
                     "type": {"type": "string"},
                     "nullable": {"type": "boolean"},
                     "comment": {"type": "string"},
+                    "samples": {"type": "array", "items": {"type": "string"}},
                 },
                 "required": ["name", "type", "nullable"],
             },

@@ -3,7 +3,7 @@
 `python -m bench.fuzz_sql --rounds 20000` runs it over the corpus of statements, in every dialect. A mutated statement must end as a
 statement or a refusal with a rule. One that is let through must name no table outside the policy, must not be limited to more rows than
 it asked for or the policy gives, and must come out the same when it is guarded again. A failure prints the statement and the seed that
-brings it back.
+brings it back. With `--execute`, what is let through also runs (bench/fuzz_sql_execute.py).
 """
 
 from __future__ import annotations
@@ -157,16 +157,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--execute", action="store_true", help="Run what is let through, on every engine.")
+    parser.add_argument("--dialect", choices=sorted(DIALECTS), action="append")
     options = parser.parse_args()
+    dialects = options.dialect or sorted(DIALECTS)
+    if options.execute:
+        from bench.fuzz_sql_execute import execute  # noqa: PLC0415 - it needs servers and their drivers
+
+        sys.exit(1 if execute(dialects, options.rounds // len(dialects), options.seed) else 0)
     scope = SqlScope(tables={name: TableScope() for name in OPEN}, max_rows=ROWS)
     failed = 0
-    for dialect in sorted(DIALECTS):
+    for dialect in dialects:
         cases = [json.loads(line) for name in ("attacks", "benign") for line in (CORPUS / f"{name}.jsonl").open()]
         statements = [case["sql"] for case in cases if case["dialect"] == dialect and isinstance(case["sql"], str)]
         known = database(dialect)
         ends: Counter[str] = Counter()
         slowest = (0.0, 0)
-        for seed in range(options.seed, options.seed + options.rounds // len(DIALECTS)):
+        for seed in range(options.seed, options.seed + options.rounds // len(dialects)):
             sql = mutated(statements, seed)
             began = time.process_time()
             answer = guard(sql, [], database=known, scope=scope, attributes={})

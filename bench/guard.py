@@ -12,6 +12,7 @@ import time
 
 from tests.policy.sql.lab import database
 from toolgen.model.call import Statement
+from toolgen.policy.sql.cross_check import AVAILABLE
 from toolgen.policy.sql.guard import DIALECTS, guard
 from toolgen.policy.sql.scope import SqlScope, TableScope
 
@@ -52,6 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=300)
     rounds = parser.parse_args().rounds
+    print(f"cross-check of PostgreSQL with pglast: {'on' if AVAILABLE else 'off, it is not installed'}")
     print(f"{'dialect':10}{'query':10}{'unseen us':>12}{'seen us':>10}")
     for dialect in sorted(DIALECTS):
         for name, template in QUERIES.items():

@@ -37,6 +37,7 @@ from toolgen.policy.shapes import (
     SqlShape,
     TestShape,
 )
+from toolgen.policy.sql.cross_check import AVAILABLE as CROSS_CHECKED
 from toolgen.policy.sql.grants import SqlScope, TableScope, find_table
 from toolgen.policy.sql.scope import check_scope, row_attributes
 from toolgen.strict_yaml import Document, decode, read
@@ -320,6 +321,12 @@ class _Collector:
         timeout = _seconds(given.timeout)
         if timeout is None or timeout <= 0:
             raise PolicyError("timeout: must be like 2s or 500ms", where=document.where(*path, "timeout"))
+        if given.cross_check == "required" and not (CROSS_CHECKED and info.database.dialect == "postgres"):
+            raise PolicyError(
+                "cross_check: required needs a PostgreSQL database and pglast",
+                where=document.where(*path, "cross_check"),
+                suggestion='install it with: pip install "toolgen[pglast]"',
+            )
         scope = SqlScope(
             tables=MappingProxyType(
                 {

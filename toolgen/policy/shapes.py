@@ -70,6 +70,7 @@ class SqlShape(msgspec.Struct, forbid_unknown_fields=True):
     max_changes: _Count = 1
     timeout: str = "2s"
     functions: list[str] = []
+    cross_check: Literal["installed", "required"] = "installed"
 
 
 class EgressShape(msgspec.Struct, forbid_unknown_fields=True):

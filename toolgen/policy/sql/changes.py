@@ -18,6 +18,7 @@ from toolgen.model.names import nearest
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.columns import Columns, Relation, Scope
+from toolgen.policy.sql.cross_check import cross_check
 from toolgen.policy.sql.filters import columns_of, numbered
 from toolgen.policy.sql.grammar import called, check_grammar
 from toolgen.policy.sql.grants import SqlScope, TableScope, find_table, fold_column, full_name, visible_columns
@@ -94,13 +95,16 @@ class _Change:
             if isinstance(root, exp.Update):
                 self._update(root, target)
         text, order = render(root, self._dialect)
+        functions = frozenset(called(node) for node in root.find_all(exp.Anonymous))
+        if self._dialect == "postgres":
+            cross_check(text, tables={full_name(target.table)}, functions=functions, writes=kind)
         return Plan(
             sql=text,
             asked=self._asked,
             slots=slots_of(order, self._asked, self._attributes, {}),
             tables=frozenset({full_name(target.table)}),
             columns=frozenset(self._columns.used),
-            functions=frozenset(called(node) for node in root.find_all(exp.Anonymous)),
+            functions=functions,
             limited=False,
             lists=self._dialect == "postgres",
             writes=kind,

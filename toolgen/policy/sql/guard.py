@@ -13,6 +13,7 @@ from toolgen.model.call import Statement
 from toolgen.model.database import Database
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
+from toolgen.policy.sql.cross_check import cross_check
 from toolgen.policy.sql.filters import install
 from toolgen.policy.sql.grammar import called, check_grammar, is_number
 from toolgen.policy.sql.grants import SqlScope, visible
@@ -119,6 +120,8 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
         columns |= read
     functions = frozenset(called(node) for node in root.find_all(exp.Anonymous))
     text, order = render(root, dialect)
+    if dialect == "postgres":
+        cross_check(text, tables=resolver.tables, functions=functions)
     return Plan(
         sql=text,
         asked=parsed.asked,

@@ -10,7 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-__all__ = ["CAPS", "FORMATTERS", "FUNCTIONS", "SPECIAL", "TABLE_FUNCTIONS", "UNIT_FIRST", "Cap"]
+__all__ = [
+    "CAPS",
+    "FORMATTERS",
+    "FUNCTIONS",
+    "GROWING",
+    "SPECIAL",
+    "TABLE_FUNCTIONS",
+    "UNIT_FIRST",
+    "WRITTEN_OUT",
+    "Cap",
+]
 
 
 def _names(text: str) -> frozenset[str]:
@@ -197,5 +207,11 @@ CAPS: Mapping[str, Cap] = MappingProxyType(
         "range": Cap(index=-1, largest=100_000, strict=False),
     }
 )
+GROWING = _names("repeat lpad rpad space zeroblob")
+"""Functions whose result is as long as they are told. One in another would multiply what each may do alone."""
+
+WRITTEN_OUT: Mapping[str, int] = MappingProxyType({"translate": 1, "btrim": 1, "ltrim": 1, "rtrim": 1, "trim": 1})
+"""From this argument on, texts are written out: engines look up each character of one in all of the other, and not at the time."""
+
 FORMATTERS = _names("printf format")
 """Functions whose first argument is a template with widths: it must be written out, and its widths small."""

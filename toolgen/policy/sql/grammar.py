@@ -8,7 +8,7 @@ from types import MappingProxyType, NoneType
 
 from sqlglot import exp
 
-from toolgen.policy.sql.functions import CAPS, FORMATTERS, FUNCTIONS, TABLE_FUNCTIONS, Cap
+from toolgen.policy.sql.functions import CAPS, FORMATTERS, FUNCTIONS, GROWING, TABLE_FUNCTIONS, WRITTEN_OUT, Cap
 from toolgen.policy.sql.refusal import refuse, shown
 from toolgen.policy.sql.settle import NUMERIC
 from toolgen.policy.sql.text import CALL, RESERVED, SLOT, slot_number
@@ -260,6 +260,12 @@ def _check_call(node: exp.Expr, dialect: str, added: frozenset[str], defined: fr
         refuse("function", f"{shown(name)} is called through a schema", "call it by its name alone")
     if cap := CAPS.get(name):
         _check_cap(node, name, cap)
+    if name in GROWING and any(called(inner) in GROWING for inner in node.find_all(exp.Anonymous) if inner is not node):
+        refuse("size", f"{name} is used on a text that was made longer already", "make a text longer once")
+    if (first := WRITTEN_OUT.get(name)) is not None:
+        for argument in node.expressions[first:]:
+            if not (isinstance(argument, exp.Literal) and argument.is_string and len(argument.name) <= _WIDEST):
+                refuse("size", f"the characters of {name} must be written out", "write them as a string")
     if name in FORMATTERS and dialect != "mysql":
         _check_template(node, name)
 

@@ -72,6 +72,7 @@ class Comparison:
         self._equality = Equality(old, new)
         self._active: list[object] = []
         self._told: dict[object, None] = {}
+        self._refuted: set[object] = set()
         self._depth = 0
         self._steps = self._tried = self._trials = 0
         self._trial: Side | None = None
@@ -108,6 +109,9 @@ class Comparison:
         """Whether nothing between two schemas breaks a side. Where `around` is missing, properties nobody named count as well."""
         if self._trials >= _DEEPEST_TRIAL or self._tried > _MOST_TRIED:
             return False
+        question = (text(old), text(new), side, around and (around.was, around.now))
+        if question in self._refuted:
+            return False
         saved = (self._told, self._active, self._trial, self._strict)
         # What is being compared may be supposed only for the side that it is supposed for, and for smaller values.
         supposed = around is not None and self._trial in (None, side)
@@ -115,10 +119,13 @@ class Comparison:
         self._strict = self._strict or around is None
         self._trials += 1
         try:
-            return not any(_breaks(change, side) for change in self.compare(old, new, (), around))
+            held = not any(_breaks(change, side) for change in self.compare(old, new, (), around))
         finally:
             self._told, self._active, self._trial, self._strict = saved
             self._trials -= 1
+        if not held:  # what held may have leant on what was supposed then; what did not is asked in vain for good
+            self._refuted.add(question)
+        return held
 
     def disjoint(self, one: Any, other: Any) -> bool:
         """Whether it is plain that no value conforms to both an old and a new schema."""

@@ -133,6 +133,12 @@ REFUSED = [
         "sql:whole-row",
     ),
     ("postgres", "SELECT length(repeat(repeat('a', 1000), 1000))", "sql:size"),
+    *(
+        (dialect, "SELECT " + "DECIMAL(" * 19 + "1" + ")" * 19, "sql:too-deep")
+        for dialect in ("postgres", "mysql", "duckdb", "sqlite")
+    ),
+    *((dialect, "SELECT " + "TIMESTAMP(" * 19 + "1" + ")" * 19, "sql:too-deep") for dialect in ("mysql", "duckdb")),
+    *((dialect, "SELECT " + "ARRAY[" * 19 + "1" + "]" * 19, "sql:too-deep") for dialect in ("postgres", "duckdb")),
     ("postgres", "SELECT lpad(upper(repeat('a', 1000)), 900)", "sql:size"),
     ("postgres", "SELECT translate(status, status, 'x') FROM orders", "sql:size"),
     ("postgres", "SELECT btrim(status, repeat('b', 1000)) FROM orders", "sql:size"),

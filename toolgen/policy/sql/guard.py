@@ -84,7 +84,7 @@ def guard(
 def _planned(sql: str, database: Database, scope: SqlScope, skip: int) -> Plan | Deny:
     if not isinstance(sql, str):
         refuse("syntax", "the statement is not a string", "send SQL as a string")
-    key = f"{skip} {sql}" if skip else sql
+    key = f"\x00{skip} {sql}" if skip else sql  # no statement begins with it
     if (seen := _SEEN.get(database, scope, key)) is not None:
         return seen
     plan: Plan | Deny

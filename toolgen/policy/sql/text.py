@@ -17,6 +17,7 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
 from sqlglot.generator import Generator
+from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.policy.sql.functions import SPECIAL
@@ -32,6 +33,7 @@ logging.getLogger("sqlglot").setLevel(logging.CRITICAL + 1)
 LONGEST = 20_000  # characters
 _MOST_TOKENS = 4_000
 _DEEPEST = 32  # parentheses, brackets and CASEs
+_MOST_TYPES = 6  # in each other: the parser tries them as types and then again as values, so each doubles its time
 _MOST_PREFIXES = 16  # of NOT, -, + and ~ in a row
 _LONGEST_CHAIN = 200  # operators in a row, each a level of the tree
 _MOST_OPEN_JOINS = 5  # joins without ON or USING: the parser takes twice as long for each more
@@ -207,8 +209,17 @@ def _refuse_deep(tokens: Sequence[Token]) -> None:
         refuse("too-long", f"the statement has more than {_MOST_TOKENS} words and signs", "ask for less at once")
     depth = prefixes = 0
     chains = [0]
+    types: list[bool] = []  # for each opening one: whether the parser may take what follows for the arguments of a type
+    before: TokenType | None = None
     for token in tokens:
         kind = token.token_type
+        if kind in _OPENING:
+            types.append(before in Parser.TYPE_TOKENS or kind is TokenType.L_BRACKET)
+            if sum(types) > _MOST_TYPES:
+                refuse("too-deep", f"more than {_MOST_TYPES} types or lists are nested", "write it with fewer levels")
+        elif kind in _CLOSING and types:
+            types.pop()
+        before = kind
         prefixes = prefixes + 1 if kind in _PREFIX else 0
         if kind in _OPENING:
             depth += 1

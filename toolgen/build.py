@@ -15,7 +15,6 @@ from toolgen.errors import DescriptionError
 from toolgen.model.manifest import Manifest, Problem, assemble
 from toolgen.model.tool import Tool
 from toolgen.policy.arguments import check_schema
-from toolgen.queries import read_database
 from toolgen.settings import SourceSettings, from_mapping, from_specs, password_of, settings_digest
 from toolgen.sources.base import Reading, SourceConfig, is_remote
 from toolgen.sources.openapi import read_openapi
@@ -154,7 +153,7 @@ def _pinned(config: SourceConfig, reading: Reading) -> Reading:
 
 
 def _read(source: SourceSettings) -> Reading:
-    """GraphQL's libraries are imported when there is such a source: importing them would be a tenth of a large OpenAPI build."""
+    """The libraries of GraphQL and SQL are imported when there is such a source: either would be a tenth of a large OpenAPI build."""
     config = source.config
     if is_remote(config) and config.pin is None:
         raise DescriptionError(
@@ -176,6 +175,8 @@ def _read(source: SourceSettings) -> Reading:
 
             return read_graphql(config)
         case "sql":
+            from toolgen.queries import read_database  # noqa: PLC0415 - see above
+
             return read_database(config, password_of(source))
         case _:
             assert_never(config.kind)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import orjson
 
@@ -15,7 +15,7 @@ __all__ = ["canonical", "digest", "encodable"]
 
 # orjson with sorted keys already *is* RFC 8785 unless the value holds a number that the two write differently or a key outside the BMP
 # (keys sort by UTF-16 unit there). Looking for those costs less than writing the form out in Python.
-_OUTSIDE_BMP = re.compile(rb"[\xf0-\xf4]")
+_OUTSIDE_BMP = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")  # what the UTF-8 of such a character begins with
 _LARGEST = 2**53 - 1
 _DEEPEST = 200
 
@@ -28,12 +28,12 @@ def canonical(value: object) -> bytes:
     """
     if type(value) is str:
         return _string(value).encode("utf-8")
-    if _same_in_orjson(value, 0):
+    if _same_in_orjson(value):
         try:
             raw = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
         except TypeError:
             raw = b""  # a key that is no string, or a lone surrogate: the slow way says which
-        if raw and not _OUTSIDE_BMP.search(raw):
+        if raw and (raw.isascii() or not any(lead in raw for lead in _OUTSIDE_BMP)):
             return raw
     parts: list[str] = []
     _write(value, parts, 0)
@@ -67,20 +67,31 @@ def encodable(value: object) -> object:
             return value
 
 
-def _same_in_orjson(value: object, depth: int) -> bool:
-    """Whether orjson writes every number in a value as ECMAScript does: fractions of an ordinary size, and integers that are exact."""
-    kind = type(value)
-    if kind is str or kind is bool or value is None:
-        return True
-    if kind is int:
-        return -_LARGEST <= value <= _LARGEST  # type: ignore[operator]
-    if depth > _DEEPEST:
-        return False
-    if kind is dict:
-        return all(_same_in_orjson(item, depth + 1) for item in value.values())  # type: ignore[attr-defined]
-    if kind is list or kind is tuple:
-        return all(_same_in_orjson(item, depth + 1) for item in value)  # type: ignore[attr-defined]
-    return kind is float and 1e-4 <= abs(value) < 1e15 and not value.is_integer()  # type: ignore[arg-type, attr-defined]
+def _same_in_orjson(value: object) -> bool:
+    """Whether orjson writes every number in a value as ECMAScript does: fractions of an ordinary size, and integers that are exact.
+
+    Level by level and without a call for each value, because this looks at everything that is ever sealed or recorded.
+    """
+    level: list[Any] = [value]
+    for _ in range(_DEEPEST + 1):
+        below: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is str or kind is bool or item is None:
+                continue
+            if kind is dict:
+                below.extend(item.values())
+            elif kind is list or kind is tuple:
+                below.extend(item)
+            elif kind is int:
+                if not -_LARGEST <= item <= _LARGEST:
+                    return False
+            elif kind is not float or not 1e-4 <= abs(item) < 1e15 or item.is_integer():
+                return False
+        if not below:
+            return True
+        level = below
+    return False
 
 
 def _write(value: object, parts: list[str], depth: int) -> None:

@@ -286,6 +286,15 @@ def test_a_check_of_an_edited_format_or_manifest_has_no_tools_to_tell_of(local: 
     assert "is not what these descriptions build: manifest.json, mcp.json" in checked.err
 
 
+@pytest.mark.parametrize("rare", ["graphql", "jsonpath", "sqlglot"])
+def test_a_build_of_openapi_imports_no_library_of_other_sources(tmp_path: Path, rare: str) -> None:
+    (tmp_path / "pets.json").write_text(json.dumps(PETS))
+    program = f"import sys; sys.modules[{rare!r}] = None; from toolgen.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "build", "pets.json", "-o", "out"]
+    built = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+
+
 @pytest.fixture
 def read_again(local: Path, toolgen: Run, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A project that was built; the list says how often it is read from now on."""

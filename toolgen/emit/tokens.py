@@ -45,6 +45,7 @@ def _section(text: str) -> int:
     return sum(map(_cost, _PIECES.findall(text)))
 
 
+@lru_cache(maxsize=16_384)
 def _cost(piece: str) -> int:
     if not piece.isascii():
         return -(-sum(len(letter.encode("utf-8", "replace")) for letter in piece) // 2)

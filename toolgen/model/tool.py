@@ -208,8 +208,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 def seal(tool: Tool) -> Tool:
     """The same tool with the digest of everything else in it: what approvals, pins and the audit refer to."""
-    content = tool.to_dict()
-    del content["digest"]
+    content = {name: getattr(tool, name) for name in tool.__struct_fields__ if name != "digest"}
+    content |= {"effect": tool.effect.value, "binding": msgspec.to_builtins(tool.binding)}
     return msgspec.structs.replace(tool, digest=digest(content))
 
 

@@ -162,6 +162,7 @@ def _whole(head: str, following: str) -> str:
     return head
 
 
+@lru_cache(maxsize=4_096)
 def suspicion(text: str) -> str:
     """What about a text looks meant for the model and not for its reader, or ""."""
     if _HIDDEN.search(text):

@@ -22,7 +22,6 @@ from toolgen.sources.openapi.binding import bind
 from toolgen.sources.openapi.describe import describe, suspicion, title
 from toolgen.sources.openapi.filters import READING, Filter, effect_of
 from toolgen.sources.openapi.operation import FaultError, Operation
-from toolgen.sources.openapi.overlay import apply_overlays
 from toolgen.sources.openapi.routes import Route, routes
 from toolgen.sources.openapi.schema import Direction, Schemas
 from toolgen.sources.openapi.security import schemes
@@ -54,7 +53,10 @@ def read_openapi(config: SourceConfig) -> Reading:
     def warn(origin: str, code: str, message: str) -> None:
         notes.append(Problem(level="warning", source=config.name, origin=origin, code=code, message=message))
 
-    apply_overlays(documents, config.overlay, config.location, warn)
+    if config.overlay:
+        from toolgen.sources.openapi.overlay import apply_overlays  # noqa: PLC0415 - JSONPath takes long to import, and few need it
+
+        apply_overlays(documents, config.overlay, config.location, warn)
     reading = _Reader(config, documents, version_of(documents)).read()
     for file, repeated in documents.repeated.items():
         for one in repeated:

@@ -8,12 +8,13 @@ __all__ = ["Column", "Database", "Table"]
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A column as the engine names and types it."""
+    """A column as the engine names and types it. `computed`: an update may change it without setting it (GENERATED, ON UPDATE)."""
 
     name: str
     type: str
     nullable: bool = True
     comment: str = ""
+    computed: bool = False
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

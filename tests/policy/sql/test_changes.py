@@ -11,6 +11,7 @@ import pytest
 
 from tests.policy.sql.lab import ATTRIBUTES, database, write
 from toolgen.model.call import Statement
+from toolgen.model.database import Column, Database, Table
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.changes import guard_change
 from toolgen.policy.sql.guard import DIALECTS
@@ -66,15 +67,15 @@ REWRITTEN = [
         "sqlite",
         "DELETE FROM tickets WHERE id = 1 OR 1 = 1",
         [],
-        'DELETE FROM "main"."tickets" WHERE (id = 1 OR 1 = 1) AND (tenant = ?)',
+        'DELETE FROM "main"."tickets" WHERE (tenant = ?1) AND CASE WHEN (tenant = ?1) THEN id = 1 OR 1 = 1 END',
         ["acme"],
     ),
     (
         "postgres",
         "UPDATE tickets SET body = $2 WHERE id = $1",
         [1, "x"],
-        'UPDATE "public"."tickets" SET body = $1 WHERE (id = $2) AND (tenant = $3)',
-        ["x", 1, "acme"],
+        'UPDATE "public"."tickets" SET body = $1 WHERE (tenant = $2) AND CASE WHEN (tenant = $2) THEN id = $3 END',
+        ["x", "acme", 1],
     ),
     (
         "sqlite",
@@ -218,6 +219,51 @@ def test_a_masked_column_is_neither_asked_nor_set() -> None:
 
     for sql in ("UPDATE customers SET name = 'x' WHERE ssn = '1'", "UPDATE customers SET ssn = 'x' WHERE id = 1"):
         assert isinstance(judge(sql, scope=scope), Deny)
+
+
+KEYED = Database(
+    dialect="mysql",
+    tables=(
+        Table(
+            name="t",
+            columns=(
+                Column(name="id", type="int(11)"),
+                Column(name="n", type="int(11)"),
+                Column(name="who", type="text"),
+            ),
+            primary_key=("id",),
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("where", "rendered"),
+    [
+        ("id = 1", "(id = 1) AND (who = ?)"),
+        ("id = ? AND 1 / n > 2", "(id = ?) AND (who = ?) AND CASE WHEN (who = ?) THEN 1 / n > 2 END"),
+        ("id IN (1, ?) AND n = 2", "(id IN (1, ?)) AND (who = ?) AND CASE WHEN (who = ?) THEN n = 2 END"),
+        ("id IN (1, n)", "(who = ?) AND CASE WHEN (who = ?) THEN id IN (1, n) END"),
+        ("id = 1 OR n = 2", "(who = ?) AND CASE WHEN (who = ?) THEN id = 1 OR n = 2 END"),
+        ("NOT id = 1", "(who = ?) AND CASE WHEN (who = ?) THEN NOT id = 1 END"),
+        ("id = 1.0", "(who = ?) AND CASE WHEN (who = ?) THEN id = 1.0 END"),
+        ("id = '1'", "(who = ?) AND CASE WHEN (who = ?) THEN id = '1' END"),
+        ("n = 1", "(who = ?) AND CASE WHEN (who = ?) THEN n = 1 END"),
+    ],
+)
+def test_only_a_key_compared_with_values_is_asked_before_the_row_filter(where: str, rendered: str) -> None:
+    scope = SqlScope(tables={"t": TableScope(rows="who = :tenant", writes=ALL)})
+
+    verdict = guard_change(
+        f"DELETE FROM t WHERE {where}",
+        [7] * where.count("?"),
+        database=KEYED,
+        scope=scope,
+        attributes=ATTRIBUTES,
+    )
+
+    assert isinstance(verdict, Statement), verdict
+    assert verdict.sql == f"DELETE FROM `t` WHERE {rendered}"
 
 
 @pytest.fixture

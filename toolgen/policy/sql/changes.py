@@ -1,8 +1,8 @@
 """The guard for statements that change a table: one INSERT, UPDATE or DELETE, of one table, as narrow as the policy opens it.
 
 No join, no subquery, no RETURNING, no ON CONFLICT: nothing but values, the table's own columns and functions that compute. UPDATE and
-DELETE need a WHERE, to which the row filter is added; INSERT names its columns and gets the filter's values from the principal. How many
-rows it touches is known only when it ran, so the executor counts them before it commits.
+DELETE need a WHERE, which is asked of the rows the row filter lets through; INSERT names its columns and gets the filter's values from the
+principal. How many rows it touches is known only when it ran, so the executor counts them before it commits.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from toolgen.policy.sql.filters import columns_of, numbered
 from toolgen.policy.sql.grammar import called, check_grammar
 from toolgen.policy.sql.grants import SqlScope, TableScope, find_table, fold_column, full_name, visible_columns
 from toolgen.policy.sql.names import DEFAULT_SCHEMA, Spelling
+from toolgen.policy.sql.narrowed import narrowed
 from toolgen.policy.sql.plan import Plan, bound, slots_of
 from toolgen.policy.sql.refusal import Refusal, refuse, shown
 from toolgen.policy.sql.text import CHANGES, SLOT, parse, render, slot_number
@@ -62,6 +63,7 @@ class _Target:
     scope: TableScope
     relation: Relation
     settable: Mapping[str, str]  # folded name: the column as the database spells it
+    computed: bool  # the row filter reads a column that the database computes
 
 
 class _Change:
@@ -88,6 +90,12 @@ class _Change:
             if value and name not in _SETTABLE[type(root)]:
                 refuse("syntax", f"{name.strip('_').upper()} is not supported in {kind.upper()}", "leave it out")
         target = self._target(root, kind)
+        if target.computed and kind != "delete":
+            refuse(
+                "row-filter",
+                "the row filter of this table reads a column that the database computes, so a row could leave or enter it",
+                "the operator can filter by a column that holds its own values",
+            )
         if isinstance(root, exp.Insert):
             self._insert(root, target)
         else:
@@ -161,6 +169,7 @@ class _Change:
                 table=table,
                 columns=columns,
             ),
+            computed=any(column.computed for column in table.columns if column.name in filtered),
             settable={
                 name: column
                 for name, column in zip(folded, columns, strict=True)
@@ -275,7 +284,7 @@ class _Change:
         self._attributes.extend(names)
         read = columns_of(condition, target.table, self._dialect)
         self._columns.used.update(f"{full_name(target.table)}.{name}" for name in read)
-        where.set("this", exp.And(this=exp.Paren(this=where.this.copy()), expression=condition))
+        where.set("this", narrowed(where.this, condition, target.table, self._dialect))
 
     def _values(self, nodes: Iterable[exp.Expr], target: _Target | None) -> None:
         """Checks expressions: no query in them, and no column but the table's own; none at all in a new row."""

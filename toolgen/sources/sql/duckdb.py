@@ -34,7 +34,7 @@ UNION ALL SELECT schema_name, view_name, true, coalesce(comment, '') FROM duckdb
 ORDER BY 1, 2 LIMIT {MOST_TABLES}
 """  # noqa: S608 - constants
 _COLUMNS: Final = f"""
-SELECT schema_name, table_name, column_name, data_type, is_nullable, coalesce(comment, '') FROM duckdb_columns() WHERE {_HERE}
+SELECT schema_name, table_name, column_name, data_type, is_nullable, coalesce(comment, ''), is_generated FROM duckdb_columns() WHERE {_HERE}
 ORDER BY schema_name, table_name, column_index
 """  # noqa: S608 - constants
 _KEYS: Final = """
@@ -66,8 +66,11 @@ def _found(connection: duckdb.DuckDBPyConnection) -> Found:
         for schema, name, view, comment in connection.execute(_RELATIONS).fetchall()
     }
     columns = [
-        (relations[schema, table].full, Column(name=name, type=kind, nullable=bool(nullable), comment=comment))
-        for schema, table, name, kind, nullable, comment in connection.execute(_COLUMNS).fetchall()
+        (
+            relations[schema, table].full,
+            Column(name=name, type=kind, nullable=bool(nullable), comment=comment, computed=bool(generated)),
+        )
+        for schema, table, name, kind, nullable, comment, generated in connection.execute(_COLUMNS).fetchall()
         if (schema, table) in relations
     ]
     keys: list[tuple[str, str]] = []

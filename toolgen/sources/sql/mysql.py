@@ -60,7 +60,8 @@ FROM information_schema.tables t LEFT JOIN information_schema.views v ON v.table
 WHERE t.table_schema = %s ORDER BY t.table_name LIMIT %s
 """
 _COLUMNS: Final = """
-SELECT table_name, column_name, column_type, is_nullable, column_comment
+SELECT table_name, column_name, column_type, is_nullable, column_comment,
+  coalesce(generation_expression, '') <> '' OR extra LIKE '%%on update%%'
 FROM information_schema.columns WHERE table_schema = %s ORDER BY table_name, ordinal_position
 """
 _KEYS: Final = """
@@ -171,8 +172,11 @@ def _found(cursor: Cursor, database: str) -> Found:
         relations[name] = Relation(schema="", name=name, view=view, comment="" if view else comment)
     cursor.execute(_COLUMNS, (database,))
     columns = [
-        (table, Column(name=name, type=kind, nullable=nullable == "YES", comment=comment))
-        for table, name, kind, nullable, comment in texts(cursor)
+        (
+            table,
+            Column(name=name, type=kind, nullable=nullable == "YES", comment=comment, computed=computed == "1"),
+        )
+        for table, name, kind, nullable, comment, computed in texts(cursor)
         if table in relations
     ]
     with_columns = {table for table, _ in columns}

@@ -41,7 +41,7 @@ ORDER BY n.nspname, c.relname LIMIT %s
 """
 _COLUMNS: Final = """
 SELECT a.attrelid::int8, a.attname, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull,
-  coalesce(col_description(a.attrelid, a.attnum), '')
+  coalesce(col_description(a.attrelid, a.attnum), ''), a.attgenerated <> ''
 FROM pg_attribute a WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attrelid, a.attnum
 """
 _KEYS: Final = """
@@ -174,9 +174,11 @@ def _found(connection: _Connection) -> Found:
     columns = (
         (
             relations[int(str(oid))].full,
-            Column(name=str(name), type=str(kind), nullable=bool(nullable), comment=str(comment)),
+            Column(
+                name=str(name), type=str(kind), nullable=bool(nullable), comment=str(comment), computed=bool(computed)
+            ),
         )
-        for oid, name, kind, nullable, comment in connection.execute(_COLUMNS, (oids,))
+        for oid, name, kind, nullable, comment, computed in connection.execute(_COLUMNS, (oids,))
     )
     keys, references = _keys(connection, relations)
     functions = [str(row[0]) for row in connection.execute(_FUNCTIONS)]

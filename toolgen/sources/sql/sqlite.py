@@ -15,6 +15,8 @@ from toolgen.sources.sql.found import MOST_SAID, MOST_TABLES, Found, Note
 
 __all__ = ["prepare_sqlite", "read_sqlite"]
 
+_GENERATED = frozenset({2, 3})  # https://www.sqlite.org/pragma.html#pragma_table_xinfo: virtual and stored
+
 
 def read_sqlite(path: Path) -> Found:
     """Reads the schema of the database at `path` through a read-only connection. Virtual tables are left out, because what reading them
@@ -64,7 +66,9 @@ def _table(connection: sqlite3.Connection, name: str, *, view: bool) -> Table:
     ):
         if hidden == 1:
             continue
-        columns.append(Column(name=column, type=declared or "", nullable=not (not_null or key)))
+        columns.append(
+            Column(name=column, type=declared or "", nullable=not (not_null or key), computed=hidden in _GENERATED)
+        )
         if key:
             keyed.append((key, column))
     return Table(

@@ -11,9 +11,9 @@ from toolgen.model.database import Table
 from toolgen.model.names import nearest
 from toolgen.policy.sql.grammar import called
 from toolgen.policy.sql.grants import fold_column, full_name
+from toolgen.policy.sql.marks import slot_number
 from toolgen.policy.sql.names import DEFAULT_SCHEMA, Names, Spelling
 from toolgen.policy.sql.refusal import refuse, shown
-from toolgen.policy.sql.text import slot_number
 
 __all__ = ["Columns", "Relation", "Scope"]
 

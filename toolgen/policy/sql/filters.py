@@ -11,9 +11,10 @@ from sqlglot import exp
 from toolgen.model.database import Table
 from toolgen.policy.sql.grammar import check_grammar
 from toolgen.policy.sql.grants import fold_column
+from toolgen.policy.sql.marks import SLOT, slot_number
 from toolgen.policy.sql.refusal import refuse
 from toolgen.policy.sql.resolve import Filtered
-from toolgen.policy.sql.text import SLOT, parse, slot_number
+from toolgen.policy.sql.text import parse
 
 __all__ = ["attributes_of", "columns_of", "install", "numbered", "read_filter"]
 

@@ -9,9 +9,9 @@ from types import MappingProxyType, NoneType
 from sqlglot import exp
 
 from toolgen.policy.sql.functions import CAPS, FORMATTERS, FUNCTIONS, GROWING, TABLE_FUNCTIONS, WRITTEN_OUT, Cap
+from toolgen.policy.sql.marks import CALL, RESERVED, SLOT, slot_number
 from toolgen.policy.sql.refusal import refuse, shown
 from toolgen.policy.sql.settle import NUMERIC
-from toolgen.policy.sql.text import CALL, RESERVED, SLOT, slot_number
 
 __all__ = ["called", "check_grammar"]
 

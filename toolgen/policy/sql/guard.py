@@ -13,15 +13,17 @@ from toolgen.model.call import Statement
 from toolgen.model.database import Database
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
+from toolgen.policy.sql.bounds import LONGEST
 from toolgen.policy.sql.cross_check import cross_check
 from toolgen.policy.sql.filters import install
 from toolgen.policy.sql.grammar import called, check_grammar, is_number
 from toolgen.policy.sql.grants import SqlScope, visible
+from toolgen.policy.sql.marks import slot_number
 from toolgen.policy.sql.pages import skipped, text_digest
 from toolgen.policy.sql.plan import Plan, bound, slots_of
 from toolgen.policy.sql.refusal import Refusal, refuse
 from toolgen.policy.sql.resolve import Resolver
-from toolgen.policy.sql.text import LONGEST, parse, render, slot_number
+from toolgen.policy.sql.text import parse, render
 
 __all__ = ["DIALECTS", "guard", "visible"]
 

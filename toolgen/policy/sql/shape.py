@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from toolgen.model.verdict import Deny
+from toolgen.policy.sql.marks import slot_number
 from toolgen.policy.sql.refusal import Refusal, refuse, shown
-from toolgen.policy.sql.text import parse, slot_number
+from toolgen.policy.sql.text import parse
 
 __all__ = ["Shape", "shape_of"]
 

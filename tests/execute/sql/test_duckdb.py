@@ -11,7 +11,7 @@ import pytest
 
 from tests.databases import duckdb_file, sql_call, statement
 from toolgen.execute.sql import SqlExecutor
-from toolgen.execute.sql.duckdb import DuckdbEngine
+from toolgen.execute.sql.children import FileEngine
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 
@@ -227,9 +227,9 @@ def test_a_cancelled_call_stops_its_statement(location: str) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         engine = executor._opened
-        assert isinstance(engine, DuckdbEngine)
+        assert isinstance(engine, FileEngine)
         # Off the loop, which goes on interrupting: returns because the statement has ended.
-        await asyncio.to_thread(engine._threads.close, wait=True)
+        await asyncio.to_thread(engine._threads.shutdown, wait=True)
 
     asyncio.run(work())
 

@@ -14,7 +14,7 @@ import pytest
 from tests.policy.sql.lab import DATABASE, SCOPE, allowed, write
 from toolgen.errors import ConfigError
 from toolgen.execute.sql import SqlExecutor
-from toolgen.execute.sql.sqlite import SqliteEngine
+from toolgen.execute.sql.children import FileEngine
 from toolgen.model.call import Call, Principal, Statement
 from toolgen.model.database import Database
 from toolgen.model.result import Failed, Success
@@ -281,8 +281,8 @@ def test_a_cancelled_call_stops_its_statement(executor: SqlExecutor) -> None:
 
     asyncio.run(cancel())
     engine = executor._opened
-    assert isinstance(engine, SqliteEngine)
-    engine._threads.close(wait=True)  # returns only because the statement has ended, a minute before its own time
+    assert isinstance(engine, FileEngine)
+    engine._threads.shutdown(wait=True)  # returns only because the statement has ended, a minute before its own time
 
 
 def test_many_statements_run_side_by_side(executor: SqlExecutor) -> None:

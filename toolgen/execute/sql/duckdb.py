@@ -6,13 +6,11 @@ statement reads is for the guard alone to say. A file is open only while stateme
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from toolgen.clock import Clock
 from toolgen.errors import ConfigError
 from toolgen.execute.sql.answer import (
     Answer,
@@ -26,8 +24,7 @@ from toolgen.execute.sql.answer import (
     unavailable,
 )
 from toolgen.execute.sql.change import Change, not_a_change
-from toolgen.execute.sql.engine import EXPLAIN
-from toolgen.execute.sql.threads import Threads, Watch
+from toolgen.execute.sql.watch import Watch
 from toolgen.model.call import Statement
 from toolgen.model.result import Failed, Success
 
@@ -38,9 +35,12 @@ except ImportError as error:
         "the driver of DuckDB is not installed", suggestion='install it with: pip install "toolgen[duckdb]"'
     ) from error
 
-__all__ = ["SETTINGS", "DuckdbEngine"]
+__all__ = ["DIALECT", "change", "query"]
 
-SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
+DIALECT: Final = "duckdb"
+
+# Of every connection to a source's file; none can be changed on it afterwards.
+_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "enable_external_access": "false",
         "autoload_known_extensions": "false",
@@ -56,7 +56,6 @@ SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
         "lock_configuration": "true",
     }
 )
-"""Of every connection to a source's file; none can be changed on it afterwards."""
 
 _CHANGES: Final = (duckdb.StatementType.INSERT, duckdb.StatementType.UPDATE, duckdb.StatementType.DELETE)
 _FETCHED: Final = 64  # rows at a time
@@ -81,56 +80,44 @@ _REASONS: Final = (
 )  # fmt: skip
 
 
-class DuckdbEngine:
-    """Runs statements on the file at `path`."""
+def query(path: Path, statement: Statement, prefix: str, watch: Watch) -> Success | Failed:
+    """The statement's rows, or its plan, on a connection of its own. `prefix`: that of the dialect's EXPLAIN, or ""."""
+    try:
+        # The library makes a database file that is not there, read-only or not.
+        if not path.is_file():
+            return _unreadable()
+        with duckdb.connect(str(path), read_only=True, config=dict(_SETTINGS)) as connection:
+            watch.interruptible(connection.interrupt)
+            try:
+                return timed_out(statement) if watch.stop() else _read(connection, statement, prefix, watch)
+            finally:
+                watch.interruptible(None)
+    except duckdb.Error as error:
+        return _explained(error, statement, watch)
 
-    def __init__(self, path: Path, clock: Clock) -> None:
-        self._path = path
-        self._threads = Threads(clock)
 
-    async def run(self, statement: Statement) -> Success | Failed:
-        return await self._threads.run(statement, partial(self._run, statement, ""))
+def change(path: Path, change: Change, watch: Watch, committing: Callable[[], None]) -> Success | Failed:
+    """Makes the change, on a connection that may write; DuckDB opens none while another one reads the file.
 
-    async def change(self, statement: Statement) -> Success | Failed:
-        change = Change(statement)
-        return change.ended(await self._threads.run(statement, partial(self._change, change)))
+    `committing` is called when from here on only the commit's answer says whether it was made.
+    """
+    statement = change.statement
+    try:
+        if not path.is_file():
+            return _unreadable()
+        with duckdb.connect(str(path), config=dict(_SETTINGS)) as connection:
+            watch.interruptible(connection.interrupt)
+            try:
+                return timed_out(statement) if watch.stop() else _write(connection, change, watch, committing)
+            finally:
+                watch.interruptible(None)
+    except duckdb.Error as error:
+        change.committing = False  # the library says so itself
+        return _explained(error, statement, watch)
 
-    async def explain(self, statement: Statement) -> Success | Failed:
-        return await self._threads.run(statement, partial(self._run, statement, EXPLAIN["duckdb"]))
 
-    async def close(self) -> None:
-        self._threads.close(wait=False)
-
-    def _change(self, change: Change, watch: Watch) -> Success | Failed:
-        """On a connection that may write; DuckDB opens none while another one reads the file."""
-        statement = change.statement
-        try:
-            if not self._path.is_file():
-                return failed("upstream_error", "the database cannot be read", "the operator should check the file")
-            with duckdb.connect(str(self._path), config=dict(SETTINGS)) as connection:
-                watch.interruptible(connection.interrupt)
-                try:
-                    return timed_out(statement) if watch.stop() else _write(connection, change, watch)
-                finally:
-                    watch.interruptible(None)
-        except duckdb.Error as error:
-            change.committing = False  # the library says so itself
-            return _explained(error, statement, watch)
-
-    def _run(self, statement: Statement, prefix: str, watch: Watch) -> Success | Failed:
-        """In a thread of its own, from opening the connection to closing it."""
-        try:
-            # The library makes a database file that is not there, read-only or not.
-            if not self._path.is_file():
-                return failed("upstream_error", "the database cannot be read", "the operator should check the file")
-            with duckdb.connect(str(self._path), read_only=True, config=dict(SETTINGS)) as connection:
-                watch.interruptible(connection.interrupt)
-                try:
-                    return timed_out(statement) if watch.stop() else _read(connection, statement, prefix, watch)
-                finally:
-                    watch.interruptible(None)
-        except duckdb.Error as error:
-            return _explained(error, statement, watch)
+def _unreadable() -> Failed:
+    return failed("upstream_error", "the database cannot be read", "the operator should check the file")
 
 
 def _read(connection: duckdb.DuckDBPyConnection, statement: Statement, prefix: str, watch: Watch) -> Success | Failed:
@@ -157,7 +144,9 @@ def _read(connection: duckdb.DuckDBPyConnection, statement: Statement, prefix: s
     return answer.success()
 
 
-def _write(connection: duckdb.DuckDBPyConnection, change: Change, watch: Watch) -> Success | Failed:
+def _write(
+    connection: duckdb.DuckDBPyConnection, change: Change, watch: Watch, committing: Callable[[], None]
+) -> Success | Failed:
     """Rolled back by closing the connection wherever it is not committed."""
     statement = change.statement
     parsed = connection.extract_statements(statement.sql)
@@ -171,6 +160,8 @@ def _write(connection: duckdb.DuckDBPyConnection, change: Change, watch: Watch) 
     if watch.stop():
         return timed_out(statement)
     change.committing = True
+    watch.interruptible(None)
+    committing()
     connection.execute("COMMIT")
     return change.done(rows)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import assert_never
 
 from toolgen.clock import Clock, SystemClock
@@ -10,10 +11,10 @@ from toolgen.execute.base import Permit
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.execute.sql.answer import failed
 from toolgen.execute.sql.catalog import describe_table, list_tables
+from toolgen.execute.sql.children import FileEngine
 from toolgen.execute.sql.engine import EXPLAIN, Engine
 from toolgen.execute.sql.reach import Reach
 from toolgen.execute.sql.samples import with_samples
-from toolgen.execute.sql.sqlite import SqliteEngine
 from toolgen.model.call import Call, Statement
 from toolgen.model.location import FileLocation, ServerLocation, parse_location
 from toolgen.model.result import Failed, Success
@@ -121,12 +122,13 @@ class SqlExecutor:
     def _open(self) -> Engine:
         # The engines with a driver of their own are extras, so their modules are imported when there is such a source.
         match self._location:
-            case FileLocation(dialect="sqlite", path=path):
-                return SqliteEngine(path, self._clock)
-            case FileLocation(path=path):
-                from toolgen.execute.sql.duckdb import DuckdbEngine  # noqa: PLC0415 - see above
-
-                return DuckdbEngine(path, self._clock)
+            case FileLocation(dialect=dialect, path=path):
+                if dialect == "duckdb" and find_spec("duckdb") is None:
+                    raise ConfigError(
+                        "the driver of DuckDB is not installed",
+                        suggestion='install it with: pip install "toolgen[duckdb]"',
+                    )
+                return FileEngine(dialect, path, self._clock)
             case ServerLocation(dialect="postgres") as location:
                 from toolgen.execute.sql.postgres import PostgresEngine  # noqa: PLC0415 - see above
 

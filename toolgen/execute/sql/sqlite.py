@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from toolgen.clock import Clock
 from toolgen.execute.sql.answer import Answer, Column, failed, not_a_query, timed_out
 from toolgen.execute.sql.change import Change, not_a_change
-from toolgen.execute.sql.engine import EXPLAIN
 from toolgen.execute.sql.errors import BROKEN_RULE
 from toolgen.execute.sql.sqlite_session import open_session
-from toolgen.execute.sql.threads import Threads, Watch
+from toolgen.execute.sql.watch import Watch
 from toolgen.model.call import Statement
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 
-__all__ = ["SqliteEngine"]
+__all__ = ["DIALECT", "change", "query"]
+
+DIALECT: Final = "sqlite"
 
 # What SQLite says begins like this; what follows may quote values of the data, so only our own words go on.
 _REASONS: Final = (
@@ -50,48 +50,30 @@ _REASONS: Final = (
 )
 
 
-class SqliteEngine:
-    """Runs statements on the file at `path`, each on a connection of its own."""
-
-    def __init__(self, path: Path, clock: Clock) -> None:
-        self._path = path
-        self._threads = Threads(clock)
-
-    async def run(self, statement: Statement) -> Success | Failed:
-        return await self._threads.run(statement, partial(self._run, statement, statement.sql))
-
-    async def change(self, statement: Statement) -> Success | Failed:
-        change = Change(statement)
-        return change.ended(await self._threads.run(statement, partial(self._change, change)))
-
-    async def explain(self, statement: Statement) -> Success | Failed:
-        return await self._threads.run(statement, partial(self._run, statement, EXPLAIN["sqlite"] + statement.sql))
-
-    async def close(self) -> None:
-        self._threads.close(wait=False)
-
-    def _change(self, change: Change, watch: Watch) -> Success | Failed:
-        statement = change.statement
+def query(path: Path, statement: Statement, prefix: str, watch: Watch) -> Success | Failed:
+    """The statement's rows, or its plan, on a connection of its own. `prefix`: that of the dialect's EXPLAIN, or ""."""
+    try:
+        connection = open_session(path, statement, watch)
         try:
-            connection = open_session(self._path, statement, watch)
-            try:
-                return _write(connection, change, watch)
-            finally:
-                connection.close()
-        except sqlite3.Error as error:
-            change.committing = False  # the library says so itself
-            return _explained(error, statement, watch)
+            return _read(connection, prefix + statement.sql, statement)
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        return _explained(error, statement, watch)
 
-    def _run(self, statement: Statement, sql: str, watch: Watch) -> Success | Failed:
-        """In a thread of its own, from opening the connection to closing it."""
+
+def change(path: Path, change: Change, watch: Watch, committing: Callable[[], None]) -> Success | Failed:
+    """Makes the change. `committing` is called when from here on only the commit's answer says whether it was made."""
+    statement = change.statement
+    try:
+        connection = open_session(path, statement, watch)
         try:
-            connection = open_session(self._path, statement, watch)
-            try:
-                return _read(connection, sql, statement)
-            finally:
-                connection.close()
-        except sqlite3.Error as error:
-            return _explained(error, statement, watch)
+            return _write(connection, change, watch, committing)
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        change.committing = False  # the library says so itself
+        return _explained(error, statement, watch)
 
 
 def _read(connection: sqlite3.Connection, sql: str, statement: Statement) -> Success | Failed:
@@ -105,7 +87,9 @@ def _read(connection: sqlite3.Connection, sql: str, statement: Statement) -> Suc
     return answer.success()
 
 
-def _write(connection: sqlite3.Connection, change: Change, watch: Watch) -> Success | Failed:
+def _write(
+    connection: sqlite3.Connection, change: Change, watch: Watch, committing: Callable[[], None]
+) -> Success | Failed:
     """Rolled back by closing the connection wherever it is not committed."""
     statement = change.statement
     cursor = connection.execute(statement.sql, statement.parameters)
@@ -118,6 +102,7 @@ def _write(connection: sqlite3.Connection, change: Change, watch: Watch) -> Succ
         return timed_out(statement)
     connection.set_authorizer(None)
     change.committing = True
+    committing()
     connection.execute("COMMIT")
     return change.done(rows)
 
@@ -126,7 +111,7 @@ def _explained(error: sqlite3.Error, statement: Statement, watch: Watch) -> Fail
     """Our own words for what SQLite said: its text may quote the data, so it goes no further."""
     code = getattr(error, "sqlite_errorname", "")
     facts: dict[str, Json] = {"sql": statement.sql}
-    if watch.expired or watch.cancelled or code == "SQLITE_INTERRUPT":
+    if watch.stop() or code == "SQLITE_INTERRUPT":
         return timed_out(statement)
     match code:
         case "SQLITE_TOOBIG":

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from toolgen.execute.sql.threads import Watch
+from toolgen.execute.sql.watch import Watch
 from toolgen.model.call import Statement
 
 __all__ = ["open_session"]
 
 _STEPS = 2_000  # virtual machine instructions between two looks at the clock: well below a millisecond
-# Bytes a value may have while the statement computes. SQLite looks at the clock between its functions and not inside one, and searching
-# one value of this size for another takes a few seconds at worst; hundreds of columns of it are still a bounded row.
+# Bytes a value may have while the statement computes: hundreds of columns of it are still a bounded row.
 _LONGEST_VALUE = 262_144
 _TABLE_FUNCTIONS = ("json_each", "json_tree")
 # What operators and keywords are called when the authorizer is asked about them.

@@ -174,18 +174,18 @@ def use_faults(name: str, text: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(text)):
         match node:
             case ast.Attribute(attr="execute" | "executors" | "_executors" as attribute):
-                own = name in {"toolgen.pipeline.deliver", "toolgen.gateway.service"}
+                own = name in {"toolgen.pipeline.deliver", "toolgen.gateway.service", "toolgen.gateway.governance"}
                 if part not in MAY_TOUCH_SYSTEMS and not own:
                     yield f"{name}:{node.lineno} takes hold of an executor: .{attribute}"
-            case ast.Constant(value="execute" | "executors" | "_executors" | "_road" | "_parts"):
+            case ast.Constant(value="execute" | "executors" | "_executors" | "road" | "dry_road" | "_parts"):
                 yield f"{name}:{node.lineno} names part of the road in a string"
-            case ast.Attribute(attr="_road" | "_parts" | "deliver" as attribute) if part in {
+            case ast.Attribute(attr="road" | "dry_road" | "_parts" | "deliver" as attribute) if part in {
                 "pipeline",
                 "gateway",
                 "serve",
                 "cli",
             }:
-                if name not in {"toolgen.gateway.service", "toolgen.pipeline.order"}:
+                if name not in {"toolgen.gateway.service", "toolgen.gateway.governance", "toolgen.pipeline.order"}:
                     yield f"{name}:{node.lineno} takes hold of the road: .{attribute}"
             case ast.Attribute(
                 attr="open_connection" | "create_connection" | "create_subprocess_exec" | "create_subprocess_shell"
@@ -240,7 +240,7 @@ def test_a_planted_import_is_found(name: str, text: str) -> None:
         ),
         ("toolgen.gateway.planted", "def admin(executor):\n    return getattr(executor, 'execute')"),
         ("toolgen.gateway.planted", "async def admin(gateway, call):\n    return await gateway._parts().deliver(call)"),
-        ("toolgen.gateway.planted", "async def admin(gateway, call):\n    return await gateway._road(call)"),
+        ("toolgen.gateway.planted", "async def admin(gateway, call):\n    return await gateway._governance.road(call)"),
         ("toolgen.gateway.planted", "def admin(gateway):\n    return gateway._executors['shop']"),
         ("toolgen.gateway.planted", "from toolgen.execute.http import HttpExecutor"),
         ("toolgen.cli.planted", "from toolgen.execute import sql"),

@@ -73,7 +73,8 @@ async def _serve(gateway: Facade, listener: socket.socket, host: str) -> None:
         timeout_graceful_shutdown=_SHUTDOWN_S,
     )
     async with gateway:
-        await _Server(config, _url(listener)).serve(sockets=[listener])
+        with _reloading(gateway):
+            await _Server(config, _url(listener)).serve(sockets=[listener])
 
 
 async def _serve_stdio(gateway: Facade, principal: Principal) -> None:
@@ -82,7 +83,25 @@ async def _serve_stdio(gateway: Facade, principal: Principal) -> None:
         loop.add_signal_handler(number, lambda: task and task.cancel())
     with _private_streams() as (source, sink), contextlib.suppress(asyncio.CancelledError):
         async with gateway:
-            await serve_streams(gateway, principal, source, sink)
+            with _reloading(gateway):
+                await serve_streams(gateway, principal, source, sink)
+
+
+@contextlib.contextmanager
+def _reloading(gateway: Facade) -> Iterator[None]:
+    """SIGHUP reads the policy again, as daemons do; a change of its files is noticed without one."""
+    loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[bool]]()
+
+    def begin() -> None:
+        task = loop.create_task(gateway.reload())
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, begin)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
 
 
 @contextlib.contextmanager

@@ -71,6 +71,8 @@ class FakeGateway:
     answer: Callable[[str, JsonObject], Envelope] | None = None
     has_credentials: bool = True
     reasons: tuple[str, ...] = ()
+    warned: tuple[str, ...] = ()
+    gone: set[str] = field(default_factory=set)
     refusal: Error | None = None
     entries: list[dict[str, Any]] | None = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
@@ -147,6 +149,15 @@ class FakeGateway:
 
     def ready(self) -> tuple[str, ...]:
         return self.reasons
+
+    def warnings(self) -> tuple[str, ...]:
+        return self.warned
+
+    async def reload(self) -> bool:
+        return True
+
+    def current(self, principal: Principal) -> Principal | None:
+        return None if principal.id in self.gone else principal
 
     def may_review(self, principal: Principal) -> bool:
         return "ops" in principal.roles

@@ -130,3 +130,13 @@ def test_a_call_in_flight_runs_to_its_end_when_serving_is_cancelled() -> None:
         assert gateway.ended == ["test__slow"]
 
     run(main())
+
+
+def test_a_principal_the_policy_has_no_more_is_told_so() -> None:
+    async def main() -> None:
+        gateway = FakeGateway(gone={"bot"})
+        (found,) = await answers(gateway, line("tools/call", 1, name="test__echo", arguments={}))
+        assert found["error"]["message"] == "the policy has this principal no more"
+        assert gateway.calls == []
+
+    run(main())

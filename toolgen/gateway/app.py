@@ -103,15 +103,14 @@ class App:
         raise Rejected(404, "not_found", "there is nothing at this path", suggestion="/openapi.json lists the routes")
 
     def _ready(self, request: Request) -> Response:
-        """Whether calls are taken is for anybody; why not is for those who could call."""
-        reasons = self._gateway.ready()
-        if not reasons:
-            return json_response({"status": "ready"})
-        answer: dict[str, object] = {"status": "not ready"}
-        if request.headers.get(b"authorization") is not None:
+        """Whether calls are taken is for anybody; why not, and what else is wrong, is for those who could call."""
+        reasons, warnings = self._gateway.ready(), self._gateway.warnings()
+        answer: dict[str, object] = {"status": "not ready" if reasons else "ready"}
+        if (reasons or warnings) and request.headers.get(b"authorization") is not None:
             self._authenticated(request)
-            answer["reasons"] = list(reasons)
-        return json_response(answer, status=503)
+            answer |= {"reasons": list(reasons)} if reasons else {}
+            answer |= {"warnings": list(warnings)} if warnings else {}
+        return json_response(answer, status=503 if reasons else 200)
 
     def _authenticated(self, request: Request) -> Principal:
         """RFC 6750: the credential of the Authorization header and of no other place."""

@@ -149,7 +149,7 @@ def _schemas() -> Node:
         "Tools": _object({"tools": {"type": "array", "items": _ANYTHING}, "next_cursor": _TEXT}, "tools"),
         "AuditEntry": _ANYTHING,
         "AuditEntries": _object({"entries": {"type": "array", "items": _ref("AuditEntry")}}, "entries"),
-        "State": _object({"status": _TEXT, "reasons": {"type": "array", "items": _TEXT}}, "status"),
+        "State": _object({"status": _TEXT, "reasons": _TEXTS, "warnings": _TEXTS}, "status"),
     }
 
 
@@ -198,6 +198,7 @@ def _message_schemas() -> Node:
 
 
 _TEXT: Node = {"type": "string"}
+_TEXTS: Node = {"type": "array", "items": _TEXT}
 _ANYTHING: Node = {"type": "object"}
 _ENDINGS = {
     "200": "The call succeeded.",

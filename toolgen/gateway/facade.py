@@ -29,6 +29,9 @@ class Facade(Protocol):
     def authenticate(self, credential: str) -> Principal | None:
         """The principal behind a bearer credential, or None when it is not one."""
 
+    def current(self, principal: Principal) -> Principal | None:
+        """The same principal as the policy has it by now, or None when it has it no more: for whoever keeps one for long."""
+
     def acting_for(self, principal: Principal, user: str) -> Principal | None:
         """The principal as it acts for a user, or None when the policy does not say it may."""
 
@@ -55,6 +58,12 @@ class Facade(Protocol):
 
     def ready(self) -> tuple[str, ...]:
         """Why the gateway does not take calls; empty when it does."""
+
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator should know while calls are taken all the same."""
+
+    async def reload(self) -> bool:
+        """Reads the policy again and puts it in force. False when it cannot be used: then what was in force stays so."""
 
     def may_review(self, principal: Principal) -> bool:
         """Whether this principal may read the audit."""

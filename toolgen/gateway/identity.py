@@ -60,6 +60,13 @@ class Identity:
             raise ConfigError(f"the policy does not let {name} act for '{on_behalf_of}'")
         return acting
 
+    def current(self, principal: Principal) -> Principal | None:
+        """The principal as this policy has it, acting for whom it acted, or None where the policy has one of them no more."""
+        found = self._principals.get(principal.id)
+        if found is None or principal.on_behalf_of is None:
+            return found
+        return self.acting_for(found, principal.on_behalf_of.id)
+
     def acting_for(self, principal: Principal, user: str) -> Principal | None:
         """The principal as it acts for a user, or None when the policy's `acts_for` does not say it may."""
         entry, other = self._entries.get(principal.id), self._principals.get(user)

@@ -40,7 +40,7 @@ async def serve_streams(gateway: Facade, principal: Principal, source: BinaryIO,
     `source` is unbuffered: its `read` returns what has arrived. A thread that still waits in a buffered one when the interpreter ends
     aborts the process.
     """
-    session = _Session(Mcp(gateway, Listings(gateway)), principal, sink)
+    session = _Session(gateway, principal, sink)
     lines = _Lines(source)
     async with asyncio.TaskGroup() as group:
         while line := await lines.next():
@@ -50,8 +50,9 @@ async def serve_streams(gateway: Facade, principal: Principal, source: BinaryIO,
 class _Session:
     """One peer, whose identity is the process it started. Each message says its era: one with the modern `_meta` is modern."""
 
-    def __init__(self, mcp: Mcp, principal: Principal, sink: BinaryIO) -> None:
-        self._mcp = mcp
+    def __init__(self, gateway: Facade, principal: Principal, sink: BinaryIO) -> None:
+        self._gateway = gateway
+        self._mcp = Mcp(gateway, Listings(gateway))
         self._principal = principal
         self._sink = sink
         self._id = secrets.token_hex(16)
@@ -89,15 +90,23 @@ class _Session:
 
     async def _answer(self, message: Message, request: int | str) -> None:
         try:
-            era = Era.MODERN if claimed_version(message) else Era.HANDSHAKE
-            caller = Caller(principal=self._principal, client=self._client, session=self._id)
-            reply = await self._mcp.answer(message, era=era, caller=caller)
+            reply = await self._reply(message, request)
             if request not in self._muted:
                 await self._write(reply)
         finally:
             self._open.discard(request)
             self._muted.discard(request)
             self._slots.release()
+
+    async def _reply(self, message: Message, request: int | str) -> Reply:
+        """The policy may have changed since the process was started: each message is answered as it stands now."""
+        principal = self._gateway.current(self._principal)
+        if principal is None:
+            return failed(request, Fault(code=INVALID_REQUEST, message="the policy has this principal no more"))
+        era = Era.MODERN if claimed_version(message) else Era.HANDSHAKE
+        return await self._mcp.answer(
+            message, era=era, caller=Caller(principal=principal, client=self._client, session=self._id)
+        )
 
     async def _write(self, reply: Reply) -> None:
         if not reply.body:

@@ -3,63 +3,49 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import secrets
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import msgspec
 
-from toolgen.audit.entry import keyed_digest
 from toolgen.audit.log import AuditLog
 from toolgen.audit.query import entries, entry_at
 from toolgen.build import build_sources
 from toolgen.clock import Clock, SystemClock
 from toolgen.emit.writer import MANIFEST
-from toolgen.errors import ConfigError, ManifestError
+from toolgen.errors import AuditError, ConfigError, ManifestError, ToolgenError
 from toolgen.execute.base import Destination
 from toolgen.gateway.discovery import Discovery
-from toolgen.gateway.identity import Identity
+from toolgen.gateway.governance import Governance, Runtime
+from toolgen.gateway.reload import state_of, watch
 from toolgen.gateway.stand_ins import CALL, INPUTS
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
 from toolgen.model.result import Cancelled, Envelope, Error, Failed, Meta, Pending, Refused, Result, Success
-from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import Tool, absent
+from toolgen.model.schema import JsonObject
+from toolgen.model.tool import Tool
 from toolgen.model.verdict import Verdict
 from toolgen.pipeline.chain import Next, Trail
-from toolgen.pipeline.deliver import Deliver, Preview
-from toolgen.pipeline.documents import GuardParts, document_guards
 from toolgen.pipeline.executors import make_executors
-from toolgen.pipeline.inspection import destination_of, sql_guard
-from toolgen.pipeline.intake import Meant, meant
-from toolgen.pipeline.order import Parts, dry_road, road
-from toolgen.pipeline.record import Record
-from toolgen.pipeline.stages import (
-    AccessStage,
-    ApproveStage,
-    ArgumentsStage,
-    InspectStage,
-    LimitStage,
-    RedactStage,
-)
-from toolgen.policy.access import Access
 from toolgen.policy.document import Policy
 from toolgen.policy.document import load as load_policy
-from toolgen.policy.redact import conceal, has_secrets, redactor, replace_at
 from toolgen.policy.selftest import SelfTestResult
 from toolgen.policy.selftest import run as run_selftests
 from toolgen.settings import Settings, settings_digest
 from toolgen.settings import load as load_settings
-from toolgen.sources.graph_options import DEFAULT_MAX_PAGE
 from toolgen.state.buckets import MemoryBuckets
 
 __all__ = ["Gateway"]
+
+_logger = logging.getLogger(__name__)
 
 REVIEWER = "reviewer"
 """The role whose principals may read the audit over REST."""
@@ -83,19 +69,24 @@ class Gateway:
     def __init__(self, *, settings: Settings, manifest: Manifest, policy: Policy, clock: Clock | None = None) -> None:
         self.settings = settings
         self.manifest = manifest
-        self.policy = policy
         self._clock = clock or SystemClock()
-        self._identity = Identity(policy.principals, self._clock)
-        self._access = Access(policy.rules, manifest.tools)
         self._log = AuditLog(settings.audit_dir, self._clock)
         self._executors = make_executors(settings.sources, manifest, self._permit)
         self._discovery = Discovery(above=settings.search_above, clock=self._clock)
-        self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
-        self._secretive: dict[str, bool] = {}
         self._running: set[asyncio.Task[tuple[Result, Trail]]] = set()
-        parts = self._parts()
-        self._road: Next = road(parts)
-        self._dry_road: Next = dry_road(parts)
+        self._runtime = Runtime(
+            settings=settings,
+            manifest=manifest,
+            clock=self._clock,
+            log=self._log,
+            executors=self._executors,
+            buckets=MemoryBuckets(self._clock),
+        )
+        self._governance = Governance(policy, self._runtime)
+        self._read_state = state_of(settings.policies)
+        self._unread = ""  # what is wrong with the policy's files, while an older reading of them is in force
+        self._reloading = asyncio.Lock()
+        self._watch: asyncio.Task[None] | None = None
 
     @classmethod
     def load(cls, path: str | Path = "toolgen.yaml") -> Self:
@@ -109,11 +100,15 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         self._log.open()
+        self._watch = asyncio.create_task(watch(self.settings.policies, self._read_state, self.reload))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.wait((self._watch,))
         if self._running:
             await asyncio.wait(self._running)
         for executor in self._executors.values():
@@ -121,35 +116,55 @@ class Gateway:
         await self._log.close()
 
     @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self._governance.policy
+
+    async def reload(self) -> bool:
+        """Reads the policy again and puts it in force whole. False when it cannot be used: then what was in force stays so.
+
+        Either is in the log and in the audit; `warnings` has what is wrong until a later reading succeeds.
+        """
+        async with self._reloading:
+            try:
+                policy = await asyncio.to_thread(load_policy, self.settings.policies, self.manifest)
+            except ToolgenError as error:
+                self._unread = f"an edit of the policy is not in force: {error}"
+                _logger.error("%s", self._unread)  # noqa: TRY400 - the error says all there is to say
+                await self._note({"event": "policy", "policy_digest": self.policy.digest, "status": "error"})
+                return False
+            self._unread = ""
+            if policy.digest != self.policy.digest:
+                self._governance = Governance(policy, self._runtime)
+                _logger.warning("the policy %s is in force", policy.digest)
+                await self._note({"event": "policy", "policy_digest": policy.digest, "status": "ok"})
+            return True
+
+    @property
     def has_credentials(self) -> bool:
         """Whether anybody at all could authenticate."""
-        return self._identity.has_credentials
+        return self._governance.identity.has_credentials
 
     @property
     def principals(self) -> tuple[str, ...]:
         """The ids of the policy's principals."""
-        return self._identity.names
+        return self._governance.identity.names
 
     def authenticate(self, credential: str) -> Principal | None:
         """The principal behind a bearer credential, or None when it is not one."""
-        return self._identity.authenticate(credential)
+        return self._governance.identity.authenticate(credential)
 
     def acting_for(self, principal: Principal, user: str) -> Principal | None:
         """The principal as it acts for a user, or None when the policy does not let it."""
-        return self._identity.acting_for(principal, user)
+        return self._governance.identity.acting_for(principal, user)
 
     def principal(self, name: str, on_behalf_of: str | None = None) -> Principal:
         """A principal by its id, for those who run the gateway. Raises `ConfigError` when there is none."""
-        return self._identity.named(name, on_behalf_of)
+        return self._governance.identity.named(name, on_behalf_of)
 
     def catalog(self, principal: Principal) -> tuple[Tool, ...]:
-        """The tools this principal may call, in name order. The same object until the catalog changes."""
-        key = (principal.roles,) if principal.on_behalf_of is None else (principal.roles, principal.on_behalf_of.roles)
-        found = self._catalogs.get(key)
-        if found is None:
-            visible = (tool for tool in self.manifest.tools.values() if self._access.visible(principal, tool))
-            found = self._catalogs[key] = tuple(visible)
-        return found
+        """The tools this principal may call, in name order. The same object until the policy changes."""
+        return self._governance.catalog(principal)
 
     def offered(self, principal: Principal) -> tuple[Tool, ...]:
         """What this principal is listed: its catalog, or where that is too long, the tools that search it. The same object, as above."""
@@ -174,8 +189,9 @@ class Gateway:
         asked = await self._asked(name, arguments, principal)
         if isinstance(asked, Envelope):
             return asked
-        call = self._call(asked, session, client, parent)
-        task = asyncio.create_task(self._run(call))
+        governance = self._governance  # the same from here to the end, also when another is put in force meanwhile
+        call = governance.call(asked.name, asked.arguments, asked.principal, session, client, parent)
+        task = asyncio.create_task(_run(governance.road, call))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         result, trail = await asyncio.shield(task)
@@ -188,13 +204,22 @@ class Gateway:
         asked = await self._asked(name, arguments, principal)
         if isinstance(asked, Envelope):
             return asked
-        call = self._call(asked, "", "", "")
-        result = await self._guided(call, await self._dry_road(call, Trail()))
+        governance = self._governance
+        call = governance.call(asked.name, asked.arguments, asked.principal)
+        result = await self._guided(call, await governance.dry_road(call, Trail()))
         return _envelope(call, result, Trail(), (self._clock.monotonic() - started) * 1000)
 
     def ready(self) -> tuple[str, ...]:
         """Why the gateway does not take calls; empty when it does."""
         return (self._log.fault,) if self._log.fault else ()
+
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator should know while calls are taken all the same: an edit of the policy that cannot be used."""
+        return (self._unread,) if self._unread else ()
+
+    def current(self, principal: Principal) -> Principal | None:
+        """The same principal as the policy in force has it, or None when that has it no more: for whoever keeps one for long."""
+        return self._governance.identity.current(principal)
 
     def may_review(self, principal: Principal) -> bool:
         """Whether this principal may read the audit."""
@@ -213,11 +238,13 @@ class Gateway:
 
     def check_policy(self) -> tuple[SelfTestResult, ...]:
         """Runs the tests that the policy files carry."""
-        return run_selftests(self.policy.tests, self._access, self.manifest.tools, self._identity.named)
+        governance = self._governance
+        return run_selftests(self.policy.tests, governance.access, self.manifest.tools, governance.identity.named)
 
-    async def _run(self, call: Call) -> tuple[Result, Trail]:
-        trail = Trail()
-        return await self._road(call, trail), trail
+    async def _note(self, fields: Mapping[str, Any]) -> None:
+        """Records what happened to the gateway itself. What cannot be recorded now shows in `ready`, as for any call."""
+        with contextlib.suppress(AuditError):
+            await self._log.append(fields)
 
     async def _asked(self, name: str, arguments: JsonObject, principal: Principal | str) -> _Asked | Envelope:
         """Whose call this is and to which tool, the one inside a `call_tool`; or the answer, where nothing is called.
@@ -229,7 +256,7 @@ class Gateway:
         if not isinstance(given, Mapping):
             return _unmade(name, Error(code="validation", message="the arguments must be an object", rule="arguments"))
         try:
-            who = self._identity.named(principal) if isinstance(principal, str) else principal
+            who = self._governance.identity.named(principal) if isinstance(principal, str) else principal
         except ConfigError as error:
             return _unmade(name, Error(code="forbidden", message=error.message, rule="default"))
         if name not in INPUTS or not self._discovery.stands_in(catalog := self.catalog(who)):
@@ -253,81 +280,10 @@ class Gateway:
         suggestion = await self._discovery.suggestion(call.tool.name, catalog)
         return Refused(error=msgspec.structs.replace(result.error, suggestion=suggestion))
 
-    def _call(self, asked: _Asked, session: str, client: str, parent: str) -> Call:
-        """The call as the stages see it. A tool this principal may not see is the same as one that does not exist, from here on."""
-        name, arguments, who = asked.name, asked.arguments, asked.principal
-        tool = self.manifest.tools.get(name)
-        if tool is None or not self._access.visible(who, tool):
-            tool, seen = absent(name), Meant(arguments=arguments)
-        else:
-            seen = meant(tool.input_schema, arguments)
-        return Call(
-            id=f"call_{secrets.token_hex(12)}",
-            tool=tool,
-            arguments=seen.arguments,
-            principal=who,
-            session=session,
-            client=client,
-            parent=parent,
-            repaired=seen.repaired,
-            dropped=seen.dropped,
-            left_out=seen.left_out,
-        )
-
-    def _parts(self) -> Parts:
-        guards = {
-            source: partial(sql_guard, database=info.database, scope=self.policy.sql[source])
-            for source, info in self.manifest.sources.items()
-            if info.database is not None and source in self.policy.sql
-        }
-        documents = GuardParts(
-            decide=self._access.decide,
-            visible=self._access.visible,
-            redacted=lambda tool: redactor(self.policy.redactions, tool) is not None,
-            max_pages={
-                name: source.config.graph.max_page or DEFAULT_MAX_PAGE for name, source in self.settings.sources.items()
-            },
-        )
-        return Parts(
-            record=Record(
-                journal=self._log,
-                clock=self._clock,
-                policy_digest=self.policy.digest,
-                conceal=self._conceal,
-            ),
-            limit=LimitStage(limits=self.policy.limits, buckets=MemoryBuckets(self._clock)),
-            access=AccessStage(access=self._access),
-            arguments=ArgumentsStage(),
-            inspect=InspectStage(
-                guards=guards,
-                destination=partial(destination_of, self.policy.egress),
-                documents=document_guards(self.manifest, documents),
-            ),
-            approve=ApproveStage(),
-            redact=RedactStage(redactor=partial(redactor, self.policy.redactions)),
-            deliver=Deliver(executors=self._executors),
-            preview=Preview(executors=self._executors),
-        )
-
     def _permit(self, destination: Destination) -> Verdict:
         egress = self.policy.egress
         check = egress.check_database if destination.service == "database" else egress.check
         return check(destination.host, destination.port, destination.address)
-
-    def _conceal(self, call: Call) -> JsonObject:
-        """The call's arguments as the record keeps them."""
-        secret = self._secretive.get(call.tool.digest)
-        if secret is None:
-            secret = self._secretive[call.tool.digest] = has_secrets(call.tool.input_schema)
-        concealed: Json = call.arguments
-        if self.policy.sensitive:
-            concealed = replace_at(concealed, self.policy.sensitive, self._digest_of)
-        if secret:
-            concealed = conceal(concealed, call.tool.input_schema, self._digest_of)
-        return concealed if isinstance(concealed, Mapping) else {}
-
-    def _digest_of(self, value: Json) -> Json:
-        return keyed_digest(self._log.key, value)
 
 
 def catalog_of(settings: Settings) -> Manifest:
@@ -356,6 +312,11 @@ def catalog_of(settings: Settings) -> Manifest:
                 suggestion="run `toolgen build` to write it again",
             )
     return manifest
+
+
+async def _run(road: Next, call: Call) -> tuple[Result, Trail]:
+    trail = Trail()
+    return await road(call, trail), trail
 
 
 def _unmade(name: str, error: Error) -> Envelope:

@@ -142,7 +142,9 @@ class _Collector:
         self._row_attributes: list[tuple[str, str]] = []
 
     def add(self, document: Document) -> None:
-        """Reads one file into the policy."""
+        """Reads one file into the policy. A file that says nothing is one that somebody is still writing, or has lost."""
+        if document.data is None or document.data == {}:
+            raise PolicyError("says nothing", where=document.where(), suggestion="write a policy in it, or remove it")
         if isinstance(document.data, dict):
             _refuse_reserved(document, (), _RESERVED["file"])
         file = decode(document, (), FileShape, PolicyError)

@@ -1,0 +1,209 @@
+"""A policy that changes while the gateway runs: in force within a second, whole or not at all, and recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.gateway.clients import BASE, bearer, run
+from tests.projects import KEY, POLICY, make_project
+from toolgen.audit.query import entries
+from toolgen.gateway.app import App
+from toolgen.gateway.reload import state_of, watch
+from toolgen.gateway.service import Gateway
+
+QUERY = {"sql": "SELECT count(*) FROM customers"}
+
+
+def changed(**sections: Any) -> str:
+    return json.dumps({**copy.deepcopy(POLICY), **sections})
+
+
+def write(project: Path, text: str) -> None:
+    (project.parent / "policies" / "policy.yaml").write_text(text, encoding="utf-8")
+
+
+async def until(true: Callable[[], bool], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen"
+        await asyncio.sleep(0.02)
+
+
+def notes(project: Path) -> list[tuple[str, str]]:
+    found = entries(project.parent / "var" / "audit")
+    return [(entry["status"], entry["policy_digest"]) for entry in found if entry["event"] == "policy"]
+
+
+def test_an_edit_is_in_force_without_a_restart_and_stands_in_the_audit(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+
+    async def main() -> None:
+        async with Gateway.load(project) as gateway:
+            before = gateway.policy.digest
+            assert (await gateway.call("shop__query", QUERY, principal="bot")).status == "ok"
+            write(project, changed(rules=[{"id": "none", "to": ["bot"], "tools": ["*"], "verdict": "deny"}]))
+            await until(lambda: gateway.policy.digest != before)
+            refused = await gateway.call("shop__query", QUERY, principal="bot")
+            assert refused.error is not None
+            assert refused.error.code == "unknown_tool"
+            assert gateway.catalog(gateway.principal("bot")) == ()
+            assert gateway.warnings() == ()
+            await until(lambda: notes(project) == [("ok", gateway.policy.digest)])
+
+    run(main())
+
+
+def test_a_key_that_is_taken_away_stops_working(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+
+    async def main() -> None:
+        async with Gateway.load(project) as gateway:
+            assert gateway.authenticate(KEY) is not None
+            write(project, changed(principals={**POLICY["principals"], "bot": {"roles": ["bot"], "acts_for": ["ann"]}}))
+            await until(lambda: gateway.authenticate(KEY) is None)
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "principals: {",
+        changed(rules=[{"id": "r", "to": ["nobody"], "tools": ["*"], "verdict": "allow"}]),
+        changed(nonsense=1),
+        "",
+    ],
+)
+def test_a_broken_edit_changes_nothing_and_is_said_wherever_somebody_looks(
+    tmp_path: Path, broken: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    project = make_project(tmp_path)
+
+    async def main() -> None:
+        transport = httpx.ASGITransport(App(gateway := Gateway.load(project)))
+        async with gateway, httpx.AsyncClient(transport=transport, base_url=BASE) as http:
+            before = gateway.policy.digest
+            write(project, broken)
+            await until(lambda: gateway.warnings() != () and notes(project) != [])
+            assert gateway.policy.digest == before
+            assert (await gateway.call("shop__query", QUERY, principal="bot")).status == "ok"
+            assert notes(project) == [("error", before)]
+            anybody = await http.get("/readyz")
+            assert (anybody.status_code, anybody.json()) == (200, {"status": "ready"})
+            (warning,) = (await http.get("/readyz", headers=bearer(KEY))).json()["warnings"]
+            assert warning.startswith("an edit of the policy is not in force: policies/")
+            assert warning in caplog.text
+            write(project, changed(sensitive=["$..card"]))
+            await until(lambda: gateway.policy.digest != before)
+            assert gateway.warnings() == ()
+
+    run(main())
+
+
+def test_a_directory_that_goes_away_is_a_broken_edit(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+
+    async def main() -> None:
+        async with Gateway.load(project) as gateway:
+            (project.parent / "policies").rename(project.parent / "gone")
+            await until(lambda: gateway.warnings() != ())
+            assert (await gateway.call("shop__query", QUERY, principal="bot")).status == "ok"
+
+    run(main())
+
+
+def test_a_call_ends_under_the_policy_it_began_under(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+
+    async def main() -> None:
+        async with Gateway.load(project) as gateway:
+            call = asyncio.ensure_future(gateway.call("shop__query", QUERY, principal="bot"))
+            await asyncio.sleep(0)
+            write(project, changed(rules=[{"id": "none", "to": ["bot"], "tools": ["*"], "verdict": "deny"}]))
+            assert await gateway.reload()
+            assert (await call).status == "ok"
+            entry = gateway.audit_entries(limit=10)
+            digests = {item["event"]: item.get("policy_digest") for item in entry}
+            assert digests["intent"] != digests["policy"] == gateway.policy.digest
+
+    run(main())
+
+
+def test_limits_are_not_forgiven_by_an_edit(tmp_path: Path) -> None:
+    limit = {"id": "few", "per": ["principal"], "rate": "2/h"}
+    project = make_project(tmp_path, policy={**POLICY, "limits": [limit]})
+
+    async def main() -> None:
+        async with Gateway.load(project) as gateway:
+            for _ in range(2):
+                assert (await gateway.call("shop__query", QUERY, principal="bot")).status == "ok"
+            write(project, changed(limits=[limit], sensitive=["$..card"]))
+            assert await gateway.reload()
+            refused = await gateway.call("shop__query", QUERY, principal="bot")
+            assert refused.error is not None
+            assert refused.error.code == "rate_limited"
+
+    run(main())
+
+
+def test_a_link_that_leads_elsewhere_is_a_change(tmp_path: Path) -> None:
+    """How Kubernetes changes a mounted ConfigMap: the files stay links, and what they lead to is another file."""
+    (tmp_path / "one").write_text("a")
+    (tmp_path / "two").write_text("b")
+    folder = tmp_path / "policies"
+    folder.mkdir()
+    (folder / "policy.yaml").symlink_to(tmp_path / "one")
+    known = state_of(folder)
+    (tmp_path / "link").symlink_to(tmp_path / "two")
+    os.replace(tmp_path / "link", folder / "policy.yaml")
+    assert state_of(folder) != known
+
+
+def test_a_file_that_is_still_being_written_is_waited_for(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def note() -> None:
+        seen.append((tmp_path / "policy.yaml").read_text())
+
+    async def main() -> None:
+        task = asyncio.create_task(watch(tmp_path, state_of(tmp_path), note))
+        text = ""
+        for part in "abcdefgh":
+            text += part
+            (tmp_path / "policy.yaml").write_text(text)
+            await asyncio.sleep(0.05)
+        await until(lambda: bool(seen))
+        task.cancel()
+        assert seen == ["abcdefgh"]
+
+    run(main())
+
+
+def test_sighup_reads_the_policy_again(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    command = [sys.executable, "-m", "toolgen", "serve", "--port", "0"]
+    environment = {**os.environ, "TEST_PETS_KEY": "canary"}
+    with subprocess.Popen(command, cwd=project.parent, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            assert "listening on" in process.stderr.readline()
+            write(project, "rules: [")
+            process.send_signal(signal.SIGHUP)
+            assert "an edit of the policy is not in force: policies/policy.yaml" in process.stderr.readline()
+            process.terminate()
+            assert process.wait(30) == 0
+        finally:
+            process.kill()

@@ -1,0 +1,152 @@
+"""One policy in force: everything that is made of it, and replaced whole when its files change."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from toolgen.audit.entry import keyed_digest
+from toolgen.audit.log import AuditLog
+from toolgen.clock import Clock
+from toolgen.execute.base import Executor
+from toolgen.gateway.identity import Identity
+from toolgen.model.call import Call, Principal
+from toolgen.model.manifest import Manifest
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Tool, absent
+from toolgen.pipeline.deliver import Deliver, Preview
+from toolgen.pipeline.documents import GuardParts, document_guards
+from toolgen.pipeline.inspection import destination_of, sql_guard
+from toolgen.pipeline.intake import Meant, meant
+from toolgen.pipeline.order import Parts, dry_road, road
+from toolgen.pipeline.record import Record
+from toolgen.pipeline.stages import (
+    AccessStage,
+    ApproveStage,
+    ArgumentsStage,
+    InspectStage,
+    LimitStage,
+    RedactStage,
+)
+from toolgen.policy.access import Access
+from toolgen.policy.document import Policy
+from toolgen.policy.redact import conceal, has_secrets, redactor, replace_at
+from toolgen.settings import Settings
+from toolgen.sources.graph_options import DEFAULT_MAX_PAGE
+from toolgen.state.buckets import MemoryBuckets
+
+__all__ = ["Governance", "Runtime"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """What outlives a policy: the project, its log and executors, and everything that is counted."""
+
+    settings: Settings
+    manifest: Manifest
+    clock: Clock
+    log: AuditLog
+    executors: Mapping[str, Executor]
+    buckets: MemoryBuckets
+
+
+class Governance:
+    """What a policy says, compiled. A call that began under it ends under it, whatever replaces it meanwhile."""
+
+    def __init__(self, policy: Policy, runtime: Runtime) -> None:
+        self.policy = policy
+        self.identity = Identity(policy.principals, runtime.clock)
+        self.access = Access(policy.rules, runtime.manifest.tools)
+        self._tools = runtime.manifest.tools
+        self._log = runtime.log
+        self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
+        self._secretive: dict[str, bool] = {}
+        parts = self._parts(runtime)
+        self.road = road(parts)
+        self.dry_road = dry_road(parts)
+
+    def catalog(self, principal: Principal) -> tuple[Tool, ...]:
+        """The tools this principal may call, in name order. The same object every time."""
+        key = (principal.roles,) if principal.on_behalf_of is None else (principal.roles, principal.on_behalf_of.roles)
+        found = self._catalogs.get(key)
+        if found is None:
+            visible = (tool for tool in self._tools.values() if self.access.visible(principal, tool))
+            found = self._catalogs[key] = tuple(visible)
+        return found
+
+    def call(
+        self,
+        name: str,
+        arguments: JsonObject,
+        principal: Principal,
+        session: str = "",
+        client: str = "",
+        parent: str = "",
+    ) -> Call:
+        """The call as the stages see it. A tool this principal may not see is the same as one that does not exist, from here on."""
+        tool = self._tools.get(name)
+        if tool is None or not self.access.visible(principal, tool):
+            tool, seen = absent(name), Meant(arguments=arguments)
+        else:
+            seen = meant(tool.input_schema, arguments)
+        return Call(
+            id=f"call_{secrets.token_hex(12)}",
+            tool=tool,
+            arguments=seen.arguments,
+            principal=principal,
+            session=session,
+            client=client,
+            parent=parent,
+            repaired=seen.repaired,
+            dropped=seen.dropped,
+            left_out=seen.left_out,
+        )
+
+    def _parts(self, runtime: Runtime) -> Parts:
+        policy, manifest = self.policy, runtime.manifest
+        guards = {
+            source: partial(sql_guard, database=info.database, scope=policy.sql[source])
+            for source, info in manifest.sources.items()
+            if info.database is not None and source in policy.sql
+        }
+        documents = GuardParts(
+            decide=self.access.decide,
+            visible=self.access.visible,
+            redacted=lambda tool: redactor(policy.redactions, tool) is not None,
+            max_pages={
+                name: source.config.graph.max_page or DEFAULT_MAX_PAGE
+                for name, source in runtime.settings.sources.items()
+            },
+        )
+        return Parts(
+            record=Record(journal=runtime.log, clock=runtime.clock, policy_digest=policy.digest, conceal=self._conceal),
+            limit=LimitStage(limits=policy.limits, buckets=runtime.buckets),
+            access=AccessStage(access=self.access),
+            arguments=ArgumentsStage(),
+            inspect=InspectStage(
+                guards=guards,
+                destination=partial(destination_of, policy.egress),
+                documents=document_guards(manifest, documents),
+            ),
+            approve=ApproveStage(),
+            redact=RedactStage(redactor=partial(redactor, policy.redactions)),
+            deliver=Deliver(executors=runtime.executors),
+            preview=Preview(executors=runtime.executors),
+        )
+
+    def _conceal(self, call: Call) -> JsonObject:
+        """The call's arguments as the record keeps them."""
+        secret = self._secretive.get(call.tool.digest)
+        if secret is None:
+            secret = self._secretive[call.tool.digest] = has_secrets(call.tool.input_schema)
+        concealed: Json = call.arguments
+        if self.policy.sensitive:
+            concealed = replace_at(concealed, self.policy.sensitive, self._digest_of)
+        if secret:
+            concealed = conceal(concealed, call.tool.input_schema, self._digest_of)
+        return concealed if isinstance(concealed, Mapping) else {}
+
+    def _digest_of(self, value: Json) -> Json:
+        return keyed_digest(self._log.key, value)

@@ -73,10 +73,10 @@ EXCEPTIONS = {
 # What makes or walks the road to an executor, and the only modules that may name it.
 ROAD = {
     "toolgen.pipeline.chain.compose": {"toolgen.pipeline.order"},
-    "toolgen.pipeline.deliver.Deliver": {"toolgen.pipeline.order", "toolgen.gateway.service"},
+    "toolgen.pipeline.deliver.Deliver": {"toolgen.pipeline.order", "toolgen.gateway.governance"},
     "toolgen.pipeline.executors.make_executors": {"toolgen.gateway.service", "toolgen.pipeline.preview"},
-    "toolgen.pipeline.order.road": {"toolgen.gateway.service"},
-    "toolgen.pipeline.order.Parts": {"toolgen.gateway.service"},
+    "toolgen.pipeline.order.road": {"toolgen.gateway.governance"},
+    "toolgen.pipeline.order.Parts": {"toolgen.gateway.governance"},
 }
 MAY_TOUCH_SYSTEMS = {"execute", "sources"}
 # What of execute/ anybody may know: what an executor is, and what a secret is.
@@ -178,7 +178,8 @@ def use_faults(name: str, text: str) -> Iterator[str]:
                 if part not in MAY_TOUCH_SYSTEMS and not own:
                     yield f"{name}:{node.lineno} takes hold of an executor: .{attribute}"
             case ast.Constant(value="execute" | "executors" | "_executors" | "road" | "dry_road" | "_parts"):
-                yield f"{name}:{node.lineno} names part of the road in a string"
+                if name != "toolgen.pipeline.order":  # its __all__
+                    yield f"{name}:{node.lineno} names part of the road in a string"
             case ast.Attribute(attr="road" | "dry_road" | "_parts" | "deliver" as attribute) if part in {
                 "pipeline",
                 "gateway",

@@ -100,7 +100,7 @@ def test_parameters_go_beside_the_statement(location: str) -> None:
 
 CAPPED = [
     ("SELECT id FROM customers ORDER BY id", {"max_rows": 70}, 70),
-    ("SELECT name FROM customers WHERE id < 10 ORDER BY id", {"max_bytes": 55}, 5),
+    ("SELECT name FROM customers WHERE id < 10 ORDER BY id", {"max_bytes": 69}, 5),
     ("SELECT repeat('x', 1000)", {"max_cell_bytes": 10}, 1),
 ]
 

@@ -135,7 +135,7 @@ TRUNCATED = [
     ("SELECT id FROM orders", {"max_rows": 7}, 7, True),
     ("SELECT id FROM orders LIMIT 7", {"max_rows": 7}, 7, False),
     ("SELECT id FROM orders LIMIT 6", {"max_rows": 7}, 6, False),
-    ("SELECT status FROM orders", {"max_bytes": 40}, 10, True),
+    ("SELECT status FROM orders", {"max_bytes": 72}, 10, True),
     ("SELECT 'abcdefghij'", {"max_cell_bytes": 4}, 1, True),
 ]
 

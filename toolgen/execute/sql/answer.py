@@ -6,12 +6,15 @@ import base64
 import math
 import re
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Final
 from uuid import UUID
+
+import orjson
 
 from toolgen.model.call import Statement
 from toolgen.model.result import Error, Failed, Success
@@ -37,7 +40,8 @@ _INTERVAL: Final = re.compile(
 )
 _FRACTION: Final = re.compile(r"(?<=:\d\d)\.(\d{1,6})")
 _SHORT_ZONE: Final = re.compile(r"([+-]\d\d)( BC)?\Z")
-_FIXED: Final = 8  # bytes a number, a boolean or a null counts
+_FIXED: Final = len("false")
+_QUOTES: Final = '""'
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,14 +79,14 @@ class Answer:
         cells: list[Json] = []
         size = 0
         for column, value in zip(self.columns, row, strict=True):
-            cell, length = self._cell(value, column)
-            size += length
+            cell, weight = self._cell(value, column)
+            size += weight + 1
+            if self.size + size > self.statement.max_bytes:
+                self.cut = self.full = True
+                return False
             cells.append(cell)
             if value is not None and not column.type:
                 column.type = _storage_class(value)
-        if self.size + size > self.statement.max_bytes:
-            self.cut = self.full = True
-            return False
         self.size += size
         self.rows.append(cells)
         return True
@@ -105,7 +109,8 @@ class Answer:
         return f"{self.statement.skip + count}-{self.statement.page}" if self.statement.page and more and count else ""
 
     def _cell(self, value: object, column: Column) -> tuple[Json, int]:
-        """A cell as JSON, and how many bytes it adds. A cell over its cap is cut; a list or object over it becomes cut text."""
+        """A cell as JSON, and how many bytes it is in JSON. One over its cap is cut; a list or object over it becomes cut text."""
+        most = self.statement.max_cell_bytes
         match value:
             case None | bool():
                 return value, _FIXED
@@ -115,28 +120,31 @@ class Answer:
                 return self._blob(bytes(value))
             case list() | tuple() | dict():
                 cell = self._nested(value, column, 0)
-                size = _size(cell)
-                if size > self.statement.max_cell_bytes:
-                    return self._text(str(cell))
-                return cell, size
+                weight = _weight(cell)
+                return (cell, weight) if weight <= most else self._text(orjson.dumps(cell).decode())
             case _:
                 cell = _plain(value, column)
-                return self._text(cell) if isinstance(cell, str) else (cell, _FIXED)
+                return self._text(cell) if isinstance(cell, str) else (cell, _weight(cell))
 
     def _text(self, value: str) -> tuple[str, int]:
+        """A text whose characters are at most so many bytes as JSON writes them: a control character is six."""
         most = self.statement.max_cell_bytes
-        data = value.encode("utf-8", "replace")
-        if len(data) > most:
+        text = value[:most].encode("utf-8", "replace").decode()
+        weight = _weight(text) - len(_QUOTES)
+        if weight > most:
+            fits = bisect_right(range(len(text)), most, key=lambda end: _weight(text[: end + 1]) - len(_QUOTES))
+            text = text[:fits]
+            weight = _weight(text) - len(_QUOTES)
+        if len(text) < len(value):
             self.cut = True
-            return data[:most].decode("utf-8", "ignore"), most
-        return data.decode("utf-8"), len(data)
+        return text, weight + len(_QUOTES)
 
     def _blob(self, value: bytes) -> tuple[Json, int]:
         most = self.statement.max_cell_bytes * 3 // 4
         if len(value) > most:
             self.cut = True
-        encoded = base64.b64encode(value[:most]).decode("ascii")
-        return {"base64": encoded}, len(encoded)
+        cell: Json = {"base64": base64.b64encode(value[:most]).decode("ascii")}
+        return cell, _weight(cell)
 
     def _nested(self, value: object, column: Column, depth: int) -> Json:
         if depth > _DEEPEST:
@@ -268,16 +276,9 @@ def _storage_class(value: object) -> str:
             return "blob"
 
 
-def _size(cell: Json) -> int:
-    match cell:
-        case str():
-            return len(cell.encode("utf-8"))
-        case Mapping():
-            return sum(len(key) + _size(item) for key, item in cell.items())
-        case Sequence():
-            return sum(map(_size, cell))
-        case _:
-            return _FIXED
+def _weight(cell: Json) -> int:
+    """How many bytes the cell is in JSON."""
+    return len(orjson.dumps(cell))
 
 
 def failed(code: str, message: str, suggestion: str, facts: JsonObject | None = None) -> Failed:

@@ -15,7 +15,7 @@ from toolgen.execute.sql.engine import EXPLAIN
 from toolgen.execute.sql.errors import explain_errno
 from toolgen.execute.sql.pool import LostConnectionError
 from toolgen.execute.sql.reach import Reach
-from toolgen.execute.sql.server import Sessions, UnreachableError
+from toolgen.execute.sql.server import Sessions, UnreachableError, most_received
 from toolgen.model.call import Statement
 from toolgen.model.location import ServerLocation
 from toolgen.model.result import Failed, Success
@@ -37,6 +37,7 @@ _TRANSACTIONAL: Final = (
     "SELECT 1 FROM information_schema.tables t JOIN information_schema.engines e ON e.engine = t.engine"
     " WHERE t.table_schema = COALESCE(NULLIF(?, ''), DATABASE()) AND t.table_name = ? AND e.transactions = 'YES'"
 )
+_FEW_BYTES: Final = 65_536
 _SQL_MODE: Final = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 
 
@@ -258,7 +259,7 @@ async def _rolls_back(session: _Session, table: str) -> bool:
     prepared = await _prepare(session, _TRANSACTIONAL)
     session.streams = True
     fields = await session.connection.execute(prepared, [schema, name])
-    found = [row async for row in session.connection.rows(fields)]
+    found = [row async for row in session.connection.rows(fields, _FEW_BYTES, _FEW_BYTES)]
     session.streams = False
     return bool(found)
 
@@ -277,8 +278,11 @@ async def _read(session: _Session, prepared: Prepared, statement: Statement) -> 
         session.streams = False
         return not_a_query(statement)
     answer = Answer(statement, [_column(field) for field in fields])
-    async for row in session.connection.rows(fields):
-        if not answer.take(row):
+    rows = session.connection.rows(fields, most_received(statement), statement.max_cell_bytes)
+    async for row in rows:
+        nested = any(isinstance(value, (list, dict)) for value in row)
+        # Documents are walked through, and the loop has others to serve.
+        if not (await asyncio.to_thread(answer.take, row) if nested else answer.take(row)):
             return answer.success()  # the rest is on its way: `end` sees that, and the connection goes
     session.streams = False
     return answer.success()

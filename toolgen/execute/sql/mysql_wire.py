@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ssl
 import struct
+import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -19,6 +20,7 @@ from pymysql.err import OperationalError
 from pymysql.protocol import MysqlPacket
 
 from toolgen.execute.sql.answer import shortest_float
+from toolgen.execute.sql.server import TooLargeError
 from toolgen.model.schema import Json
 
 __all__ = ["Field", "NamedContext", "Prepared", "WireConnection"]
@@ -108,6 +110,7 @@ class WireConnection(aiomysql.Connection):  # type: ignore[misc]  # aiomysql has
     def __init__(self, *, requires_tls: str, **arguments: object) -> None:
         """`requires_tls`: "" when a server without TLS will do. The rest is aiomysql's."""
         super().__init__(**arguments)
+        self._allowed = sys.maxsize
         self._requires_tls = requires_tls
         self.client_flag &= ~(CLIENT.MULTI_STATEMENTS | CLIENT.LOCAL_FILES)
 
@@ -171,13 +174,26 @@ class WireConnection(aiomysql.Connection):  # type: ignore[misc]  # aiomysql has
             raise OperationalError(_LOST, "the server answers something other than a count")
         return _Reader(data, 1).length()
 
-    async def rows(self, fields: Sequence[Field]) -> AsyncIterator[list[object]]:
-        """The rows, one by one as they arrive."""
+    async def rows(self, fields: Sequence[Field], most: int, most_cell: int) -> AsyncIterator[list[object]]:
+        """The rows, one by one as they arrive. A document of more than `most_cell` bytes is left as text.
+
+        Raises `TooLargeError` for a row of more than `most` bytes, most of which is then unread.
+        """
         while True:
+            self._allowed = most
             packet = await self._read_packet()
             if packet.is_eof_packet():
+                self._allowed = sys.maxsize
                 return
-            yield _row(packet.get_all_data(), fields)
+            yield _row(packet.get_all_data(), fields, most_cell)
+
+    async def _read_bytes(self, num_bytes: int) -> bytes:
+        """aiomysql's: what a packet announces is read only when it is allowed to be that long."""
+        self._allowed -= num_bytes
+        if self._allowed < 0:
+            raise TooLargeError
+        data: bytes = await super()._read_bytes(num_bytes)
+        return data
 
     async def _skip(self, definitions: int) -> None:
         if definitions:
@@ -276,17 +292,17 @@ def _field(data: bytes) -> Field:
     )
 
 
-def _row(data: bytes, fields: Sequence[Field]) -> list[object]:
+def _row(data: bytes, fields: Sequence[Field], most_cell: int) -> list[object]:
     size = (len(fields) + 9) // 8
     nulls = data[1 : 1 + size]
     reader = _Reader(data, 1 + size)
     return [
-        None if nulls[(index + 2) // 8] >> (index + 2) % 8 & 1 else _value(reader, field)
+        None if nulls[(index + 2) // 8] >> (index + 2) % 8 & 1 else _value(reader, field, most_cell)
         for index, field in enumerate(fields)
     ]
 
 
-def _value(reader: _Reader, field: Field) -> object:
+def _value(reader: _Reader, field: Field, most_cell: int) -> object:
     kind = field.kind
     if forms := _INTEGERS.get(kind):
         return reader.number(forms[bool(field.flags & FLAG.UNSIGNED)])
@@ -306,7 +322,7 @@ def _value(reader: _Reader, field: Field) -> object:
         case FIELD_TYPE.BIT:
             return format(int.from_bytes(reader.counted(), "big"), "b")
         case FIELD_TYPE.JSON:
-            return _json(reader.counted())
+            return _json(reader.counted(), most_cell)
     data = reader.counted()
     if field.charset == _BINARY or kind == FIELD_TYPE.GEOMETRY:
         return data
@@ -328,8 +344,9 @@ def _time(data: bytes) -> str:
     return f"-{text}" if negative else text
 
 
-def _json(data: bytes) -> object:
+def _json(data: bytes, most: int) -> object:
+    """A document as itself; one that is far over what is given of a cell, or not read, as text."""
     try:
-        return orjson.loads(data)
+        return orjson.loads(data) if len(data) <= 2 * most else data.decode("utf-8", "replace")
     except orjson.JSONDecodeError:
         return data.decode("utf-8", "replace")

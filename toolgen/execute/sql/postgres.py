@@ -6,10 +6,11 @@ text says: no COPY, no SET, no data-modifying WITH.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from toolgen.clock import Clock
 from toolgen.errors import ConfigError
@@ -19,7 +20,7 @@ from toolgen.execute.sql.engine import EXPLAIN
 from toolgen.execute.sql.errors import explain_sqlstate
 from toolgen.execute.sql.pool import LostConnectionError
 from toolgen.execute.sql.reach import Reach
-from toolgen.execute.sql.server import Sessions, UnreachableError
+from toolgen.execute.sql.server import Sessions, UnreachableError, most_received
 from toolgen.model.call import Statement
 from toolgen.model.location import ServerLocation
 from toolgen.model.result import Failed, Success
@@ -28,7 +29,8 @@ try:
     import psycopg
     from psycopg import pq, sql
 
-    from toolgen.execute.sql.postgres_values import adapters
+    from toolgen.execute.sql.postgres_meter import MeteredConnection
+    from toolgen.execute.sql.postgres_values import Reader, adapters
 except ImportError as error:
     raise ConfigError(
         "the driver of PostgreSQL is not installed", suggestion='install it with: pip install "toolgen[postgres]"'
@@ -37,9 +39,8 @@ except ImportError as error:
 __all__ = ["PostgresEngine"]
 
 _CURSOR: Final = "toolgen"
-_FIRST_FETCH: Final = 16  # rows; more at a time while they are small
-_MOST_FETCHED: Final = 512
-_FEW_BYTES: Final = 65_536
+_MOST_FETCHED: Final = 512  # rows; more at a time while they are small, after one alone
+_FEW_BYTES: Final = 65_536  # what is fetched at once, and read on the loop
 _CREDENTIALS: Final = (
     "the database does not accept the gateway's credentials",
     "the operator should check user and password",
@@ -88,9 +89,12 @@ class _Role:
     row_security: frozenset[str] = frozenset()
 
 
+_Cursor: TypeAlias = psycopg.AsyncCursor[tuple[object, ...]] | psycopg.AsyncRawCursor[tuple[object, ...]]
+
+
 @dataclass(slots=True, kw_only=True)
 class _Session:
-    connection: psycopg.AsyncConnection[tuple[object, ...]]
+    connection: MeteredConnection
     role: _Role
     types: dict[int, str] = field(default_factory=dict)
 
@@ -132,7 +136,7 @@ class PostgresEngine:
                 await _declare(session, statement)
                 async with psycopg.AsyncRawCursor(session.connection) as cursor:
                     await cursor.execute(EXPLAIN["postgres"].encode() + statement.sql.encode(), statement.parameters)
-                    return await _answered(session, statement, cursor, await cursor.fetchall())
+                    return await _answered(session, statement, cursor)
             except psycopg.Error as error:
                 return _explained(error, session, statement)
 
@@ -167,10 +171,10 @@ class _Driver:
         except psycopg.Error as error:
             raise _unreachable(error) from None  # libpq quotes host, user and options
 
-    async def _connect(self, addresses: Sequence[str]) -> psycopg.AsyncConnection[tuple[object, ...]]:
+    async def _connect(self, addresses: Sequence[str]) -> MeteredConnection:
         location = self._location
         secret = self._reach.password()
-        connection = await psycopg.AsyncConnection.connect(
+        connection = await MeteredConnection.connect(
             host=location.socket or ",".join([location.host] * len(addresses)),
             hostaddr=",".join(addresses) or None,
             port=location.port,
@@ -203,6 +207,7 @@ class _Driver:
             raise LostConnectionError from error
 
     async def end(self, session: _Session) -> None:
+        session.connection.most = 0
         await session.connection.execute("ROLLBACK")
         await session.connection.execute("DISCARD ALL")
         if session.connection.info.transaction_status is not pq.TransactionStatus.IDLE:
@@ -290,21 +295,34 @@ async def _declare(session: _Session, statement: Statement) -> None:
 
 async def _read(session: _Session, statement: Statement) -> Success | Failed:
     await _declare(session, statement)
+    session.connection.most = most_received(statement)
     answer: Answer | None = None
-    size = _FIRST_FETCH
+    size = 1
     async with psycopg.AsyncCursor(session.connection) as cursor:
         while True:
             await cursor.execute(sql.SQL("FETCH FORWARD {} FROM {}").format(size, sql.Identifier(_CURSOR)))
-            rows = await cursor.fetchall()
             if answer is None:
                 columns = await _columns(session, cursor)
                 if columns is None:
                     return not_a_query(statement)
                 answer = Answer(statement, columns)
-            before = answer.size
-            if not all(map(answer.take, rows)) or len(rows) < size or len(answer.rows) > statement.max_rows:
+            count, weight, goes_on = await _take(session, cursor, answer)
+            if not goes_on or count < size:
                 return answer.success()
-            size = min(size * 4, _MOST_FETCHED) if answer.size - before < _FEW_BYTES else _FIRST_FETCH
+            size = max(1, min(4 * size, _FEW_BYTES * size // max(weight, 1), _MOST_FETCHED))
+
+
+async def _take(session: _Session, cursor: _Cursor, answer: Answer) -> tuple[int, int, bool]:
+    """Adds the rows a cursor has; how many there were, their bytes as the server wrote them, and whether all were taken."""
+    if cursor.pgresult is None:
+        return 0, 0, False
+    reader = Reader(session.connection, cursor.pgresult, answer.statement.max_cell_bytes)
+
+    def take() -> bool:
+        return all(map(answer.take, reader.rows()))
+
+    goes_on = take() if reader.size <= _FEW_BYTES else await asyncio.to_thread(take)
+    return cursor.pgresult.ntuples, reader.size, goes_on
 
 
 async def _change(session: _Session, change: Change) -> Success | Failed:
@@ -325,23 +343,16 @@ async def _change(session: _Session, change: Change) -> Success | Failed:
     return change.done(rows)
 
 
-async def _answered(
-    session: _Session,
-    statement: Statement,
-    cursor: psycopg.AsyncRawCursor[tuple[object, ...]],
-    rows: Sequence[Sequence[object]],
-) -> Success | Failed:
+async def _answered(session: _Session, statement: Statement, cursor: _Cursor) -> Success | Failed:
     columns = await _columns(session, cursor)
     if columns is None:
         return not_a_query(statement)
     answer = Answer(statement, columns)
-    all(map(answer.take, rows))
+    await _take(session, cursor, answer)
     return answer.success()
 
 
-async def _columns(
-    session: _Session, cursor: psycopg.AsyncCursor[tuple[object, ...]] | psycopg.AsyncRawCursor[tuple[object, ...]]
-) -> list[Column] | None:
+async def _columns(session: _Session, cursor: _Cursor) -> list[Column] | None:
     result = cursor.pgresult
     if cursor.description is None or result is None:
         return None

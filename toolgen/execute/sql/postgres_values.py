@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import orjson
 import psycopg
 from psycopg.abc import Buffer
-from psycopg.adapt import AdaptersMap, Loader
+from psycopg.adapt import AdaptersMap, Loader, Transformer
+from psycopg.pq import Format
+from psycopg.pq.abc import PGresult
 
 from toolgen.execute.sql.answer import iso_interval, iso_timestamp
 
-__all__ = ["adapters"]
+__all__ = ["Reader", "adapters"]
+
+_BYTEA: Final = 17  # its oid
+_HEX: Final = len(rb"\x")
 
 # Everything whose Python type would lose or refuse something: infinity and the years before 1 and after 9999 of dates, months of
 # intervals, the width of a mask. What is not registered here and not known to psycopg comes as text too.
@@ -64,6 +70,39 @@ def adapters() -> AdaptersMap:
     ours.register_loader("interval", _Interval)
     ours.register_loader(0, _Text)  # what no oid is registered for
     return ours
+
+
+class Reader:
+    """The rows of one result, cell by cell: nothing is parsed that is far over what is given of a cell."""
+
+    def __init__(
+        self, connection: psycopg.AsyncConnection[tuple[object, ...]], result: PGresult, most_cell_bytes: int
+    ) -> None:
+        values = Transformer(connection)
+        self._result = result
+        self._longest = (
+            2 * most_cell_bytes + 16
+        )  # `[1, 2]` is a third longer than `[1,2]`, and hexadecimal digits twice as many
+        self._oids = [result.ftype(index) for index in range(result.nfields)]
+        self._loads = [
+            values.get_loader(oid, Format(result.fformat(index))).load for index, oid in enumerate(self._oids)
+        ]
+        self._raw = [[result.get_value(row, index) for index in range(result.nfields)] for row in range(result.ntuples)]
+        self.size = sum(
+            len(cell) for row in self._raw for cell in row if cell is not None
+        )  # bytes, as the server wrote them
+
+    def rows(self) -> Iterator[list[object]]:
+        """A value is psycopg's, or text where it is too long to be more than the beginning of a text."""
+        for row in self._raw:
+            yield [None if raw is None else self._value(index, raw) for index, raw in enumerate(row)]
+
+    def _value(self, index: int, raw: bytes) -> object:
+        if len(raw) <= self._longest:
+            return self._loads[index](raw)
+        if self._oids[index] == _BYTEA:
+            return self._loads[index](raw[: _HEX + self._longest // 2 * 2])
+        return _text(raw[: self._longest])
 
 
 def _text(data: Buffer) -> str:

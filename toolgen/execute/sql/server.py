@@ -14,13 +14,24 @@ from toolgen.model.call import Statement
 from toolgen.model.location import ServerLocation
 from toolgen.model.result import Error, Failed, Success
 
-__all__ = ["Sessions", "UnreachableError"]
+__all__ = ["Sessions", "TooLargeError", "UnreachableError", "most_received"]
 
 _WAIT_S: Final = 1.0  # for a session while all are in use
 _GRACE_S: Final = 1.0  # beyond the statement's own time, which the server keeps
 _RETRY_S: Final = 1.0
 
+_SLACK: Final = 8_000_000  # bytes: a row may hold more than is given of it, but not any amount
+
 C = TypeVar("C")
+
+
+class TooLargeError(Exception):
+    """The server sends more than is read of one answer. What is left of it is on its way, so the connection is of no use."""
+
+
+def most_received(statement: Statement) -> int:
+    """How many bytes a server may send at once of what is cut to the statement's limits afterwards."""
+    return 4 * statement.max_bytes + _SLACK
 
 
 class UnreachableError(Exception):
@@ -69,6 +80,13 @@ class Sessions(Generic[C]):
             )
         except LostConnectionError:
             return unavailable("the database closed the connection", "call again", retry_after_s=_RETRY_S)
+        except TooLargeError:
+            return failed(
+                "response_too_large",
+                f"one row of the answer has more than {most_received(statement) // 1_000_000} MB",
+                "select less of it, for example with substr, or fewer rows in an aggregate",
+                {"sql": statement.sql},
+            )
         except TimeoutError:
             return timed_out(statement)
         except lost:

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from tests.sources.openapi.readings import document
 from toolgen.mock.app import MockApp
 from toolgen.mock.description import Description
+from toolgen.sources.base import SourceConfig
 
 PET = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}}
 NEVER = {"allOf": [{"type": "string"}, {"type": "integer"}]}
@@ -74,7 +75,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
 def described(folder: Path, written: dict[str, Any]) -> Description:
     path = folder / "doc.json"
     path.write_text(json.dumps(written), encoding="utf-8")
-    return Description(path)
+    return Description(SourceConfig(name="doc", kind="openapi", location=str(path)))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import jsonschema_rs
 import pytest
 
@@ -29,10 +30,10 @@ SPECS = {
 
 
 @contextmanager
-def mocking(spec: Path) -> Iterator[str]:
+def mocking(spec: Path | str, folder: Path = ROOT) -> Iterator[str]:
     """The mock as its users start it; yields its address."""
     command = [sys.executable, "-m", "toolgen", "mock", str(spec), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
             yield process.stderr.readline().rsplit(" ", 1)[-1].strip()
@@ -67,3 +68,36 @@ async def _call_all(gateway: Gateway) -> dict[str, Envelope]:
             tool.name: await gateway.call(tool.name, sample(tool.input_schema), principal="bot")  # type: ignore[arg-type]
             for tool in tools
         }
+
+
+def test_a_source_is_served_as_its_overlay_makes_it(tmp_path: Path) -> None:
+    config = make_project(tmp_path / "project")
+    overlay = {
+        "overlay": "1.0.0",
+        "info": {"title": "Told by name", "version": "1"},
+        "actions": [
+            {
+                "target": "$.paths['/pets/{petId}'].get.responses['200']",
+                "update": {"content": {"application/json": {"example": {"name": "Rex"}}}},
+            }
+        ],
+    }
+    (config.parent / "specs" / "overlay.json").write_text(json.dumps(overlay), encoding="utf-8")
+    sources = {"pets": {"openapi": "specs/pets.json", "overlay": "specs/overlay.json"}}
+    config.write_text(json.dumps({"sources": sources}), encoding="utf-8")
+    with mocking("pets", config.parent) as server:
+        answer = httpx.get(f"{server}/pets/5", headers={"X-Key": "any"})
+    assert answer.json() == {"name": "Rex"}
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [("pet", "'pet' is neither a file nor a source"), ("shop", "only OpenAPI descriptions can be served")],
+)
+def test_what_cannot_be_served_is_said(tmp_path: Path, name: str, complaint: str) -> None:
+    config = make_project(tmp_path / "project")
+    command = [sys.executable, "-m", "toolgen", "mock", name]
+    tried = subprocess.run(command, cwd=config.parent, capture_output=True, text=True, check=False)
+    assert tried.returncode == 1
+    assert complaint in tried.stderr
+    assert "Traceback" not in tried.stderr

@@ -6,13 +6,18 @@ from pathlib import Path
 
 import click
 
+from toolgen.cli.options import config
+from toolgen.errors import ConfigError
 from toolgen.mock.app import MockApp
 from toolgen.mock.description import Description
 from toolgen.mock.server import serve_mock
+from toolgen.model.names import SOURCE_NAME, nearest
+from toolgen.settings import SourceSettings, from_specs
+from toolgen.settings import load as load_settings
 
 
 @click.command()
-@click.argument("spec", metavar="SPEC")
+@click.argument("spec", metavar="SPEC|SOURCE")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen on.")
 @click.option(
     "--port",
@@ -21,14 +26,32 @@ from toolgen.mock.server import serve_mock
     show_default=True,
     help="Port to listen on, 0 for a free one.",
 )
-def command(spec: str, host: str, port: int) -> None:
-    """Serve the OpenAPI description SPEC without the system it describes.
+@config
+def command(spec: str, host: str, port: int, config_path: str) -> None:
+    """Serve the OpenAPI description SPEC, or that of a SOURCE of toolgen.yaml, without the system it describes.
+
+    A source is served with its overlays and its pinned documents, as its tools were built from it.
 
     Answers are the description's examples, or else values its schemas accept, and the same on every run. Required parameters and bodies
     are checked. A request's `Prefer: code=429` chooses the answer, `Prefer: example=NAME` the example. Point `server:` in toolgen.yaml at
     the address and say `auth: none` there, and every tool can be tried, governed and without credentials.
     """
-    description = Description(Path(spec))
+    description = Description(_source(spec, config_path).config)
     if description.skipped:
         click.echo(f"warning: {description.skipped} operation(s) are too broken to be served", err=True)
     serve_mock(MockApp(description), host=host, port=port, title=f"{description.size} operations of {spec}")
+
+
+def _source(spec: str, config_path: str) -> SourceSettings:
+    """A source where it can be the name of one and is no file; otherwise a description."""
+    if Path(spec).exists() or not SOURCE_NAME.match(spec):
+        (source,) = from_specs((spec,), Path.cwd()).values()
+    else:
+        sources = load_settings(config_path).sources
+        if spec not in sources:
+            known = nearest(spec, sources) or f"; the sources are: {', '.join(sources)}"
+            raise ConfigError(f"{spec!r} is neither a file nor a source{known}", where=config_path)
+        source = sources[spec]
+    if source.config.kind != "openapi":
+        raise ConfigError(f"{spec} is {source.config.kind}; only OpenAPI descriptions can be served", where=spec)
+    return source

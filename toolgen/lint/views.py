@@ -17,8 +17,7 @@ from toolgen.sources.base import SourceConfig, is_remote
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.graphql.description import load_description
 from toolgen.sources.openapi.operation import FaultError
-from toolgen.sources.openapi.overlay import apply_overlays
-from toolgen.sources.openapi.read import open_documents, version_of
+from toolgen.sources.openapi.read import overlaid_documents, version_of
 from toolgen.sources.openapi.routes import Route, routes
 from toolgen.sources.syntax import escape
 
@@ -68,8 +67,7 @@ def tool_view(tool: Tool, info: SourceInfo, written: Written | None) -> ToolView
 
 
 def _openapi(config: SourceConfig) -> Original:
-    documents = open_documents(config)
-    apply_overlays(documents, config.overlay, config.location, _unheard)
+    documents = overlaid_documents(config)
     found: dict[str, Written] = {}
     for route in routes(documents, version_of(documents)):
         if isinstance(route, Route):

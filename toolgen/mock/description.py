@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from toolgen.mock.paths import PathTemplate
 from toolgen.model.schema import Json, Schema
+from toolgen.sources.base import SourceConfig
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi import v2, v3
 from toolgen.sources.openapi.operation import FaultError, Operation
-from toolgen.sources.openapi.read import version_of
+from toolgen.sources.openapi.read import overlaid_documents, version_of
 from toolgen.sources.openapi.routes import Route, routes
 from toolgen.sources.openapi.schema import Direction, Schemas
 
@@ -52,9 +52,9 @@ class Endpoint:
 class Description:
     """Everything one description serves. `skipped` counts the operations that are too broken for that."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, config: SourceConfig) -> None:
         """Raises `DescriptionError` when there is nothing to read."""
-        self._documents = Documents(path)
+        self._documents = overlaid_documents(config)
         version = version_of(self._documents)
         self._schemas = Schemas(self._documents, version=version, note=_unheard)
         self._endpoints: dict[int, list[Endpoint]] = {}

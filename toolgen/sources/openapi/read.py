@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from toolgen.sources.openapi.security import schemes
 from toolgen.sources.openapi.servers import located, unusable
 from toolgen.sources.references import Remote
 
-__all__ = ["open_documents", "read_openapi", "version_of"]
+__all__ = ["open_documents", "overlaid_documents", "read_openapi", "version_of"]
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*:|//", re.IGNORECASE)
@@ -47,16 +47,12 @@ def read_openapi(config: SourceConfig) -> Reading:
             where=config.location,
             suggestion="run `toolgen build` in its project, or download it, review it and name the file",
         )
-    documents = open_documents(config)
     notes: list[Problem] = []
 
     def warn(origin: str, code: str, message: str) -> None:
         notes.append(Problem(level="warning", source=config.name, origin=origin, code=code, message=message))
 
-    if config.overlay:
-        from toolgen.sources.openapi.overlay import apply_overlays  # noqa: PLC0415 - JSONPath takes long to import, and few need it
-
-        apply_overlays(documents, config.overlay, config.location, warn)
+    documents = overlaid_documents(config, warn)
     reading = _Reader(config, documents, version_of(documents)).read()
     for file, repeated in documents.repeated.items():
         for one in repeated:
@@ -75,6 +71,16 @@ def open_documents(config: SourceConfig) -> Documents:
     """The description of a source, nothing of it looked up yet and no overlay applied. Raises `DescriptionError`."""
     base = config.location if is_remote(config) else ""
     return Documents(Path(config.file), Remote(base=base, allowed=config.refs, pins=config.references))
+
+
+def overlaid_documents(config: SourceConfig, warn: Callable[[str, str, str], None] = lambda *_: None) -> Documents:
+    """The same with the source's overlays applied. `warn` is told origin, code and message of what in them fits nothing."""
+    documents = open_documents(config)
+    if config.overlay:
+        from toolgen.sources.openapi.overlay import apply_overlays  # noqa: PLC0415 - JSONPath takes long to import, and few need it
+
+        apply_overlays(documents, config.overlay, config.location, warn)
+    return documents
 
 
 def version_of(documents: Documents) -> str:

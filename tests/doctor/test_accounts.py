@@ -258,7 +258,8 @@ def test_a_user_of_mariadb_is_held_against_the_policy(
             location = as_user(mysql_location, fitting)
             write_project(tmp_path, source, location)
             fits = database_of(tmp_path, capfdbinary, 0)
-            assert fits["findings"] == []
+            # Whether triggers and foreign keys of hidden tables cascade is more than such an account may see: known, and refused.
+            assert [(one["level"], one["code"]) for one in fits["findings"]] == [("note", "cascades")]
             assert_fits(tmp_path, source, location, "mysql")
         finally:
             for user in (fitting, wide):

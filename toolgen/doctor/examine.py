@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolgen.doctor.excess import Finding, excess, lacking
+from toolgen.doctor.excess import Finding, cascading, excess, lacking
 from toolgen.doctor.grants import fitting_account, password_hint, row_hints
 from toolgen.doctor.needs import needs
 from toolgen.doctor.trials import Trial, run_trials
@@ -93,7 +93,7 @@ def _database(source: SourceSettings, database: Database, scope: SqlScope) -> Da
     except ToolgenError as error:
         return DatabaseReport(source=name, dialect=dialect, unread=str(error))
     needed = needs(database, scope)
-    findings = tuple(excess(rights, needed, database))
+    findings = (*excess(rights, needed, database), *cascading(database, scope))
     location = parse_location(source.config.location)
     if not isinstance(location, ServerLocation):
         return DatabaseReport(source=name, dialect=dialect, findings=findings)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from toolgen.model.database import Database, Table
 from toolgen.model.rights import Grant, Rights
-from toolgen.policy.sql.grants import full_name
+from toolgen.policy.sql.grants import SqlScope, find_table, full_name
 
-__all__ = ["Finding", "excess", "lacking"]
+__all__ = ["Finding", "cascading", "excess", "lacking"]
 
 _MOST_NAMES = 20
 
@@ -91,6 +91,20 @@ def lacking(rights: Rights, needed: frozenset[Grant]) -> list[Finding]:
         )
         for (table, privilege), names in missing.items()
     ]
+
+
+def cascading(database: Database, scope: SqlScope) -> list[Finding]:
+    """What statements that the policy opens set off in the database, as the build found it: refused, or run uncounted or unfiltered."""
+    found = []
+    for name, entry in scope.tables.items():
+        table = find_table(database, name)
+        own = sorted({one.by for one in table.cascades if one.on in entry.writes}) if table is not None else []
+        if own:
+            done = "the policy opens with cascades: true" if entry.cascades else "such statements are refused"
+            found.append(
+                Finding(code="cascades", message=f"changing {name} sets off {_listed(own)}: {done}", too_much=False)
+            )
+    return found
 
 
 def _listed(names: Iterable[str]) -> str:

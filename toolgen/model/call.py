@@ -32,8 +32,9 @@ class Statement:
 
     `parameters` are positional, in the order of the placeholders in `sql`. `tables` and `columns` (`table.column`) are all it may read,
     `functions` all it calls. `limited`: the policy's limit stands in place of a larger one or of none. `writes` is "" for a query,
-    otherwise insert, update or delete: it changes its one table, in at most `max_changes` rows or not at all. `page` is what a cursor of
-    the next page ends with, "" where there are no pages; `skip` rows were on the pages before.
+    otherwise insert, update or delete: it changes its one table, in at most `max_changes` rows or not at all; an update sets the columns
+    `sets`. `cascades`: triggers, rules and actions of foreign keys may change more. `page` is what a cursor of the next page ends with, ""
+    where there are no pages; `skip` rows were on the pages before.
     """
 
     sql: str
@@ -48,6 +49,8 @@ class Statement:
     limited: bool = False
     writes: str = ""
     max_changes: int = 0
+    sets: frozenset[str] = frozenset()
+    cascades: bool = False
     page: str = ""
     skip: int = 0
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from toolgen.model.cascades import Cascade
+
 __all__ = ["Column", "Database", "Table"]
 
 
@@ -18,7 +20,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A table or view. `references` maps a column to `table.column`."""
+    """A table or view. `references` maps a column to `table.column`; `cascades` is read for sources that write."""
 
     name: str
     columns: tuple[Column, ...]
@@ -27,6 +29,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     view: bool = False
     schema: str = ""
     comment: str = ""
+    cascades: tuple[Cascade, ...] = ()
 
 
 class Database(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

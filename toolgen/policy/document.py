@@ -337,6 +337,7 @@ class _Collector:
                         rows=None if isinstance(entry.rows, msgspec.UnsetType) else entry.rows,
                         writes=frozenset(entry.writes),
                         writable=None if isinstance(entry.writable, msgspec.UnsetType) else tuple(entry.writable),
+                        cascades=entry.cascades,
                         samples="shapes" if entry.samples is True else entry.samples or "",
                     )
                     for table, entry in given.tables.items()

@@ -59,6 +59,7 @@ class TableShape(msgspec.Struct, forbid_unknown_fields=True):
     rows: str | msgspec.UnsetType = msgspec.UNSET
     writes: list[Literal["insert", "update", "delete"]] = []
     writable: list[str] | msgspec.UnsetType = msgspec.UNSET
+    cascades: bool = False
     samples: bool | Literal["values"] = False
 
 

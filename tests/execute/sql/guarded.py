@@ -29,6 +29,7 @@ WRITES = frozenset({"insert", "update", "delete"})
 @contextmanager
 def database(engine: str, script: str, directory: Path) -> Iterator[str]:
     """The location of a database in which `script` has run; its statements end at the ends of lines."""
+    directory.mkdir(exist_ok=True)
     match engine:
         case "sqlite":
             path = directory / "shop.db"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from toolgen.execute.sql.answer import failed
 from toolgen.model.call import Statement
+from toolgen.model.cascades import Cascade, set_off
 from toolgen.model.result import Error, Failed, Success
 
 __all__ = ["Change", "not_a_change"]
@@ -34,6 +36,21 @@ class Change:
                 rule="sql:changes",
             ),
             facts={"sql": self.statement.sql},
+        )
+
+    def cascading(self, found: Iterable[Cascade]) -> Failed | None:
+        """Why it is taken back: the table sets off what the policy does not open. The build refuses those it knew of."""
+        statement = self.statement
+        if statement.cascades or not set_off(found, statement.writes, statement.sets):
+            return None
+        return Failed(
+            error=Error(
+                code="sql_refused",
+                message="the table now has a trigger, a rule or an action of a foreign key that this sets off; nothing was changed",
+                suggestion="the operator runs `toolgen build` again, and opens it with cascades: true or not at all",
+                rule="sql:cascade",
+            ),
+            facts={"sql": statement.sql},
         )
 
     def done(self, rows: int) -> Success:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,8 +18,10 @@ from toolgen.execute.sql.pool import LostConnectionError
 from toolgen.execute.sql.reach import Reach
 from toolgen.execute.sql.server import Sessions, UnreachableError, most_received
 from toolgen.model.call import Statement
+from toolgen.model.cascades import MYSQL_CASCADES_OF, Cascade
 from toolgen.model.location import ServerLocation
 from toolgen.model.result import Failed, Success
+from toolgen.model.schema import Json
 
 try:
     from pymysql.err import InterfaceError, MySQLError
@@ -247,6 +250,8 @@ async def _change(session: _Session, change: Change) -> Success | Failed:
     if prepared.columns or prepared.parameters != len(statement.parameters):
         return not_a_change(statement)
     rows = await connection.change(prepared, statement.parameters)
+    if not statement.cascades and (refused := change.cascading(await _cascades(session, statement))):
+        return refused
     if refused := change.refused(rows):
         return refused
     change.committing = True
@@ -254,14 +259,30 @@ async def _change(session: _Session, change: Change) -> Success | Failed:
     return change.done(rows)
 
 
+async def _cascades(session: _Session, statement: Statement) -> list[Cascade]:
+    found: list[Cascade] = []
+    for table in statement.tables:
+        listed = await _listed(session, MYSQL_CASCADES_OF, [table.rpartition(".")[2]] * 4)
+        found += [
+            Cascade(on=str(kind), by=str(what), columns=(str(column),) if column else ())
+            for _, kind, what, column in listed
+        ]
+    return found
+
+
 async def _rolls_back(session: _Session, table: str) -> bool:
     schema, _, name = table.rpartition(".")
-    prepared = await _prepare(session, _TRANSACTIONAL)
+    return bool(await _listed(session, _TRANSACTIONAL, [schema, name]))
+
+
+async def _listed(session: _Session, question: str, values: list[Json]) -> list[Sequence[object]]:
+    """Every row of the answer to a question of our own."""
+    prepared = await _prepare(session, question)
     session.streams = True
-    fields = await session.connection.execute(prepared, [schema, name])
-    found = [row async for row in session.connection.rows(fields, _FEW_BYTES, _FEW_BYTES)]
+    fields = await session.connection.execute(prepared, values)
+    found: list[Sequence[object]] = [row async for row in session.connection.rows(fields, _FEW_BYTES, _FEW_BYTES)]
     session.streams = False
-    return bool(found)
+    return found
 
 
 async def _prepare(session: _Session, sql: str) -> Prepared:

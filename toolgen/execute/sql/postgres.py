@@ -29,6 +29,7 @@ try:
     import psycopg
     from psycopg import pq, sql
 
+    from toolgen.execute.sql.postgres_cascades import cascades, touched
     from toolgen.execute.sql.postgres_meter import MeteredConnection
     from toolgen.execute.sql.postgres_values import Reader, adapters
 except ImportError as error:
@@ -247,7 +248,7 @@ async def _role(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> _Rol
     )
 
 
-def _begin(role: _Role, timeout_s: float, access: str = "READ ONLY") -> bytes:
+def _begin(role: _Role, timeout_s: float, mode: str = "REPEATABLE READ READ ONLY") -> bytes:
     """One message: the transaction and every setting the guard's reading of SQL, or the bounds of a statement, depend on."""
     milliseconds = max(1, int(timeout_s * 1000))
     settings = [
@@ -271,7 +272,7 @@ def _begin(role: _Role, timeout_s: float, access: str = "READ ONLY") -> bytes:
     if role.superuser:
         settings.append("temp_file_limit = '256MB'")
     statements = [
-        f"BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ {access}",
+        f"BEGIN TRANSACTION ISOLATION LEVEL {mode}",
         *(f"SET LOCAL {item}" for item in settings),
     ]
     return "; ".join(statements).encode()
@@ -326,17 +327,29 @@ async def _take(session: _Session, cursor: _Cursor, answer: Answer) -> tuple[int
 
 
 async def _change(session: _Session, change: Change) -> Success | Failed:
-    """In a transaction that may write, which takes the place of the one that may not. Ending the session rolls back what is left of it."""
+    """In a transaction that may write, which takes the place of the one that may not. Ending the session rolls back what is left of it.
+
+    READ COMMITTED, so that the catalog is read as it is behind the statement's lock: nobody adds a trigger between that and the commit.
+    """
     statement = change.statement
     connection = session.connection
-    await connection.execute(b"ROLLBACK; " + _begin(session.role, statement.timeout_s, "READ WRITE"))
+    await connection.execute(b"ROLLBACK; " + _begin(session.role, statement.timeout_s, "READ COMMITTED READ WRITE"))
+    before = await touched(connection) if statement.cascades else 0
     async with psycopg.AsyncRawCursor(connection) as cursor:
         # Binary, because only then is one message never more than one statement.
         await cursor.execute(statement.sql.encode(), statement.parameters, binary=True)
         if cursor.description is not None:
             return not_a_change(statement)
         rows = cursor.rowcount
-    if refused := change.refused(rows):
+    if statement.cascades:
+        await connection.execute(b"SET CONSTRAINTS ALL IMMEDIATE")
+        after = await touched(connection)
+        counted = max(rows, after - before) if min(before, after) >= 0 else -1
+    else:
+        counted = rows
+        if refused := change.cascading(await cascades(connection, statement)):
+            return refused
+    if refused := change.refused(counted):
         return refused
     change.committing = True
     await connection.execute("COMMIT")

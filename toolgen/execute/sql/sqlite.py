@@ -13,6 +13,7 @@ from toolgen.execute.sql.errors import BROKEN_RULE
 from toolgen.execute.sql.sqlite_session import open_session
 from toolgen.execute.sql.watch import Watch
 from toolgen.model.call import Statement
+from toolgen.model.cascades import Cascade
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 
@@ -92,11 +93,17 @@ def _write(
 ) -> Success | Failed:
     """Rolled back by closing the connection wherever it is not committed."""
     statement = change.statement
-    cursor = connection.execute(statement.sql, statement.parameters)
+    # Said here, because a table may say of its own keys that what stands in the way of a new row is deleted, or the row left out.
+    kind, _, rest = statement.sql.partition(" ")
+    spoken = f"{kind} {'' if statement.writes == 'delete' else 'OR ABORT '}{rest}"
+    cursor = connection.execute(spoken, statement.parameters)
     if cursor.description is not None:
         return not_a_change(statement)
     rows = cursor.rowcount
-    if refused := change.refused(rows):
+    # With what triggers and foreign keys changed: https://www.sqlite.org/c3ref/total_changes.html
+    everything = connection.total_changes
+    uncounted = [Cascade(on=statement.writes, by="what SQLite counted")] if everything > rows else []
+    if refused := change.cascading(uncounted) or change.refused(max(rows, everything)):
         return refused
     if watch.stop():
         return timed_out(statement)

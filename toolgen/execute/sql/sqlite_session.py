@@ -5,10 +5,12 @@ The guard has already refused everything else; this session refuses it again, wi
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 from urllib.parse import quote
 
 from toolgen.execute.sql.watch import Watch
@@ -24,6 +26,11 @@ _TABLE_FUNCTIONS = ("json_each", "json_tree")
 _OPERATORS = frozenset({"like", "glob", "->", "->>", "current_date", "current_time", "current_timestamp"})
 
 _WRITES = {"insert": sqlite3.SQLITE_INSERT, "update": sqlite3.SQLITE_UPDATE, "delete": sqlite3.SQLITE_DELETE}
+
+_READS = frozenset({sqlite3.SQLITE_READ, sqlite3.SQLITE_SELECT, sqlite3.SQLITE_FUNCTION})
+_MOST_CASCADED = 100  # deep: https://www.sqlite.org/c3ref/c_limit_attached.html, SQLITE_LIMIT_TRIGGER_DEPTH
+
+_Asked: TypeAlias = tuple[int, str | None, str | None, str | None]
 
 _LIMITS = (
     (sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE),
@@ -91,6 +98,8 @@ def open_session(path: Path, statement: Statement, watch: Watch) -> sqlite3.Conn
         if statement.writes:
             connection.execute("PRAGMA query_only=OFF")
             connection.execute("PRAGMA foreign_keys=ON")
+        if statement.cascades:
+            connection.setlimit(sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH, _MOST_CASCADED)
         connection.execute("BEGIN IMMEDIATE" if statement.writes else "BEGIN")
         _confine(connection, statement)
     except BaseException:
@@ -122,7 +131,39 @@ def _confine(connection: sqlite3.Connection, statement: Statement) -> None:
         # Their first use declares them, which asks for writes; so that happens before there is anybody to ask.
         for name in _TABLE_FUNCTIONS:
             connection.execute(f"SELECT 1 FROM {name}('[]')")  # noqa: S608  one of two constants
-    connection.set_authorizer(_authorizer(statement, set(kinds), tables, below))
+    around = _around(connection, statement)
+    connection.set_authorizer(_authorizer(statement, set(kinds), tables, below, around))
+
+
+def _around(connection: sqlite3.Connection, statement: Statement) -> frozenset[_Asked]:
+    """What the database itself does around a change, whatever the statement says beside its kind, table and columns.
+
+    Foreign keys, CHECK and triggers read; what would write, is in here only where the policy opens that.
+    """
+    asked: set[_Asked] = set()
+
+    def note(action: int, first: str | None, second: str | None, _database: str | None, source: str | None) -> int:
+        if statement.cascades or action in _READS:
+            asked.add((action, first, second, source))
+        return sqlite3.SQLITE_OK
+
+    for table in statement.tables if statement.writes else ():
+        name = _quoted(table)
+        sets = ", ".join(f"{_quoted(column)} = NULL" for column in statement.sets)
+        bare = {
+            "insert": f"INSERT INTO main.{name} DEFAULT VALUES",
+            "update": f"UPDATE main.{name} SET {sets} WHERE 0" if sets else "",  # noqa: S608  the database's own names, quoted
+            "delete": f"DELETE FROM main.{name} WHERE 0",  # noqa: S608  the database's own name, quoted
+        }[statement.writes]
+        connection.set_authorizer(note)
+        with contextlib.suppress(sqlite3.Error):  # then nothing more is allowed, and the statement says what is wrong
+            connection.execute(f"EXPLAIN {bare}").close()
+        connection.set_authorizer(None)
+    return frozenset(asked)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _below(connection: sqlite3.Connection, views: list[str]) -> _Footprint:
@@ -130,14 +171,13 @@ def _below(connection: sqlite3.Connection, views: list[str]) -> _Footprint:
     if views:
         connection.set_authorizer(footprint.note)
         for name in views:
-            quoted = name.replace('"', '""')
-            connection.execute(f'EXPLAIN SELECT * FROM main."{quoted}"')  # noqa: S608  the database's own name, quoted
+            connection.execute(f"EXPLAIN SELECT * FROM main.{_quoted(name)}")  # noqa: S608  the database's own name, quoted
         connection.set_authorizer(None)
     return footprint
 
 
 def _authorizer(
-    statement: Statement, physical: set[str], tables: set[str], below: _Footprint
+    statement: Statement, physical: set[str], tables: set[str], below: _Footprint, around: frozenset[_Asked]
 ) -> Callable[[int, str | None, str | None, str | None, str | None], int]:
     columns = {column.lower() for column in statement.columns}
     functions = {name.lower() for name in statement.functions} | _OPERATORS
@@ -175,6 +215,7 @@ def _authorizer(
                 allowed = may_write((first or "").lower(), (second or "").lower(), (source or "").lower())
             case _:
                 allowed = False
+        allowed = allowed or (action, first, second, source) in around
         return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
     return authorize

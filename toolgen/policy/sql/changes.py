@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from toolgen.model.call import Statement
+from toolgen.model.cascades import set_off
 from toolgen.model.database import Database, Table
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json
@@ -96,12 +97,21 @@ class _Change:
                 "the row filter of this table reads a column that the database computes, so a row could leave or enter it",
                 "the operator can filter by a column that holds its own values",
             )
+        sets: frozenset[str] = frozenset()
         if isinstance(root, exp.Insert):
             self._insert(root, target)
         else:
             self._where(root, target)
             if isinstance(root, exp.Update):
-                self._update(root, target)
+                sets = self._update(root, target)
+        if not target.scope.cascades and set_off(target.table.cascades, kind, sets):
+            refuse(
+                "cascade",
+                f"this {kind.upper()} sets off a trigger, a rule or an action of a foreign key, and what that changes is not counted",
+                "set other columns"
+                if kind == "update"
+                else "leave it to people; the operator can open it with cascades: true",
+            )
         text, order = render(root, self._dialect)
         functions = frozenset(called(node) for node in root.find_all(exp.Anonymous))
         if self._dialect == "postgres":
@@ -116,6 +126,8 @@ class _Change:
             limited=False,
             lists=self._dialect == "postgres",
             writes=kind,
+            sets=sets,
+            cascades=target.scope.cascades,
         )
 
     def _target(self, root: exp.Expr, kind: str) -> _Target:
@@ -255,7 +267,8 @@ class _Change:
         self._attributes.extend(names)
         return fixed
 
-    def _update(self, root: exp.Update, target: _Target) -> None:
+    def _update(self, root: exp.Update, target: _Target) -> frozenset[str]:
+        """The columns that are set."""
         seen: set[str] = set()
         for assignment in root.expressions:
             column = assignment.this if isinstance(assignment, exp.EQ) else None
@@ -268,6 +281,7 @@ class _Change:
             seen.add(name)
             column.set("table", None)  # PostgreSQL takes no table here
             self._values([assignment.expression], target)
+        return frozenset(seen)
 
     def _where(self, root: exp.Expr, target: _Target) -> None:
         where = root.args.get("where")

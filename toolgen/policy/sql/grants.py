@@ -24,6 +24,7 @@ class TableScope:
 
     `masks` holds what a statement reads instead of a column's values, wherever in it the column stands. `writes` holds the kinds of
     statement that may change the table (insert, update, delete), and `writable` the columns they may set; None means every granted one.
+    `cascades`: they may also set off triggers, rules and actions of foreign keys.
     `samples` says what describing the table shows of its values, `unsampled` of which columns it shows nothing.
     """
 
@@ -32,6 +33,7 @@ class TableScope:
     masks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     writes: frozenset[str] = frozenset()
     writable: tuple[str, ...] | None = None
+    cascades: bool = False
     samples: str = ""  # "" | shapes | values
     unsampled: frozenset[str] = frozenset()
 
@@ -137,6 +139,8 @@ def unknown_names(scope: SqlScope, database: Database) -> list[str]:
             found.append(f"{name!r} is a view, and writes: opens tables; open the table it shows")
         if table_scope.writable is not None and not table_scope.writes:
             found.append(f"table {name!r} has writable: and no writes: [insert, update, delete]")
+        if table_scope.cascades and not table_scope.writes:
+            found.append(f"table {name!r} has cascades: and no writes: [insert, update, delete]")
     return found
 
 

@@ -50,6 +50,8 @@ class Plan:
     limited: bool
     lists: bool  # PostgreSQL takes arrays as parameters
     writes: str = ""  # insert | update | delete
+    sets: frozenset[str] = frozenset()  # the columns an update sets
+    cascades: bool = False
     page: str = ""  # the digest of its text, when it has pages
     skip: int = 0  # rows of earlier pages
 
@@ -99,6 +101,8 @@ def bound(plan: Plan, parameters: Sequence[Json], scope: SqlScope, attributes: M
         limited=limited,
         writes=plan.writes,
         max_changes=scope.max_changes if plan.writes else 0,
+        sets=plan.sets,
+        cascades=plan.cascades,
         page=page_of(plan.page, parameters) if plan.page else "",
         skip=plan.skip,
     )

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
+import msgspec
+
+from toolgen.model.cascades import UNSEEN, Cascade
 from toolgen.model.database import Column, Database, Table
 
 __all__ = ["MOST_SAID", "MOST_TABLES", "Found", "Note", "Reference", "Relation", "assembled"]
 
 MOST_TABLES = 5_000
+_MOST_TOLD = 5
+_CASCADING = "such statements are refused unless the policy says cascades: true for the table"
 MOST_SAID = 200  # characters of what an engine says of a trusted query
 
 
@@ -26,10 +32,36 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A database and what was left out of it, or is special about it."""
+    """A database, what was left out of it or is special about it, and what changes of a table (by its full name) set off."""
 
     database: Database
     notes: tuple[Note, ...] = ()
+    cascades: Mapping[str, Sequence[Cascade]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def with_cascades(self) -> Found:
+        """For a source that writes: the tables know what changing them sets off, and notes warn of it."""
+        tables: list[Table] = []
+        notes = [*self.notes]
+        unseen = False
+        for table in self.database.tables:
+            name = f"{table.schema}.{table.name}" if table.schema else table.name
+            own = () if table.view else tuple(sorted({*self.cascades.get(name, ())}))
+            tables.append(msgspec.structs.replace(table, cascades=own))
+            told = sorted({f"{one.by} ({one.on})" for one in own if one.by != UNSEEN})
+            unseen = unseen or any(one.by == UNSEEN for one in own)
+            if told:
+                more = f" and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
+                listed = f"{', '.join(told[:_MOST_TOLD])}{more}"
+                notes.append(Note(origin=name, code="cascades", message=f"changing it sets off {listed}: {_CASCADING}"))
+        if unseen:
+            notes.append(
+                Note(origin="", code="cascades", message=f"changing a table may set off {UNSEEN}: {_CASCADING}")
+            )
+        return Found(
+            database=msgspec.structs.replace(self.database, tables=tuple(tables)),
+            notes=tuple(notes),
+            cascades=self.cascades,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

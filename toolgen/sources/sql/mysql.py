@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
+from toolgen.model.cascades import MYSQL_CASCADES, Cascade
 from toolgen.model.database import Column
 from toolgen.model.location import ServerLocation
 from toolgen.sources.sql.found import MOST_SAID, MOST_TABLES, Found, Note, Reference, Relation, assembled
@@ -185,7 +186,17 @@ def _found(cursor: Cursor, database: str) -> Found:
     cursor.execute(_ROUTINES, (database,))
     functions = [name for (name,) in texts(cursor)]
     found = assembled("mysql", relations.values(), columns, keys, references, functions)
-    return Found(database=found, notes=tuple(notes))
+    return Found(database=found, notes=tuple(notes), cascades=_cascades(cursor, relations))
+
+
+def _cascades(cursor: Cursor, relations: dict[str, Relation]) -> dict[str, list[Cascade]]:
+    cursor.execute(MYSQL_CASCADES)
+    found: dict[str, list[Cascade]] = {}
+    for table, kind, what, column in texts(cursor):
+        one = Cascade(on=kind, by=what, columns=(column,) if column else ())
+        for name in [table] if table else relations:
+            found.setdefault(name, []).append(one)
+    return found
 
 
 def _keys(

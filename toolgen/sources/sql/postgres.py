@@ -8,12 +8,14 @@ from typing import Final, TypeAlias
 
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
+from toolgen.model.cascades import POSTGRES_CASCADES, Cascade
 from toolgen.model.database import Column
 from toolgen.model.location import ServerLocation
 from toolgen.sources.sql.found import MOST_SAID, MOST_TABLES, Found, Note, Reference, Relation, assembled
 
 try:
     import psycopg
+    from psycopg import sql
     from psycopg.adapt import PyFormat, Transformer
     from psycopg.pq import DiagnosticField, ExecStatus
 except ImportError as error:
@@ -183,7 +185,17 @@ def _found(connection: _Connection) -> Found:
     keys, references = _keys(connection, relations)
     functions = [str(row[0]) for row in connection.execute(_FUNCTIONS)]
     database = assembled("postgres", relations.values(), columns, keys, references, functions)
-    return Found(database=database, notes=tuple(notes))
+    return Found(database=database, notes=tuple(notes), cascades=_cascades(connection, relations))
+
+
+def _cascades(connection: _Connection, relations: Mapping[int, Relation]) -> dict[str, list[Cascade]]:
+    found: dict[str, list[Cascade]] = {}
+    names = [sql.Identifier(one.schema or "public", one.name).as_string(connection) for one in relations.values()]
+    for oid, kind, what, columns in connection.execute(POSTGRES_CASCADES, (names,)):
+        assert isinstance(columns, list)  # noqa: S101 - an array is a list
+        one = Cascade(on=str(kind), by=str(what), columns=tuple(map(str, columns)))
+        found.setdefault(relations[int(str(oid))].full, []).append(one)
+    return found
 
 
 def _keys(connection: _Connection, relations: Mapping[int, Relation]) -> tuple[list[tuple[str, str]], list[Reference]]:

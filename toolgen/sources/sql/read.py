@@ -32,6 +32,8 @@ def read_sql(config: SourceConfig, password: str = "") -> Reading:
     try:
         location = parse_location(config.location)
         found = _find(location, password)
+        if config.writes:
+            found = found.with_cascades()
     except (ConfigError, DescriptionError) as error:
         raise DescriptionError(error.message, where=error.where or where, suggestion=error.suggestion) from error
     database = found.database

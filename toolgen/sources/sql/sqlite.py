@@ -12,6 +12,7 @@ from toolgen.errors import DescriptionError
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Database, Table
 from toolgen.sources.sql.found import MOST_SAID, MOST_TABLES, Found, Note
+from toolgen.sources.sql.sqlite_cascades import sqlite_cascades
 
 __all__ = ["prepare_sqlite", "read_sqlite"]
 
@@ -55,7 +56,11 @@ def _read(connection: sqlite3.Connection) -> Found:
         except sqlite3.Error:
             unread = "the columns of this view cannot be read, so it is left out"
             notes.append(Note(origin=name, code="broken_view", message=unread))
-    return Found(database=Database(dialect="sqlite", tables=tuple(tables)), notes=tuple(notes))
+    return Found(
+        database=Database(dialect="sqlite", tables=tuple(tables)),
+        notes=tuple(notes),
+        cascades=sqlite_cascades(connection, tables),
+    )
 
 
 def _table(connection: sqlite3.Connection, name: str, *, view: bool) -> Table:

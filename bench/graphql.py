@@ -63,7 +63,7 @@ def oracle(cap: int) -> bool:
             continue
         whole = (
             "docs" in row
-            and row["covered"] == row["want"]
+            and row["covered"] + _skipped(CORPUS / row["schema"]) == row["want"]
             and not row["bad_names"] + row["dup_names"] + row["bad_schema"]
         )
         perfect = whole and all(row[made] == row[kept] for made, kept in PAIRS) and not row["refused"]
@@ -73,6 +73,11 @@ def oracle(cap: int) -> bool:
         )
         good = good and perfect
     return good
+
+
+def _skipped(path: Path) -> int:
+    """Root fields that lead to nothing but the root fields, which a build reports and makes no tool of."""
+    return sum(one.code == "leads_to_root" for one in build({"s": {"graphql": str(path)}}).problems)
 
 
 def main() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,43 @@ def test_fields_that_may_not_be_chosen_are_refused_and_nothing_is_sent(
     assert code(refused) == "validation"
     assert refused.error is not None
     assert reason in refused.error.message
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("get_kept", {"id": "1"}),
+        ("get_anything", {}),
+        ("get_whole", {}),
+        ("get_kept", {"id": "1", "fields": "{ ... on Reads { hidden } }"}),
+        ("get_kept", {"id": "1", "fields": "{ hidden }"}),
+        ("get_anything", {"fields": "{ ... on Reads { hidden } }"}),
+        ("get_anything", {"fields": "{ ... on Kept { hidden } }"}),
+        ("get_whole", {"fields": "{ hidden }"}),
+        ("get_whole", {"fields": "{ whole { hidden } }"}),
+        ("run_query", {"query": '{ kept(id: "1") { ... on Reads { hidden } } }'}),
+        ("run_query", {"query": '{ kept(id: "1") { ...F } } fragment F on Reads { hidden }'}),
+        ("run_query", {"query": '{ kept(id: "1") { ... { hidden } } }'}),
+        ("run_query", {"query": "{ anything { ... on Reads { hidden } } }"}),
+        ("run_query", {"query": "{ anything { ... on Kept { hidden } } }"}),
+        ("run_query", {"query": "{ ... on Kept { hidden } }"}),
+        ("run_query", {"query": "{ whole { hidden } }"}),
+    ],
+)
+def test_a_root_field_is_not_read_behind_an_interface_a_union_or_the_root_itself(
+    project: Callable[..., Path], tool: str, arguments: dict[str, Any]
+) -> None:
+    answer = call(project(), tool, arguments)
+    assert "hidden" not in json.dumps(answer.data)
+    assert (code(answer) in {"validation", "forbidden"}) == ("fields" in arguments or tool == "run_query")
+
+
+def test_what_identifies_an_object_behind_an_interface_can_be_read(project: Callable[..., Path]) -> None:
+    path = project()
+    found = {"kept": {"id": "reads"}}
+    assert call(path, "get_kept", {"id": "1", "fields": "{ id }"}).data == found
+    assert call(path, "run_query", {"query": '{ kept(id: "1") { id } }'}).data == found
+    assert call(path, "get_whole", {}).data == {"whole": {"id": "reads"}}
 
 
 def test_a_document_reads_what_its_writer_may_read(project: Callable[..., Path]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import uvicorn
 from ariadne import (
+    InterfaceType,
     MutationType,
     ObjectType,
     QueryType,
@@ -41,7 +42,13 @@ type BookEdge { cursor: String! node: Book! }
 type BookConnection { edges: [BookEdge!]! pageInfo: PageInfo! }
 type Shelfmark { label: String count: Int }
 type Stored { bytes: Int! names: [String!]! note: String }
-type Reads {
+interface Kept { id: ID! hidden: String }
+union Anything = Book | Reads
+type Reads implements Kept {
+  id: ID!
+  kept(id: ID!): Kept
+  anything: Anything
+  whole: Reads!
   "One book."
   book(by: BookBy!): Book
   books(filter: BookFilter, first: Int, after: String): BookConnection!
@@ -60,6 +67,7 @@ BOOKS = [
     for n in range(1, 8)
 ]
 query, mutation, feed, item = QueryType(), MutationType(), SubscriptionType(), UnionType("Item")
+kept_type, anything_type = InterfaceType("Kept"), UnionType("Anything")
 query.name, mutation.name, feed.name = "Reads", "Writes", "Feed"
 
 
@@ -107,6 +115,26 @@ def echo(*_: Any, value: str | None = None) -> str | None:
     return value
 
 
+@query.field("id")
+def identity(*_: Any) -> str:
+    return "reads"
+
+
+@query.field("kept")
+def kept(*_: Any, **__: Any) -> Any:
+    return {"kind": "Reads"}
+
+
+@query.field("anything")
+def anything(*_: Any) -> Any:
+    return {"kind": "Reads"}
+
+
+@query.field("whole")
+def whole(*_: Any) -> Any:
+    return {}
+
+
 @query.field("hidden")
 def hidden(*_: Any) -> str:
     return "hidden"
@@ -152,6 +180,8 @@ async def broken(*_: Any) -> AsyncIterator[Any]:
     yield {"broken": None}
 
 
+@anything_type.type_resolver
+@kept_type.type_resolver
 @item.type_resolver
 def item_type(value: Any, *_: Any) -> str:
     return str(value["kind"])
@@ -164,7 +194,9 @@ def application(*, introspection: bool = True) -> GraphQL:
     similar = ObjectType("Book")
     similar.set_field("similar", lambda *_, first=2: page(first, None))
     similar.set_field("reads", lambda *_: {})
-    schema = make_executable_schema(gql(SDL), query, mutation, feed, item, similar, upload_scalar)
+    schema = make_executable_schema(
+        gql(SDL), query, mutation, feed, item, kept_type, anything_type, similar, upload_scalar
+    )
     return GraphQL(
         schema,
         introspection=introspection,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Graph", "GraphArgument", "GraphField", "GraphType", "named"]
+__all__ = ["Graph", "GraphArgument", "GraphField", "GraphType", "identifies", "named"]
 
 
 class GraphArgument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,10 +53,24 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The root types' names."""
         return frozenset(name for name in (self.query, self.mutation, self.subscription) if name)
 
+    @property
+    def fronts(self) -> frozenset[str]:
+        """The types a root may stand behind: the roots, the interfaces they implement and the unions they are in."""
+        interfaces = {member for root in self.roots if root in self.types for member in self.types[root].members}
+        unions = {
+            name for name, one in self.types.items() if one.kind == "union" and not self.roots.isdisjoint(one.members)
+        }
+        return self.roots | interfaces | unions
+
     def root(self, kind: str) -> GraphType | None:
         """The root type of query, mutation or subscription."""
         name = {"query": self.query, "mutation": self.mutation, "subscription": self.subscription}.get(kind, "")
         return self.types.get(name)
+
+
+def identifies(type_: str) -> bool:
+    """Whether a field of this type says which object one looks at, and nothing more: all that is read of a root below another field."""
+    return type_.strip("!") == "ID"
 
 
 def named(type_: str) -> str:

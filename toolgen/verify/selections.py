@@ -22,7 +22,7 @@ from graphql.execution.values import get_variable_values
 
 from toolgen.execute.graphql.fields import choose_fields
 from toolgen.execute.http.styles import UnbindableError
-from toolgen.model.graph import Graph
+from toolgen.model.graph import Graph, identifies
 from toolgen.model.tool import GraphQLBinding
 
 __all__ = ["unproven_fields"]
@@ -43,8 +43,7 @@ def unproven_fields(binding: GraphQLBinding, schema: GraphQLSchema, graph: Graph
     definition = root.fields.get(binding.field) if root is not None else None
     if definition is None:
         return f"the schema has no {binding.type} {binding.field}"
-    roots = {one.name for one in (schema.query_type, schema.mutation_type, schema.subscription_type) if one is not None}
-    selection = f"{{ {' '.join(_selection(definition.type, roots, 1))} }}"
+    selection = f"{{ {' '.join(_selection(definition.type, graph, 1))} }}"
     try:
         operation, variables = choose_fields(graph, binding, parse(binding.operation), selection, None)
     except UnbindableError as error:
@@ -60,24 +59,26 @@ def unproven_fields(binding: GraphQLBinding, schema: GraphQLSchema, graph: Graph
     return ""
 
 
-def _selection(type_: GraphQLOutputType, roots: set[str], depth: int) -> Iterator[str]:
+def _selection(type_: GraphQLOutputType, graph: Graph, depth: int) -> Iterator[str]:
     """Words of a selection set: leaves, and objects of objects, of all that can be asked for without arguments."""
     named = get_named_type(type_)
     yield "__typename"
     if isinstance(named, GraphQLUnionType):
         for member in sorted(named.types, key=lambda one: one.name)[:1]:
-            inner = " ".join(_selection(member, roots, depth))
+            inner = " ".join(_selection(member, graph, depth))
             yield f"... on {member.name} {{ {inner} }}"
     if not isinstance(named, GraphQLObjectType | GraphQLInterfaceType):
         return
     for name, field in list(named.fields.items())[:_MOST]:
         inner_type = get_named_type(field.type)
-        if any(map(is_required_argument, field.args.values())) or inner_type.name in roots:
+        if any(map(is_required_argument, field.args.values())) or inner_type.name in graph.roots:
+            continue
+        if named.name in graph.fronts and not identifies(str(field.type)):
             continue
         if is_leaf_type(inner_type):
             yield name
         elif depth < _DEEPEST and _first(field):
-            yield f"{name} {{ {' '.join(_selection(field.type, roots, _DEEPEST))} }}"
+            yield f"{name} {{ {' '.join(_selection(field.type, graph, _DEEPEST))} }}"
 
 
 def _first(field: GraphQLField) -> bool:

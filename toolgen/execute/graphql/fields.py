@@ -30,7 +30,7 @@ from graphql.language import ValueNode
 
 from toolgen.execute.graphql.values import fault_of
 from toolgen.execute.http.styles import UnbindableError
-from toolgen.model.graph import Graph, GraphField, GraphType, named
+from toolgen.model.graph import Graph, GraphField, GraphType, identifies, named
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLBinding
@@ -101,6 +101,10 @@ class _Chooser:
     cost: int = 0
     variables: dict[str, Json] = field(default_factory=dict)
     definitions: list[VariableDefinitionNode] = field(default_factory=list)
+    fronts: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.fronts = self.graph.fronts
 
     def below(self, type_: str, written: SelectionSetNode, where: str, depth: int, several: int) -> SelectionSetNode:
         """The selection below a field of this type, which may be there `several` times."""
@@ -129,8 +133,9 @@ class _Chooser:
                 )
             case InlineFragmentNode():
                 on = node.type_condition.name.value if node.type_condition is not None else type_
-                if on != type_ and on not in self._possible(type_):
-                    raise UnbindableError(f"{where} is never a {on[:60]}{nearest(on[:60], self._possible(type_))}")
+                possible = self._possible(type_)
+                if possible.isdisjoint(self._possible(on)):
+                    raise UnbindableError(f"{where} is never a {on[:60]}{nearest(on[:60], possible)}")
                 inner = [
                     one
                     for below in node.selection_set.selections
@@ -164,6 +169,11 @@ class _Chooser:
         inner = self.graph.types[named(definition.type)]
         if named(definition.type) in self.graph.roots:
             raise UnbindableError(f"{place} leads back to everything, which other tools are for")
+        if type_ in self.fronts and not identifies(definition.type):
+            raise UnbindableError(
+                f"{place} may be a field of everything, which other tools are for",
+                suggestion="say whose field it is: { ... on Type { name } }",
+            )
         if seen.setdefault(name, definition.type) != definition.type:
             raise UnbindableError(f"{place} is of another type elsewhere, so only one of the two can be read at a time")
         arguments, size = self._arguments(node, definition, inner, place)
@@ -217,12 +227,18 @@ class _Chooser:
         return node
 
     def _possible(self, type_: str) -> frozenset[str]:
-        """The types that a value of this type may turn out to be, and the interfaces it has for certain."""
-        known = self.graph.types[type_]
-        if known.kind == "union":
-            return frozenset(known.members)
-        implementing = {name for name, one in self.graph.types.items() if type_ in one.members and one.kind != "union"}
-        return frozenset(implementing) | (frozenset(known.members) if known.kind != "enum" else frozenset())
+        """The objects that a value of this type may turn out to be; none of a type that has no fields or is not there."""
+        known = self.graph.types.get(type_)
+        match known.kind if known is not None else "":
+            case "object":
+                return frozenset({type_})
+            case "union" if known is not None:
+                return frozenset(known.members)
+            case "interface":
+                types = self.graph.types.items()
+                return frozenset(name for name, one in types if one.kind == "object" and type_ in one.members)
+            case _:
+                return frozenset()
 
 
 def _items(type_: GraphType, name: str, definition: GraphField, inner: GraphType, size: int | None) -> int:

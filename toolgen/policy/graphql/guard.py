@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from graphql import (
     DocumentNode,
@@ -17,6 +17,7 @@ from graphql import (
     GraphQLNamedType,
     GraphQLObjectType,
     GraphQLSchema,
+    GraphQLUnionType,
     InlineFragmentNode,
     Node,
     OperationDefinitionNode,
@@ -33,6 +34,7 @@ from graphql import (
 )
 from graphql.execution.values import get_variable_values
 
+from toolgen.model.graph import identifies
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLDocumentBinding
 from toolgen.model.verdict import Deny
@@ -96,10 +98,10 @@ def check_document(
         if stray := sorted(set(variables) - known):
             return _deny(f"it has no variable ${stray[0][:60]}")
         values = _values(operation, variables)
-        pricer = _Pricer(schema, fragments, values, limits, max_page)
+        pricer = _Pricer(schema, fragments, values, limits, max_page, _fronts(schema))
         root = schema.get_root_type(operation.operation)
         assert root is not None  # noqa: S101 - the document is valid
-        cost = pricer.price(root, operation.selection_set, 1)
+        cost = pricer.price(root, operation.selection_set, 1, top=True)
     except _TooMuch as much:
         return _deny(str(much), much.code)
     except RecursionError:
@@ -201,28 +203,25 @@ class _Pricer:
     values: JsonObject
     limits: GraphQLDocumentBinding
     max_page: int | None
+    fronts: frozenset[str]  # the types a root may stand behind
     cost: int = 0
-    _roots: frozenset[str] = field(init=False)
 
-    def __post_init__(self) -> None:
-        roots = (self.schema.query_type, self.schema.mutation_type, self.schema.subscription_type)
-        self._roots = frozenset(root.name for root in roots if root is not None)
-
-    def price(self, type_: GraphQLNamedType, selections: SelectionSetNode, several: int) -> int:
+    def price(self, type_: GraphQLNamedType, selections: SelectionSetNode, several: int, *, top: bool = False) -> int:
+        """Adds the cost of a selection; `top` is the operation's own, whose fields are judged as calls of their tools."""
         for node in selections.selections:
             match node:
                 case FieldNode():
-                    self._field(type_, node, several)
+                    self._field(type_, node, several, top=top)
                 case InlineFragmentNode():
                     on = node.type_condition.name.value if node.type_condition is not None else type_.name
-                    self.price(self.schema.type_map[on], node.selection_set, several)
+                    self.price(self.schema.type_map[on], node.selection_set, several, top=top)
                 case FragmentSpreadNode():
                     fragment = self.fragments[node.name.value]
                     on = fragment.type_condition.name.value
-                    self.price(self.schema.type_map[on], fragment.selection_set, several)
+                    self.price(self.schema.type_map[on], fragment.selection_set, several, top=top)
         return self.cost
 
-    def _field(self, type_: GraphQLNamedType, node: FieldNode, several: int) -> None:
+    def _field(self, type_: GraphQLNamedType, node: FieldNode, several: int, *, top: bool) -> None:
         self.cost += several
         if self.cost > self.limits.max_cost:
             raise _TooMuch(f"it costs more than {self.limits.max_cost}: ask for smaller pages or fewer fields")
@@ -231,8 +230,12 @@ class _Pricer:
         if definition is None:
             return
         inner = get_named_type(definition.type)
-        if inner.name in self._roots:
+        if inner.name in self.fronts and isinstance(inner, GraphQLObjectType):
             raise _TooMuch(f"{node.name.value} leads back to a root type", "forbidden")
+        if not top and type_.name in self.fronts and not identifies(str(definition.type)):
+            raise _TooMuch(
+                f"{node.name.value} may be a field of a root type: say whose it is (... on Type)", "forbidden"
+            )
         size = self._size(node)
         if node.selection_set is not None:
             self.price(inner, node.selection_set, several * _items(type_, node.name.value, definition, inner, size))
@@ -247,6 +250,14 @@ class _Pricer:
         if self.max_page is not None and any(size > self.max_page for size in sizes):
             raise _TooMuch(f"{node.name.value} may be asked for at most {self.max_page} at a time")
         return max(sizes) if sizes else None
+
+
+def _fronts(schema: GraphQLSchema) -> frozenset[str]:
+    """The types a root may stand behind: itself, the interfaces it implements and the unions it is in."""
+    roots = [one for one in (schema.query_type, schema.mutation_type, schema.subscription_type) if one is not None]
+    found = {one.name for root in roots for one in (root, *root.interfaces)}
+    unions = [one for one in schema.type_map.values() if isinstance(one, GraphQLUnionType)]
+    return frozenset(found | {one.name for one in unions if any(root in one.types for root in roots)})
 
 
 def _items(

@@ -11,7 +11,7 @@ import orjson
 from graphql import GraphQLField, GraphQLSchema, get_named_type, get_nullable_type, is_leaf_type, is_list_type
 
 from toolgen.errors import CanonicalError
-from toolgen.model.manifest import Problem
+from toolgen.model.manifest import Level, Problem
 from toolgen.model.schema import Schema
 from toolgen.model.tool import Effect, GraphQLBinding, GraphQLSubscription, Tool, seal
 from toolgen.sources.base import SourceConfig
@@ -60,13 +60,18 @@ def root_fields(schema: GraphQLSchema) -> Iterator[RootField]:
         ("mutation", schema.mutation_type),
         ("subscription", schema.subscription_type),
     )
+    seen: set[str] = set()
     for kind, root in roots:
-        for field, definition in (root.fields if root is not None else {}).items():
+        if root is None:
+            continue
+        shared = f"#{kind}" if root.name in seen else ""  # one type for several roots, which many services let pass
+        seen.add(root.name)
+        for field, definition in root.fields.items():
             named = get_named_type(definition.type)
             many = is_list_type(get_nullable_type(definition.type)) or is_connection(named)
             yield RootField(
                 kind=kind,
-                coordinate=f"{root.name if root is not None else ''}.{field}",
+                coordinate=f"{root.name}.{field}{shared}",
                 field=field,
                 definition=definition,
                 names=candidates(field, kind=kind, many=many),
@@ -124,12 +129,15 @@ class _Maker:
             return self._lost(one, "schema_too_large", f"its arguments take {size} bytes, more than a tool can carry")
         self._room -= size
         below = self._selector.below(one.definition)
+        if self._selector.withheld(one.definition, below):
+            message = "it leads back to the root fields, which have tools of their own, and to nothing else"
+            return self._lost(one, "leads_to_root", message, level="info")
         operation = render_operation(one.kind, name, one.field, one.definition, below)
         if faults := faults_of(self._schema, operation):
             reason = prose(faults[0], limit=300)
             return self._lost(one, "invalid_operation", f"no valid operation could be made for it: {reason}")
         pages = page_arguments(one.definition)
-        selectable = "" if self._brief and one.kind == "mutation" else _selectable(one)
+        selectable = "" if self._brief and one.kind == "mutation" else self._selectable(one)
         answer = output_schema(one.field, one.definition, below, open_=bool(selectable))
         tool = Tool(
             name=name,
@@ -190,12 +198,12 @@ class _Maker:
             lines.append(f"Deprecated: {prose(one.definition.deprecation_reason, limit=200)}")
         return prose("\n".join(lines), limit=LONGEST_DESCRIPTION)
 
-    def _lost(self, one: RootField, code: str, message: str) -> Problem:
-        return Problem(level="error", source=self._config.name, origin=one.coordinate, code=code, message=message)
+    def _selectable(self, one: RootField) -> str:
+        """What the argument is called that asks for other fields; nothing, where there is nothing to choose from."""
+        named = get_named_type(one.definition.type)
+        if is_leaf_type(named) or self._selector.is_root(named):
+            return ""
+        return next((name for name in ("fields", "select") if name not in one.definition.args), "")
 
-
-def _selectable(one: RootField) -> str:
-    """What the argument is called that asks for other fields; nothing, where there is nothing to choose from."""
-    if is_leaf_type(get_named_type(one.definition.type)):
-        return ""
-    return next((name for name in ("fields", "select") if name not in one.definition.args), "")
+    def _lost(self, one: RootField, code: str, message: str, level: Level = "error") -> Problem:
+        return Problem(level=level, source=self._config.name, origin=one.coordinate, code=code, message=message)

@@ -18,6 +18,7 @@ from graphql import (
     is_leaf_type,
 )
 
+from toolgen.model.graph import identifies
 from toolgen.sources.graphql.inputs import is_required
 
 __all__ = ["Fragment", "Selected", "Selector", "is_connection"]
@@ -95,6 +96,7 @@ class Selector:
         self._schema = schema
         roots = (schema.query_type, schema.mutation_type, schema.subscription_type)
         self._roots = frozenset(root.name for root in roots if root is not None)
+        self._fronts = self._roots | {one.name for root in roots if root is not None for one in root.interfaces}
         self._members: dict[str, _Members] = {}
         self._possible: dict[str, list[GraphQLObjectType]] = {}
 
@@ -104,6 +106,17 @@ class Selector:
         if is_leaf_type(named):
             return ()
         return self._composite(named, _Place(levels=_LEVELS, share=_MOST_OWN, path=(), connection=True), _Budget())
+
+    def is_root(self, type_: GraphQLNamedType) -> bool:
+        """Whether a type is one that operations begin at."""
+        return type_.name in self._roots
+
+    def withheld(self, field: GraphQLField, below: tuple[Selection, ...]) -> bool:
+        """Whether nothing is read below a root field because what it returns is a root, or may turn out to be one."""
+        named = get_named_type(field.type)
+        members = named.types if isinstance(named, GraphQLUnionType) else (named,)
+        fronted = any(one.name in self._fronts for one in members)
+        return fronted and all(isinstance(one, Selected) and one.type is None for one in below)
 
     def _composite(self, type_: GraphQLNamedType, place: _Place, budget: _Budget) -> tuple[Selection, ...]:
         match type_:
@@ -165,8 +178,10 @@ class Selector:
         if (known := self._members.get(type_.name)) is None:
             leaves: list[_Member] = []
             objects: list[_Member] = []
+            # Of a root, or of what may turn out to be one, only the identity is read: its fields have tools of their own.
+            front = type_.name in self._fronts
             for name, field in type_.fields.items():
-                if _is_usable(field):
+                if _is_usable(field) and (not front or identifies(str(field.type))):
                     (leaves if is_leaf_type(get_named_type(field.type)) else objects).append((name, field))
             leaves.sort(key=lambda one: _FIRST.get(one[0], len(_FIRST)))
             objects.sort(key=lambda one: one[0] not in _ERRORS)
@@ -176,7 +191,8 @@ class Selector:
     def _possible_types(self, type_: GraphQLInterfaceType | GraphQLUnionType) -> list[GraphQLObjectType]:
         """Of too many, the types with the most fields: `Node` of GitHub has 300, and nobody means most of its events."""
         if (known := self._possible.get(type_.name)) is None:
-            members = sorted(self._schema.get_possible_types(type_), key=lambda one: (-len(one.fields), one.name))
+            found = [one for one in self._schema.get_possible_types(type_) if one.name not in self._roots]
+            members = sorted(found, key=lambda one: (-len(one.fields), one.name))
             known = self._possible[type_.name] = members[:_MOST_FRAGMENTS]
         return known
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -15,12 +15,12 @@ import msgspec
 
 from toolgen.canonical import digest, encodable
 from toolgen.errors import PolicyError
-from toolgen.model.database import Table
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.model.tool import Effect, SqlBinding, Tool
 from toolgen.policy.access import Rule
 from toolgen.policy.arguments import repair
+from toolgen.policy.document_sql import masked, read_scope
 from toolgen.policy.egress import Egress, parse_allowed
 from toolgen.policy.limits import Limit, parse_rate
 from toolgen.policy.narrowing import fault_of
@@ -34,12 +34,10 @@ from toolgen.policy.shapes import (
     PrincipalShape,
     RedactShape,
     RuleShape,
-    SqlShape,
     TestShape,
 )
-from toolgen.policy.sql.cross_check import AVAILABLE as CROSS_CHECKED
-from toolgen.policy.sql.grants import SqlScope, TableScope, find_table
-from toolgen.policy.sql.scope import check_scope, row_attributes
+from toolgen.policy.sql.grants import SqlScope
+from toolgen.policy.sql.scope import row_attributes
 from toolgen.strict_yaml import Document, decode, read
 
 __all__ = ["ApiKey", "Policy", "PrincipalEntry", "load"]
@@ -50,8 +48,6 @@ _RESERVED = {
     "file": {"approvals"},
 }
 _HASH = re.compile(r"sha256:[0-9a-f]{64}\Z")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)\Z")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,31 +198,9 @@ class _Collector:
         )
 
     def _masked(self, source: str, scope: SqlScope) -> SqlScope:
-        """A database's scope with the columns masked that the policy redacts for one of its tools, and no sensitive ones sampled."""
-        tools = [tool for tool in self._manifest.tools.values() if tool.source == source]
-        masks = {
-            column.casefold(): item.replacement
-            for item in reversed(self._redactions)
-            if any(item.covers(tool) for tool in tools)
-            for field in item.fields
-            if (column := column_of(field)) is not None
-        }
         database = self._manifest.sources[source].database
-        sampled = any(entry.samples for entry in scope.tables.values())
-        if not (masks or sampled) or database is None:
-            return scope
-        tables = {}
-        for name, entry in scope.tables.items():
-            table = find_table(database, name)
-            tables[name] = replace(entry, masks=_masks(table, masks), unsampled=self._unsampled(table))
-        return replace(scope, tables=MappingProxyType(tables))
-
-    def _unsampled(self, table: Table | None) -> frozenset[str]:
-        """The columns that a path of `sensitive:` is about: all of them where a path does not end with a name."""
-        named = [column_of(path) for path in self._sensitive]
-        sensitive = {column.casefold() for column in named if column is not None}
-        columns = table.columns if table is not None else ()
-        return frozenset(column.name for column in columns if None in named or column.name.casefold() in sensitive)
+        tools = [tool for tool in self._manifest.tools.values() if tool.source == source]
+        return masked(scope, database, tools, self._redactions, self._sensitive)
 
     def _add_principal(self, document: Document, name: str) -> None:
         path = ("principals", name)
@@ -319,41 +293,7 @@ class _Collector:
             raise PolicyError(f"there is no SQL source '{source}'{nearest(source, databases)}", where=where)
         if source in self._sql:
             raise PolicyError(f"the scope of {source} is defined twice", where=where)
-        given = decode(document, path, SqlShape, PolicyError)
-        timeout = _seconds(given.timeout)
-        if timeout is None or timeout <= 0:
-            raise PolicyError("timeout: must be like 2s or 500ms", where=document.where(*path, "timeout"))
-        if given.cross_check == "required" and not (CROSS_CHECKED and info.database.dialect == "postgres"):
-            raise PolicyError(
-                "cross_check: required needs a PostgreSQL database and pglast",
-                where=document.where(*path, "cross_check"),
-                suggestion='install it with: pip install "toolgen[pglast]"',
-            )
-        scope = SqlScope(
-            tables=MappingProxyType(
-                {
-                    table: TableScope(
-                        columns=None if isinstance(entry.columns, msgspec.UnsetType) else tuple(entry.columns),
-                        rows=None if isinstance(entry.rows, msgspec.UnsetType) else entry.rows,
-                        writes=frozenset(entry.writes),
-                        writable=None if isinstance(entry.writable, msgspec.UnsetType) else tuple(entry.writable),
-                        cascades=entry.cascades,
-                        samples="shapes" if entry.samples is True else entry.samples or "",
-                    )
-                    for table, entry in given.tables.items()
-                }
-            ),
-            max_rows=given.max_rows,
-            max_bytes=given.max_bytes,
-            max_cell_bytes=given.max_cell_bytes,
-            max_changes=given.max_changes,
-            timeout_s=timeout,
-            functions=frozenset(name.lower() for name in given.functions),
-        )
-        faults = check_scope(scope, info.database)
-        if faults:
-            culprit = next((table for table in given.tables if table in faults[0]), "")
-            raise PolicyError(faults[0], where=document.where(*path, "tables", culprit))
+        scope = read_scope(document, source, info.database)
         self._row_attributes += [(where, name) for name in sorted(row_attributes(scope))]
         self._sql[source] = scope
 
@@ -424,12 +364,6 @@ class _Collector:
             yield from found
 
 
-def _masks(table: Table | None, masks: Mapping[str, str]) -> Mapping[str, str]:
-    """The masks of one table's columns, by the columns' own spelling."""
-    columns = table.columns if table is not None else ()
-    return {column.name: masks[column.name.casefold()] for column in columns if column.name.casefold() in masks}
-
-
 def _refuse_reserved(document: Document, path: tuple[str | int, ...], reserved: set[str]) -> None:
     """Keys of the policy language that this version cannot enforce: refused, because ignoring one would allow too much."""
     value = document.data
@@ -463,8 +397,3 @@ def _instant(text: str, where: str) -> float:
     except ValueError as error:
         raise PolicyError(f"expires: '{text}' is not a time like 2027-01-31T00:00:00Z", where=where) from error
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def _seconds(text: str) -> float | None:
-    found = _DURATION.match(text)
-    return float(found[1]) * _SECONDS[found[2]] if found else None

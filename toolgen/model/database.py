@@ -36,8 +36,10 @@ class Database(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The physical schema of one database. `dialect` is sqlglot's name: sqlite, postgres, mysql or duckdb.
 
     `functions` are those somebody defined where a call without a schema finds them, in lower case: one may stand in for a built-in one.
+    `name` is the database's own, where statements may write it before a table (MySQL).
     """
 
     dialect: str
     tables: tuple[Table, ...]
     functions: tuple[str, ...] = ()
+    name: str = ""

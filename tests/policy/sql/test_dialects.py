@@ -78,7 +78,7 @@ ALLOWED = [
     (
         "mysql",
         "SELECT json_length(detail->'$.a') FROM orders",
-        "SELECT json_length(JSON_EXTRACT(detail, '$.a')) FROM `orders` LIMIT 100",
+        "SELECT json_length(JSON_EXTRACT(detail, '$.a')) AS `json_length(detail->'$.a')` FROM `orders` LIMIT 100",
     ),
     (
         "postgres",
@@ -98,7 +98,8 @@ ALLOWED = [
     (
         "mysql",
         "SELECT TIMESTAMP '2024-01-02 03:04:05.6', DATE '2024-01-02'",
-        "SELECT CAST('2024-01-02 03:04:05.6' AS DATETIME(1)), CAST('2024-01-02' AS DATE) LIMIT 100",
+        "SELECT CAST('2024-01-02 03:04:05.6' AS DATETIME(1)) AS `TIMESTAMP '2024-01-02 03:04:05.6'`,"
+        " CAST('2024-01-02' AS DATE) AS `DATE '2024-01-02'` LIMIT 100",
     ),
     (
         "mysql",
@@ -108,7 +109,7 @@ ALLOWED = [
     (
         "mysql",
         "SELECT CONVERT(status USING utf8mb4) FROM orders",
-        "SELECT CAST(status AS CHAR CHARACTER SET utf8mb4) FROM `orders` LIMIT 100",
+        "SELECT CAST(status AS CHAR CHARACTER SET utf8mb4) AS `CONVERT(status USING utf8mb4)` FROM `orders` LIMIT 100",
     ),
     ("duckdb", "SELECT * EXCLUDE (id) FROM germans", 'SELECT "germans"."name" FROM "main"."germans" LIMIT 100'),
 ]
@@ -177,7 +178,7 @@ REFUSED = [
     ("postgres", "SELECT status FROM orders FETCH FIRST 1 ROWS WITH TIES", "sql:syntax"),
     ("postgres", "SELECT * INTO t FROM orders", "sql:syntax"),
     ("postgres", "SELECT id FROM orders FOR UPDATE", "sql:syntax"),
-    ("postgres", "TABLE users_secret", "sql:not-a-query"),
+    ("postgres", "TABLE users_secret", "sql:table"),
     ("postgres", "SELECT session_user", "sql:syntax"),
     ("postgres", "COPY orders TO STDOUT", "sql:not-a-query"),
     ("mysql", "SELECT id INTO OUTFILE 'x' FROM orders", "sql:syntax"),

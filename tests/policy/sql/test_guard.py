@@ -46,7 +46,10 @@ REWRITTEN = [
         "WITH x AS (SELECT 1 AS a LIMIT 500) SELECT a FROM x LIMIT 100",
     ),
     ("VALUES (1, 'a'), (2, 'b')", "VALUES (1, 'a'), (2, 'b')"),
-    ("SELECT CAST(id AS VARCHAR(10)) FROM orders", 'SELECT CAST(id AS TEXT) FROM "main"."orders" LIMIT 100'),
+    (
+        "SELECT CAST(id AS VARCHAR(10)) FROM orders",
+        'SELECT CAST(id AS TEXT) AS "CAST(id AS VARCHAR(10))" FROM "main"."orders" LIMIT 100',
+    ),
     ("SELECT 'it''s; -- fine /* too */'", "SELECT 'it''s; -- fine /* too */' LIMIT 100"),
     (
         "WITH orders AS (SELECT id FROM orders) SELECT id FROM orders",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -9,13 +10,15 @@ from sqlglot import exp
 
 from toolgen.model.database import Table
 from toolgen.model.names import nearest
-from toolgen.policy.sql.grammar import called
-from toolgen.policy.sql.grants import fold_column, full_name
+from toolgen.policy.sql.grants import TableScope, fold_column, full_name
 from toolgen.policy.sql.marks import slot_number
-from toolgen.policy.sql.names import DEFAULT_SCHEMA, Names, Spelling
+from toolgen.policy.sql.names import Names, Spelling
 from toolgen.policy.sql.refusal import refuse, shown
+from toolgen.policy.sql.titles import computed_title
 
-__all__ = ["Columns", "Relation", "Scope"]
+__all__ = ["Columns", "Filtered", "Relation", "Scope", "row_ids_of"]
+
+_ROW_IDS = {"sqlite": frozenset({"rowid", "oid", "_rowid_"}), "duckdb": frozenset({"rowid"})}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -27,6 +30,9 @@ class Relation:
     hidden: frozenset[str] = frozenset()
     table: Table | None = None
     columns: tuple[str, ...] = ()  # of a base table, as spelt by the database
+    row_ids: list[str] | None = (
+        None  # those a statement asks for; None where the table has none, or they would tell of a hidden column
+    )
     whole: bool = False  # naming it as a value is allowed: a subquery whose columns were all checked
     identifier: exp.Identifier | None = None
 
@@ -38,6 +44,7 @@ class Scope:
     outer: Scope | None
     relations: list[Relation] = field(default_factory=list)
     aliases: frozenset[str] = frozenset()
+    computed: bool = False  # a column of the result has no name but the engine's
     lambdas: frozenset[str] = frozenset()
 
     def chain(self) -> Iterator[Scope]:
@@ -47,11 +54,25 @@ class Scope:
             scope = scope.outer
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filtered:
+    """A place in the tree where rows of `table` are read through the policy's filter and masks."""
+
+    node: exp.Table
+    table: Table
+    columns: tuple[str, ...]
+    rows: str | None
+    masks: Mapping[str, str]
+    row_ids: Sequence[str] = ()
+
+
 class Columns:
     """Resolves the columns of one statement. `used` are those it touches, as `table.column`."""
 
-    def __init__(self, dialect: str) -> None:
+    def __init__(self, dialect: str, schema: str = "") -> None:
+        """`schema` is where tables without one of their own are."""
         self._dialect = dialect
+        self._schema = schema
         self._spelling = Spelling(dialect)
         self.used: set[str] = set()
 
@@ -142,11 +163,30 @@ class Columns:
             if not (isinstance(node.parent, exp.Select) and owner.table is None):
                 refuse("whole-row", "a whole row stands where a value belongs", "name the columns you need")
             return
+        if self._dialect == "duckdb" and self._is_field(node, scope):
+            return
         owner = self._owner(node, scope)
         name = self._spelling.column(node.this)
-        if name not in owner.names:
+        if name in owner.names:
+            self._touch(owner, name)
+        elif not self._row_id(owner, name) and not (_is_odd(node.this) and None in owner.names):
             self._unknown(node.this, [owner])
-        self._touch(owner, name)
+
+    def _is_field(self, node: exp.Column, scope: Scope) -> bool:
+        """`column.field`, `table.column.field` and so on: what no table is called is a column, and what follows are fields of it."""
+        parts = node.parts
+        relations = [relation.alias for around in scope.chain() for relation in around.relations]
+        schemas = {self._schema, *(r.table.schema for around in scope.chain() for r in around.relations if r.table)}
+        first, second = parts[0], parts[1]
+        if len(parts) > 2 and first.name in schemas and self._spelling.relation(second) in relations:
+            return False
+        if self._spelling.relation(first) not in relations:
+            self.unqualified(first, scope)
+            return True
+        if len(parts) == 2:
+            return False
+        self.check(exp.Column(this=second.copy(), table=first.copy()), scope)
+        return True
 
     def _owner(self, node: exp.Column, scope: Scope) -> Relation:
         """The relation a qualified name belongs to. An alias that any query around gives to a table hiding the name is refused."""
@@ -162,7 +202,7 @@ class Columns:
                     self._unknown(node.this, [relation])
         if (schema := node.args.get("db")) is not None:
             table = found[0].table
-            expected = (table.schema or DEFAULT_SCHEMA[self._dialect]) if table else ""
+            expected = (table.schema or self._schema) if table else ""
             if self._spelling.relation(schema) != expected:
                 refuse(
                     "column",
@@ -188,6 +228,10 @@ class Columns:
             for owner in owners:
                 self._touch(owner, name)
             if owners or name in around.aliases:
+                return
+            if len(around.relations) == 1 and self._row_id(around.relations[0], name):
+                return
+            if _is_odd(identifier) and (around.computed or any(None in other.names for other in around.relations)):
                 return
         if self._dialect in {"postgres", "duckdb"}:
             folded = self._spelling.relation(identifier)
@@ -215,6 +259,14 @@ class Columns:
         if relation.table:
             index = relation.names.index(name)
             self.used.add(f"{full_name(relation.table)}.{relation.columns[index]}")
+
+    def _row_id(self, owner: Relation, name: str) -> bool:
+        """Whether `name` is the row's own number, of a table that may be asked for it."""
+        if name not in _ROW_IDS.get(self._dialect, ()) or owner.row_ids is None or owner.table is None:
+            return False
+        owner.row_ids.append(name)
+        self.used.add(f"{full_name(owner.table)}.{_row_key(owner.table) or 'rowid'}")
+        return True
 
     def _unknown(self, identifier: exp.Expr, relations: Sequence[Relation]) -> None:
         """The same words for a column that is hidden and for one that is not there."""
@@ -262,10 +314,29 @@ class Columns:
                 return (self._spelling.column(item.this),) if slot_number(item) is None else (None,)
             case exp.Star():
                 return tuple(name for relation in scope.relations for name in relation.names)
-            case exp.Anonymous() if self._dialect in {"postgres", "duckdb"}:
-                return (called(item),)
+            case _ if self._dialect == "postgres":
+                return (computed_title(item),)
             case _:
                 return (None,)
+
+
+def row_ids_of(table: Table, columns: Sequence[str], scope: TableScope) -> list[str] | None:
+    """Where to write down which row numbers are asked for; None for a view, and where one may be a column not to be seen as it is."""
+    told = any(name not in columns or name in scope.masks for name in table.primary_key)
+    return None if table.view or told else []
+
+
+def _row_key(table: Table) -> str:
+    """The column of SQLite that is the row's number by another name (https://www.sqlite.org/lang_createtable.html#rowid), or ""."""
+    key = table.primary_key[0] if len(table.primary_key) == 1 else ""
+    return next(
+        (column.name for column in table.columns if column.name == key and column.type.upper() == "INTEGER"), ""
+    )
+
+
+def _is_odd(identifier: exp.Expr) -> bool:
+    """A name in quotes that is no word: one an engine gave to a computed column, and never one of its own for a table's."""
+    return bool(identifier.args.get("quoted")) and not re.fullmatch(r"\w+", identifier.name)
 
 
 def _is_sorted_by(identifier: exp.Expr, scope: Scope, name: str) -> bool:

@@ -9,11 +9,11 @@ from functools import lru_cache
 from sqlglot import exp
 
 from toolgen.model.database import Table
+from toolgen.policy.sql.columns import Filtered
 from toolgen.policy.sql.grammar import check_grammar
 from toolgen.policy.sql.grants import fold_column
 from toolgen.policy.sql.marks import SLOT, slot_number
 from toolgen.policy.sql.refusal import refuse
-from toolgen.policy.sql.resolve import Filtered
 from toolgen.policy.sql.text import parse
 
 __all__ = ["attributes_of", "columns_of", "install", "numbered", "read_filter"]
@@ -103,7 +103,10 @@ def install(place: Filtered, dialect: str, first: int) -> tuple[tuple[str, ...],
         alias = exp.TableAlias(this=exp.to_identifier(place.table.name, quoted=True))
     base = exp.Table(this=node.this.copy(), db=node.args.get("db"))
     inner = exp.Select(
-        expressions=[_seen(name, place.masks) for name in place.columns],
+        expressions=[
+            *(_seen(name, place.masks) for name in place.columns),
+            *(exp.Column(this=exp.to_identifier(name)) for name in dict.fromkeys(place.row_ids)),
+        ],
         from_=exp.From(this=base),
         where=exp.Where(this=condition) if condition is not None else None,
     )

@@ -8,7 +8,16 @@ from types import MappingProxyType, NoneType
 
 from sqlglot import exp
 
-from toolgen.policy.sql.functions import CAPS, FORMATTERS, FUNCTIONS, GROWING, TABLE_FUNCTIONS, WRITTEN_OUT, Cap
+from toolgen.policy.sql.functions import (
+    CAPS,
+    FORMATTERS,
+    FUNCTIONS,
+    GROWING,
+    MODIFIERS,
+    TABLE_FUNCTIONS,
+    WRITTEN_OUT,
+    Cap,
+)
 from toolgen.policy.sql.marks import CALL, RESERVED, SLOT, slot_number
 from toolgen.policy.sql.refusal import refuse, shown
 from toolgen.policy.sql.settle import NUMERIC
@@ -124,14 +133,14 @@ _ONLY: Mapping[str, Mapping[str, Arguments]] = {
         "Table": _arguments("this alias db joins ordinality sample"), "TableSample": _arguments("method percent size seed"),
         "Explode": _arguments("this expressions"), "MatchAgainst": _arguments("this expressions"), "StartsWith": _TWO,
         "JSONBContainsTopKey": _TWO, "JSONBContainsAnyTopKeys": _TWO, "JSONBContainsAllTopKeys": _TWO, "JSONBPathExists": _TWO,
-        "JSONBDeleteAtPath": _TWO, "National": _ONE,
+        "JSONBDeleteAtPath": _TWO, "National": _ONE, "Localtime": _arguments(), "Localtimestamp": _arguments(),
     },
     "mysql": {
         "RegexpLike": _TWO, "Extract": _TWO, "Substring": _arguments("this start length"), "Trim": _arguments("this expression position"),
         "StrPosition": _arguments("this substr"), "GroupConcat": _arguments("this separator"), "MemberOf": _TWO,
         "Localtime": _arguments(), "Localtimestamp": _arguments(), "CharacterSet": _ONE,
         "Select": _EVERYWHERE["Select"] | {"operation_modifiers"}, "Table": _EVERYWHERE["Table"] | {"hints"},
-        "IndexTableHint": _arguments("this expressions target"), "National": _ONE,
+        "IndexTableHint": _arguments("this expressions target"), "National": _ONE, "Any": _ONE, "All": _ONE,
     },
     "duckdb": {
         "RegexpLike": _TWO, "RegexpFullMatch": _TWO, "SimilarTo": _TWO, "Any": _ONE, "All": _ONE,
@@ -141,7 +150,8 @@ _ONLY: Mapping[str, Mapping[str, Arguments]] = {
         "Struct": _MANY, "PropertyEQ": _TWO, "Pow": _TWO, "List": _MANY, "ToMap": _ONE, "Map": _arguments("keys values"),
         "Lambda": _arguments("this expressions colon"), "Comprehension": _arguments("this expression iterator condition"),
         "ArrayContainsAll": _TWO, "ArrayContainedBy": _TWO, "ArrayOverlaps": _TWO, "Parameter": _arguments(),
-        "Explode": _arguments("this expressions"), "Star": _arguments("except_ replace"),
+        "Explode": _arguments("this expressions"), "Star": _arguments("except_ replace"), "WithinGroup": _TWO, "Dot": _TWO,
+        "Column": _arguments("this table db catalog"), "Localtime": _arguments(), "Localtimestamp": _arguments(),
         "Select": _EVERYWHERE["Select"] | {"sample"}, "Table": _EVERYWHERE["Table"] | {"sample"},
         "TableSample": _arguments("method percent size seed"),
     },
@@ -160,19 +170,16 @@ _GRAMMAR: Mapping[str, Mapping[type[exp.Expr], Arguments]] = {dialect: _listed(d
 _TYPES = _arguments(
     """
     BIGINT BINARY BIT BLOB BOOLEAN CHAR DATE DATETIME DATETIME2 DATE32 DECIMAL DOUBLE FLOAT HUGEINT INT INT128 INTERVAL JSON JSONB LIST
-    ARRAY LONGTEXT MEDIUMINT MEDIUMTEXT NCHAR NVARCHAR SMALLINT SMALLDATETIME TEXT TIME TIMETZ TIMESTAMP TIMESTAMPTZ TIMESTAMPNTZ
+    ARRAY LONGTEXT MEDIUMINT MEDIUMTEXT MONEY NCHAR NVARCHAR SMALLINT SMALLDATETIME TEXT TIME TIMETZ TIMESTAMP TIMESTAMPTZ TIMESTAMPNTZ
     TIMESTAMPLTZ TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS TINYINT TINYTEXT UBIGINT UDECIMAL UINT USMALLINT UTINYINT UUID VARBINARY VARCHAR YEAR
     """
 )
 _FRAMES = frozenset({"CURRENT ROW", "UNBOUNDED"})
 _SIDES = frozenset({"LEFT", "RIGHT", "FULL"})
-_JOINS = frozenset({"INNER", "CROSS", "OUTER", "SEMI", "ANTI"})
+_JOINS = frozenset({"INNER", "CROSS", "OUTER", "SEMI", "ANTI", "STRAIGHT_JOIN"})
 _METHODS = frozenset({"NATURAL"})
 _DUCKDB_METHODS = frozenset({"NATURAL", "ASOF", "POSITIONAL"})
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
-_MODIFIERS = _arguments(  # https://dev.mysql.com/doc/refman/8.4/en/select.html: those that only speak to the optimizer
-    "STRAIGHT_JOIN HIGH_PRIORITY SQL_NO_CACHE SQL_CACHE SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT"
-)
 _CHARACTER_SETS = _arguments("ASCII BINARY LATIN1 UCS2 UTF16 UTF32 UTF8 UTF8MB3 UTF8MB4")
 
 
@@ -214,6 +221,8 @@ def check_grammar(root: exp.Expr, dialect: str, added: frozenset[str], defined: 
             _check_table(node, dialect)
         elif kind is exp.Select:
             _check_modifiers(node)
+        elif kind is exp.Dot:
+            _check_field(node)
 
 
 def _readable(kind: type[exp.Expr]) -> str:
@@ -256,7 +265,7 @@ def _check_call(node: exp.Expr, dialect: str, added: frozenset[str], defined: fr
         )
     if name in defined and name not in added:
         refuse("function", f"this database has a function {shown(name)} of its own", "compute it another way")
-    if isinstance(node.parent, exp.Dot):
+    if isinstance(node.parent, exp.Dot) and node.parent.expression is node:
         refuse("function", f"{shown(name)} is called through a schema", "call it by its name alone")
     if cap := CAPS.get(name):
         _check_cap(node, name, cap)
@@ -325,9 +334,15 @@ def _check_join(node: exp.Expr, methods: frozenset[str]) -> None:
         )
 
 
+def _check_field(node: exp.Expr) -> None:
+    """`value.field`, of a struct; DuckDB's `value.function()` is refused, and so is a schema's function."""
+    if not isinstance(node.expression, exp.Identifier) or isinstance(node.this, exp.Identifier):
+        refuse("function", "a function is called through a value or a schema", "write function(value)")
+
+
 def _check_modifiers(node: exp.Expr) -> None:
     for word in node.args.get("operation_modifiers") or ():
-        if word.name.upper() not in _MODIFIERS:
+        if word.name.upper() not in MODIFIERS:
             refuse("syntax", f"{shown(word.name)} is not supported after SELECT", "leave it out")
 
 

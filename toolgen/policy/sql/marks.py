@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sqlglot import exp
+from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from toolgen.policy.sql.functions import SPECIAL
+from toolgen.policy.sql.functions import FUNCTIONS, MODIFIERS, SPECIAL
 from toolgen.policy.sql.placeholders import Placeholders
 from toolgen.policy.sql.refusal import refuse
+from toolgen.policy.sql.respell import respelt
 
 __all__ = ["CALL", "QUOTED", "RESERVED", "SLOT", "is_mark", "marked", "slot_number"]
 
@@ -30,6 +32,8 @@ _NO_CALLS = frozenset(
         ("WITHIN", "group"),
         ("TABLESAMPLE", "bernoulli"),
         ("TABLESAMPLE", "system"),
+        ("TABLESAMPLE", "reservoir"),
+        ("SAMPLE", "reservoir"),
         ("*", "exclude"),
         ("*", "replace"),
         ("NOT", "materialized"),
@@ -42,7 +46,7 @@ def marked(tokens: Sequence[Token], dialect: str) -> tuple[list[Token], Placehol
     """The tokens with calls and placeholders under our own names, and the placeholders that were found."""
     given: list[Token] = []
     placeholders = Placeholders(dialect)
-    tokens = _without_glued_casts(tokens)
+    tokens = respelt(_without_glued_casts(tokens), dialect)
     index = 0
     while index < len(tokens):
         token = tokens[index]
@@ -83,8 +87,15 @@ def _is_call(tokens: Sequence[Token], index: int, dialect: str) -> bool:
     if token.token_type in QUOTED or not name.isidentifier():
         return False
     before = tokens[index - 1] if index else None
-    if before and before.token_type in {TokenType.VAR, TokenType.R_PAREN} and token.token_type is TokenType.VAR:
+    if (
+        before
+        and before.token_type in {TokenType.VAR, TokenType.R_PAREN}
+        and token.token_type is TokenType.VAR
+        and not (dialect == "mysql" and before.text.upper() in MODIFIERS)
+    ):
         return False  # `(VALUES (1)) t(x)`, `series s(n)`: the alias of what stands before it
+    if name == "replace" and before and before.token_type is TokenType.R_PAREN and _follows_exclusion(tokens, index):
+        return False
     if before and (before.token_type in _NO_CALL_AFTER or (before.text.upper(), name) in _NO_CALLS):
         return False
     if _names_a_cte(tokens, index):
@@ -92,7 +103,18 @@ def _is_call(tokens: Sequence[Token], index: int, dialect: str) -> bool:
     if name in SPECIAL[dialect]:
         return name in {"trim", "substring"} and not _has_own_grammar(tokens, index + 1)
     # A keyword such as IN, AND, VALUES or USING before a parenthesis is no call; a keyword that is also a function is.
-    return token.token_type is TokenType.VAR or token.token_type in _FUNCTION_WORDS or name in _ALSO_FUNCTIONS
+    return (
+        token.token_type is TokenType.VAR
+        or token.token_type in _FUNCTION_WORDS
+        or name in _ALSO_FUNCTIONS
+        or (token.token_type in Parser.TYPE_TOKENS and name in FUNCTIONS[dialect])
+    )
+
+
+def _follows_exclusion(tokens: Sequence[Token], index: int) -> bool:
+    """Whether `* EXCLUDE (…)` stands before `index`: then REPLACE is the star's own."""
+    opening = next((place for place in range(index - 1, 1, -1) if tokens[place].token_type is TokenType.L_PAREN), 0)
+    return opening > 1 and tokens[opening - 2].token_type is TokenType.STAR
 
 
 def _has_own_grammar(tokens: Sequence[Token], opening: int) -> bool:
@@ -139,7 +161,7 @@ def _words(*names: str) -> frozenset[TokenType]:
 
 _FUNCTION_WORDS = _words(
     "LEFT", "RIGHT", "REPLACE", "INSERT", "FIRST", "FORMAT", "DATE", "DATETIME", "TIME", "TIMESTAMP", "JSON", "CHAR", "YEAR", "RANGE",
-    "TRUNCATE", "MAP", "LIST", "STRUCT", "ROW", "OVERLAPS", "INTERVAL", "GLOB", "MOD", "DIV", "BIT", "HASH", "NEXT", "KEEP", "LOAD",
+    "TRUNCATE", "MAP", "LIST", "STRUCT", "ROW", "INTERVAL", "GLOB", "MOD", "DIV", "BIT", "HASH", "NEXT", "KEEP", "LOAD",
     "QUALIFY", "PERCENT", "RANK", "ROW_NUMBER",
 )  # fmt: skip
 _ALSO_FUNCTIONS = frozenset(
@@ -151,6 +173,10 @@ _ALSO_FUNCTIONS = frozenset(
         "user",
         "current_user",
         "current_date",
+        "current_time",
+        "current_timestamp",
+        "localtime",
+        "localtimestamp",
         "replace",
         "utc_date",
         "utc_time",

@@ -7,37 +7,25 @@ than any database: a name that a table in reach hides is refused even where a ne
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from sqlglot import exp
 
 from toolgen.model.database import Database, Table
 from toolgen.model.names import nearest
-from toolgen.policy.sql.columns import Columns, Relation, Scope
+from toolgen.policy.sql.columns import Columns, Filtered, Relation, Scope, row_ids_of
 from toolgen.policy.sql.functions import TABLE_FUNCTIONS, UNIT_FIRST
 from toolgen.policy.sql.grammar import called
 from toolgen.policy.sql.grants import SqlScope, find_table, fold, fold_column, full_name, visible_columns
 from toolgen.policy.sql.names import DEFAULT_SCHEMA, Names, Spelling, name_of, renamed
 from toolgen.policy.sql.refusal import refuse, shown
 
-__all__ = ["Filtered", "Resolver"]
+__all__ = ["Resolver"]
 
 _MOST_QUERIES = 100
 _MOST_RELATIONS = 64  # in one FROM, as in SQLite
 _MOST_SOURCES = 200  # in a statement
 _MOST_COLUMNS = 2_000  # of one query: `SELECT * FROM a, a AS b` doubles them, and CTEs can do that again and again
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filtered:
-    """A place in the tree where rows of `table` are read through the policy's filter and masks."""
-
-    node: exp.Table
-    table: Table
-    columns: tuple[str, ...]
-    rows: str | None
-    masks: Mapping[str, str]
 
 
 _Ctes: TypeAlias = Mapping[str, Names]
@@ -50,7 +38,8 @@ class Resolver:
         self._database = database
         self._dialect = database.dialect
         self._spelling = Spelling(database.dialect)
-        self._columns = Columns(database.dialect)
+        self._schema = DEFAULT_SCHEMA[database.dialect] or database.name
+        self._columns = Columns(database.dialect, self._schema)
         self._granted = {
             full_name(table): (table, table_scope)
             for name, table_scope in scope.tables.items()
@@ -160,6 +149,7 @@ class Resolver:
             for item in node.expressions
             if isinstance(item, exp.Alias) and item.args.get("alias")
         )
+        scope.computed = any(None in self._columns.output_names(item, scope) for item in node.expressions)
         self._joins(joins, scope, ctes)
         natural = any(join.args.get("using") or join.args.get("method") for join in joins)
         node.set("expressions", self._columns.expanded(node.expressions, scope, natural))
@@ -252,21 +242,36 @@ class Resolver:
         )
         self.tables.add(name)
         default = table.schema or DEFAULT_SCHEMA[self._dialect]
-        if default:
-            node.set("db", exp.to_identifier(default, quoted=True))
+        node.set("db", exp.to_identifier(default, quoted=True) if default else None)
         node.set("this", exp.to_identifier(table.name, quoted=True))
         alias = self._spelling.alias(alias_node) or self._spelling.relation(node.this)
         identifier = name_of(alias_node) or exp.to_identifier(table.name, quoted=True)
+        row_ids = row_ids_of(table, columns, table_scope)
         if table_scope.rows is not None or table_scope.masks or (hidden and self._hides_by_subquery(node)):
             # Seen through its filter a table is a subquery of the granted columns: nothing else of it is in reach. DuckDB has no
             # privileges and many ways to say a whole row, so there every table with something to hide is seen so.
             self.filtered.append(
-                Filtered(node=node, table=table, columns=columns, rows=table_scope.rows, masks=table_scope.masks)
+                Filtered(
+                    node=node,
+                    table=table,
+                    columns=columns,
+                    rows=table_scope.rows,
+                    masks=table_scope.masks,
+                    row_ids=row_ids if row_ids is not None else (),
+                )
             )
             self._columns.used.update(f"{name}.{column}" for column in columns)
         self._add(
             scope,
-            Relation(alias=alias, names=folded, hidden=hidden, table=table, columns=columns, identifier=identifier),
+            Relation(
+                alias=alias,
+                names=folded,
+                hidden=hidden,
+                table=table,
+                columns=columns,
+                row_ids=row_ids,
+                identifier=identifier,
+            ),
         )
 
     def _hides_by_subquery(self, node: exp.Table) -> bool:
@@ -367,7 +372,7 @@ class Resolver:
         self._expressions([node.this, node.args.get("condition")], inner, ctes)
 
     def _known_table(self, name: str, schema: str = "") -> Table | None:
-        default = DEFAULT_SCHEMA[self._dialect]
+        default = self._schema
         wanted = "" if schema == default else schema
         for table, _ in self._granted.values():
             own = self._spelling.relation(exp.to_identifier(table.name, quoted=True))

@@ -5,14 +5,19 @@ from __future__ import annotations
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
+from toolgen.policy.sql.functions import LAMBDAS
+from toolgen.policy.sql.marks import CALL
+
 __all__ = ["NUMERIC", "settle"]
 
 _Kind = exp.DataType.Type
+_AROUND_ARROWS = (exp.Binary, exp.Bracket, exp.In, exp.Not, exp.Is, exp.Between, exp.Dot)
 _AFFINITIES = (
     (frozenset({_Kind.VARCHAR, _Kind.CHAR, _Kind.NCHAR, _Kind.NVARCHAR}), _Kind.TEXT),
     (frozenset({_Kind.BIGINT, _Kind.SMALLINT, _Kind.TINYINT, _Kind.MEDIUMINT, _Kind.INT128}), _Kind.INT),
 )
-_NUMERIC = frozenset({_Kind.DECIMAL, _Kind.BOOLEAN})
+_NUMERIC = frozenset({_Kind.DECIMAL, _Kind.BOOLEAN, _Kind.DATE, _Kind.DATETIME, _Kind.TIMESTAMP, _Kind.TIME})
+_MYSQL_TYPES = {_Kind.INT: _Kind.BIGINT, _Kind.NCHAR: _Kind.CHAR}  # INTEGER is SIGNED
 NUMERIC = "UNSIGNED"
 """A type name that SQLite takes for NUMERIC, and that is read again as it was written."""
 
@@ -24,13 +29,35 @@ def settle(root: exp.Expr, dialect: str) -> None:
     for frame in root.find_all(exp.WindowSpec):
         if frame.args.get("end") is None:
             frame.set("end", "CURRENT ROW")  # SQL:2016, 7.15: what a frame with one bound means
-    if dialect != "duckdb":
-        for node in list(root.find_all(exp.Lambda)):
+    for node in list(root.find_all(exp.Lambda)):
+        if not (dialect == "duckdb" and _takes_functions(node.parent)):
             _arrow(node, dialect)
+    for strings in list(root.find_all(exp.Concat)):
+        if all(isinstance(piece, exp.Literal) and piece.is_string for piece in strings.expressions):
+            strings.replace(exp.Literal.string("".join(piece.name for piece in strings.expressions)))
+    for some in root.find_all(exp.Any):
+        if isinstance(some.this, exp.Select):  # `SOME (SELECT …)`, which is written out as ANY
+            some.set("this", exp.Subquery(this=some.this))
+    if dialect == "duckdb":
+        _settle_duckdb(root)
     if dialect == "mysql":
         _settle_mysql(root)
     if dialect == "sqlite":
         _settle_types(root)
+
+
+def _takes_functions(node: exp.Expr | None) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.removeprefix(CALL).lower() in LAMBDAS
+
+
+def _settle_duckdb(root: exp.Expr) -> None:
+    """An arrow is put in parentheses, as its precedence is not that of every version; `a, unnest(a.b)` is a cross join."""
+    for arrow in list(root.find_all(exp.JSONExtract, exp.JSONExtractScalar)):
+        if isinstance(arrow.parent, _AROUND_ARROWS) and type(arrow.parent) is not type(arrow):
+            arrow.replace(exp.Paren(this=arrow.copy()))
+    for join in root.find_all(exp.Join):
+        if isinstance(join.this, exp.Unnest) and {name for name, value in join.args.items() if value} == {"this"}:
+            join.set("kind", "CROSS")
 
 
 def _arrow(node: exp.Lambda, dialect: str) -> None:
@@ -68,9 +95,26 @@ def _settle_mysql(root: exp.Expr) -> None:
             digits = len(written.name.partition(".")[2])
             size = [exp.DataTypeParam(this=exp.Literal.number(min(digits, 6)))] if digits else []
             cast.set("to", exp.DataType(this=_Kind.DATETIME, expressions=size, nested=False))
+    for kind in root.find_all(exp.DataType):
+        kind.set("this", _MYSQL_TYPES.get(kind.this, kind.this))
+    for source in list(root.find_all(exp.From)):
+        if _is_dual(source.this):
+            source.pop()
+    for group in root.find_all(exp.GroupConcat):
+        if group.args.get("separator") is None:
+            group.set("separator", exp.Literal.string(","))
+        for pieces in list(group.find_all(exp.Concat)):
+            pieces.replace(exp.Anonymous(this=CALL + "concat", expressions=pieces.expressions))
     for hint in root.find_all(exp.IndexTableHint):
         for name in hint.expressions:
             name.set("quoted", True)
+
+
+def _is_dual(table: exp.Expr) -> bool:
+    """`FROM DUAL` is no FROM: a reserved word (https://dev.mysql.com/doc/refman/8.4/en/select.html)."""
+    name = table.this
+    alone = isinstance(table, exp.Table) and not any(value for key, value in table.args.items() if key != "this")
+    return alone and isinstance(name, exp.Identifier) and not name.args.get("quoted") and name.name.upper() == "DUAL"
 
 
 def _settle_types(root: exp.Expr) -> None:

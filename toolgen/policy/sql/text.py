@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
-from sqlglot.generator import Generator
 from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.policy.sql.bounds import check_characters, check_spaces, check_tokens
 from toolgen.policy.sql.marks import CALL, RESERVED, SLOT, is_mark, marked, slot_number
 from toolgen.policy.sql.refusal import refuse, shown
+from toolgen.policy.sql.respell import respelt
 from toolgen.policy.sql.settle import settle
+from toolgen.policy.sql.titles import BY_TEXT, entitle, entitled, retitle
+from toolgen.policy.sql.writers import WRITERS
 
 __all__ = ["CHANGES", "QUERIES", "SLOT", "Parsed", "parse", "render", "slot_number"]
 
@@ -28,6 +30,7 @@ _NUMBERED = {
     "duckdb": "$",
 }  # what stands before a parameter's number; MySQL has no numbers
 QUERIES = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN})
+_QUERIES_TOO = {"postgres": frozenset({TokenType.TABLE}), "duckdb": frozenset({TokenType.TABLE, TokenType.FROM})}
 CHANGES = frozenset({TokenType.INSERT, TokenType.UPDATE, TokenType.DELETE})
 """What a statement may begin with: one that reads, and one that changes a table."""
 
@@ -61,6 +64,9 @@ def parse(sql: str, dialect: str, starts: frozenset[TokenType] = QUERIES) -> Par
     tokens = _one_statement(tokens, dialect, starts)
     check_tokens(tokens)
     tokens, placeholders = marked(tokens, dialect)
+    texts: list[tuple[str, ...]] = []
+    if dialect in BY_TEXT:
+        tokens, texts = entitled(tokens, sql)
     try:
         trees = reader.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql)
     except (SqlglotError, ValueError, RecursionError, AttributeError, TypeError, KeyError, IndexError) as error:
@@ -68,6 +74,7 @@ def parse(sql: str, dialect: str, starts: frozenset[TokenType] = QUERIES) -> Par
     if len(trees) != 1 or not isinstance(trees[0], exp.Expr):
         refuse("one-statement", "there is not exactly one statement", "send one SELECT")
     settle(trees[0], dialect)
+    entitle(trees[0], texts)
     return Parsed(root=trees[0], asked=placeholders.asked, names=placeholders.names, style=placeholders.style)
 
 
@@ -87,8 +94,8 @@ def _one_statement(tokens: list[Token], dialect: str, starts: frozenset[TokenTyp
         refuse("one-statement", "there is no statement", "send one SELECT")
     if any(token.token_type is TokenType.SEMICOLON for token in tokens):
         refuse("one-statement", "there is more than one statement", "send one SELECT at a time")
-    if starts is QUERIES and dialect == "duckdb":
-        starts |= {TokenType.FROM}
+    if starts is QUERIES:
+        starts |= _QUERIES_TOO.get(dialect, frozenset())
     if tokens[0].token_type not in starts:
         word = shown(tokens[0].text.upper())
         if TokenType.SELECT in starts:
@@ -105,13 +112,11 @@ def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
     writer = Dialect.get_or_raise(dialect)
     try:
         generator = writer.generator(comments=False, normalize_functions=False, unsupported_level=ErrorLevel.RAISE)
-        if dialect == "mysql":
-            generator._dispatch = {**generator._dispatch, exp.RegexpLike: _rlike}
-        if dialect == "postgres":
-            generator._dispatch = {**generator._dispatch, exp.CurrentTime: _current_time}
+        generator._dispatch = {**generator._dispatch, **WRITERS[dialect]}
         text = generator.generate(root, copy=True)
         tokens = writer.tokenize(text)
-        again = writer.parser(error_level=ErrorLevel.IMMEDIATE).parse(list(tokens), text)
+        readable, texts = entitled(tokens, text) if dialect in BY_TEXT else (respelt(tokens, dialect), [])
+        again = writer.parser(error_level=ErrorLevel.IMMEDIATE).parse([*readable], text)
     except (SqlglotError, ValueError, RecursionError) as error:
         raise_unreadable(error)
     if len(again) == 1 and isinstance(again[0], exp.Expr):
@@ -119,17 +124,11 @@ def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
     if len(again) != 1 or again[0] != root:
         # A generator may rewrite what its dialect lacks; what was checked is the tree, so the text must say that and nothing else.
         refuse("syntax", "the statement cannot be written out as it was read", "write it more simply")
+    if texts:
+        entitle(again[0], texts)
+        if retitle(root, again[0]):
+            return render(root, dialect)
     return _with_placeholders(text, tokens, dialect)
-
-
-def _current_time(_: Generator, _node: exp.CurrentTime) -> str:
-    """A word alone; sqlglot writes `CURRENT_TIME()`, which PostgreSQL does not read. The grammar takes no digits behind it."""
-    return "CURRENT_TIME"
-
-
-def _rlike(generator: Generator, node: exp.Binary) -> str:
-    """`a RLIKE b`, which MySQL and MariaDB both know; sqlglot writes a call of REGEXP_LIKE, which MariaDB does not have."""
-    return generator.binary(node, "RLIKE")
 
 
 def _with_placeholders(text: str, tokens: Sequence[Token], dialect: str) -> tuple[str, tuple[int, ...]]:

@@ -7,6 +7,8 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
 from toolgen.model.cascades import MYSQL_CASCADES, Cascade
@@ -186,7 +188,8 @@ def _found(cursor: Cursor, database: str) -> Found:
     cursor.execute(_ROUTINES, (database,))
     functions = [name for (name,) in texts(cursor)]
     found = assembled("mysql", relations.values(), columns, keys, references, functions)
-    return Found(database=found, notes=tuple(notes), cascades=_cascades(cursor, relations))
+    named = msgspec.structs.replace(found, name=database)
+    return Found(database=named, notes=tuple(notes), cascades=_cascades(cursor, relations))
 
 
 def _cascades(cursor: Cursor, relations: dict[str, Relation]) -> dict[str, list[Cascade]]:

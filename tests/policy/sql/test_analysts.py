@@ -1,0 +1,50 @@
+"""An analyst's question runs, and its answer is the bare engine's: the same rows under the same names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.policy.sql.analysts import VARIES, answers, bare, database, location, open_scope, statements
+from toolgen.model.call import Statement
+from toolgen.model.result import Success
+from toolgen.policy.sql.guard import DIALECTS, guard
+
+# A sample is one of a table, and there it is one of a subquery.
+THROUGH_A_FILTER = {"SELECT count(*) <= 8 FROM invoices TABLESAMPLE reservoir(20%)"}
+
+
+def _same(sql: str, expected: Success, found: object, *, names: bool) -> str:
+    """What is wrong with an answer, or ""."""
+    if not isinstance(found, Success):
+        return f"failed: {found}"
+    if names and found.data["columns"] != expected.data["columns"]:  # type: ignore[index,call-overload]
+        return f"columns: {found.data['columns']} for {expected.data['columns']}"  # type: ignore[index,call-overload]
+    if sql.startswith(VARIES):
+        return ""
+    rows, wanted = found.data["rows"], expected.data["rows"]  # type: ignore[index,call-overload]
+    ordered = "order by" in sql.lower()
+    same = rows == wanted if ordered else sorted(map(repr, rows)) == sorted(map(repr, wanted))
+    return "" if same else f"rows: {rows} for {wanted}"
+
+
+@pytest.mark.parametrize("rows", [None, "1 = 1"])
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+def test_what_an_analyst_asks_is_answered_as_by_the_bare_engine(dialect: str, rows: str | None, tmp_path: Path) -> None:
+    faults = []
+    with location(dialect, tmp_path) as place:
+        known = database(dialect, place)
+        scope = open_scope(known, rows)
+        asked = [sql for sql in statements(dialect, place) if rows is None or sql not in THROUGH_A_FILTER]
+        verdicts = [guard(sql.removeprefix(VARIES), [], database=known, scope=scope, attributes={}) for sql in asked]
+        expected = answers(place, [bare(sql.removeprefix(VARIES), known) for sql in asked], dialect)
+        found = iter(answers(place, [verdict for verdict in verdicts if isinstance(verdict, Statement)], dialect))
+    assert len(asked) > 100
+    for sql, verdict, wanted in zip(asked, verdicts, expected, strict=True):
+        assert isinstance(wanted, Success), f"{sql}: {wanted}"
+        if not isinstance(verdict, Statement):
+            faults.append(f"{sql}\n  refused: {verdict}")
+        elif fault := _same(sql, wanted, next(found), names=rows is None):
+            faults.append(f"{sql}\n  {verdict.sql}\n  {fault}")
+    assert not faults, "\n".join(faults)

@@ -1,0 +1,183 @@
+"""What an engine calls a column of a result that nobody named: PostgreSQL by what is computed, SQLite and MySQL by the text itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from toolgen.policy.sql.functions import MODIFIERS
+from toolgen.policy.sql.marks import CALL, RESERVED, SLOT, slot_number
+
+__all__ = ["BY_TEXT", "computed_title", "entitle", "entitled", "retitle"]
+
+BY_TEXT: Final = frozenset({"sqlite", "mysql"})
+_TITLE: Final = "title"
+_NUMBER: Final = f"{RESERVED}s_"
+_LONGEST: Final = 64  # characters of a name in MySQL
+_OPENING: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
+_CLOSING: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
+_AFTER_ITEMS: Final = frozenset(
+    {
+        *(TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.WINDOW, TokenType.ORDER_BY),
+        *(TokenType.LIMIT, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.QUALIFY),
+    }
+)
+_BEFORE_ITEMS: Final = frozenset({"DISTINCT", "ALL", *MODIFIERS})
+_COMMENTS: Final = ("/*", "--", "#")
+
+# by the text
+
+
+def entitled(tokens: Sequence[Token], sql: str) -> tuple[list[Token], list[tuple[str, ...]]]:
+    """The tokens with a number at each SELECT, and by that number the texts of the columns it gives."""
+    given: list[Token] = []
+    texts: list[tuple[str, ...]] = []
+    for index, token in enumerate(tokens):
+        if token.token_type is TokenType.SELECT:
+            given.append(
+                Token(
+                    token.token_type,
+                    token.text,
+                    token.line,
+                    token.col,
+                    token.start,
+                    token.end,
+                    [f"{_NUMBER}{len(texts)}"],
+                )
+            )
+            texts.append(tuple(_items(tokens, index + 1, sql)))
+        else:
+            given.append(token)
+    return given, texts
+
+
+def _items(tokens: Sequence[Token], index: int, sql: str) -> Iterator[str]:
+    while index < len(tokens) and tokens[index].text.upper() in _BEFORE_ITEMS:
+        index += 1
+    first, depth = index, 0
+    for place, (token, following) in enumerate(pairwise([*tokens[index:], None]), index):
+        kind = token.token_type if token else None
+        after = following.token_type if following else None
+        depth += (kind in _OPENING) - (kind in _CLOSING)
+        if depth == 0 and (after is None or after is TokenType.COMMA or after in _AFTER_ITEMS or after in _CLOSING):
+            if first > place:
+                return  # nothing stands behind a comma
+            yield sql[tokens[first].start : tokens[place].end + 1]
+            if after is not TokenType.COMMA:
+                return
+            first = place + 2
+
+
+def entitle(root: exp.Expr, texts: Sequence[tuple[str, ...]]) -> None:
+    """Writes down with each computed column the text it has."""
+    known = {f"{_NUMBER}{number}" for number in range(len(texts))}
+    for select in root.find_all(exp.Select):
+        items = next((texts[int(text.removeprefix(_NUMBER))] for text in select.comments or () if text in known), ())
+        if len(items) == len(select.expressions):
+            for item, text in zip(select.expressions, items, strict=True):
+                if _unnamed(item):
+                    item.meta[_TITLE] = text
+
+
+def _unnamed(item: exp.Expr) -> bool:
+    named = isinstance(item, (exp.Alias, exp.Star)) or (isinstance(item, exp.Column) and slot_number(item) is None)
+    return not named and not (isinstance(item, exp.Literal) and item.is_string)
+
+
+def retitle(root: exp.Expr, again: exp.Expr) -> bool:
+    """Gives every computed column of `root` that would be called otherwise the name its own text gives it; whether there was one.
+
+    `again` is the same tree as `root`, read from the text that would be sent, with the texts of its columns.
+    """
+    changed = False
+    for select, written in zip([*root.find_all(exp.Select)], [*again.find_all(exp.Select)], strict=True):
+        for item, other in zip(select.expressions, written.expressions, strict=True):
+            title = item.meta.get(_TITLE) if _unnamed(item) else None
+            if (
+                title
+                and _differs(title, other.meta.get(_TITLE, ""))
+                and title.isprintable()
+                and len(title) <= _LONGEST
+                and not any(sign in title for sign in _COMMENTS)
+                and _gives_columns(select)
+            ):
+                item.replace(exp.Alias(this=item.copy(), alias=exp.to_identifier(title, quoted=True)))
+                changed = True
+    return changed
+
+
+def _differs(title: str, written: str) -> bool:
+    """Whether a column is called otherwise than it would be; with a parameter in it, it is called by what stands for that."""
+    return SLOT not in written and title != written.replace(CALL, "")
+
+
+def _gives_columns(select: exp.Expr) -> bool:
+    """Whether somebody sees what its columns are called: the caller, or a query around it."""
+    node = select
+    while isinstance(node.parent, (exp.SetOperation, exp.Subquery)):
+        if isinstance(node.parent, exp.SetOperation) and node.parent.this is not node:
+            return False
+        node = node.parent
+    return node.parent is None or isinstance(node.parent, (exp.CTE, exp.From, exp.Join))
+
+
+# by what is computed
+
+_TYPES: Final[Mapping[str, str]] = {
+    "INT": "int4", "BIGINT": "int8", "SMALLINT": "int2", "CHAR": "bpchar", "BOOLEAN": "bool", "DOUBLE": "float8", "FLOAT": "float4",
+    "DECIMAL": "numeric", "VARBINARY": "bytea",
+}  # fmt: skip
+_CERTAIN: Final[Mapping[type[exp.Expr], str]] = {
+    exp.Exists: "exists", exp.Array: "array", exp.Tuple: "row", exp.Extract: "extract", exp.Substring: "substring", exp.Overlay: "overlay",
+    exp.StrPosition: "position", exp.AtTimeZone: "timezone", exp.Overlaps: "overlaps", exp.JSONObject: "json_object",
+    exp.Explode: "unnest", exp.Unnest: "unnest", exp.CurrentDate: "current_date", exp.CurrentTime: "current_time",
+    exp.CurrentTimestamp: "current_timestamp", exp.Localtime: "localtime", exp.Localtimestamp: "localtimestamp",
+}  # fmt: skip
+_TRIMS: Final = {"LEADING": "ltrim", "TRAILING": "rtrim"}
+
+
+def computed_title(node: exp.Expr) -> str:
+    """PostgreSQL's name for a column: FigureColname of its src/backend/parser/parse_target.c."""
+    return _figured(node)[0] or "?column?"
+
+
+def _figured(node: object) -> tuple[str, bool]:
+    """A name, and whether it is a certain one; "" for none."""
+    match node:
+        case exp.Column():
+            return ("", False) if slot_number(node) is not None else (node.name, True)
+        case exp.Alias():
+            return node.alias, True
+        case exp.Anonymous():
+            return node.name.removeprefix(CALL).lower(), True
+        case exp.Paren() | exp.Window() | exp.Filter() | exp.WithinGroup() | exp.Collate() | exp.Bracket():
+            return _figured(node.this)
+        case exp.Cast() | exp.TryCast():
+            name, certain = _figured(node.this)
+            return (name, True) if certain else (_type_name(node.to), False)
+        case exp.Case():
+            name, certain = _figured(node.args.get("default"))
+            return (name, True) if certain else ("case", False)
+        case exp.Subquery() | exp.SetOperation():
+            return _figured(node.this)
+        case exp.Select():
+            return (computed_title(node.expressions[0]), True) if node.expressions else ("", False)
+        case exp.Trim():
+            return _TRIMS.get(str(node.args.get("position")), "btrim"), True
+        case exp.Interval():
+            return "interval", False
+        case exp.Boolean():
+            return "bool", False
+        case _:
+            certain_name = _CERTAIN.get(type(node)) if isinstance(node, exp.Expr) else None
+            return certain_name or "", bool(certain_name)
+
+
+def _type_name(kind: exp.DataType) -> str:
+    element = kind.expressions[0] if kind.this is exp.DataType.Type.ARRAY and kind.expressions else kind
+    name = getattr(element.this, "name", "")
+    return _TYPES.get(name, name.lower())

@@ -25,7 +25,13 @@ MISSING = [
 def without(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """As on a machine without the driver: its modules cannot be imported, and ours have not been."""
     _, dialect, driver = request.param
-    ours = (f"toolgen.execute.sql.{dialect}", "toolgen.execute.sql.mysql_wire", "toolgen.execute.sql.postgres_values")
+    ours = (
+        f"toolgen.execute.sql.{dialect}",
+        "toolgen.execute.sql.mysql_wire",
+        "toolgen.execute.sql.postgres_values",
+        "toolgen.execute.sql.postgres_role",
+        "toolgen.execute.sql.postgres_meter",
+    )
     for name in [*sys.modules]:
         if name == driver or name.startswith(f"{driver}."):
             monkeypatch.setitem(sys.modules, name, None)

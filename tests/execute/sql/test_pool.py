@@ -29,6 +29,10 @@ class Driver:
     abandoned: list[int] = field(default_factory=list)
     ended: list[int] = field(default_factory=list)
     broken_end: bool = False
+    lingers: bool = False  # what was abandoned goes on until it is `over`
+    unreachable: bool = False
+    over: bool = False
+    asked: list[int] = field(default_factory=list)
 
     async def open(self) -> int:
         self.opened += 1
@@ -43,9 +47,16 @@ class Driver:
             raise ConnectionError
         self.ended.append(connection)
 
-    async def abandon(self, connection: int) -> None:
+    async def abandon(self, connection: int) -> bool:
         await asyncio.sleep(0)
         self.abandoned.append(connection)
+        return not self.lingers
+
+    async def gone(self, connection: int) -> bool:
+        self.asked.append(connection)
+        if self.unreachable:
+            raise ConnectionError
+        return self.over
 
 
 def with_pool(
@@ -184,5 +195,42 @@ def test_closing_closes_what_is_idle_now_and_the_rest_as_it_comes_back() -> None
             await pool.close()
             assert driver.abandoned == [2]
         assert driver.abandoned == [2, 1]
+
+    with_pool(work)
+
+
+def test_what_goes_on_after_it_was_abandoned_counts_until_the_server_says_it_is_gone() -> None:
+    async def work(pool: Pool[int], driver: Driver) -> None:
+        driver.lingers = True
+        for _ in range(2):
+            with pytest.raises(RuntimeError):
+                async with pool.session(1.0):
+                    raise RuntimeError
+        for driver.unreachable in (False, True):
+            with pytest.raises(PoolExhaustedError):
+                async with pool.session(1.0):
+                    pass
+        assert set(driver.asked) == {1, 2}
+        driver.unreachable = False
+        driver.over = True
+        await asyncio.gather(*pool._lingering)
+        async with pool.session(1.0), pool.session(1.0):
+            with pytest.raises(PoolExhaustedError):
+                async with pool.session(1.0):
+                    pass
+
+    with_pool(work, wait_s=0.1)
+
+
+def test_a_pool_that_closes_waits_for_nothing_that_lingers() -> None:
+    async def work(pool: Pool[int], driver: Driver) -> None:
+        driver.lingers = True
+        with pytest.raises(RuntimeError):
+            async with pool.session(1.0):
+                raise RuntimeError
+        await pool.close()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not pool._lingering
 
     with_pool(work)

@@ -12,6 +12,7 @@ from tests.databases import postgres, postgres_database, sql_call, statement
 from toolgen.execute.base import Destination
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.execute.sql import SqlExecutor
+from toolgen.execute.sql.postgres import PostgresEngine
 from toolgen.model.location import ServerLocation, parse_location
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
@@ -404,5 +405,30 @@ def test_a_password_is_resolved_at_every_connection_and_shown_nowhere(location: 
         for told in (repr(executor), repr(vars(executor)), repr(result), repr(reference)):
             assert "CNRY" not in told
         await executor.close()
+
+    asyncio.run(work())
+
+
+def test_a_statement_that_is_not_interrupted_keeps_its_place_in_the_pool(location: str) -> None:
+    """A search that looks at no clock (https://www.postgresql.org/docs/current/functions-string.html, strpos), for a second or two."""
+    search = "SELECT strpos(repeat('a', 1500000), 'b' || repeat('a', 4000))"
+
+    async def work() -> None:
+        executor = SqlExecutor(f"{location}?pool_size=1")
+        try:
+            task = asyncio.create_task(executor.execute(sql_call("postgres", "query", statement(search))))
+            await asyncio.sleep(0.3)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            engine = executor._opened
+            assert isinstance(engine, PostgresEngine)
+            pool = engine._sessions._opened()
+            assert pool._lingering
+            await asyncio.gather(*pool._lingering)
+            after = await executor.execute(sql_call("postgres", "query", statement("SELECT 1")))
+            assert rows(after) == [[1]]
+        finally:
+            await executor.close()
 
     asyncio.run(work())

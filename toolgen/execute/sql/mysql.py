@@ -40,6 +40,7 @@ _TRANSACTIONAL: Final = (
     "SELECT 1 FROM information_schema.tables t JOIN information_schema.engines e ON e.engine = t.engine"
     " WHERE t.table_schema = COALESCE(NULLIF(?, ''), DATABASE()) AND t.table_name = ? AND e.transactions = 'YES'"
 )
+_STILL_THERE: Final = "SELECT 1 FROM information_schema.processlist WHERE id = ?"
 _FEW_BYTES: Final = 65_536
 _SQL_MODE: Final = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 
@@ -155,7 +156,7 @@ class _Driver:
             raise LostConnectionError
         await session.connection.command("ROLLBACK")
 
-    async def abandon(self, session: _Session) -> None:
+    async def abandon(self, session: _Session) -> bool:
         """Closing a connection does not end its statement: the server notices when it next writes, which may be never."""
         session.connection.close()
         if session.streams:
@@ -166,6 +167,15 @@ class _Driver:
                 )
             finally:
                 killer.close()
+        return not session.streams
+
+    async def gone(self, session: _Session) -> bool:
+        """A killed connection is listed until its statement looks up, and some functions do not."""
+        other = await self.open()
+        try:
+            return not await _listed(other, _STILL_THERE, [int(session.connection.thread_id())])
+        finally:
+            other.connection.close()
 
 
 def _tls(location: ServerLocation) -> ssl.SSLContext | None:

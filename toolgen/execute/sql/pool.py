@@ -15,6 +15,7 @@ __all__ = ["Driver", "LostConnectionError", "Pool", "PoolExhaustedError"]
 
 _OLDEST_S: Final = 300.0  # a rotated password, a moved server and a changed role are noticed after this long
 _ABANDON_S: Final = 5.0
+_FIRST_LOOK_S: Final = 0.05
 
 
 class PoolExhaustedError(Exception):
@@ -33,7 +34,8 @@ class Driver(Protocol[C]):
 
     `open` raises whatever says that the server cannot be reached. `begin` makes a connection ready for one statement, and raises
     `LostConnectionError` when it is dead. `end` takes back all that a statement may have left; when it fails, the connection is thrown
-    away. `abandon` closes a connection whose state is unclear, and stops on the server what still runs over it.
+    away. `abandon` closes a connection whose state is unclear, and asks the server to stop what still runs over it; True when nothing
+    does. `gone` asks the server whether what ran over an abandoned connection is gone.
     """
 
     async def open(self) -> C: ...
@@ -42,7 +44,9 @@ class Driver(Protocol[C]):
 
     async def end(self, connection: C) -> None: ...
 
-    async def abandon(self, connection: C) -> None: ...
+    async def abandon(self, connection: C) -> bool: ...
+
+    async def gone(self, connection: C) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +56,11 @@ class _Idle(Generic[C]):
 
 
 class Pool(Generic[C]):
-    """At most `size` connections. A caller waits `wait_s` for one of them, and is then told that there is none."""
+    """At most `size` connections. A caller waits `wait_s` for one of them, and is then told that there is none.
+
+    A statement that goes on after its connection was abandoned counts as a connection until the server says that it is gone: a database
+    is never asked to do more at once than `size` statements, whatever becomes of those who asked.
+    """
 
     def __init__(self, driver: Driver[C], *, size: int, wait_s: float, clock: Clock) -> None:
         self._driver = driver
@@ -61,6 +69,8 @@ class Pool(Generic[C]):
         self._clock = clock
         self._idle: list[_Idle[C]] = []
         self._closed = False
+        self._lingering: set[asyncio.Task[None]] = set()
+        self._kept = 0  # places of sessions that left while their statements linger
 
     @asynccontextmanager
     async def session(self, timeout_s: float) -> AsyncIterator[C]:
@@ -82,11 +92,13 @@ class Pool(Generic[C]):
                 raise
             await self._give_back(entry)
         finally:
-            self._free.release()
+            self._leave()
 
     async def close(self) -> None:
         """Closes what is idle; what is in use is closed when it is given back."""
         self._closed = True
+        for task in self._lingering:
+            task.cancel()
         while self._idle:
             await self._abandon(self._idle.pop().connection)
 
@@ -139,6 +151,32 @@ class Pool(Generic[C]):
                 await asyncio.shield(closing)
 
     async def _bounded(self, connection: C) -> None:
+        ended = False
         with contextlib.suppress(Exception):
             async with asyncio.timeout(_ABANDON_S):
-                await self._driver.abandon(connection)
+                ended = await self._driver.abandon(connection)
+        if not ended and not self._closed:
+            self._kept += 1
+            task = asyncio.create_task(self._linger(connection))
+            self._lingering.add(task)
+            task.add_done_callback(self._lingering.discard)
+
+    async def _linger(self, connection: C) -> None:
+        """Keeps the place of a session until the server says that nothing of it is left."""
+        wait_s = _FIRST_LOOK_S
+        try:
+            while True:
+                with contextlib.suppress(Exception):
+                    async with asyncio.timeout(_ABANDON_S):
+                        if await self._driver.gone(connection):
+                            return
+                await asyncio.sleep(wait_s)
+                wait_s = min(2 * wait_s, _ABANDON_S)
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        if self._kept:
+            self._kept -= 1
+        else:
+            self._free.release()

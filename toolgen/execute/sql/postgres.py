@@ -31,6 +31,7 @@ try:
 
     from toolgen.execute.sql.postgres_cascades import cascades, touched
     from toolgen.execute.sql.postgres_meter import MeteredConnection
+    from toolgen.execute.sql.postgres_role import Role, begin, role_of
     from toolgen.execute.sql.postgres_values import Reader, adapters
 except ImportError as error:
     raise ConfigError(
@@ -59,35 +60,12 @@ _REFUSALS: Final = (
     ("certificate", "no TLS connection to the database can be made", "the operator should check sslmode"),
 )
 _READ_ALL: Final = "pg_read_all_data"
-_CATALOG: Final = "pg_catalog"
 
-# What a function or an operator of somebody's own would do in place of the built-in one: an overload that fits its arguments better wins
-# over the whole search path (https://www.postgresql.org/docs/current/typeconv-func.html). Where there is one, the path ends before it.
-_FACTS: Final = """
-SELECT current_setting('is_superuser') = 'on',
-  EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'pg_read_all_data'),
-  EXISTS (SELECT FROM pg_catalog.pg_proc f WHERE f.pronamespace = 'public'::regnamespace
-    AND EXISTS (SELECT FROM pg_catalog.pg_proc b WHERE b.proname = f.proname AND b.pronamespace = 'pg_catalog'::regnamespace)
-    AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
-      WHERE d.classid = 'pg_catalog.pg_proc'::regclass AND d.objid = f.oid AND d.deptype = 'e'))
-  OR EXISTS (SELECT FROM pg_catalog.pg_operator f WHERE f.oprnamespace = 'public'::regnamespace
-    AND EXISTS (SELECT FROM pg_catalog.pg_operator b WHERE b.oprname = f.oprname AND b.oprnamespace = 'pg_catalog'::regnamespace)
-    AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
-      WHERE d.classid = 'pg_catalog.pg_operator'::regclass AND d.objid = f.oid AND d.deptype = 'e')),
-  ARRAY(SELECT CASE nspname WHEN 'public' THEN relname::text ELSE nspname || '.' || relname END
-    FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace WHERE relrowsecurity),
-  EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'public')
-"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Role:
-    """What was found about a session's role and its database when it was opened."""
-
-    superuser: bool
-    lowers: bool  # a superuser can become pg_read_all_data
-    path: str
-    row_security: frozenset[str] = frozenset()
+# A process id is used again, so it alone says too little.
+_BACKEND: Final = (
+    "SELECT pid || ' ' || backend_start FROM pg_catalog.pg_stat_activity WHERE pid = pg_catalog.pg_backend_pid()"
+)
+_STILL_THERE: Final = "SELECT 1 FROM pg_catalog.pg_stat_activity WHERE pid || ' ' || backend_start = %s"
 
 
 _Cursor: TypeAlias = psycopg.AsyncCursor[tuple[object, ...]] | psycopg.AsyncRawCursor[tuple[object, ...]]
@@ -96,7 +74,8 @@ _Cursor: TypeAlias = psycopg.AsyncCursor[tuple[object, ...]] | psycopg.AsyncRawC
 @dataclass(slots=True, kw_only=True)
 class _Session:
     connection: MeteredConnection
-    role: _Role
+    backend: str = ""  # which of all backends that ever were
+    role: Role
     types: dict[int, str] = field(default_factory=dict)
 
 
@@ -165,7 +144,9 @@ class _Driver:
         try:
             connection = await self._connect(addresses)
             try:
-                return _Session(connection=connection, role=await _role(connection))
+                role = await role_of(connection)
+                found = await (await connection.execute(_BACKEND)).fetchone()
+                return _Session(connection=connection, role=role, backend=str(found[0]) if found else "")
             except BaseException:
                 await connection.close()
                 raise
@@ -203,7 +184,7 @@ class _Driver:
 
     async def begin(self, session: _Session, timeout_s: float) -> None:
         try:
-            await session.connection.execute(_begin(session.role, timeout_s))
+            await session.connection.execute(begin(session.role, timeout_s))
         except psycopg.Error as error:
             raise LostConnectionError from error
 
@@ -214,12 +195,20 @@ class _Driver:
         if session.connection.info.transaction_status is not pq.TransactionStatus.IDLE:
             raise LostConnectionError
 
-    async def abandon(self, session: _Session) -> None:
+    async def abandon(self, session: _Session) -> bool:
+        active = session.connection.info.transaction_status is pq.TransactionStatus.ACTIVE
         try:
-            if session.connection.info.transaction_status is pq.TransactionStatus.ACTIVE:
+            if active:
                 await session.connection.cancel_safe(timeout=3.0)
         finally:
             await session.connection.close()
+        return not active
+
+    async def gone(self, session: _Session) -> bool:
+        """Some functions are not interrupted, and a backend notices that its client left when it next writes."""
+        async with await self._connect(await self._reach.addresses(self._location)) as connection:
+            found = await connection.execute(_STILL_THERE, (session.backend,))
+            return not await found.fetchone()
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,50 +221,6 @@ class _Context:
 
 def _ignore(_: psycopg.errors.Diagnostic) -> None:
     """What the server says by the way may quote the data; nobody needs it."""
-
-
-async def _role(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> _Role:
-    cursor = await connection.execute(_FACTS)
-    found = await cursor.fetchone()
-    assert found is not None  # noqa: S101 - a SELECT without FROM has one row
-    superuser, has_role, shadowed, secured, has_public = found
-    assert isinstance(secured, list)  # noqa: S101 - an array is a list
-    return _Role(
-        superuser=bool(superuser),
-        lowers=bool(superuser) and bool(has_role),
-        path=_CATALOG if shadowed or not has_public else f"{_CATALOG}, public",
-        row_security=frozenset(map(str, secured)),
-    )
-
-
-def _begin(role: _Role, timeout_s: float, mode: str = "REPEATABLE READ READ ONLY") -> bytes:
-    """One message: the transaction and every setting the guard's reading of SQL, or the bounds of a statement, depend on."""
-    milliseconds = max(1, int(timeout_s * 1000))
-    settings = [
-        f"statement_timeout = {milliseconds}",
-        f"lock_timeout = {max(1, min(milliseconds, 2_000))}",
-        f"idle_in_transaction_session_timeout = {milliseconds + 5_000}",
-        f"search_path = {role.path}",
-        "standard_conforming_strings = on",
-        "backslash_quote = off",
-        "transform_null_equals = off",
-        "array_nulls = on",
-        "datestyle = ISO",
-        "intervalstyle = postgres",
-        "bytea_output = hex",
-        "extra_float_digits = 1",
-        "row_security = on",
-        "cursor_tuple_fraction = 1.0",
-        "work_mem = '16MB'",
-        "jit = off",
-    ]
-    if role.superuser:
-        settings.append("temp_file_limit = '256MB'")
-    statements = [
-        f"BEGIN TRANSACTION ISOLATION LEVEL {mode}",
-        *(f"SET LOCAL {item}" for item in settings),
-    ]
-    return "; ".join(statements).encode()
 
 
 async def _confine(session: _Session, statement: Statement) -> None:
@@ -333,7 +278,7 @@ async def _change(session: _Session, change: Change) -> Success | Failed:
     """
     statement = change.statement
     connection = session.connection
-    await connection.execute(b"ROLLBACK; " + _begin(session.role, statement.timeout_s, "READ COMMITTED READ WRITE"))
+    await connection.execute(b"ROLLBACK; " + begin(session.role, statement.timeout_s, "READ COMMITTED READ WRITE"))
     before = await touched(connection) if statement.cascades else 0
     async with psycopg.AsyncRawCursor(connection) as cursor:
         # Binary, because only then is one message never more than one statement.

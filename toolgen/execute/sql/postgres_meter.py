@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
+from psycopg.waiting import wait_async
 
 from toolgen.execute.sql.server import TooLargeError
 
@@ -23,6 +24,8 @@ _RECEIVED_AT: Final = (
 )
 _WAITING: Final = struct.Struct("i")
 
+_LOOK_S: Final = 0.1
+
 T = TypeVar("T")
 
 
@@ -32,8 +35,14 @@ class MeteredConnection(psycopg.AsyncConnection[tuple[object, ...]]):
     most: int = 0
 
     async def wait(self, gen: PQGen[T], *arguments: Any, **named: Any) -> T:
-        """psycopg's, which every exchange with the server goes through. Raises `TooLargeError`; the connection is then of no use."""
-        return await super().wait(self._metered(gen) if self.most else gen, *arguments, **named)
+        """What every exchange with the server goes through. Raises `TooLargeError`; the connection is then of no use.
+
+        psycopg's own, when it is cancelled, asks the server to stop and waits until it does; ours leaves that to the pool, which goes on.
+        """
+        metered = self._metered(gen) if self.most else gen
+        if not arguments:
+            named.setdefault("interval", _LOOK_S)
+        return await wait_async(metered, self.pgconn.socket, *arguments, **named)
 
     def _metered(self, gen: PQGen[T]) -> Generator[Any, Any, T]:
         file = self.pgconn.socket

@@ -27,6 +27,7 @@ LAYERS = {
     "pipeline": 3,
     "queries": 3,
     "settings": 3,
+    "settings_sources": 3,
     "verify": 3,
     "gateway": 4,
     "doctor": 5,

@@ -35,9 +35,10 @@ _SHOWN = 20
 def command(sources: tuple[str, ...], examples: int, seed: str, as_json: bool, config_path: str) -> None:
     """Prove tools against their descriptions; nothing is sent.
 
-    Arguments are generated for every tool and bound; what openapi-core, and a second reader written from the specification, read in
-    the request must be those arguments again. GraphQL operations are checked with graphql-core. SOURCE is a source of toolgen.yaml
-    or a description's file; without one, every source is proved. Exits 1 when a tool failed.
+    Every tool is compared with its operation: arguments, answer, server, credentials, effect; what `tools:` of toolgen.yaml overrides
+    comes later and is not compared. Then arguments are generated for it and bound; what openapi-core, and a second reader written from
+    the specification, read in the request must be those arguments again. GraphQL operations are checked with graphql-core. SOURCE is a
+    source of toolgen.yaml or a description's file; without one, every source is proved. Exits 1 when a tool failed.
     """
     reports = [
         verify_source(source.config, examples=examples, seed=seed, password=password_of(source))
@@ -85,8 +86,8 @@ def _print(reports: list[SourceReport]) -> None:
     for report in reports:
         for one in report.tools:
             match one.verdict:
-                case Failed(arguments=arguments, reason=reason, sent=sent):
-                    click.echo(f"\n{one.tool} ({one.origin}): {_line(reason)}")
+                case Failed(arguments=arguments, reason=reason, sent=sent, pointer=pointer):
+                    click.echo(f"\n{one.tool} ({_line(pointer or one.origin)}): {_line(reason)}")
                     click.echo(f"  arguments  {_line(repr(dict(arguments)))}")
                     if sent:
                         click.echo(f"  sent       {_line(sent)}")

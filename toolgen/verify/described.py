@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
 from toolgen.sources.documents import Documents, UnresolvedRefError
 
@@ -31,14 +30,21 @@ _FORM, _MULTIPART, _JSON = "application/x-www-form-urlencoded", "multipart/form-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """One operation. `document` is an OpenAPI 3 document with nothing else in it; `parameters` and `body` are its own."""
+    """One operation. `document` is an OpenAPI 3 document with nothing else in it; `parameters` and `body` are its own.
 
+    `operation`, `item` (its path's) and `written` (its parameters, those of its path included) are as the description has them.
+    """
+
+    origin: str
     version: str  # of the description: 2.0, 3.0, 3.1 or 3.2
     method: str
     path: str
     parameters: tuple[Mapping[str, Any], ...]
     body: Mapping[str, Any] | None
     document: Mapping[str, Any]
+    operation: Mapping[str, Any]
+    item: Mapping[str, Any]
+    written: tuple[Mapping[str, Any], ...]
 
     def schema(self, written: Any) -> Any:
         """A schema with its own `$ref`s followed and what stands beside them laid over."""
@@ -58,14 +64,14 @@ class Descriptions:
         self._documents = documents
         root = documents.root
         written = str(root.get("openapi", root.get("swagger", "")))
-        self._version = "2.0" if "swagger" in root else written[:3]
+        self.version = "2.0" if "swagger" in root else written[:3]
         self._schemas: dict[str, Any] = {}
         self._names: dict[str, str] = {}
         self._waiting: list[str] = []
 
     def operation(self, origin: str) -> Described:
         """The operation at a JSON pointer such as `#/paths/~1pet/get`. Raises `UnresolvedRefError`."""
-        tokens = [unquote(token).replace("~1", "/").replace("~0", "~") for token in origin.split("/")[2:]]
+        tokens = [token.replace("~1", "/").replace("~0", "~") for token in origin.split("/")[2:]]
         path, method = tokens[0], tokens[-1]
         written = self._documents.root["paths"][path]
         item = self._documents.follow(written)
@@ -74,7 +80,7 @@ class Descriptions:
         for token in tokens[1:]:
             raw = raw[token]
         merged = self._parameters(item, raw)
-        if self._version == "2.0":
+        if self.version == "2.0":
             parameters, body = self._from_2(merged, raw)
         else:
             parameters = [self._parameter(one) for one in merged]
@@ -84,13 +90,17 @@ class Descriptions:
         if body is not None:
             operation["requestBody"] = body
         return Described(
-            version=self._version,
+            origin=origin,
+            operation=raw,
+            item=item,
+            written=tuple(merged),
+            version=self.version,
             method=method if len(tokens) > 2 else method.upper(),
             path=path,
             parameters=tuple(parameters),
             body=body,
             document={
-                "openapi": {"3.1": "3.1.0", "3.2": "3.2.0"}.get(self._version, "3.0.3"),
+                "openapi": {"3.1": "3.1.0", "3.2": "3.2.0"}.get(self.version, "3.0.3"),
                 "info": {"title": "t", "version": "1"},
                 "servers": [{"url": SERVER}],
                 "paths": {path: {method.lower(): operation}},
@@ -139,7 +149,8 @@ class Descriptions:
         self, merged: list[dict[str, Any]], raw: Mapping[str, Any]
     ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
         """Swagger 2.0's parameters as OpenAPI 3 writes them."""
-        consumes = raw.get("consumes", self._documents.root.get("consumes")) or []
+        written = raw.get("consumes", self._documents.root.get("consumes"))
+        consumes = [kind for kind in written if isinstance(kind, str)] if isinstance(written, list) else []
         parameters: list[dict[str, Any]] = []
         form: list[dict[str, Any]] = []
         body = None
@@ -196,7 +207,7 @@ class Descriptions:
         ref = written.get("$ref")
         if isinstance(ref, str):
             pointed = {"$ref": f"#/components/schemas/{self._name(ref)}"}
-            if self._version in {"2.0", "3.0"}:
+            if self.version in {"2.0", "3.0"}:
                 return pointed
             return {**pointed, **self._schema({key: value for key, value in written.items() if key != "$ref"})}
         built: dict[str, Any] = {}
@@ -208,7 +219,7 @@ class Descriptions:
             elif key in _KEPT:
                 built[key] = value
             elif key == "discriminator":
-                if isinstance(value, dict) and self._version != "2.0":
+                if isinstance(value, dict) and self.version != "2.0":
                     built[key] = self._discriminator(value)
             elif key == "x-nullable":
                 built["nullable"] = value
@@ -220,7 +231,7 @@ class Descriptions:
 
     def _nullable(self, built: dict[str, Any]) -> dict[str, Any]:
         """`nullable` as authors mean it. 3.0.4 (section 4.7.24.1) lets it do nothing without a `type`, or against an `enum`."""
-        if self._version not in {"2.0", "3.0"}:
+        if self.version not in {"2.0", "3.0"}:
             return built
         if None not in built.get("enum", [None]):
             built = {**built, "enum": [*built["enum"], None]}
@@ -233,7 +244,7 @@ class Descriptions:
         properties, required = built.get("properties"), built.get("required")
         if not isinstance(properties, dict) or not isinstance(required, list):
             return built
-        return {**built, "required": [name for name in required if not self._read_only(properties.get(name))]}
+        return {**built, "required": [name for name in required if not self._read_only(_at(properties, name))]}
 
     def _read_only(self, written: Any) -> bool:
         if isinstance(written, dict) and isinstance(written.get("$ref"), str):
@@ -275,3 +286,7 @@ class Descriptions:
                 self._schemas[self._names[ref]] = self._schema(self._documents.lookup(ref))
             except UnresolvedRefError:
                 continue  # of no tool, or the tool would not exist
+
+
+def _at(properties: Mapping[str, Any], name: Any) -> Any:
+    return properties.get(name) if isinstance(name, str) else None

@@ -127,7 +127,8 @@ def _unable_joined(values: Any, style: str) -> str:
 
 def _known(described: Described, written: Any) -> bool:
     schema = described.schema(written)
-    return isinstance(schema, dict) and schema.get("type") in _PRIMITIVE
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    return isinstance(kind, str) and kind in _PRIMITIVE
 
 
 def _known_members(described: Described, schema: Mapping[str, Any], sent: Mapping[str, Any]) -> bool:

@@ -16,9 +16,8 @@ from toolgen.sources.graphql.description import load_description
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.openapi.overlay import apply_overlays
 from toolgen.sources.openapi.read import open_documents
-from toolgen.verify.described import Descriptions
+from toolgen.verify.http import HttpProver
 from toolgen.verify.operations import prove_operation
-from toolgen.verify.requests import prove_request
 from toolgen.verify.verdicts import NotApplicable, ToolReport, Verdict
 
 __all__ = ["SourceReport", "prove_http_tools", "verify_source"]
@@ -84,14 +83,13 @@ def _prover(
 
 def prove_http_tools(
     config: SourceConfig, schemes: Mapping[str, SecurityScheme], examples: int, seed: str
-) -> Callable[[Tool], Verdict]:
+) -> HttpProver:
     """What proves any tool of one OpenAPI source."""
     documents = open_documents(config)
     apply_overlays(
         documents, config.overlay, config.location, lambda *_: None
     )  # the reading has said what is wrong with them
-    descriptions = Descriptions(documents)
-    return lambda tool: prove_request(tool, descriptions.operation(tool.origin), schemes, examples=examples, seed=seed)
+    return HttpProver(documents, config, schemes, examples=examples, seed=seed)
 
 
 def _no_description(tool: Tool) -> Verdict:

@@ -20,11 +20,15 @@ class Proven:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The smallest arguments found that come out differently, and what became of them."""
+    """The smallest arguments found that come out differently, what became of them, and where the description says otherwise.
+
+    `pointer` is a JSON pointer, or a reference that ends in one; empty where the whole operation is meant.
+    """
 
     arguments: Mapping[str, Any]
     reason: str
     sent: str
+    pointer: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +62,16 @@ class ToolReport:
         match self.verdict:
             case Proven(examples=examples, openapi_core=core, reader=reader):
                 return {**head, "status": "proven", "examples": examples, "openapi_core": core, "reader": dict(reader)}
-            case Failed(arguments=arguments, reason=reason, sent=sent):
-                return {**head, "status": "failed", "reason": reason, "arguments": dict(arguments), "sent": sent}
+            case Failed(arguments=arguments, reason=reason, sent=sent, pointer=pointer):
+                where = {"pointer": pointer} if pointer else {}
+                return {
+                    **head,
+                    "status": "failed",
+                    "reason": reason,
+                    **where,
+                    "arguments": dict(arguments),
+                    "sent": sent,
+                }
             case Unproven(reasons=reasons):
                 return {**head, "status": "unproven", "reasons": reasons}
             case NotApplicable(reason=reason):

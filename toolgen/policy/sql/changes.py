@@ -27,6 +27,7 @@ from toolgen.policy.sql.names import DEFAULT_SCHEMA, Spelling
 from toolgen.policy.sql.narrowed import narrowed
 from toolgen.policy.sql.plan import Plan, bound, slots_of
 from toolgen.policy.sql.refusal import Refusal, refuse, shown
+from toolgen.policy.sql.searches import check_searches
 from toolgen.policy.sql.text import CHANGES, SLOT, parse, render, slot_number
 
 __all__ = ["guard_change"]
@@ -305,6 +306,7 @@ class _Change:
         scope = Scope(outer=None, relations=[target.relation] if target else [])
         for node in nodes:
             check_grammar(node, self._dialect, self._scope.functions, frozenset(self._database.functions))
+            check_searches(node, self._dialect)
             for part in node.walk():
                 if isinstance(part, (exp.Query, exp.Values, exp.Table, exp.Star, exp.Window, exp.Lambda)):
                     refuse(

@@ -23,6 +23,7 @@ from toolgen.policy.sql.pages import skipped, text_digest
 from toolgen.policy.sql.plan import Plan, bound, slots_of
 from toolgen.policy.sql.refusal import Refusal, refuse
 from toolgen.policy.sql.resolve import Resolver
+from toolgen.policy.sql.searches import check_searches
 from toolgen.policy.sql.text import parse, render
 
 __all__ = ["DIALECTS", "guard", "visible"]
@@ -105,6 +106,7 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
         refuse("dialect", f"SQL of the dialect {dialect!r} is not understood", "use another source")
     parsed = parse(sql, dialect)
     check_grammar(parsed.root, dialect, scope.functions, frozenset(database.functions))
+    needles = check_searches(parsed.root, dialect)
     root = _query_root(parsed.root)
     limited, counts = _limit(root, scope.max_rows, dialect, skip)
     ordered = bool(root.args.get("order")) and "offset" not in counts.values()
@@ -135,6 +137,7 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
         lists=dialect == "postgres",
         page=text_digest(sql) if ordered else "",
         skip=skip,
+        needles=needles,
     )
 
 

@@ -13,10 +13,13 @@ from toolgen.policy.sql.grants import SqlScope
 from toolgen.policy.sql.pages import page_of
 from toolgen.policy.sql.refusal import refuse
 
-__all__ = ["LARGEST_OFFSET", "Attribute", "Plan", "Sent", "Slot", "bound", "slots_of"]
+__all__ = ["LARGEST_OFFSET", "LONGEST_NEEDLE", "Attribute", "Plan", "Sent", "Slot", "bound", "slots_of"]
 
 LARGEST_OFFSET = 2**63 - 1
-_LONGEST_PARAMETER = 100_000  # characters
+LONGEST_NEEDLE = 1_000
+"""Characters of a text that another one is searched for: servers do not interrupt such a search."""
+_LONGEST_PARAMETERS = 65_536  # characters of all of them
+_ELEMENT = 64  # characters an element of a list counts as well
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,7 @@ class Plan:
     cascades: bool = False
     page: str = ""  # the digest of its text, when it has pages
     skip: int = 0  # rows of earlier pages
+    needles: frozenset[int] = frozenset()  # the parameters that a text is searched for
 
 
 def slots_of(
@@ -76,6 +80,7 @@ def bound(plan: Plan, parameters: Sequence[Json], scope: SqlScope, attributes: M
             f"the statement has {plan.asked} placeholders and {len(parameters)} parameters were sent",
             "send one parameter for each placeholder, in order",
         )
+    _check_lengths(plan, parameters)
     values: list[Json] = []
     limited = plan.limited
     for slot in plan.slots:
@@ -108,6 +113,26 @@ def bound(plan: Plan, parameters: Sequence[Json], scope: SqlScope, attributes: M
     )
 
 
+def _check_lengths(plan: Plan, parameters: Sequence[Json]) -> None:
+    total = 0
+    for index, value in enumerate(parameters):
+        items = value if isinstance(value, list) else [value]
+        length = sum(len(item) for item in items if isinstance(item, str))
+        total += length + (_ELEMENT * len(items) if items is value else 0)
+        if index in plan.needles and length > LONGEST_NEEDLE:
+            refuse(
+                "parameters",
+                f"parameter {index + 1} is searched for and longer than {LONGEST_NEEDLE} characters",
+                "search for less of it",
+            )
+    if total > _LONGEST_PARAMETERS:
+        refuse(
+            "parameters",
+            f"the parameters have more than {_LONGEST_PARAMETERS} characters in all",
+            "send less at once",
+        )
+
+
 def _plain(value: object, index: int, *, lists: bool) -> Json:
     match value:
         case None | bool():
@@ -118,7 +143,7 @@ def _plain(value: object, index: int, *, lists: bool) -> Json:
             return value
         case list() if lists and not any(isinstance(item, list) for item in value):
             return [_plain(item, index, lists=False) for item in value]
-        case str() if len(value) <= _LONGEST_PARAMETER and "\x00" not in value:
+        case str() if "\x00" not in value:
             return value
     return refuse(
         "parameters", f"parameter {index + 1} is not a plain value", "send strings, numbers, booleans or null"

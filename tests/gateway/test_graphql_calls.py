@@ -39,6 +39,11 @@ rules:
     tools: [lib__get_book]
     arguments: {properties: {by: {required: [id], properties: {id: {const: "7"}}}}, required: [by]}
     verdict: deny
+  - id: no-seventh
+    to: [bot]
+    tools: [lib__list_several]
+    arguments: {properties: {ids: {contains: {const: "7"}}}, required: [ids]}
+    verdict: deny
   - {id: asks, to: [bot], tools: [lib__add_book, lib__run_mutation], verdict: allow}
   - {id: writes, to: [writer], tools: ["lib__*"], effects: [read, write, destructive], verdict: allow}
 egress: {private_networks: %s}
@@ -64,6 +69,7 @@ def _project(tmp_path: Path, origin: str) -> Callable[..., Path]:
         (tmp_path / "policies" / "p.yaml").write_text(POLICY % (*HASHES, networks), encoding="utf-8")
         keys = {
             "queries": "true",
+            "scalars": "{Price: {type: integer, minimum: 0}}",
             "operations": "ops/*.graphql",
             "include": '{operations: ["*"]}',
             "subscriptions": "{transport: websocket, events: 2, seconds: 20}",
@@ -114,6 +120,23 @@ def test_a_caller_without_the_bound_attribute_is_refused(project: Callable[..., 
     assert code(call(project(), "find_book", {"id": "2"}, "bare")) == "forbidden"
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [("get_book", {"by": {"id": 7}}), ("get_book", {"by": {"id": "7"}}), ("list_several", {"ids": ["1", 7]})],
+)
+def test_a_rule_about_an_id_holds_for_its_number_too(
+    project: Callable[..., Path], tool: str, arguments: dict[str, Any]
+) -> None:
+    assert code(call(project(), tool, arguments)) == "forbidden"
+
+
+def test_a_number_for_an_id_is_sent_as_it_was_given(project: Callable[..., Path]) -> None:
+    shown = with_gateway(
+        project(), lambda gateway: gateway.preview("lib__get_book", {"by": {"id": 6}}, principal="bot")
+    )
+    assert shown.data["variables"] == {"by": {"id": 6}}
+
+
 def test_pages_are_capped_and_the_next_one_is_offered(project: Callable[..., Path]) -> None:
     path = project()
     first = call(path, "page", {"first": 2})
@@ -124,6 +147,7 @@ def test_pages_are_capped_and_the_next_one_is_offered(project: Callable[..., Pat
         assert code(refused) == "validation"
         assert refused.error is not None
         assert "at most 100" in refused.error.message
+    assert code(call(path, "list_books", {"first": -1})) == "validation"  # which means all of them to some services
     narrow = project(max_page="5")
     assert code(call(narrow, "list_books", {"first": 6})) == "validation"
     assert code(call(narrow, "list_books", {"first": 5})) == ""
@@ -232,6 +256,14 @@ def test_a_document_reads_what_its_writer_may_read(project: Callable[..., Path])
         ("query Q($b: BookBy!) { book(by: $b) { id } }", {"b": {"id": "7"}}, "forbidden", "no-secrets"),
         ('query Q($b: BookBy! = {id: "7"}) { book(by: $b) { id } }', {}, "forbidden", "no-secrets"),
         ('query Q($i: ID!) { book(by: {id: $i}) { id } }', {"i": "7"}, "forbidden", "no-secrets"),
+        ("{ book(by: {id: 7}) { id } }", {}, "forbidden", "no-secrets"),
+        ("query Q($i: ID! = 7) { book(by: {id: $i}) { id } }", {}, "forbidden", "no-secrets"),
+        ("query Q($i: ID!) { book(by: {id: $i}) { id } }", {"i": 7}, "forbidden", "no-secrets"),
+        ("{ several(ids: 7) { id } }", {}, "forbidden", "no-seventh"),
+        ('query Q($i: [ID!]) { several(ids: $i) { id } }', {"i": "7"}, "forbidden", "no-seventh"),
+        ("{ priced(at: -5) { id } }", {}, "validation", "at"),
+        ("query Q($p: Price) { priced(at: $p) { id } }", {"p": -5}, "validation", "at"),
+        ("{ books(first: -1) { edges { cursor } } }", {}, "validation", "at least 0"),
         ('{ book(by: {id: "1"}) { s: secret } }', {}, "forbidden", "aliases"),
         ('{ book(by: {id: "1"}) { reads { hidden } } }', {}, "forbidden", "root type"),
         ('mutation { removeBook(id: "1") { id } }', {}, "forbidden", "runs a query"),

@@ -29,6 +29,7 @@ from graphql import GraphQLError
 SDL = """
 schema { query: Reads mutation: Writes subscription: Feed }
 scalar Upload
+scalar Price
 enum Shelf { FICTION SCIENCE }
 input BookFilter { shelf: Shelf, anyOf: [BookFilter!], before: Int = 2000 }
 input BookBy @oneOf { id: ID, title: String }
@@ -49,6 +50,8 @@ type Reads implements Kept {
   kept(id: ID!): Kept
   anything: Anything
   whole: Reads!
+  several(ids: [ID!]): [Book!]!
+  priced(at: Price): Book
   "One book."
   book(by: BookBy!): Book
   books(filter: BookFilter, first: Int, after: String): BookConnection!
@@ -128,6 +131,11 @@ def kept(*_: Any, **__: Any) -> Any:
 @query.field("anything")
 def anything(*_: Any) -> Any:
     return {"kind": "Reads"}
+
+
+@query.field("several")
+def several(*_: Any, ids: list[str] | None = None) -> Any:
+    return [one for one in BOOKS if one["id"] in (ids or ())]
 
 
 @query.field("whole")

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Graph", "GraphArgument", "GraphField", "GraphType", "identifies", "named"]
+__all__ = ["PAGE_SIZES", "Graph", "GraphArgument", "GraphField", "GraphType", "identifies", "named", "size_fault"]
+
+# Arguments that say how many items are answered with, by the names that services agree on.
+PAGE_SIZES = frozenset(
+    """
+    first last limit pageSize page_size perPage per_page take maxResults max_results itemsPerPage items_per_page
+    """.split()  # noqa: SIM905 - a list of words is read more easily as a text
+)
 
 
 class GraphArgument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -76,3 +83,12 @@ def identifies(type_: str) -> bool:
 def named(type_: str) -> str:
     """The type inside lists and non-nulls: `[ID!]!` is `ID`."""
     return type_.strip("[]!")
+
+
+def size_fault(size: object, most: int | None) -> str:
+    """What is wrong with the size of a page; "" for nothing. Below 0 is all there is to some services."""
+    if not isinstance(size, int) or isinstance(size, bool):
+        return ""
+    if size < 0 or (most is not None and size > most):
+        return "may be at least 0" + (f" and at most {most}" if most is not None else "")
+    return ""

@@ -14,6 +14,7 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, GraphQLSchemaBinding, Tool
 from toolgen.model.verdict import Deny, Verdict, strictest
+from toolgen.policy.arguments import Validator
 from toolgen.policy.graphql.guard import check_document
 from toolgen.policy.graphql.schema import compile_schema
 
@@ -27,8 +28,8 @@ class DocumentGuard:
     """Judges the documents of one source.
 
     A document may ask for a root field that the caller may call as a tool, with arguments that it may call it with, and for no other:
-    one policy decides about both roads. `redacted` says whether the policy hides anything in a tool's answers: then an alias would show
-    it under another name.
+    one policy decides about both roads, and one schema about the arguments. `redacted` says whether the policy hides anything in a
+    tool's answers: then an alias would show it under another name.
     """
 
     graph: Graph
@@ -38,6 +39,7 @@ class DocumentGuard:
     visible: Callable[[Principal, Tool], bool]
     redacted: Callable[[Tool], bool]
     max_page: int | None
+    validators: dict[str, Validator] = field(default_factory=dict)  # of those tools, compiled when first asked for
 
     def check(self, call: Call) -> tuple[Call, Verdict] | Deny:
         """The call with the document that may be sent, and the strictest verdict on the calls in it; or a refusal."""
@@ -55,6 +57,9 @@ class DocumentGuard:
             tool = self.tools.get((binding.type, root.field))
             if tool is None or not self.visible(call.principal, tool):
                 return Deny(rule="graphql", reason=f"there is no {binding.type} {root.field} that you may use")
+            if faults := self._validator(tool).faults(root.arguments, 1):
+                reason = f"the document cannot be run: {root.field}: {faults[0]}"
+                return Deny(rule="graphql", code="validation", reason=reason, suggestion="change it and call again")
             tools[tool.name] = tool
             verdicts.append(self.decide(call.principal, tool, root.arguments))
         verdict = strictest(verdicts)
@@ -71,6 +76,11 @@ class DocumentGuard:
             cost=checked.cost,
         )
         return replace(call, document=document), verdict
+
+    def _validator(self, tool: Tool) -> Validator:
+        if tool.digest not in self.validators:
+            self.validators[tool.digest] = Validator(tool.input_schema)
+        return self.validators[tool.digest]
 
     def part(self, call: Call) -> Graph:
         """The schema with only those root fields that the caller may use."""

@@ -8,9 +8,10 @@ from fnmatch import fnmatchcase
 
 from toolgen.model.call import Principal
 from toolgen.model.schema import JsonObject, Schema
-from toolgen.model.tool import Effect, Tool
+from toolgen.model.tool import Effect, GraphQLBinding, Tool
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict, strictest
 from toolgen.policy.arguments import Validator
+from toolgen.policy.graphql.coercion import coerced
 
 __all__ = ["Access", "Rule"]
 
@@ -67,7 +68,9 @@ class Access:
         """The verdict on one call. Pure: the same call always gets the same answer."""
         if not self.visible(principal, tool):
             return UNKNOWN
-        return strictest(self._decide(party, tool, arguments) for party in _parties(principal))
+        return strictest(
+            self._decide(party, tool, given) for party in _parties(principal) for given in _readings(tool, arguments)
+        )
 
     def _decide(self, principal: Principal, tool: Tool, arguments: JsonObject) -> Verdict:
         about = self._about(principal, tool)
@@ -101,6 +104,13 @@ class Access:
             self._by_roles[principal.roles] = table
         # By name and identity: a tool that is not the catalog's own (an absent one, an older one) is about nothing.
         return table.get(tool.name, ()) if self._tools.get(tool.name) is tool else ()
+
+
+def _readings(tool: Tool, arguments: JsonObject) -> Iterator[JsonObject]:
+    """The arguments as they will be sent, and as a GraphQL service reads them, where that is something else."""
+    yield arguments
+    if isinstance(tool.binding, GraphQLBinding) and (read := coerced(tool.input_schema, arguments)) is not arguments:
+        yield read
 
 
 def _parties(principal: Principal) -> Iterator[Principal]:

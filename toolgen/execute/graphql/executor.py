@@ -23,7 +23,7 @@ from toolgen.execute.http.executor import HttpExecutor
 from toolgen.execute.http.styles import UnbindableError
 from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call, Principal
-from toolgen.model.graph import Graph
+from toolgen.model.graph import Graph, size_fault
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import Error, Failed, Success
 from toolgen.model.schema import Json, JsonObject
@@ -180,10 +180,9 @@ class GraphQLExecutor:
 
     def _check_pages(self, binding: GraphQLBinding, given: JsonObject) -> None:
         for name in binding.pages if self._max_page is not None else ():
-            size = given.get(name)
-            if isinstance(size, int) and self._max_page is not None and size > self._max_page:
+            if fault := size_fault(given.get(name), self._max_page):
                 raise UnbindableError(
-                    f"the argument {name!r} may be at most {self._max_page}",
+                    f"the argument {name!r} {fault}",
                     suggestion="ask for a smaller page, and for the next one with the cursor of the answer",
                 )
 

@@ -30,7 +30,7 @@ from graphql.language import ValueNode
 
 from toolgen.execute.graphql.values import fault_of
 from toolgen.execute.http.styles import UnbindableError
-from toolgen.model.graph import Graph, GraphField, GraphType, identifies, named
+from toolgen.model.graph import PAGE_SIZES, Graph, GraphField, GraphType, identifies, named, size_fault
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLBinding
@@ -40,7 +40,6 @@ __all__ = ["choose_fields"]
 _LONGEST, _TOKENS = 4000, 1000
 _DEEPEST, _MOST_FIELDS, _MOST_COST = 8, 200, 10_000
 _PAGE, _ASSUMED = 10, 10  # asked for where a page has no size; taken for the length of a list
-_SIZES = ("first", "last", "limit", "pageSize", "page_size", "perPage", "per_page", "take")
 _TYPENAME = "__typename"
 _LISTED = re.compile(r"\[")
 _AnyNode = TypeVar("_AnyNode", bound=Node)
@@ -207,12 +206,14 @@ class _Chooser:
         for name, declared in definition.arguments.items():
             if declared.required and name not in values:
                 raise UnbindableError(f"{place} needs the argument {name}")
-        sizes = [values[name] for name in _SIZES if isinstance(values.get(name), int)]
+        sized = {name: size for name, size in values.items() if name in PAGE_SIZES and isinstance(size, int)}
+        for name, size in sized.items():
+            if fault := size_fault(size, self.max_page):
+                raise UnbindableError(f"the argument {name} of {place} {fault}")
+        sizes = list(sized.values())
         if not sizes and "pageInfo" in inner.fields and "first" in definition.arguments and "last" not in values:
             values["first"] = _PAGE
             sizes = [_PAGE]
-        if self.max_page is not None and any(size > self.max_page for size in sizes):
-            raise UnbindableError(f"{place} may be asked for at most {self.max_page} at a time")
         made = tuple(
             ArgumentNode(name=NameNode(value=name), value=self._variable(definition.arguments[name].type, value))
             for name, value in values.items()

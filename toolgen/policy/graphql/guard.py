@@ -34,17 +34,17 @@ from graphql import (
 )
 from graphql.execution.values import get_variable_values
 
-from toolgen.model.graph import identifies
+from toolgen.model.graph import PAGE_SIZES, identifies, size_fault
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLDocumentBinding
 from toolgen.model.verdict import Deny
+from toolgen.policy.graphql.coercion import listed
 
 __all__ = ["CheckedDocument", "RootCall", "check_document"]
 
 _TOKENS = 4000
 _MOST_VISITS = 5000  # fields met while fragments are followed
 _ASSUMED = 10  # items of a list that nobody sized
-_SIZES = ("first", "last", "limit", "pageSize", "page_size", "perPage", "per_page", "take")
 _DIRECTIVES = frozenset({"include", "skip"})
 _RULE = "graphql"
 
@@ -109,7 +109,7 @@ def check_document(
     return CheckedDocument(
         query=print_ast(document),
         operation_name=operation.name.value if operation.name is not None else None,
-        roots=tuple(_roots(operation.selection_set, fragments, values)),
+        roots=tuple(_roots(root, operation.selection_set, fragments, values)),
         aliased=_count_aliases(document) > 0,
         cost=cost,
     )
@@ -243,12 +243,12 @@ class _Pricer:
     def _size(self, node: FieldNode) -> int | None:
         sizes = []
         for argument in node.arguments or ():
-            if argument.name.value in _SIZES:
+            if argument.name.value in PAGE_SIZES:
                 value = value_from_ast_untyped(argument.value, dict(self.values))
+                if fault := size_fault(value, self.max_page):
+                    raise _TooMuch(f"the argument {argument.name.value} of {node.name.value} {fault}")
                 if isinstance(value, int) and not isinstance(value, bool):
                     sizes.append(value)
-        if self.max_page is not None and any(size > self.max_page for size in sizes):
-            raise _TooMuch(f"{node.name.value} may be asked for at most {self.max_page} at a time")
         return max(sizes) if sizes else None
 
 
@@ -289,25 +289,29 @@ def _values(operation: OperationDefinitionNode, variables: JsonObject) -> JsonOb
 
 
 def _roots(
-    selections: SelectionSetNode, fragments: Mapping[str, FragmentDefinitionNode], values: JsonObject
+    root: GraphQLObjectType,
+    selections: SelectionSetNode,
+    fragments: Mapping[str, FragmentDefinitionNode],
+    values: JsonObject,
 ) -> Iterator[RootCall]:
     for node in selections.selections:
         match node:
             case FieldNode():
                 if node.name.value != "__typename":
-                    yield RootCall(field=node.name.value, arguments=_arguments(node, values))
+                    definition = root.fields[node.name.value]
+                    yield RootCall(field=node.name.value, arguments=_arguments(node, definition, values))
             case InlineFragmentNode():
-                yield from _roots(node.selection_set, fragments, values)
+                yield from _roots(root, node.selection_set, fragments, values)
             case FragmentSpreadNode():
-                yield from _roots(fragments[node.name.value].selection_set, fragments, values)
+                yield from _roots(root, fragments[node.name.value].selection_set, fragments, values)
 
 
-def _arguments(node: FieldNode, values: JsonObject) -> JsonObject:
+def _arguments(node: FieldNode, definition: GraphQLField, values: JsonObject) -> JsonObject:
     found: dict[str, Json] = {}
     for argument in node.arguments or ():
         value = value_from_ast_untyped(argument.value, dict(values))
         if value is not Undefined:
-            found[argument.name.value] = value
+            found[argument.name.value] = listed(definition.args[argument.name.value].type, value)
     return found
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from graphql import GraphQLArgument, GraphQLField, GraphQLInt, get_named_type, get_nullable_type, is_list_type
 
+from toolgen.model.graph import PAGE_SIZES
 from toolgen.model.schema import Schema
 from toolgen.sources.graph_options import DEFAULT_MAX_PAGE
 from toolgen.sources.graphql.selection import Selected, Selection, is_connection
 
 __all__ = ["capped", "cursor_of", "holds_file", "is_size", "page_arguments"]
 
-_SIZES = frozenset({"first", "last", "limit", "pageSize", "page_size", "perPage", "per_page", "take"})
 _AFTER, _PAGE_INFO = "after", "pageInfo"
 _NEEDED = frozenset({"hasNextPage", "endCursor"})
 
@@ -26,7 +26,7 @@ def page_arguments(field: GraphQLField) -> tuple[str, ...]:
 
 def is_size(name: str, argument: GraphQLArgument) -> bool:
     """Whether an argument is a number of items."""
-    return name in _SIZES and get_nullable_type(argument.type) is GraphQLInt
+    return name in PAGE_SIZES and get_nullable_type(argument.type) is GraphQLInt
 
 
 def cursor_of(name: str, field: GraphQLField, below: Iterable[Selection]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from toolgen.model.tool import SqlBinding
 from toolgen.model.verdict import Deny, Verdict
 from toolgen.policy.egress import Egress
 from toolgen.policy.sql.changes import guard_change
+from toolgen.policy.sql.explain import explainable
 from toolgen.policy.sql.grants import SqlScope, visible
 from toolgen.policy.sql.guard import guard
 from toolgen.policy.sql.samples import sampling_of
@@ -39,7 +40,8 @@ def sql_guard(call: Call, *, database: Database, scope: SqlScope) -> Statement |
             cursor = call.arguments.get("cursor", "")
             if not isinstance(cursor, str):
                 return Deny(rule="sql:arguments", code="sql_refused", reason="cursor must be text")
-            return guard(sql, parameters, database=database, scope=scope, attributes=attributes, cursor=cursor)
+            verdict = guard(sql, parameters, database=database, scope=scope, attributes=attributes, cursor=cursor)
+            return explainable(verdict, database=database, scope=scope) if binding.operation == "explain" else verdict
         case "describe_table":
             return _described(call, database, scope)
         case _:

@@ -50,7 +50,7 @@ ALLOWED = [
     (
         "postgres",
         "SELECT customer_id, count(*) AS orders FROM orders GROUP BY customer_id ORDER BY orders DESC",
-        'SELECT customer_id, count(*) AS orders FROM "public"."orders" GROUP BY customer_id ORDER BY orders DESC LIMIT 100',
+        'SELECT customer_id, count(*) AS orders FROM "public"."orders" GROUP BY customer_id ORDER BY orders DESC, 1, 2 LIMIT 100',
     ),
     (
         "duckdb",

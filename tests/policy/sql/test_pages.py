@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from tests.policy.sql import analysts
 from tests.policy.sql.lab import database, scope
 from toolgen.model.call import Statement
+from toolgen.model.result import Success
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.guard import DIALECTS, guard
 
@@ -73,6 +78,25 @@ REFUSED = [
     ("SELECT id FROM orders ORDER BY id", [], "0-{page}"),
     ("SELECT id FROM orders ORDER BY id", [], "9" * 40 + "-{page}"),
     ("SELECT id FROM orders ORDER BY id OFFSET ?", [5], "10-{page}"),
+    *(
+        ("SELECT id FROM orders ORDER BY id", [], cursor)
+        for cursor in (
+            "-",
+            "1-",
+            "-{page}",
+            "01-{page}",
+            "0000000000001" + "9" * 30 + "-{page}",
+            "²-{page}",
+            "1e3-{page}",
+            "+1-{page}",
+            "1-{page}-",
+            " 1-{page}",
+            "1-{page}\n",
+            "10_0-{page}",
+            "eyJvIjogMX0=",
+            "x" * 9999,
+        )
+    ),
 ]
 
 
@@ -102,3 +126,58 @@ def test_a_query_without_an_order_has_no_pages() -> None:
         statement = page(sql)
         assert isinstance(statement, Statement)
         assert statement.page == ""
+
+
+TIES = [
+    "SELECT quality, sensor_id FROM readings ORDER BY quality",
+    "SELECT sensor_id, ts, quality FROM readings ORDER BY quality DESC, sensor_id",
+    "SELECT currency, id, client FROM invoices ORDER BY currency",
+    "SELECT currency AS c, amount * 2 AS a, 1 AS one FROM invoices ORDER BY 1",
+    "SELECT i.client, l.item, l.n FROM invoices i JOIN invoice_lines l ON l.invoice_id = i.id ORDER BY l.item",
+    "SELECT client, currency, count(*) AS n FROM invoices GROUP BY client, currency ORDER BY n",
+    "SELECT kind FROM places UNION ALL SELECT client FROM invoices ORDER BY 1",
+    "SELECT DISTINCT client, currency FROM invoices ORDER BY currency",
+    "WITH v AS (SELECT visitor, page, id FROM visits) SELECT page, visitor FROM v ORDER BY visitor",
+    "SELECT visitor, id, detail FROM visits ORDER BY visitor",
+]
+
+
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+def test_pages_of_an_order_with_ties_are_a_partition_of_the_answer(dialect: str, tmp_path: Path) -> None:
+    with analysts.location(dialect, tmp_path) as place:
+        known = analysts.database(dialect, place)
+        small = replace(analysts.open_scope(known), max_rows=3)
+        whole = analysts.answers(place, [analysts.bare(sql, known) for sql in TIES], dialect)
+        for sql, expected in zip(TIES, whole, strict=True):
+            assert isinstance(expected, Success)
+            rows: list[str] = []
+            cursor = ""
+            for _ in range(20):
+                statement = guard(sql, [], database=known, scope=small, attributes={}, cursor=cursor)
+                assert isinstance(statement, Statement), sql
+                (answer,) = analysts.answers(place, [statement], dialect)
+                assert isinstance(answer, Success), statement.sql
+                got = [repr(row) for row in answer.data["rows"]]  # type: ignore[index,call-overload]
+                rows += got
+                cursor = following(statement, 3)
+                if len(got) < 3:
+                    break
+            assert sorted(rows) == sorted(map(repr, expected.data["rows"])), sql  # type: ignore[index,call-overload]
+
+
+ORDERS = [
+    ("SELECT id FROM orders ORDER BY id", "ORDER BY id LIMIT 10"),
+    ("SELECT status FROM orders ORDER BY status LIMIT 5", "ORDER BY status LIMIT 5"),
+    ("SELECT status, id FROM orders ORDER BY status", "ORDER BY status, id LIMIT 10"),
+    ("SELECT status, total FROM orders ORDER BY status", "ORDER BY status, 1, 2 LIMIT 10"),
+    ("SELECT status, sum(total) FROM orders GROUP BY status ORDER BY 2", "ORDER BY 2, 1 LIMIT 10"),
+    ("SELECT c.id, q.* FROM customers c JOIN (SELECT 1 AS a) q ON 1 = 1 ORDER BY q.a", "ORDER BY q.a, 1 LIMIT 10"),
+]
+
+
+@pytest.mark.parametrize(("sql", "end"), ORDERS)
+def test_an_order_is_completed_where_there_may_be_pages_and_ties(sql: str, end: str) -> None:
+    statement = page(sql)
+
+    assert isinstance(statement, Statement)
+    assert statement.sql.endswith(end)

@@ -19,6 +19,7 @@ from toolgen.policy.sql.filters import install
 from toolgen.policy.sql.grammar import called, check_grammar, is_number
 from toolgen.policy.sql.grants import SqlScope, visible
 from toolgen.policy.sql.marks import slot_number
+from toolgen.policy.sql.order import complete_order
 from toolgen.policy.sql.pages import skipped, text_digest
 from toolgen.policy.sql.plan import Plan, bound, slots_of
 from toolgen.policy.sql.refusal import Refusal, refuse
@@ -117,6 +118,8 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
     resolver = Resolver(database, scope)
     resolver.resolve(root)
     columns = set(resolver.columns)
+    if ordered and (limited or skip or "limit" in counts.values()):
+        complete_order(root, database, columns)
     attributes: list[str] = []
     for place in resolver.filtered:
         names, read = install(place, dialect, parsed.asked + len(attributes))

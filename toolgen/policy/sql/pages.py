@@ -6,6 +6,7 @@ alone. It carries no right: the guard checks the statement again, and only adds 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from toolgen.canonical import digest
@@ -15,7 +16,7 @@ from toolgen.policy.sql.refusal import refuse
 __all__ = ["page_of", "skipped", "text_digest"]
 
 _DIGITS = 16
-_MOST = 10**12
+_CURSOR = re.compile(r"[1-9][0-9]{0,11}-[0-9a-f]{16}")
 
 
 def page_of(text: str, parameters: Sequence[Json]) -> str:
@@ -33,9 +34,7 @@ def skipped(cursor: str, sql: str, parameters: Sequence[Json]) -> int:
     if not cursor:
         return 0
     rows, _, page = cursor.partition("-")
-    if not (rows.isascii() and rows.isdigit() and 0 < int(rows[:13]) <= _MOST) or page != page_of(
-        text_digest(sql), parameters
-    ):
+    if not _CURSOR.fullmatch(cursor) or page != page_of(text_digest(sql), parameters):
         refuse(
             "cursor",
             "the cursor is not one of this statement with these parameters",

@@ -29,7 +29,7 @@ FAULTS = yaml.safe_load((HERE / "faults.yaml").read_text(encoding="utf-8"))
 WAREHOUSE = HERE / "warehouse.yaml"
 TOOLS_OF_A_DOCUMENT = 6
 LARGEST_DOCUMENT = 1_000_000  # bytes; the larger ones would take most of their time to be read
-# Requests that are right, and that the readers of requests cannot read yet.
+# Cases whose requests are right, and that the readers of requests, for the reasons there, do not accept.
 CALLED_WRONG = yaml.safe_load((HERE / "called_wrong.yaml").read_text(encoding="utf-8"))
 
 

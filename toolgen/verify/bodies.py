@@ -16,9 +16,9 @@ from toolgen.verify.reader import ABSENT, Absent, Undefined, by_convention, equa
 from toolgen.verify.received import Received, UnreadableError
 from toolgen.verify.shapes import shapes
 
-__all__ = ["media_of", "same_body"]
+__all__ = ["FORM", "media_of", "same_body", "same_form"]
 
-_FORM = "application/x-www-form-urlencoded"
+FORM = "application/x-www-form-urlencoded"
 _DELIMITERS: Mapping[str, str] = {"spaceDelimited": "%20|\\+", "pipeDelimited": r"\||%7[Cc]", "tabDelimited": "%09"}
 
 
@@ -57,8 +57,8 @@ def same_body(described: Described, received: Received, sent: Any) -> str | Unde
         return f"the body is sent as {received.content_type!r}, which the description does not list"
     plain = _plain(received.content_type)
     try:
-        if plain == _FORM:
-            return _same_form(described, media, received.body, sent)
+        if plain == FORM:
+            return same_form(described, media, received.body, sent)
         if plain.startswith("multipart/"):
             return _same_multipart(described, media, received, sent)
         if is_json(received.content_type):
@@ -80,7 +80,10 @@ def _is_file(content: bytes, sent: Any) -> bool:
     return isinstance(given, str) and content == base64.b64decode(given)
 
 
-def _same_form(described: Described, media: Mapping[str, Any], body: bytes, sent: Any) -> str | Undefined | None:
+def same_form(described: Described, media: Mapping[str, Any], body: bytes, sent: Any) -> str | Undefined | None:
+    """None when a form (a body, or 3.2's whole query string) says what was sent, `ABSENT` for none, or what it says instead."""
+    if isinstance(sent, Absent):
+        return None if not body else "is sent though nothing was given"
     if not isinstance(sent, Mapping):
         return "a form is sent for what is no object"
     pairs = [tuple(pair.partition("=")[::2]) for pair in body.decode("ascii").split("&") if pair]

@@ -104,6 +104,10 @@ def _never(described: Described, parameter: Mapping[str, Any]) -> str:
     style, explode = style_of(parameter)
     if style not in {"form", "simple", "pipeDelimited", "deepObject"}:
         return f"openapi-core does not read the style {style}"
+    if (style, explode) in {("deepObject", False), ("pipeDelimited", True)}:
+        return f"openapi-core does not read {style} with explode: {str(explode).lower()}"
+    if style == "deepObject" and any(one["name"].startswith(f"{parameter['name']}[") for one in described.parameters):
+        return "openapi-core takes what another parameter's name begins with"
     schema = described.schema(parameter.get("schema", {}))
     kind = schema.get("type") if isinstance(schema, dict) else None
     if isinstance(schema, dict) and schema.get("readOnly") is True:

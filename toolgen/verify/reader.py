@@ -147,8 +147,6 @@ def _content(parameter: Mapping[str, Any], received: Received) -> Any:
     place, name = parameter["in"], parameter["name"]
     if place == "querystring":
         whole = "&".join(f"{key}={value}" if value else key for key, value in received.query)
-        if media_type.partition(";")[0].strip().lower() == "application/x-www-form-urlencoded":
-            return Pairs({key: unquote_plus(value) for key, value in received.query})
         text: str | Absent = unquote(whole) if whole else ABSENT
     elif place == "header":
         text = received.headers.get(name.lower(), ABSENT)
@@ -164,10 +162,6 @@ def _content(parameter: Mapping[str, Any], received: Received) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise UnreadableError(f"is not the JSON that {media_type} promises: {text[:80]!r}") from error
-
-
-class Pairs(dict[str, str]):
-    """An object whose values are texts, because a form has no types."""
 
 
 def _styled(described: Described, parameter: Mapping[str, Any], received: Received, sent: Any) -> Any:
@@ -279,7 +273,7 @@ def _form(name: str, style: str, explode: bool, kind: str, pairs: Sequence[tuple
         inner = [
             (key[len(opening) : -1], unquote_plus(value))
             for key, value in pairs
-            if key.startswith(opening) and key.endswith("]")
+            if key.startswith(opening) and key.endswith("]") and key not in others
         ]
         return split_pairs(inner) if inner else ABSENT
     if kind == "primitive":
@@ -334,8 +328,6 @@ def reads_as(read: Any, sent: Any) -> bool:
 
 def equal(read: Any, sent: Any) -> bool:
     """JSON equality: true is not 1, 1 is 1.0, and an integer is not rounded."""
-    if isinstance(read, Pairs):
-        return reads_as(dict(read), sent)
     if isinstance(sent, Mapping):
         return (
             isinstance(read, Mapping)

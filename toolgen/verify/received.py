@@ -44,17 +44,19 @@ def receive(url: str, headers: tuple[tuple[str, str], ...], body: bytes | None, 
     sent, _, query = target[len(server) :].partition("?")
     template, _, fixed = path.partition("#")[0].partition("?")
     pairs = [_pair(pair) for pair in query.split("&") if pair]
+    variables: dict[str, str] = {}
     for pair in filter(None, fixed.split("&")):
-        if _pair(pair) not in pairs:
+        found = next((one for one in pairs if _fills(pair, one, variables)), None)
+        if found is None:
             raise UnreadableError(f"the query lacks {pair!r}, which the path holds")
-        pairs.remove(_pair(pair))
+        pairs.remove(found)
     names = [name.lower() for name, _ in headers]
     if len(set(names)) != len(names):
         raise UnreadableError("a header is sent twice")
     by_name = {name.lower(): value for name, value in headers}
     cookies = [pair.strip() for pair in by_name.get("cookie", "").split(";") if pair.strip()]
     return Received(
-        path=_values(template if template.startswith("/") else f"/{template}", sent),
+        path=_values(template if template.startswith("/") else f"/{template}", sent) | variables,
         query=tuple(pairs),
         headers=by_name,
         cookies=tuple(_pair(pair) for pair in cookies),
@@ -66,6 +68,19 @@ def receive(url: str, headers: tuple[tuple[str, str], ...], body: bytes | None, 
 def _pair(text: str) -> tuple[str, str]:
     name, _, value = text.partition("=")
     return unquote_plus(name), value
+
+
+def _fills(written: str, pair: tuple[str, str], variables: dict[str, str]) -> bool:
+    """Whether a pair is what the path's own query writes, its variables filled in; they are added to `variables`."""
+    name, value = _pair(written)
+    names, literals = _PLACEHOLDER.findall(value), _PLACEHOLDER.split(value)[::2]
+    if name != pair[0]:
+        return False
+    if not names:
+        return unquote_plus(value) == unquote_plus(pair[1])
+    matched = re.fullmatch("(.*?)".join(map(_literal, literals)), pair[1])
+    variables.update(zip(names, matched.groups(), strict=True) if matched else ())
+    return matched is not None
 
 
 def _values(template: str, sent: str) -> dict[str, str]:

@@ -73,6 +73,8 @@ def _unsayable_body(content: Mapping[str, Any], value: Any) -> bool:
         return True
     if not isinstance(value, Mapping):
         return False
+    if "base64" in value and "media_type" not in value and all("*" in name for name in plain):
+        return True  # nobody has said which of the range it is
     forms = [media for name, media in plain.items() if name.startswith("multipart/") or name == _FORM]
     return any(
         _unsayable_property(name, item, (media.get("encoding") or {}).get(name) or {}, value)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote_plus
 
 import msgspec
 
@@ -15,7 +16,7 @@ from toolgen.model.headers import GATEWAY_HEADERS
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.media_type import MEDIA_TYPE
 from toolgen.model.tool import HttpBinding, Tool
-from toolgen.verify.bodies import same_body
+from toolgen.verify.bodies import FORM, same_body, same_form
 from toolgen.verify.described import SERVER, Described
 from toolgen.verify.examples import Examples, valid_for
 from toolgen.verify.judge import Judge, unable, unable_body
@@ -27,7 +28,10 @@ from toolgen.verify.verdicts import Failed, Proven, Unproven, Verdict
 
 __all__ = ["Proof", "prove_request"]
 
+_SENT_ANYWAY = GATEWAY_HEADERS | {"user-agent"}  # by the gateway, whatever the arguments are
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+_UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
+_NAMED_AFTER = 40  # characters; longer names are cut, and end in what tells them apart
 _NOTHING = "nothing to read"
 
 
@@ -149,7 +153,12 @@ class Proof:
         spread = False
         for parameter in self._described.parameters:
             argument, value = sent.get((parameter["in"], parameter["name"]), ("", ABSENT))
-            found = same_parameter(self._described, parameter, received, value)
+            if parameter["in"] == "header" and parameter["name"].lower() in _SENT_ANYWAY and isinstance(value, Absent):
+                continue
+            if media := _whole_form(parameter):
+                found: str | Undefined | None = same_form(self._described, media, _query(received), value)
+            else:
+                found = same_parameter(self._described, parameter, received, value)
             spread = spread or isinstance(value, Mapping)
             if isinstance(found, str):
                 return f"{argument or parameter['name']} ({parameter['in']} {parameter['name']!r}) {found}"
@@ -199,12 +208,31 @@ class Proof:
                 if reason != _NOTHING:
                     ledger.unable.update(dict.fromkeys(names, reason))
                 continue
+            if where in complaints and "could not be resolved" in complaints[where]:
+                # A discriminator's value that names no schema (3.1.1, section 4.8.25.2).
+                ledger.unable.update(
+                    dict.fromkeys(names, "openapi-core looks for a schema that a discriminator's value does not name")
+                )
+                continue
             if where in complaints:
                 return f"openapi-core refuses {where[0]} {where[1]!r}: {complaints[where]}"
             if where not in values or not equal(values[where], value):
                 return f"openapi-core reads {where[0]} {where[1]!r} as {values.get(where, ABSENT)!r}"[:400]
             ledger.core.update(names)
         return None
+
+
+def _whole_form(parameter: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The Media Type Object of a parameter that is the whole query string as a form."""
+    if parameter["in"] != "querystring":
+        return None
+    kind, media = next(iter(parameter["content"].items()))
+    form: Mapping[str, Any] | None = media if kind.partition(";")[0].strip().lower() == FORM else None
+    return form
+
+
+def _query(received: Received) -> bytes:
+    return "&".join(f"{quote_plus(name)}={value}" for name, value in received.query).encode("ascii")
 
 
 def _unbound(
@@ -220,9 +248,9 @@ def _unbound(
             return f"the argument {argument!r} is sent nowhere"
     wires = {one["name"] for one in described.parameters}
     for argument, wire in bound.items():
-        if wire and wire != argument and argument in wires and wires.isdisjoint({wire}):
-            return f"the argument {argument!r} is sent as {wire!r}"
-        if argument in wires and wire in wires and wire != argument:
+        if argument.startswith(_UNFIT.sub("_", wire).strip("_.-")[:_NAMED_AFTER]):
+            continue
+        if argument in wires and wire in wires:
             return f"the argument {argument!r} is sent as {wire!r}, which is another parameter"
     credentials = {(one.in_, one.name.lower()) for one in schemes.values()}
     places = {(one.in_, one.name) for one in binding.parameters}

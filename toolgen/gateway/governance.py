@@ -32,7 +32,7 @@ from toolgen.pipeline.stages import (
 )
 from toolgen.policy.access import Access
 from toolgen.policy.document import Policy
-from toolgen.policy.redact import conceal, has_secrets, redactor, replace_at
+from toolgen.policy.redact import conceal, conceal_texts, has_secrets, redactor, replace_at
 from toolgen.settings import Settings
 from toolgen.sources.graph_options import DEFAULT_MAX_PAGE
 from toolgen.state.buckets import MemoryBuckets
@@ -143,6 +143,7 @@ class Governance:
             secret = self._secretive[call.tool.digest] = has_secrets(call.tool.input_schema)
         concealed: Json = call.arguments
         if self.policy.sensitive:
+            concealed = conceal_texts(call.arguments, call.tool, self.policy.sensitive, self._digest_of)
             concealed = replace_at(concealed, self.policy.sensitive, self._digest_of)
         if secret:
             concealed = conceal(concealed, call.tool.input_schema, self._digest_of)

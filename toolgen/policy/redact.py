@@ -13,10 +13,21 @@ import jsonpath
 import msgspec
 import orjson
 
-from toolgen.model.schema import Json, Schema
-from toolgen.model.tool import SqlBinding, Tool
+from toolgen.model.schema import Json, JsonObject, Schema
+from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, SqlBinding, Tool
+from toolgen.policy.graphql.hidden import aliases_of, behind_aliases, conceal_document, last_names
 
-__all__ = ["WITHHELD", "Redaction", "column_of", "compile_path", "conceal", "has_secrets", "redactor", "replace_at"]
+__all__ = [
+    "WITHHELD",
+    "Redaction",
+    "column_of",
+    "compile_path",
+    "conceal",
+    "conceal_texts",
+    "has_secrets",
+    "redactor",
+    "replace_at",
+]
 
 WITHHELD = "[withheld: the policy redacts fields of this tool's answers, and this answer is not JSON]"
 _ANYWHERE = re.compile(r"\$\.\.([A-Za-z_][A-Za-z0-9_-]*)\Z")
@@ -92,10 +103,11 @@ def redactor(redactions: Iterable[Redaction], tool: Tool) -> _Replace | None:
     mine = [item for item in redactions if item.covers(tool)]
     if not mine or isinstance(tool.binding, SqlBinding):
         return None
+    places = [(_places(item.fields, tool), _constant(item.replacement)) for item in mine]
 
     def redact(value: Json) -> Json:
-        for item in mine:
-            value = replace_at(value, item.fields, _constant(item.replacement))
+        for paths, replacement in places:
+            value = replace_at(value, paths, replacement)
         return value
 
     def redact_any(value: Json) -> Json:
@@ -109,6 +121,38 @@ def redactor(redactions: Iterable[Redaction], tool: Tool) -> _Replace | None:
         return redact(value)
 
     return redact_any
+
+
+def _places(fields: tuple[str, ...], tool: Tool) -> tuple[str, ...]:
+    """Where the fields may stand in this tool's answers: a stored GraphQL operation may read one under an alias."""
+    if not isinstance(tool.binding, GraphQLBinding):
+        return fields
+    aliases = aliases_of(tool.binding.operation)
+    return (*fields, *(found for path in fields for found in behind_aliases(path, aliases))) if aliases else fields
+
+
+def conceal_texts(arguments: JsonObject, tool: Tool, sensitive: Iterable[str], digest: _Replace) -> JsonObject:
+    """Arguments with what is sensitive by its name put out of the GraphQL that an agent wrote in them: its values and its variables."""
+    binding = tool.binding
+    key = "query" if isinstance(binding, GraphQLDocumentBinding) else getattr(binding, "fields", "")
+    text = arguments.get(key)
+    if not isinstance(binding, GraphQLDocumentBinding | GraphQLBinding) or not isinstance(text, str):
+        return arguments
+    ends = [last_names(path) for path in sensitive]
+    names = None if None in ends else frozenset(name for end in ends for name in end or ())
+    written, hidden = conceal_document(text, names, digest)
+    concealed: dict[str, Json] = {**arguments, key: written}
+    variables = arguments.get("variables")
+    if isinstance(binding, GraphQLDocumentBinding) and isinstance(variables, Mapping):
+        # `$..name` finds what is called so among the variables by itself; the others say where it stands in a tool's own arguments.
+        others = [path for path in sensitive if not _ANYWHERE.match(path)]
+        paths = [f"$..{name}" for path in others for name in last_names(path) or ()]
+        kept = {
+            name: digest(one) if names is None or (name in hidden and name not in names) else one
+            for name, one in variables.items()
+        }
+        concealed["variables"] = replace_at(kept, paths, digest)
+    return concealed
 
 
 def conceal(value: Json, schema: Schema, digest: _Replace) -> Json:

@@ -139,6 +139,8 @@ TIES = [
     "SELECT DISTINCT client, currency FROM invoices ORDER BY currency",
     "WITH v AS (SELECT visitor, page, id FROM visits) SELECT page, visitor FROM v ORDER BY visitor",
     "SELECT visitor, id, detail FROM visits ORDER BY visitor",
+    "SELECT currency, count(*) AS n FROM invoices GROUP BY currency ORDER BY n DESC",
+    "SELECT client, paid, amount FROM invoices ORDER BY currency DESC",
 ]
 
 

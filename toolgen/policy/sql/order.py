@@ -40,16 +40,12 @@ def complete_order(root: exp.Expr, database: Database, used: Iterable[str]) -> N
             for place, item in _columns(root)
             if str(place) not in present and (sortable or _is_plain(item, database, used))
         ]
+    # What the parser makes of an item that says nothing about nulls: text and tree have to say the same.
+    nulls_first = database.dialect in {"sqlite", "mysql"}
     order.set(
         "expressions",
-        [*order.expressions, *(exp.Ordered(this=item, nulls_first=_nulls_first(order)) for item in added)],
+        [*order.expressions, *(exp.Ordered(this=item, nulls_first=nulls_first) for item in added)],
     )
-
-
-def _nulls_first(order: exp.Expr) -> bool:
-    """As in an item without NULLS FIRST or LAST and DESC: what the dialect's parser makes of it."""
-    plain = next((item for item in order.expressions if not item.args.get("desc")), None)
-    return bool(plain.args.get("nulls_first")) if plain is not None else False
 
 
 def _orders_all(item: exp.Expr) -> bool:

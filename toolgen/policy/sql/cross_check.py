@@ -33,6 +33,7 @@ _SYNTAX: Final = frozenset(
 _NO_CALLS: Final = frozenset(
     {
         *("coalesce", "extract", "greatest", "grouping", "least", "normalize", "nullif", "overlay", "position", "trim"),
+        *("current_time", "current_timestamp", "localtime", "localtimestamp"),
         *("json_array", "json_arrayagg", "json_object", "json_objectagg", "json_scalar", "substring"),
     }
 )

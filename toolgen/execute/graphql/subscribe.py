@@ -15,7 +15,7 @@ from pyreqwest.exceptions import PyreqwestError
 from toolgen.clock import Clock
 from toolgen.errors import SecretError
 from toolgen.execute.base import Permit
-from toolgen.execute.graphql.sse import Refused, events_of
+from toolgen.execute.graphql.sse import HEARD, Refused, events_of
 from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, Scrubber, decode
 from toolgen.execute.http.credentials import Credentials, Signed
 from toolgen.execute.http.dial import Dialer, Refusal, Resolver, Target, Timeouts
@@ -38,6 +38,7 @@ class _Heard:
 
     events: list[Json] = field(default_factory=list)
     size: int = 0
+    begun: bool = False
     ended: str = ""
     errors: Json = None
 
@@ -101,6 +102,9 @@ class Listener:
                 ),
                 data=_data(heard) if heard.events else None,
             )
+        if not heard.ended:
+            message = f"the service did not begin to answer within {subscription.seconds:g} seconds"
+            return _failed("upstream_timeout", message, "try again later")
         if heard.errors is not None:
             return Failed(
                 error=Error(
@@ -151,12 +155,21 @@ async def _collect(
     stream: AsyncIterator[bytes | None], subscription: GraphQLSubscription, heard: _Heard, scrubber: Scrubber
 ) -> None:
     """Takes events until there are enough, or long enough. `None` in the stream says that the service is done."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + subscription.seconds
     try:
         async with asyncio.timeout(subscription.seconds), aclosing(stream) as events:  # type: ignore[type-var]
             async for event in events:
                 if event is None:
                     heard.ended = "complete"
                     return
+                heard.begun = True
+                # A cancellation can be lost where an answer comes at the same moment, so the time is looked at too.
+                if loop.time() >= until:
+                    heard.ended = "seconds"
+                    return
+                if event == HEARD:
+                    continue
                 heard.size += len(event)
                 if heard.size > LARGEST_ANSWER:
                     heard.ended = "bytes"
@@ -169,12 +182,14 @@ async def _collect(
                     heard.errors = payload if isinstance(payload, list) else payload["errors"]
                 if isinstance(payload, Mapping) and "data" in payload:
                     heard.events.append(payload["data"])
+                elif heard.errors is None:
+                    raise Refused("it told something that is no GraphQL response")
                 if heard.errors is not None or len(heard.events) >= subscription.events:
                     heard.ended = "events"
                     return
             heard.ended = "complete"
     except TimeoutError:
-        heard.ended = "seconds"
+        heard.ended = "seconds" if heard.begun else ""
 
 
 def _data(heard: _Heard) -> dict[str, Json]:

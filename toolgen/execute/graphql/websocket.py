@@ -8,9 +8,10 @@ from typing import Any
 import orjson
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.frames import CloseCode
 from websockets.typing import Subprotocol
 
-from toolgen.execute.graphql.sse import Refused
+from toolgen.execute.graphql.sse import HEARD, Refused
 from toolgen.model.schema import Json, JsonObject
 
 __all__ = ["messages_of"]
@@ -32,7 +33,7 @@ class _Connect(connect):
 async def messages_of(
     url: str, headers: tuple[tuple[str, str], ...], address: str, request: JsonObject
 ) -> AsyncIterator[bytes | None]:
-    """The payload of each `next` and `error` message, then None. Raises `Refused`, and `OSError` where there is no connection."""
+    """`HEARD`, the payload of each `next` and `error` message, then None. Raises `Refused`, and `OSError` where there is no connection."""
     shown = [(name, value) for name, value in headers if name.lower() not in _OWN_HEADERS]
     connection = _Connect(
         url,
@@ -56,6 +57,8 @@ async def messages_of(
         raise Refused(f"it answered {error.response.status_code} and opened no WebSocket") from None
     except ConnectionClosed as error:
         closed = error.rcvd
+        if error.sent is not None and error.sent.code == CloseCode.MESSAGE_TOO_BIG:
+            raise Refused("one message was larger than the gateway reads") from None
         raise Refused(f"it closed the connection ({closed.code} {closed.reason})" if closed else "it hung up") from None
     except (InvalidHandshake, InvalidURI) as error:
         raise Refused(f"it opened no WebSocket ({type(error).__name__})") from None
@@ -66,13 +69,24 @@ async def _conversation(
 ) -> AsyncIterator[bytes | None]:
     # Servers that see no headers behind their WebSocket look for the credential in the first message.
     await _send(socket, {"type": "connection_init", "payload": dict(credentials)})
+    begun = False
     async for message in socket:
         received = _parsed(message)
         match received.get("type"):
+            case "connection_ack" if begun:
+                pass
             case "connection_ack":
+                begun = True
+                yield HEARD
                 await _send(socket, {"id": _ID, "type": "subscribe", "payload": request})
             case "ping":
+                if begun:
+                    yield HEARD
                 await _send(socket, {"type": "pong"})
+            case "next" | "error" | "complete" if not begun:
+                raise Refused("it told something before it acknowledged the connection")
+            case "next" | "error" | "complete" if received.get("id") != _ID:
+                raise Refused("it told something that nobody subscribed to")
             case "next" | "error":
                 yield orjson.dumps(received.get("payload"))
                 if received["type"] == "error":

@@ -1,0 +1,186 @@
+"""Subscriptions to services that misbehave: never begin, never end, trickle, send what is no message, or close with a reason."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.services.library import serving
+from toolgen.clock import SystemClock
+from toolgen.execute.graphql.subscribe import Listener
+from toolgen.execute.http.dial import system_resolver
+from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.model.manifest import SecurityScheme
+from toolgen.model.result import Failed, Success
+from toolgen.model.tool import GraphQLSubscription
+from toolgen.model.verdict import Allow
+
+REQUEST: dict[str, Any] = {"query": "subscription { a }", "variables": {}, "operationName": None}
+BEARER = {"bearer": SecurityScheme(type="http", scheme="bearer")}
+Send = Callable[[Any], Awaitable[None]]
+
+
+def listen(app: Any, transport: str, *, seconds: float = 20.0, events: int = 2) -> Success | Failed:
+    async def main(origin: str) -> Success | Failed:
+        url = origin if transport == "sse" else "ws" + origin.removeprefix("http")
+        listener = Listener(
+            schemes=BEARER,
+            auth={"bearer": SecretReference("literal", "tok-5e3c1")},
+            secrets=Secrets(),
+            permit=lambda _: Allow(rule="test"),
+            resolver=system_resolver,
+            clock=SystemClock(),
+        )
+        try:
+            subscription = GraphQLSubscription(transport=transport, url=url, events=events, seconds=seconds)
+            return await listener.listen(subscription, REQUEST, (("bearer",),))
+        finally:
+            await listener.close()
+
+    with serving(app) as origin:
+        return asyncio.run(main(origin))
+
+
+def socket(*messages: Any, close: tuple[int, str] | None = None, forever: Any = None) -> Any:
+    """A service that accepts, sends these messages whatever it hears, and then closes, repeats one for ever or stays silent."""
+
+    async def app(_: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept", "subprotocol": "graphql-transport-ws"})
+        for message in messages:
+            await send({"type": "websocket.send", "text": message if isinstance(message, str) else json.dumps(message)})
+        if close is not None:
+            await send({"type": "websocket.close", "code": close[0], "reason": close[1]})
+            return
+        left = asyncio.create_task(_left(receive))
+        while forever is not None and not left.done():
+            await send({"type": "websocket.send", "text": json.dumps(forever)})
+            await asyncio.sleep(0.001)
+        await left
+
+    return app
+
+
+def stream(*chunks: bytes, forever: bytes | None = None, cut: bool = False) -> Any:
+    """A service that answers with an event stream of these chunks, and then ends, repeats one for ever or breaks off."""
+
+    async def app(_: Any, receive: Any, send: Any) -> None:
+        left = asyncio.create_task(_left(receive))
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        for chunk in chunks:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await asyncio.sleep(0)
+        while forever is not None and not left.done():
+            await send({"type": "http.response.body", "body": forever, "more_body": True})
+            await asyncio.sleep(0.001)
+        if cut:
+            left.cancel()
+            raise ConnectionResetError
+        await send({"type": "http.response.body", "body": b""})
+        left.cancel()
+
+    return app
+
+
+async def _left(receive: Any) -> None:
+    """Returns when the other side has gone."""
+    while not (await receive())["type"].endswith(".disconnect"):
+        pass
+
+
+ACK = {"type": "connection_ack"}
+EVENT = {"type": "next", "id": "1", "payload": {"data": {"a": 1}}}
+TWO = {"events": [{"a": 1}, {"a": 1}], "ended": "events"}
+
+
+@pytest.mark.parametrize("app", [socket(), socket(forever={"type": "ping"}), socket({"type": "pong"})])
+def test_a_service_that_never_acknowledges_is_a_timeout_and_no_empty_success(app: Any) -> None:
+    answer = listen(app, "websocket", seconds=0.5)
+    assert isinstance(answer, Failed)
+    assert answer.error.code == "upstream_timeout"
+
+
+@pytest.mark.parametrize(
+    ("app", "reason"),
+    [
+        (socket(EVENT), "before"),
+        (socket("{"), "no JSON object"),
+        (socket(ACK, "[]"), "no JSON object"),
+        (socket(ACK, {"type": "data", "payload": {}}), "not of graphql-transport-ws"),
+        (socket(ACK, {"type": "next", "id": "2", "payload": {}}), "nobody subscribed to"),
+        (socket(ACK, {"type": "next", "id": "1", "payload": "x"}), "no GraphQL"),
+        (socket(close=(4401, "Unauthorized: tok-5e3c1")), "4401 Unauthorized"),
+        (socket(ACK, close=(4429, "Too many requests")), "4429"),
+        (socket(ACK, "x" * 2**21), "larger than the gateway reads"),
+    ],
+)
+def test_what_is_no_conversation_is_an_error_that_says_what_it_was(app: Any, reason: str) -> None:
+    answer = listen(app, "websocket")
+    assert isinstance(answer, Failed)
+    assert answer.error.code == "upstream_error"
+    assert reason in answer.error.message
+    assert "tok-5e3c1" not in answer.error.message
+
+
+def test_a_service_that_acknowledges_twice_is_subscribed_to_once() -> None:
+    assert listen(socket(ACK, ACK, EVENT, EVENT), "websocket") == listen(socket(ACK, EVENT, EVENT), "websocket")
+
+
+def test_a_subscription_that_never_says_anything_ends_in_time() -> None:
+    answer = listen(socket(ACK, forever={"type": "ping"}), "websocket", seconds=0.5)
+    assert isinstance(answer, Success)
+    assert answer.data == {"events": [], "ended": "seconds"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'event: next\ndata: {"data": {"a": 1}}\n\n' * 2,
+        b'event: next\r\ndata: {"data": {"a": 1}}\r\n\r\n' * 2,
+        b'event: next\rdata: {"data": {"a": 1}}\r\r' * 2,
+        b': hello\n\nid: 7\nevent: next\ndata: {"data":\ndata: {"a": 1}}\n\n' * 2,
+    ],
+)
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_events_are_read_however_they_are_cut_and_whatever_ends_their_lines(text: bytes, step: int) -> None:
+    answer = listen(stream(*(text[at : at + step] for at in range(0, len(text), step))), "sse")
+    assert isinstance(answer, Success)
+    assert answer.data == TWO
+
+
+@pytest.mark.parametrize(
+    ("app", "ended"),
+    [
+        (stream(forever=b": still here\n\n"), "seconds"),
+        (stream(b"event: complete\ndata:\n\n", forever=b":\n\n"), "complete"),
+    ],
+)
+def test_a_stream_that_never_ends_is_left(app: Any, ended: str) -> None:
+    answer = listen(app, "sse", seconds=0.5)
+    assert isinstance(answer, Success)
+    assert answer.data == {"events": [], "ended": ended}
+
+
+def test_an_event_is_heard_when_it_is_sent_and_not_when_there_are_enough_of_them() -> None:
+    answer = listen(stream(b'event: next\ndata: {"data": {"a": 1}}\n\n', forever=b":\n\n"), "sse", events=1)
+    assert isinstance(answer, Success)
+    assert answer.data == {"events": [{"a": 1}], "ended": "events"}
+
+
+@pytest.mark.parametrize(
+    ("app", "code"),
+    [
+        (stream(forever=b"x" * 65536), "upstream_error"),
+        (stream(b"event: next\ndata: {\n\n"), "upstream_error"),
+        (stream(b'event: next\ndata: "x"\n\n'), "upstream_error"),
+        (stream(b'event: next\ndata: {"data": {"a": 1}}\n\n', cut=True), "upstream_unavailable"),
+    ],
+)
+def test_what_is_no_event_is_an_error(app: Any, code: str) -> None:
+    answer = listen(app, "sse")
+    assert isinstance(answer, Failed)
+    assert answer.error.code == code

@@ -83,6 +83,7 @@ def test_intent_and_outcome_hold_who_what_for_whom_and_how_it_ended() -> None:
             "policy_digest": "sha256:policy",
             "arguments": {"petId": 1, "card": "hmac"},
             "repaired": [{"argument": "petId", "change": "parsed"}, {"argument": "extra", "change": "dropped"}],
+            "bound": [],
             "session": "s-1",
             "client": "client/1",
             "parent": "p-1",

@@ -55,8 +55,11 @@ class Remembered:
 
     def count(self, tools: str) -> int:
         if self._forgot:
-            raise Unevaluated("forgotten")
+            raise LookupError
         return self._calls.get(tools, 0)
+
+    def called(self, tools: str) -> int:
+        return self.count(tools)
 
     def sum(self, tools: str, argument: str) -> int | float:
         return self.count(f"{tools}.{argument}")

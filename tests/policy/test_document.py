@@ -98,8 +98,6 @@ MISTAKES = [
     ("{id: users", "{id: reads", "shop.yaml:7: the rule id 'reads' is taken"),
     ("{id: users", "{id: default", "shop.yaml:7: the rule id 'default' is taken"),
     ("to: [user]", "to: []", "shop.yaml:7: rule users names no role or no tool"),
-    ("effects: [read], verdict: allow,", "effects: [read], verdict: allow, when: 'true',", "shop.yaml:5: 'when' is not supported"),
-    ("effects: [read], verdict: allow,", "effects: [read], verdict: allow, bind: {},", "shop.yaml:5: 'bind' is not supported"),
     ("60/min", "60/fortnight", "shop.yaml:9: rate: '60/fortnight' is not like 60/min"),
     ("burst: 10", "burst: 0", "shop.yaml:9: limits.0.burst: expected `int` >= 1"),
     ("shop__query: 5", "shop__query: 50", "shop.yaml:9: cost of shop__query is more than the burst, 10"),
@@ -215,3 +213,60 @@ def test_what_is_no_policy_file_is_one_clear_error(tmp_path: Path, raw: bytes) -
     (tmp_path / "policies" / "broken.yaml").write_bytes(raw)
     with pytest.raises(PolicyError, match=r"broken\.yaml"):
         load(tmp_path / "policies", PETS)
+
+
+BINDINGS = [
+    (
+        "{limt: principal.attributes.tenant}",
+        "rule b: bind: pets__list_pets has no argument 'limt' (did you mean 'limit'?)",
+    ),
+    ("{limit.deep: principal.id}", "rule b: bind: pets__list_pets has no argument 'limit.deep'"),
+    ("{limit: principal.attributes.tennant}", "no principal has the attribute 'tennant' (did you mean 'tenant'?)"),
+    ("{limit: args.limit}", "limit is set from 'principal', 'user' or 'tool', not from 'args'"),
+    ("{limit: session.labels}", "limit is set from 'principal', 'user' or 'tool', not from 'session'"),
+    ("{limit: '5'}", "limit would be the same for everybody"),
+    ("{limit: principal.}", "Syntax error"),
+]
+
+
+@pytest.mark.parametrize(("bind", "message"), BINDINGS)
+def test_what_cannot_be_bound_is_an_error(tmp_path: Path, bind: str, message: str) -> None:
+    text = f"""
+        principals: {{bot: {{roles: [bot], attributes: {{tenant: acme}}}}}}
+        rules:
+          - {{id: b, to: [bot], tools: [pets__list_pets], verdict: allow, bind: {bind}}}
+    """
+    with pytest.raises(PolicyError) as caught:
+        loaded(tmp_path, p=text)
+    assert message in str(caught.value)
+    assert "p.yaml:4" in str(caught.value)
+    with pytest.raises(PolicyError, match="rule b denies, and so can bind nothing"):
+        loaded(tmp_path, p=text.replace("verdict: allow", "verdict: deny"))
+
+
+CONDITIONS = [
+    (
+        "when: 'principl.id == 1'",
+        "shop.yaml:5: 'principl.id == 1': unknown name 'principl' (did you mean 'principal'?)",
+    ),
+    (
+        "when: 'principal.attributes.tennant == principal.id'",
+        "no principal has the attribute 'tennant' (did you mean 'tenant'?)",
+    ),
+    ("when: 'args.limt < 5'", "no tool of it has an argument 'limt' (did you mean 'limit'?)"),
+    ("when: '1 + 1'", "'1 + 1' is int, not bool"),
+    ("when: 'args.'", "shop.yaml:5: 'args.': column 6: Syntax error"),
+    ("when: 5", "shop.yaml:5: rules.0.when: expected `str`"),
+    ("when: ", "shop.yaml:5: rules.0.when: expected `str`, got `null`"),
+    ("bind: {limit: principal.attributes.tenant}", "rule reads: bind: pets__get_pet has no argument 'limit'"),
+    ("tools: [pets__list_pets], bind: {limt: x}", "stands twice"),
+    ("shadow: 1", "rules.0.shadow: expected `bool`"),
+    ("shadow: true, bind: {sql: principal.id}", "rule reads is a shadow, and so can bind nothing"),
+]
+
+
+@pytest.mark.parametrize(("key", "message"), CONDITIONS)
+def test_what_no_condition_can_be_is_an_error(tmp_path: Path, key: str, message: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        loaded(tmp_path, shop=WHOLE.replace("verdict: allow,", f"verdict: allow, {key},"))
+    assert message in str(caught.value)

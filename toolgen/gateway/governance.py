@@ -16,6 +16,7 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool, absent
+from toolgen.model.verdict import Deny, Verdict
 from toolgen.pipeline.deliver import Deliver, Preview
 from toolgen.pipeline.documents import GuardParts, document_guards
 from toolgen.pipeline.inspection import destination_of, sql_guard
@@ -30,7 +31,8 @@ from toolgen.pipeline.stages import (
     LimitStage,
     RedactStage,
 )
-from toolgen.policy.access import Access
+from toolgen.policy.access import Access, Circumstances
+from toolgen.policy.binding import Bound
 from toolgen.policy.document import Policy
 from toolgen.policy.redact import conceal, conceal_texts, has_secrets, redactor, replace_at
 from toolgen.settings import Settings
@@ -61,6 +63,7 @@ class Governance:
         self.access = Access(policy.rules, runtime.manifest.tools)
         self._tools = runtime.manifest.tools
         self._log = runtime.log
+        self._clock = runtime.clock
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
         self._secretive: dict[str, bool] = {}
         parts = self._parts(runtime)
@@ -73,7 +76,7 @@ class Governance:
         found = self._catalogs.get(key)
         if found is None:
             visible = (tool for tool in self._tools.values() if self.access.visible(principal, tool))
-            found = self._catalogs[key] = tuple(visible)
+            found = self._catalogs[key] = tuple(self.access.shown(principal, tool) for tool in visible)
         return found
 
     def call(
@@ -89,12 +92,14 @@ class Governance:
         tool = self._tools.get(name)
         if tool is None or not self.access.visible(principal, tool):
             tool, seen = absent(name), Meant(arguments=arguments)
+            bound = Bound(arguments=arguments)
         else:
             seen = meant(tool.input_schema, arguments)
+            bound = self.access.bind(principal, tool, seen.arguments)
         return Call(
             id=f"call_{secrets.token_hex(12)}",
             tool=tool,
-            arguments=seen.arguments,
+            arguments=bound.arguments,
             principal=principal,
             session=session,
             client=client,
@@ -102,7 +107,22 @@ class Governance:
             repaired=seen.repaired,
             dropped=seen.dropped,
             left_out=seen.left_out,
+            bound=bound.names,
+            denied=bound.denied,
         )
+
+    def _circumstances(self, call: Call) -> Circumstances:
+        return Circumstances(now=self._clock.now())
+
+    def _decide_root(self, call: Call, tool: Tool, arguments: JsonObject) -> Verdict:
+        """The verdict on a root field of a document, as on a call of its tool; nothing can be set inside of what an agent wrote."""
+        if self.access.bound(call.principal, tool):
+            return Deny(
+                rule="graphql",
+                reason="the gateway sets arguments of a field in this document",
+                suggestion=f"call {tool.name} instead",
+            )
+        return self.access.decide(call.principal, tool, arguments, self._circumstances(call))
 
     def _parts(self, runtime: Runtime) -> Parts:
         policy, manifest = self.policy, runtime.manifest
@@ -112,7 +132,7 @@ class Governance:
             if info.database is not None and source in policy.sql
         }
         documents = GuardParts(
-            decide=self.access.decide,
+            decide=self._decide_root,
             visible=self.access.visible,
             redacted=lambda tool: redactor(policy.redactions, tool) is not None,
             max_pages={
@@ -123,7 +143,7 @@ class Governance:
         return Parts(
             record=Record(journal=runtime.log, clock=runtime.clock, policy_digest=policy.digest, conceal=self._conceal),
             limit=LimitStage(limits=policy.limits, buckets=runtime.buckets),
-            access=AccessStage(access=self.access),
+            access=AccessStage(access=self.access, circumstances=self._circumstances),
             arguments=ArgumentsStage(),
             inspect=InspectStage(
                 guards=guards,

@@ -10,6 +10,7 @@ from toolgen.model.database import Database
 from toolgen.model.graph import Graph
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
+from toolgen.model.verdict import Deny
 
 __all__ = ["Call", "Described", "Document", "Principal", "Sampling", "Statement"]
 
@@ -94,7 +95,8 @@ class Call:
 
     `statement` and `database` (the part of the database this principal may see) are set by the inspect stage, for SQL tools alone, as is
     `sampling` for describing a table, and `document` and `graph` (the part of the schema) for those that take or describe GraphQL.
-    `session`, `client` and `parent` are ids the front end was given, or "".
+    `session`, `client` and `parent` are ids the front end was given, or "". `bound` names the arguments that the policy set; `denied` says
+    why it could not, and then the arguments are as they were sent.
     """
 
     id: str
@@ -107,6 +109,8 @@ class Call:
     repaired: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    bound: tuple[str, ...] = ()
+    denied: Deny | None = None
     statement: Statement | None = None
     database: Database | None = None
     document: Document | None = None

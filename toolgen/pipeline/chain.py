@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 from toolgen.model.call import Call
 from toolgen.model.result import Result
 from toolgen.model.schema import Json
+from toolgen.policy.rules import Note
 
 __all__ = ["Next", "Stage", "Trail", "compose"]
 
@@ -21,6 +22,7 @@ class Trail:
     rule: str = ""
     outcome_seq: int | None = None
     facts: dict[str, Json] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
 
 
 Next: TypeAlias = Callable[[Call, Trail], Awaitable[Result]]

@@ -20,7 +20,7 @@ from toolgen.policy.graphql.schema import compile_schema
 
 __all__ = ["DocumentGuard", "GuardParts", "document_guards"]
 
-Decide = Callable[[Principal, Tool, JsonObject], Verdict]
+Decide = Callable[[Call, Tool, JsonObject], Verdict]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class DocumentGuard:
                 reason = f"the document cannot be run: {root.field}: {faults[0]}"
                 return Deny(rule="graphql", code="validation", reason=reason, suggestion="change it and call again")
             tools[tool.name] = tool
-            verdicts.append(self.decide(call.principal, tool, root.arguments))
+            verdicts.append(self.decide(call, tool, root.arguments))
         verdict = strictest(verdicts)
         if isinstance(verdict, Deny):
             return verdict

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -53,6 +54,7 @@ class Record:
             result = Refused(
                 error=Error(code="validation", message=f"the arguments cannot be used: {fault}", rule="arguments")
             )
+        await self._append_notes(trail, who)
         ending = {"event": "outcome", **who, **_ending(result, trail)}
         ending["duration_ms"] = round((self.clock.monotonic() - started) * 1000, 3)
         try:
@@ -81,6 +83,13 @@ class Record:
         await self.journal.append(intent)
         return fault
 
+    async def _append_notes(self, trail: Trail, who: dict[str, Any]) -> None:
+        """Records what the decision left besides its verdict. What cannot be written here shows at the outcome, which follows."""
+        for note in trail.notes:
+            fields = {"verdict": note.verdict, "rule": note.rule, "status": note.status}
+            with contextlib.suppress(AuditError):
+                await self.journal.append({"event": "decision", **who, **fields})
+
     async def _guarded(self, call: Call, trail: Trail, proceed: Next) -> Result:
         """The rest of the road. This is the outermost boundary, which a call never gets past as an exception."""
         try:
@@ -106,6 +115,7 @@ class Record:
                 *({"argument": name[:_LONGEST_NAME], "change": "dropped"} for name in call.dropped),
                 *({"argument": name[:_LONGEST_NAME], "change": "left_out"} for name in call.left_out),
             ],
+            "bound": [*call.bound],
             "session": call.session[:_LONGEST_NAME],
             "client": call.client[:_LONGEST_NAME],
             "parent": call.parent[:_LONGEST_NAME],

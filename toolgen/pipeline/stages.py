@@ -25,7 +25,7 @@ from toolgen.model.tool import (
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.pipeline.chain import Next, Trail
 from toolgen.pipeline.documents import DocumentGuard
-from toolgen.policy.access import Access
+from toolgen.policy.access import NOWHERE, UNKNOWN, Access, Circumstances
 from toolgen.policy.arguments import Validator
 from toolgen.policy.limits import Limit, charges
 from toolgen.state.buckets import MemoryBuckets
@@ -68,9 +68,12 @@ class AccessStage:
     """Who may call what: the policy's verdict on principal, tool and arguments."""
 
     access: Access
+    circumstances: Callable[[Call], Circumstances] = lambda _: NOWHERE
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
-        verdict = self.access.decide(call.principal, call.tool, call.arguments)
+        judgement = self.access.judge(call.principal, call.tool, call.arguments, self.circumstances(call))
+        trail.notes = judgement.notes
+        verdict = judgement.verdict if call.denied is None or judgement.verdict is UNKNOWN else call.denied
         match verdict:
             case Allow(rule=rule):
                 trail.verdict, trail.rule = "allow", rule

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from toolgen.model.call import Principal
-from toolgen.model.schema import JsonObject, Schema
+from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, GraphQLBinding, Tool
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict, strictest
-from toolgen.policy.arguments import Validator
+from toolgen.policy.binding import Binder, Bound, bind, without_bound
+from toolgen.policy.cel import Facts, History
 from toolgen.policy.graphql.coercion import coerced
+from toolgen.policy.rules import CompiledRule, Note, Rule
 
-__all__ = ["Access", "Rule"]
+__all__ = ["NOWHERE", "UNKNOWN", "Access", "Circumstances", "Judgement", "Rule"]
 
 UNKNOWN = Deny(
     rule="default",
@@ -24,61 +25,129 @@ UNKNOWN = Deny(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """One rule of a policy. It speaks about a call when role, tool and effect fit and `arguments`, if given, accepts the arguments."""
+class Circumstances:
+    """What a condition may ask about besides the call itself: the time (seconds since the epoch) and earlier calls."""
 
-    id: str
-    roles: frozenset[str]
-    tools: tuple[str, ...]
-    effects: frozenset[Effect]
-    names_destructive: bool
-    arguments: Schema | None
-    verdict: str  # allow | deny | ask
-    where: str
+    now: float = 0.0
+    session: History | None = None
+    history: History | None = None
 
-    def covers(self, tool: Tool) -> bool:
-        """Whether the rule is about a tool, whatever the arguments."""
-        return tool.effect in self.effects and any(fnmatchcase(tool.name, pattern) for pattern in self.tools)
+
+NOWHERE = Circumstances()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """The verdict on a call, and what else the record should know."""
+
+    verdict: Verdict
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Compiled:
-    rule: Rule
-    validator: Validator | None
+class _About:
+    """The rules about one tool for one set of roles."""
 
-    def speaks(self, arguments: JsonObject) -> bool:
-        return self.validator is None or self.validator.accepts(arguments)
+    rules: tuple[CompiledRule, ...]
+    shadows: tuple[CompiledRule, ...]
+    binding: tuple[Rule, ...]
+    could: bool
+
+
+_NOTHING = _About((), (), (), False)
 
 
 class Access:
     """The rules, compiled per set of roles the first time a principal with those roles is seen."""
 
     def __init__(self, rules: Iterable[Rule], tools: Mapping[str, Tool]) -> None:
-        self._rules = tuple(
-            _Compiled(rule, None if rule.arguments is None else Validator(rule.arguments)) for rule in rules
-        )
+        self._rules = tuple(CompiledRule(rule, tools) for rule in rules)
         self._tools = tools
-        self._by_roles: dict[frozenset[str], dict[str, tuple[_Compiled, ...]]] = {}
+        self._by_roles: dict[frozenset[str], dict[str, _About]] = {}
 
     def visible(self, principal: Principal, tool: Tool) -> bool:
         """Whether any arguments at all could let the principal, and whom it acts for, call the tool."""
-        return all(self._could(party, tool) for party in _parties(principal))
+        party: Principal | None = principal
+        while party is not None:
+            if not self._about(party, tool).could:
+                return False
+            party = party.on_behalf_of
+        return True
 
-    def decide(self, principal: Principal, tool: Tool, arguments: JsonObject) -> Verdict:
-        """The verdict on one call. Pure: the same call always gets the same answer."""
+    def bound(self, principal: Principal, tool: Tool) -> tuple[Binder, ...]:
+        """The arguments of a tool that the gateway sets for a principal and whom it acts for: those of every rule about the tool,
+        whether it speaks about a call or not."""
+        return tuple(
+            Binder(rule=rule.id, argument=argument, expression=expression, party=party)
+            for party in _parties(principal)
+            for rule in self._about(party, tool).binding
+            for argument, expression in rule.bind.items()
+        )
+
+    def bind(self, principal: Principal, tool: Tool, arguments: JsonObject) -> Bound:
+        """The arguments with those set that are bound."""
+        binders = self.bound(principal, tool)
+        return bind(binders, tool, arguments) if binders else Bound(arguments=arguments)
+
+    def shown(self, principal: Principal, tool: Tool) -> Tool:
+        """A visible tool as the principal sees it, without the arguments that are bound."""
+        paths = sorted({binder.argument for binder in self.bound(principal, tool)})
+        return without_bound(tool, paths) if paths else tool
+
+    def decide(
+        self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances = NOWHERE
+    ) -> Verdict:
+        """The verdict on one call. Pure: the same call in the same circumstances always gets the same answer."""
+        return self._judge(principal, tool, arguments, circumstances, [])
+
+    def judge(
+        self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances = NOWHERE
+    ) -> Judgement:
+        """The same with what the record should know: conditions without an answer, and what shadow rules would have said."""
+        notes: list[Note] = []
+        verdict = self._judge(principal, tool, arguments, circumstances, notes)
+        known = self._tools.get(tool.name)
+        if known is not None:
+            for party in _parties(principal):
+                for compiled in self._about(party, known).shadows:
+                    facts = _facts(party, known, arguments, circumstances)
+                    if compiled.speaks(arguments, facts, []):
+                        notes.append(Note(rule=compiled.rule.id, verdict=compiled.rule.verdict, status="shadow"))
+        return Judgement(verdict=verdict, notes=tuple(notes))
+
+    def considered(self, principal: Principal, tool: Tool) -> tuple[CompiledRule, ...]:
+        """The rules about a tool for the first party, those that are shadows too; for explaining a decision."""
+        about = self._about(principal, tool)
+        return (*about.rules, *about.shadows)
+
+    @property
+    def rules(self) -> tuple[CompiledRule, ...]:
+        """All rules, in the order of their ids."""
+        return self._rules
+
+    def _judge(
+        self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances, notes: list[Note]
+    ) -> Verdict:
         if not self.visible(principal, tool):
             return UNKNOWN
         return strictest(
-            self._decide(party, tool, given) for party in _parties(principal) for given in _readings(tool, arguments)
+            [
+                self._decide(party, tool, given, circumstances, notes)
+                for party in _parties(principal)
+                for given in _readings(tool, arguments)
+            ]
         )
 
-    def _decide(self, principal: Principal, tool: Tool, arguments: JsonObject) -> Verdict:
-        about = self._about(principal, tool)
-        speaking = [compiled.rule for compiled in about if compiled.speaks(arguments)]
-        verdict = strictest(_verdict(rule) for rule in speaking)
+    def _decide(
+        self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances, notes: list[Note]
+    ) -> Verdict:
+        about = self._about(principal, tool).rules
+        facts = _facts(principal, tool, arguments, circumstances)
+        speaking = [compiled for compiled in about if compiled.speaks(arguments, facts, notes)]
+        verdict = strictest(compiled.says() for compiled in speaking)
         match verdict:
             case Allow() if tool.effect is Effect.DESTRUCTIVE:
-                named = [rule for rule in speaking if rule.verdict == "allow" and rule.names_destructive]
+                named = [one.rule for one in speaking if one.rule.verdict == "allow" and one.rule.names_destructive]
                 if named:
                     return Allow(rule=named[0].id)
                 return Ask(rule=verdict.rule, reason="the tool is destructive and no rule allows that outright")
@@ -87,23 +156,42 @@ class Access:
             case _:
                 return verdict
 
-    def _could(self, principal: Principal, tool: Tool) -> bool:
-        about = self._about(principal, tool)
-        forbidden = any(compiled.rule.verdict == "deny" and compiled.validator is None for compiled in about)
-        return not forbidden and any(compiled.rule.verdict != "deny" for compiled in about)
-
-    def _about(self, principal: Principal, tool: Tool) -> tuple[_Compiled, ...]:
+    def _about(self, principal: Principal, tool: Tool) -> _About:
         table = self._by_roles.get(principal.roles)
         if table is None:
-            mine = [compiled for compiled in self._rules if compiled.rule.roles & principal.roles]
-            table = {
-                name: found
-                for name, item in self._tools.items()
-                if (found := tuple(compiled for compiled in mine if compiled.rule.covers(item)))
-            }
-            self._by_roles[principal.roles] = table
+            table = self._by_roles[principal.roles] = self._table(principal.roles)
         # By name and identity: a tool that is not the catalog's own (an absent one, an older one) is about nothing.
-        return table.get(tool.name, ()) if self._tools.get(tool.name) is tool else ()
+        return table.get(tool.name, _NOTHING) if self._tools.get(tool.name) is tool else _NOTHING
+
+    def _table(self, roles: frozenset[str]) -> dict[str, _About]:
+        about: dict[str, list[CompiledRule]] = {}
+        for compiled in self._rules:
+            if compiled.rule.roles & roles:
+                for name in compiled.tools:
+                    about.setdefault(name, []).append(compiled)
+        return {name: _gathered(found) for name, found in about.items()}
+
+
+def _gathered(found: list[CompiledRule]) -> _About:
+    rules = tuple(compiled for compiled in found if not compiled.rule.shadow)
+    forbidden = any(compiled.rule.verdict == "deny" and not compiled.conditional for compiled in rules)
+    return _About(
+        rules=rules,
+        shadows=tuple(compiled for compiled in found if compiled.rule.shadow),
+        binding=tuple(compiled.rule for compiled in rules if compiled.rule.bind),
+        could=not forbidden and any(compiled.rule.verdict != "deny" for compiled in rules),
+    )
+
+
+def _facts(party: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances) -> Facts:
+    return Facts(
+        principal=party,
+        tool=tool,
+        arguments=arguments,
+        now=circumstances.now,
+        session=circumstances.session,
+        history=circumstances.history,
+    )
 
 
 def _readings(tool: Tool, arguments: JsonObject) -> Iterator[JsonObject]:
@@ -120,25 +208,21 @@ def _parties(principal: Principal) -> Iterator[Principal]:
         party = party.on_behalf_of
 
 
-def _verdict(rule: Rule) -> Verdict:
-    match rule.verdict:
-        case "allow":
-            return Allow(rule=rule.id)
-        case "ask":
-            return Ask(rule=rule.id, reason=f"rule {rule.id} wants a person to agree")
-        case _:
-            return Deny(rule=rule.id, reason=f"rule {rule.id} forbids this call")
-
-
-def _unmet(about: Iterable[_Compiled], arguments: JsonObject) -> Deny:
+def _unmet(about: Iterable[CompiledRule], arguments: JsonObject) -> Deny:
     """Nothing spoke, but something could have: say what the arguments would have to be."""
+    waiting = ""
     for compiled in about:
-        if compiled.validator is not None and compiled.rule.verdict != "deny":
-            faults = compiled.validator.faults(arguments, 1)
-            if faults:
-                return Deny(
-                    rule="default",
-                    reason=f"not with these arguments: {faults[0]} (rule {compiled.rule.id})",
-                    suggestion="change that argument and call again",
-                )
+        if compiled.rule.verdict == "deny":
+            continue
+        faults = () if compiled.validator is None else compiled.validator.faults(arguments, 1)
+        if faults:
+            return Deny(
+                rule="default",
+                reason=f"not with these arguments: {faults[0]} (rule {compiled.rule.id})",
+                suggestion="change that argument and call again",
+            )
+        if compiled.rule.when is not None:
+            waiting = waiting or compiled.rule.id
+    if waiting:
+        return Deny(rule="default", reason=f"the condition of rule {waiting} does not hold for this call")
     return Deny(rule="default", reason="no rule allows this call")

@@ -41,9 +41,14 @@ class Unevaluated(Exception):  # noqa: N818 - an expression without an answer is
 
 
 class History(Protocol):
-    """Earlier calls, as expressions may ask about them. Each method raises `Unevaluated` when the answer was forgotten."""
+    """Earlier calls, as expressions may ask about them. Each method raises `LookupError` when the answer was forgotten.
+
+    `called` counts the calls that succeeded; `count` and `sum` also those that failed or are in flight, as they may have done something.
+    """
 
     def labels(self) -> Sequence[str]: ...
+
+    def called(self, tools: str) -> int: ...
 
     def count(self, tools: str) -> int: ...
 
@@ -92,7 +97,7 @@ class Facts:
                 return datetime.fromtimestamp(self.now, UTC)
             case "session" | "history":
                 asked = _known(self.session if name == "session" else self.history)
-                return {"of": name, "labels": list(asked.labels())}
+                return {"of": name, "labels": _labels(asked)}
             case _:
                 raise Unevaluated(f"there is no {name}")
 
@@ -112,6 +117,11 @@ class Expression:
         self._ask = bool(names & {"session", "history"})
         iterates = any(isinstance(node, Comprehension) for node in walk(tree))
         self._most_text = _MOST_ITERATED_TEXT if iterates else _MOST_TEXT
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The variables it names."""
+        return frozenset({*self._variables, *(() if self._arguments == frozenset() else ("args",))})
 
     @property
     def asks_history(self) -> bool:
@@ -199,6 +209,9 @@ class _Asked:
         history = self._facts.session if _scope_of(receiver) == "session" else self._facts.history
         try:
             return ask(_known(history))
+        except LookupError:
+            self.forgot = Unevaluated("what it asks about earlier calls was forgotten")
+            return 0
         except Unevaluated as error:
             self.forgot = error
             return 0
@@ -242,11 +255,18 @@ def _environment() -> cel.Env:
     return cel.NewEnv(
         variables={name: types[kind] for name, kind in VARIABLES.items()},
         functions=[
-            member("called", kinds.BOOL, 1, lambda r, tools: _ask(r, lambda h: h.count(tools)) > 0),
+            member("called", kinds.BOOL, 1, lambda r, tools: _ask(r, lambda h: h.called(tools)) > 0),
             member("count", kinds.INT, 1, lambda r, tools: _ask(r, lambda h: h.count(tools))),
             member("sum", kinds.DYN, 2, lambda r, tools, argument: _ask(r, lambda h: h.sum(tools, argument))),
         ],
     )
+
+
+def _labels(history: History) -> list[str]:
+    try:
+        return [*history.labels()]
+    except LookupError:
+        raise Unevaluated("what it asks about earlier calls was forgotten") from None
 
 
 def _known(history: History | None) -> History:

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-
-import msgspec
 
 from toolgen.canonical import digest, encodable
 from toolgen.errors import PolicyError
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
-from toolgen.model.tool import Effect, SqlBinding, Tool
+from toolgen.model.tool import SqlBinding, Tool
 from toolgen.policy.access import Rule
 from toolgen.policy.arguments import repair
+from toolgen.policy.cel_names import Scope, kind_of
+from toolgen.policy.document_rules import Draft, finished, matched, read_rule
 from toolgen.policy.document_sql import masked, read_scope
 from toolgen.policy.egress import Egress, parse_allowed
 from toolgen.policy.limits import Limit, parse_rate
-from toolgen.policy.narrowing import fault_of
 from toolgen.policy.redact import Redaction, column_of, compile_path
 from toolgen.policy.selftest import SelfTest
 from toolgen.policy.shapes import (
@@ -33,7 +31,6 @@ from toolgen.policy.shapes import (
     LimitShape,
     PrincipalShape,
     RedactShape,
-    RuleShape,
     TestShape,
 )
 from toolgen.policy.sql.grants import SqlScope
@@ -43,7 +40,6 @@ from toolgen.strict_yaml import Document, decode, read
 __all__ = ["ApiKey", "Policy", "PrincipalEntry", "load"]
 
 _RESERVED = {
-    "rules": {"when", "bind", "shadow"},
     "principals": {"jwt", "mtls"},
     "file": {"approvals"},
 }
@@ -123,7 +119,7 @@ class _Collector:
         self._manifest = manifest
         self._principals: dict[str, PrincipalEntry] = {}
         self._keys: dict[str, str] = {}
-        self._rules: dict[str, Rule] = {}
+        self._rules: dict[str, Draft] = {}
         self._limits: dict[str, Limit] = {}
         self._sql: dict[str, SqlScope] = {}
         self._egress: Egress | None = None
@@ -188,13 +184,27 @@ class _Collector:
         return Policy(
             digest=digest(sorted(digest(encodable(content)) for content in self._content)),
             principals=MappingProxyType(self._principals),
-            rules=tuple(self._rules[name] for name in sorted(self._rules)),
+            rules=tuple(finished(self._rules[name], self._scope) for name in sorted(self._rules)),
             limits=tuple(self._limits[name] for name in sorted(self._limits)),
             sql=MappingProxyType({source: self._masked(source, scope) for source, scope in self._sql.items()}),
             egress=self._egress or Egress(),
             sensitive=tuple(self._sensitive),
             redactions=tuple(self._redactions),
             tests=tuple(self._tests),
+        )
+
+    def _scope(self, tools: Mapping[str, Tool]) -> Scope:
+        """What expressions about these tools may name."""
+        kinds: dict[str, frozenset[str]] = {}
+        for principal in self._principals.values():
+            for name, value in principal.attributes.items():
+                kinds[name] = kinds.get(name, frozenset()) | {kind_of(value)}
+        return Scope(
+            tools=tools,
+            catalog=self._manifest.tools,
+            attributes=kinds,
+            roles=frozenset(role for principal in self._principals.values() for role in principal.roles),
+            principals=frozenset(self._principals),
         )
 
     def _masked(self, source: str, scope: SqlScope) -> SqlScope:
@@ -229,34 +239,13 @@ class _Collector:
         self._actors += [(document.where(*path, "acts_for"), other) for other in entry.acts_for]
 
     def _add_rule(self, document: Document, index: int) -> None:
-        path = ("rules", index)
-        _refuse_reserved(document, path, _RESERVED["rules"])
-        rule = decode(document, path, RuleShape, PolicyError)
-        where = document.where(*path)
+        draft = read_rule(document, index, self._manifest)
+        rule = draft.rule
         if rule.id in self._rules or rule.id == "default":
-            raise PolicyError(f"the rule id '{rule.id}' is taken", where=where)
-        if not rule.to or not rule.tools:
-            raise PolicyError(f"rule {rule.id} names no role or no tool", where=where)
-        self._roles += [(document.where(*path, "to", number), role) for number, role in enumerate(rule.to)]
-        matched = list(self._matching(rule.tools, document, (*path, "tools")))
-        effects = frozenset(Effect if isinstance(rule.effects, msgspec.UnsetType) else rule.effects)
-        if not any(tool.effect in effects for tool in matched):
-            raise PolicyError(f"rule {rule.id}: none of its tools has one of these effects", where=where)
-        narrowing = None if isinstance(rule.arguments, msgspec.UnsetType) else rule.arguments
-        if narrowing is not None:
-            known = {name for tool in matched for name in tool.input_schema.get("properties", {})}
-            if fault := fault_of(narrowing, known):
-                raise PolicyError(f"rule {rule.id}: arguments: {fault}", where=document.where(*path, "arguments"))
-        self._rules[rule.id] = Rule(
-            id=rule.id,
-            roles=frozenset(rule.to),
-            tools=tuple(rule.tools),
-            effects=effects,
-            names_destructive=rule.effects is not msgspec.UNSET and Effect.DESTRUCTIVE in effects,
-            arguments=narrowing,
-            verdict=rule.verdict,
-            where=document.where(*path),
-        )
+            raise PolicyError(f"the rule id '{rule.id}' is taken", where=rule.where)
+        for number, role in enumerate(document.data["rules"][index]["to"]):
+            self._roles.append((document.where("rules", index, "to", number), role))
+        self._rules[rule.id] = draft
 
     def _add_limit(self, document: Document, index: int) -> None:
         path = ("limits", index)
@@ -270,7 +259,7 @@ class _Collector:
         count, per_second = rate
         burst = count if limit.burst is None else limit.burst
         for pattern, cost in limit.cost.items():
-            list(self._matching([pattern], document, (*path, "cost")))
+            self._matching([pattern], document, (*path, "cost"))
             if cost > burst:
                 raise PolicyError(
                     f"cost of {pattern} is more than the burst, {burst}: no such call would ever pass",
@@ -314,7 +303,7 @@ class _Collector:
     def _add_redaction(self, document: Document, index: int) -> None:
         path = ("redact", index)
         given = decode(document, path, RedactShape, PolicyError)
-        list(self._matching(given.tools, document, (*path, "tools")))
+        self._matching(given.tools, document, (*path, "tools"))
         for number, field in enumerate(given.fields):
             _checked_path(field, document.where(*path, "fields", number))
         redaction = Redaction(tools=tuple(given.tools), fields=tuple(given.fields), replacement=given.with_)
@@ -352,16 +341,8 @@ class _Collector:
         self._test_names.append((where, test))
         self._tests.append(test)
 
-    def _matching(self, patterns: list[str], document: Document, path: tuple[str | int, ...]) -> Iterator[Tool]:
-        """The tools that globs match; a glob that matches nothing is an error, because somebody meant something by it."""
-        for index, pattern in enumerate(patterns):
-            found = [tool for name, tool in self._manifest.tools.items() if fnmatchcase(name, pattern)]
-            if not found:
-                raise PolicyError(
-                    f"'{pattern}' matches no tool{nearest(pattern, self._manifest.tools)}",
-                    where=document.where(*path, index),
-                )
-            yield from found
+    def _matching(self, patterns: list[str], document: Document, path: tuple[str | int, ...]) -> list[Tool]:
+        return matched(patterns, self._manifest, document, path)
 
 
 def _refuse_reserved(document: Document, path: tuple[str | int, ...], reserved: set[str]) -> None:

@@ -10,7 +10,7 @@ from toolgen.model.call import Principal
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Allow, Ask, Verdict
-from toolgen.policy.access import Access
+from toolgen.policy.access import Access, Circumstances
 from toolgen.policy.arguments import repair
 
 __all__ = ["SelfTest", "SelfTestResult", "run"]
@@ -27,6 +27,7 @@ class SelfTest:
     rule: str | None
     on_behalf_of: str | None
     where: str
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,9 @@ def run(
     for test in tests:
         tool = tools[test.tool]
         arguments: JsonObject = repair(tool.input_schema, test.arguments).arguments
-        verdict = access.decide(principal(test.principal, test.on_behalf_of), tool, arguments)
+        who = principal(test.principal, test.on_behalf_of)
+        bound = access.bind(who, tool, arguments)
+        verdict = bound.denied or access.decide(who, tool, bound.arguments, Circumstances(now=test.at))
         results.append(SelfTestResult(test=test, verdict=_word(verdict), rule=verdict.rule))
     return tuple(results)
 

@@ -44,6 +44,9 @@ class RuleShape(msgspec.Struct, forbid_unknown_fields=True):
     verdict: Literal["allow", "deny", "ask"]
     effects: list[Effect] | msgspec.UnsetType = msgspec.UNSET
     arguments: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    when: str | msgspec.UnsetType = msgspec.UNSET
+    bind: dict[str, str] = {}
+    shadow: bool = False
 
 
 class LimitShape(msgspec.Struct, forbid_unknown_fields=True):

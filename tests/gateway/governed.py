@@ -1,0 +1,135 @@
+"""A whole project of one small API with tenants, behind a policy of the test's own; the API is real, and says what reached it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+PRINCIPALS: dict[str, Any] = {
+    name: {"api_key": "sha256:" + hashlib.sha256(f"key-of-{name}".encode()).hexdigest(), **rest}
+    for name, rest in {
+        "bot": {"roles": ["bot"], "attributes": {"tenant": "acme", "limit": 500}, "acts_for": ["ann", "eve"]},
+        "ann": {"roles": ["user"], "attributes": {"tenant": "acme"}},
+        "eve": {"roles": ["user"], "attributes": {"tenant": "globex"}},
+        "bare": {"roles": ["bot"]},
+    }.items()
+}
+_QUERY = {"in": "query", "schema": {"type": "string"}}
+
+
+def _operation(name: str, *parameters: dict[str, Any], body: dict[str, Any] | None = None) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": name,
+        "summary": name,
+        "parameters": list(parameters),
+        "responses": {"200": {"description": "ok"}},
+    }
+    if body is not None:
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    return operation
+
+
+_TENANT = {"name": "tenant_id", "required": True, **_QUERY}
+_ORDER = {
+    "type": "object",
+    "required": ["tenant_id", "amount_cents"],
+    "properties": {
+        "tenant_id": {"type": "string"},
+        "amount_cents": {"type": "integer"},
+        "note": {"type": "string"},
+    },
+}
+_WRAPPED = {
+    "type": "array",
+    "items": {"type": "object", "properties": {"tenant_id": {"type": "string"}}},
+}
+API: dict[str, Any] = {
+    "openapi": "3.1.0",
+    "info": {"title": "Orders", "version": "1"},
+    "paths": {
+        "/orders": {
+            "get": _operation(
+                "listOrders",
+                _TENANT,
+                {"name": "status", **_QUERY},
+                {
+                    "name": "filter",
+                    "in": "query",
+                    "style": "form",
+                    "explode": True,
+                    "schema": {"type": "object", "additionalProperties": {"type": "string"}},
+                },
+            ),
+            "post": _operation("createOrder", body=_ORDER),
+        },
+        "/open": {"post": _operation("createOpenOrder", body={**_ORDER, "additionalProperties": True})},
+        "/batch": {"post": _operation("createOrders", body=_WRAPPED)},
+        "/health": {"get": _operation("getHealth")},
+        "/check": {"get": _operation("checkFraud", {"name": "order", **_QUERY})},
+        "/mail": {"post": _operation("sendMail", body={"type": "object", "properties": {"to": {"type": "string"}}})},
+        "/pet/{id}": {"delete": _operation("deleteOrder", {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}})},
+    },
+}  # fmt: skip
+
+
+class Upstream:
+    """The API: every request that reached it as (method, path with query, body)."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, str, str]] = []
+        self.status = 200
+
+
+@contextmanager
+def upstream() -> Iterator[tuple[Upstream, str]]:
+    """The API on a port of its own, until the block ends."""
+    seen = Upstream()
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
+            seen.requests.append((self.command, self.path, body))
+            data = b'{"ok":true}'
+            self.send_response(seen.status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = do_DELETE = _answer
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield seen, f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def project(root: Path, server: str, policy: dict[str, Any], **settings: Any) -> Path:
+    """Writes the project with `policy` beside the principals above; returns its toolgen.yaml."""
+    (root / "specs").mkdir(parents=True)
+    (root / "policies").mkdir()
+    (root / "specs" / "orders.json").write_text(json.dumps(API))
+    write_policy(root, policy)
+    path = root / "toolgen.yaml"
+    sources = {"orders": {"openapi": "specs/orders.json", "server": server}}
+    path.write_text(json.dumps({"sources": sources, **settings}))
+    return path
+
+
+def write_policy(root: Path, policy: dict[str, Any]) -> None:
+    """Writes the policy of a project again."""
+    whole = {"principals": PRINCIPALS, "egress": {"private_networks": "allow"}, **policy}
+    (root / "policies" / "policy.yaml").write_text(json.dumps(whole, indent=1))

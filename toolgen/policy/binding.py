@@ -1,0 +1,208 @@
+"""Arguments that the gateway sets: taken from whom a call is for, absent from the schema, refused from anybody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from toolgen.model.call import Principal
+from toolgen.model.schema import Json, JsonObject, Schema
+from toolgen.model.tool import HttpBinding, Tool, seal
+from toolgen.model.verdict import Deny
+from toolgen.policy.cel import Expression, Facts, Unevaluated
+
+__all__ = ["Binder", "Bound", "bind", "bind_fault", "without_bound"]
+
+_COMBINATORS = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binder:
+    """One argument that a rule sets for one party of a call."""
+
+    rule: str
+    argument: str
+    expression: Expression
+    party: Principal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """Arguments with those set that rules bind, and their names; `denied` when they cannot be set as the policy wants."""
+
+    arguments: JsonObject
+    names: tuple[str, ...] = ()
+    denied: Deny | None = None
+
+
+def bind(binders: Iterable[Binder], tool: Tool, arguments: JsonObject) -> Bound:
+    """Sets every bound argument. A caller that sent one, a value that is not there and two that differ are denials.
+
+    What was sent stays as it was when it is denied, so that the record shows it.
+    """
+    values: dict[str, Json] = {}
+    names: dict[str, str] = {}
+    for binder in binders:
+        if sent := _sent(binder.argument, tool, arguments):
+            return _denied(
+                arguments, binder, f"'{sent}' is set by the gateway and never by the caller", "leave that argument out"
+            )
+        facts = Facts(principal=binder.party, tool=tool, arguments={}, now=0.0)
+        try:
+            value = binder.expression.evaluate(facts)
+        except Unevaluated:
+            value = None
+        if value is None:
+            return _denied(arguments, binder, f"there is nothing to set '{binder.argument}' to for this caller", "")
+        if binder.argument in values and not _same(values[binder.argument], value):
+            return _denied(
+                arguments,
+                binder,
+                f"rules {names[binder.argument]} and {binder.rule} set '{binder.argument}' differently",
+                "",
+            )
+        values[binder.argument] = value
+        names.setdefault(binder.argument, binder.rule)
+    given: dict[str, Any] = dict(arguments)
+    for path, value in values.items():
+        if not _put(given, path.split("."), value):
+            return Bound(
+                arguments=arguments,
+                denied=Deny(
+                    rule=names[path],
+                    code="validation",
+                    reason=f"what holds '{path}' must be an object",
+                    suggestion="correct it and call again",
+                ),
+            )
+    return Bound(arguments=given, names=tuple(sorted(values)))
+
+
+def without_bound(tool: Tool, paths: Iterable[str]) -> Tool:
+    """The tool as those see it for whom these arguments are set: nothing of its schema names them."""
+    schema: dict[str, Any] = dict(tool.input_schema)
+    for path in paths:
+        schema = _without(schema, path.split("."), schema)
+    return seal(msgspec.structs.replace(tool, input_schema=schema))
+
+
+def bind_fault(tool: Tool, path: str) -> str | None:
+    """Why an argument of a tool cannot be bound, or None. Only what stands plainly under `properties` can be taken out of a schema."""
+    schema: Schema = tool.input_schema
+    names = path.split(".")
+    for depth, name in enumerate(names):
+        if any(keyword in schema for keyword in _COMBINATORS):
+            return f"{tool.name} says with combinators what stands at '{path}', which can not be bound"
+        properties = schema.get("properties")
+        if not isinstance(properties, Mapping) or name not in properties:
+            return f"{tool.name} has no argument '{'.'.join(names[: depth + 1])}'"
+        schema = _resolved(properties[name], tool.input_schema)
+    return None
+
+
+def _without(schema: Mapping[str, Any], names: Sequence[str], root: Mapping[str, Any]) -> dict[str, Any]:
+    changed = dict(schema)
+    name, *below = names
+    properties = dict(changed["properties"])
+    if below:
+        properties[name] = _without(_resolved(properties[name], root), below, root)
+        if properties[name].get("properties") or "required" in properties[name]:
+            changed["properties"] = properties
+            return changed
+        # An object of which nothing is left to say need not be given either: the gateway makes it.
+        changed["properties"] = properties
+    else:
+        del properties[name]
+        changed["properties"] = properties
+    required = [one for one in changed.get("required", ()) if one != name]
+    if required:
+        changed["required"] = required
+    else:
+        changed.pop("required", None)
+    return changed
+
+
+def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A schema behind local references (`#/$defs/X`), as far as they lead."""
+    for _ in range(10):
+        reference = schema.get("$ref") if isinstance(schema, Mapping) else None
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            break
+        found: Any = root
+        for step in reference[2:].split("/"):
+            key = step.replace("~1", "/").replace("~0", "~")
+            found = found.get(key) if isinstance(found, Mapping) else None
+        schema = {**(found if isinstance(found, Mapping) else {}), **{k: v for k, v in schema.items() if k != "$ref"}}
+    return schema if isinstance(schema, Mapping) else {}
+
+
+def _sent(path: str, tool: Tool, arguments: JsonObject) -> str:
+    """The name under which the caller sent a bound argument, or "": its own in any case, since services read names so, or one that
+    would be sent under the same name."""
+    known = tool.input_schema.get("properties", {})
+    first, *below = path.split(".")
+    others = {name: value for name, value in arguments.items() if name == first or name not in known}
+    if found := _named([first, *below], others):
+        return found
+    return _smuggled(path, tool, arguments) if isinstance(tool.binding, HttpBinding) else ""
+
+
+def _named(names: Sequence[str], holder: Json) -> str:
+    if not isinstance(holder, Mapping):
+        return ""
+    for name, value in holder.items():
+        if name.casefold() == names[0].casefold():
+            if len(names) == 1:
+                return name
+            if found := _named(names[1:], value):
+                return f"{name}.{found}"
+    return ""
+
+
+def _smuggled(path: str, tool: Tool, arguments: JsonObject) -> str:
+    """Of a request: an object whose members become parameters of their own, or an argument the schema does not know, of the same name."""
+    binding = tool.binding
+    assert isinstance(binding, HttpBinding)  # noqa: S101 - the caller matched on it
+    wire = {parameter.name for parameter in binding.parameters if parameter.argument == path}
+    if binding.body is not None and path in binding.body.properties:
+        wire.add(binding.body.properties[path])
+    folded = {name.casefold() for name in wire}
+    known = tool.input_schema.get("properties", {})
+    for name, value in arguments.items():
+        if name not in known and name.casefold() in folded:
+            return name
+        if isinstance(value, Mapping) and _explodes(binding, name):
+            taken = next((key for key in value if key.casefold() in folded), "")
+            if taken:
+                return f"{name}.{taken}"
+    return ""
+
+
+def _explodes(binding: HttpBinding, argument: str) -> bool:
+    return any(
+        one.argument == argument and (one.in_ == "querystring" or (one.explode and one.style == "form"))
+        for one in binding.parameters
+    )
+
+
+def _put(target: dict[str, Any], names: Sequence[str], value: Json) -> bool:
+    for name in names[:-1]:
+        below = target.get(name, {})
+        if not isinstance(below, Mapping):
+            return False
+        target[name] = dict(below)
+        target = target[name]
+    target[names[-1]] = value
+    return True
+
+
+def _same(one: Json, other: Json) -> bool:
+    """Equal as JSON is: `true` is not 1."""
+    return msgspec.json.encode(one, order="deterministic") == msgspec.json.encode(other, order="deterministic")
+
+
+def _denied(arguments: JsonObject, binder: Binder, reason: str, suggestion: str) -> Bound:
+    return Bound(arguments=arguments, denied=Deny(rule=binder.rule, reason=reason, suggestion=suggestion))

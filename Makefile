@@ -37,6 +37,7 @@ check: setup
 bench: setup
 	$(BIN)/python -m bench.guard
 	$(BIN)/python -m bench.calls
+	$(BIN)/python -m bench.limits
 	$(BIN)/python -m bench.search
 	$(BIN)/python -m bench.tokens
 	$(BIN)/python -m bench.formats

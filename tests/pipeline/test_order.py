@@ -21,6 +21,7 @@ from toolgen.pipeline import order
 from toolgen.pipeline.chain import Trail
 from toolgen.pipeline.deliver import Deliver, Preview
 from toolgen.pipeline.inspection import sql_guard
+from toolgen.pipeline.limiting import LimitStage
 from toolgen.pipeline.order import Parts, dry_road, road
 from toolgen.pipeline.record import Record
 from toolgen.pipeline.stages import (
@@ -28,11 +29,10 @@ from toolgen.pipeline.stages import (
     ApproveStage,
     ArgumentsStage,
     InspectStage,
-    LimitStage,
     RedactStage,
 )
 from toolgen.policy.access import Access, Rule
-from toolgen.policy.limits import Limit
+from toolgen.policy.limits import Limit, Limits
 from toolgen.policy.redact import Redaction, redactor
 from toolgen.policy.sql.grants import SqlScope, TableScope
 from toolgen.state.buckets import MemoryBuckets
@@ -80,7 +80,7 @@ class World:
                 conceal=lambda call: call.arguments,
             ),
             limit=LimitStage(
-                limits=[Limit(id="few", per=("principal",), per_second=1, burst=burst, cost=())],
+                limits=Limits([Limit(id="few", per=("principal",), per_second=1, burst=burst)], FixedClock()),
                 buckets=MemoryBuckets(FixedClock()),
             ),
             access=AccessStage(access=Access(rules, PETS.tools)),

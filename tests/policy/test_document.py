@@ -102,7 +102,7 @@ MISTAKES = [
     ("burst: 10", "burst: 0", "shop.yaml:9: limits.0.burst: expected `int` >= 1"),
     ("shop__query: 5", "shop__query: 50", "shop.yaml:9: cost of shop__query is more than the burst, 10"),
     ("cost: {shop__query", "cost: {shop__qery", "'shop__qery' matches no tool (did you mean 'shop__query'?)"),
-    ("[principal, tool]", "[principle]", "shop.yaml:9: limits.0.per.0: invalid enum value 'principle'"),
+    ("[principal, tool]", "[principle]", "shop.yaml:9: limits are not per 'principle' (did you mean 'principal'?)"),
     ("sql:\n  shop:", "sql:\n  shpo:", "shop.yaml:11: there is no SQL source 'shpo' (did you mean 'shop'?)"),
     ("{customers:", "{custmers:", "shop.yaml:11: "),
     ("[id, name]", "[id, nmae]", "shop.yaml:11: "),

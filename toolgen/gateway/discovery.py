@@ -21,14 +21,14 @@ from toolgen.model.tool import Tool
 from toolgen.pipeline.search import ToolIndex
 from toolgen.policy.access import UNKNOWN
 from toolgen.policy.arguments import Validator, excess, repair
-from toolgen.policy.limits import Charge
+from toolgen.policy.limits import Charge, Limit
 from toolgen.state.buckets import MemoryBuckets
 
 __all__ = ["Discovery", "Inner", "static_cost"]
 
 _LONGEST_SUMMARY = 200
 _MOST_CATALOGS = 16
-_PER_SECOND, _BURST = 50.0, 1_000
+_SEARCHES = Limit(id="discovery", per=("principal",), per_second=50.0, burst=1_000)
 _SENTENCE = re.compile(r".+?[.!?](?=\s|\Z)", re.DOTALL)
 
 
@@ -145,9 +145,7 @@ class Discovery:
         return shelf.index
 
     def _counted(self, principal: Principal) -> Error | None:
-        charge = Charge(
-            limit="discovery", key=("discovery", principal.id), cost=1, per_second=_PER_SECOND, burst=_BURST
-        )
+        charge = Charge(_SEARCHES, (_SEARCHES.id, principal.id))
         refusal = self._buckets.take((charge,))
         if refusal is None:
             return None

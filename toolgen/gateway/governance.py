@@ -21,6 +21,7 @@ from toolgen.pipeline.deliver import Deliver, Preview
 from toolgen.pipeline.documents import GuardParts, document_guards
 from toolgen.pipeline.inspection import destination_of, sql_guard
 from toolgen.pipeline.intake import Meant, meant
+from toolgen.pipeline.limiting import LimitStage
 from toolgen.pipeline.order import Parts, dry_road, road
 from toolgen.pipeline.record import Record
 from toolgen.pipeline.stages import (
@@ -28,16 +29,16 @@ from toolgen.pipeline.stages import (
     ApproveStage,
     ArgumentsStage,
     InspectStage,
-    LimitStage,
     RedactStage,
 )
 from toolgen.policy.access import Access, Circumstances
 from toolgen.policy.binding import Bound
 from toolgen.policy.document import Policy
+from toolgen.policy.limits import Limits
 from toolgen.policy.redact import conceal, conceal_texts, has_secrets, redactor, replace_at
 from toolgen.settings import Settings
 from toolgen.sources.graph_options import DEFAULT_MAX_PAGE
-from toolgen.state.buckets import MemoryBuckets
+from toolgen.state.buckets import Buckets
 
 __all__ = ["Governance", "Runtime"]
 
@@ -51,7 +52,7 @@ class Runtime:
     clock: Clock
     log: AuditLog
     executors: Mapping[str, Executor]
-    buckets: MemoryBuckets
+    buckets: Buckets
 
 
 class Governance:
@@ -142,7 +143,7 @@ class Governance:
         )
         return Parts(
             record=Record(journal=runtime.log, clock=runtime.clock, policy_digest=policy.digest, conceal=self._conceal),
-            limit=LimitStage(limits=policy.limits, buckets=runtime.buckets),
+            limit=LimitStage(limits=Limits(policy.limits, runtime.clock), buckets=runtime.buckets),
             access=AccessStage(access=self.access, circumstances=self._circumstances),
             arguments=ArgumentsStage(),
             inspect=InspectStage(

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from toolgen.pipeline.chain import Next, compose
 from toolgen.pipeline.deliver import Deliver, Preview
+from toolgen.pipeline.limiting import LimitStage
 from toolgen.pipeline.record import Record
 from toolgen.pipeline.stages import (
     AccessStage,
     ApproveStage,
     ArgumentsStage,
     InspectStage,
-    LimitStage,
     RedactStage,
 )
 

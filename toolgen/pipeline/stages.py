@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -27,10 +27,8 @@ from toolgen.pipeline.chain import Next, Trail
 from toolgen.pipeline.documents import DocumentGuard
 from toolgen.policy.access import NOWHERE, UNKNOWN, Access, Circumstances
 from toolgen.policy.arguments import Validator
-from toolgen.policy.limits import Limit, charges
-from toolgen.state.buckets import MemoryBuckets
 
-__all__ = ["AccessStage", "ApproveStage", "ArgumentsStage", "InspectStage", "LimitStage", "RedactStage", "SqlGuard"]
+__all__ = ["AccessStage", "ApproveStage", "ArgumentsStage", "InspectStage", "RedactStage", "SqlGuard"]
 
 SqlGuard = Callable[[Call], Statement | Database | Described | Deny]
 """Checks a call to a SQL tool: the statement to run, the part of the database to describe, or a refusal."""
@@ -39,28 +37,6 @@ _NO_INDEX = Deny(
     reason="the manifest holds no index of this schema",
     suggestion="run `toolgen build` to write it again",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitStage:
-    """How often: every bucket the call draws on must hold enough, or none is drawn on."""
-
-    limits: Sequence[Limit]
-    buckets: MemoryBuckets
-
-    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
-        refusal = self.buckets.take(charges(self.limits, call))
-        if refusal is None:
-            return await proceed(call, trail)
-        return Refused(
-            error=Error(
-                code="rate_limited",
-                message=f"too many calls: limit {refusal.limit} is used up",
-                suggestion=f"wait {refusal.retry_after_s:g} s before calling again",
-                retry_after_s=refusal.retry_after_s,
-                rule=refusal.limit,
-            )
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from toolgen.model.schema import Json, Schema
 from toolgen.model.tool import Effect, Tool
 from toolgen.policy.cel_tree import Comprehension, Constant, Function, Identifier, Node, Other, Select, walk
 
-__all__ = ["VARIABLES", "Scope", "fault_of"]
+__all__ = ["VARIABLES", "Scope", "fault_of", "kind_of"]
 
 VARIABLES: Mapping[str, str] = MappingProxyType(
     {

@@ -18,17 +18,17 @@ from toolgen.model.tool import SqlBinding, Tool
 from toolgen.policy.access import Rule
 from toolgen.policy.arguments import repair
 from toolgen.policy.cel_names import Scope, kind_of
+from toolgen.policy.document_limits import read_limits
 from toolgen.policy.document_rules import Draft, finished, matched, read_rule
 from toolgen.policy.document_sql import masked, read_scope
 from toolgen.policy.egress import Egress, parse_allowed
-from toolgen.policy.limits import Limit, parse_rate
+from toolgen.policy.limits import Limit
 from toolgen.policy.redact import Redaction, column_of, compile_path
 from toolgen.policy.selftest import SelfTest
 from toolgen.policy.shapes import (
     EgressShape,
     FileShape,
     KeyShape,
-    LimitShape,
     PrincipalShape,
     RedactShape,
     TestShape,
@@ -120,7 +120,6 @@ class _Collector:
         self._principals: dict[str, PrincipalEntry] = {}
         self._keys: dict[str, str] = {}
         self._rules: dict[str, Draft] = {}
-        self._limits: dict[str, Limit] = {}
         self._sql: dict[str, SqlScope] = {}
         self._egress: Egress | None = None
         self._sensitive: list[str] = []
@@ -130,6 +129,7 @@ class _Collector:
         # What can only be checked when every file was read: (where, …).
         self._roles: list[tuple[str, str]] = []
         self._actors: list[tuple[str, str]] = []
+        self._limits: list[tuple[Document, int]] = []
         self._test_names: list[tuple[str, SelfTest]] = []
         self._row_attributes: list[tuple[str, str]] = []
 
@@ -145,8 +145,7 @@ class _Collector:
             self._add_principal(document, name)
         for index in range(len(file.rules)):
             self._add_rule(document, index)
-        for index in range(len(file.limits)):
-            self._add_limit(document, index)
+        self._limits += [(document, index) for index in range(len(file.limits))]
         for source in file.sql:
             self._add_sql(document, source)
         if file.egress is not None:
@@ -185,7 +184,7 @@ class _Collector:
             digest=digest(sorted(digest(encodable(content)) for content in self._content)),
             principals=MappingProxyType(self._principals),
             rules=tuple(finished(self._rules[name], self._scope) for name in sorted(self._rules)),
-            limits=tuple(self._limits[name] for name in sorted(self._limits)),
+            limits=read_limits(self._limits, self._scope(self._manifest.tools)),
             sql=MappingProxyType({source: self._masked(source, scope) for source, scope in self._sql.items()}),
             egress=self._egress or Egress(),
             sensitive=tuple(self._sensitive),
@@ -246,32 +245,6 @@ class _Collector:
         for number, role in enumerate(document.data["rules"][index]["to"]):
             self._roles.append((document.where("rules", index, "to", number), role))
         self._rules[rule.id] = draft
-
-    def _add_limit(self, document: Document, index: int) -> None:
-        path = ("limits", index)
-        limit = decode(document, path, LimitShape, PolicyError)
-        where = document.where(*path)
-        if limit.id in self._limits:
-            raise PolicyError(f"the limit id '{limit.id}' is taken", where=where)
-        rate = parse_rate(limit.rate)
-        if rate is None:
-            raise PolicyError(f"rate: '{limit.rate}' is not like 60/min", where=document.where(*path, "rate"))
-        count, per_second = rate
-        burst = count if limit.burst is None else limit.burst
-        for pattern, cost in limit.cost.items():
-            self._matching([pattern], document, (*path, "cost"))
-            if cost > burst:
-                raise PolicyError(
-                    f"cost of {pattern} is more than the burst, {burst}: no such call would ever pass",
-                    where=document.where(*path, "cost", pattern),
-                )
-        self._limits[limit.id] = Limit(
-            id=limit.id,
-            per=tuple(sorted(limit.per)),
-            per_second=per_second,
-            burst=burst,
-            cost=tuple(limit.cost.items()),
-        )
 
     def _add_sql(self, document: Document, source: str) -> None:
         path = ("sql", source)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -12,6 +11,7 @@ import msgspec
 from toolgen.errors import PolicyError
 from toolgen.model.database import Database, Table
 from toolgen.model.tool import Tool
+from toolgen.policy.duration import parse_duration
 from toolgen.policy.redact import Redaction, column_of
 from toolgen.policy.shapes import SqlShape
 from toolgen.policy.sql.cross_check import AVAILABLE as CROSS_CHECKED
@@ -21,15 +21,12 @@ from toolgen.strict_yaml import Document, decode
 
 __all__ = ["masked", "read_scope"]
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)\Z")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
 
 def read_scope(document: Document, source: str, database: Database) -> SqlScope:
     """What stands below `sql.<source>`. Raises `PolicyError` for what does not fit the database."""
     path = ("sql", source)
     given = decode(document, path, SqlShape, PolicyError)
-    timeout = _seconds(given.timeout)
+    timeout = parse_duration(given.timeout)
     if timeout is None or timeout <= 0:
         raise PolicyError("timeout: must be like 2s or 500ms", where=document.where(*path, "timeout"))
     if given.cross_check == "required" and not (CROSS_CHECKED and database.dialect == "postgres"):
@@ -103,8 +100,3 @@ def _masks(table: Table | None, masks: Mapping[str, str]) -> Mapping[str, str]:
     """The masks of one table's columns, by the columns' own spelling."""
     columns = table.columns if table is not None else ()
     return {column.name: masks[column.name.casefold()] for column in columns if column.name.casefold() in masks}
-
-
-def _seconds(text: str) -> float | None:
-    found = _DURATION.match(text)
-    return float(found[1]) * _SECONDS[found[2]] if found else None

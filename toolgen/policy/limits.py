@@ -1,40 +1,59 @@
-"""How often: token buckets, several a call, described here and counted in `state`."""
+"""How often: token buckets and ceilings, several a call, described here and counted in `state`."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import Literal, TypeAlias
 
-from toolgen.model.call import Call
+import msgspec
 
-__all__ = ["Charge", "Limit", "charges", "parse_rate"]
+from toolgen.clock import Clock
+from toolgen.model.call import Call, Principal
+from toolgen.model.tool import NoBinding
+from toolgen.model.verdict import Deny
+from toolgen.policy.cel import Expression, Facts, Unevaluated
+
+__all__ = ["ATTRIBUTE", "DIMENSIONS", "Charge", "Cost", "Limit", "Limits", "merged", "parse_rate"]
+
+DIMENSIONS = ("principal", "tool", "source")
+ATTRIBUTE = "attribute:"
+"""`attribute:tenant` is the attribute `tenant` of the principal. Those without it share one bucket."""
 
 _RATE = re.compile(r"(\d{1,9})/(s|sec|second|m|min|minute|h|hour|d|day)\Z")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
+Cost: TypeAlias = int | Expression
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """A bucket for each combination of `per` (principal, tool, source); it holds `burst` tokens and gains `per_second`."""
+    """A bucket, a ceiling or both for each combination of `per`.
+
+    A bucket holds `burst` tokens and gains `per_second`; a `burst` of 0 means there is none. At most `concurrency` calls are in flight
+    at once, with 0 any number. A call that finds too little may wait `wait_s` for it. `on_failure` says what becomes of calls while what
+    is counted elsewhere cannot be reached: they are refused, or this process lets its share of them through.
+    """
 
     id: str
-    per: tuple[str, ...]
-    per_second: float
-    burst: int
-    cost: tuple[tuple[str, int], ...]
+    per: tuple[str, ...] = ()
+    per_second: float = 0.0
+    burst: int = 0
+    cost: tuple[tuple[str, Cost], ...] = ()
+    concurrency: int = 0
+    wait_s: float = 0.0
+    on_failure: Literal["refuse", "share"] = "refuse"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Charge:
-    """What one call takes from one bucket."""
+class Charge(msgspec.Struct, frozen=True, gc=False):
+    """What one call takes of one limit. `key` names the bucket: the limit's id and the call's place in each dimension."""
 
-    limit: str
+    limit: Limit
     key: tuple[str, ...]
-    cost: int
-    per_second: float
-    burst: int
+    cost: float = 1
 
 
 def parse_rate(text: str) -> tuple[int, float] | None:
@@ -46,25 +65,129 @@ def parse_rate(text: str) -> tuple[int, float] | None:
     return count, count / _SECONDS[found[2][0]]
 
 
-def charges(limits: Iterable[Limit], call: Call) -> tuple[Charge, ...]:
-    """What a call costs, bucket by bucket. The most expensive cost pattern that fits counts; without one a call costs 1."""
-    return tuple(
-        Charge(
-            limit=limit.id,
-            key=(limit.id, *(_dimension(name, call) for name in limit.per)),
-            cost=max((cost for pattern, cost in limit.cost if fnmatchcase(call.tool.name, pattern)), default=1),
-            per_second=limit.per_second,
-            burst=limit.burst,
-        )
-        for limit in limits
+class Limits:
+    """The limits of one policy, compiled: what a call costs is looked up by its tool and computed only where an expression says so."""
+
+    def __init__(self, limits: Sequence[Limit], clock: Clock) -> None:
+        self._limits = tuple(limits)
+        self._keys = tuple(_key_of(limit) for limit in self._limits)
+        self._clock = clock
+        self._costs: dict[str, tuple[int | tuple[Cost, ...], ...]] = {}
+
+    def charges(self, call: Call) -> tuple[Charge, ...] | Deny:
+        """What a call takes, limit by limit. The most expensive cost pattern that fits counts; without one a call costs 1.
+
+        A cost that cannot be computed, is below 0 or is more than the bucket ever holds refuses the call.
+        """
+        tool = call.tool
+        # A name nobody has and a name that is hidden count alike, all of them in one bucket.
+        name, source = ("", "") if isinstance(tool.binding, NoBinding) else (tool.name, tool.source)
+        costs = self._costs.get(name)
+        if costs is None:
+            costs = self._costs[name] = tuple(_costs(limit, name) for limit in self._limits)
+        made = []
+        for limit, key_of, cost in zip(self._limits, self._keys, costs, strict=True):
+            if isinstance(cost, tuple):
+                found = self._computed(limit, cost, call)
+                if isinstance(found, Deny):
+                    return found
+                made.append(Charge(limit, key_of(call.principal, name, source), found))
+            else:
+                made.append(Charge(limit, key_of(call.principal, name, source), cost))
+        return tuple(made)
+
+    def _computed(self, limit: Limit, costs: Sequence[Cost], call: Call) -> float | Deny:
+        facts = Facts(principal=call.principal, tool=call.tool, arguments=call.arguments, now=self._clock.now())
+        most: float = 0
+        for cost in costs:
+            try:
+                found = cost if isinstance(cost, int) else cost.number(facts)
+            except Unevaluated as error:
+                return Deny(
+                    rule=limit.id,
+                    code="validation",
+                    reason=f"what this call counts for in the limit {limit.id} cannot be computed: {error}",
+                    suggestion="give every argument that the limit counts, with the type that the input schema says",
+                )
+            if found < 0:
+                return Deny(
+                    rule=limit.id,
+                    code="validation",
+                    reason=f"this call would count for less than nothing in the limit {limit.id}",
+                    suggestion="correct the arguments and call again",
+                )
+            most = max(most, found)
+        return too_much(limit) if most > limit.burst else most
+
+
+def merged(charges: Sequence[Charge], paid: Sequence[Charge]) -> tuple[Charge, ...] | Deny:
+    """Charges of several calls as those of one: one a bucket, without what was paid already and without second places in flight."""
+    before = {charge.key: charge.cost for charge in paid}
+    costs: dict[tuple[str, ...], float] = {}
+    limits: dict[tuple[str, ...], Limit] = {}
+    for charge in charges:
+        costs[charge.key] = costs.get(charge.key, 0) + charge.cost
+        limits[charge.key] = charge.limit
+    made = []
+    for key, cost in costs.items():
+        limit, left = limits[key], cost - before.get(key, 0)
+        if limit.burst and cost > limit.burst:
+            return too_much(limit)
+        if key not in before:
+            made.append(Charge(limit, key, cost))
+        elif left > 0 and limit.burst:
+            made.append(Charge(replace(limit, concurrency=0), key, left))
+    return tuple(made)
+
+
+def too_much(limit: Limit) -> Deny:
+    """The refusal of a call that no wait would help."""
+    return Deny(
+        rule=limit.id,
+        reason=f"this call counts for more than the limit {limit.id} ever allows at once ({limit.burst})",
+        suggestion="ask for less in one call",
     )
 
 
-def _dimension(name: str, call: Call) -> str:
-    match name:
-        case "principal":
-            return call.principal.id
-        case "tool":
-            return call.tool.name
+def _costs(limit: Limit, name: str) -> int | tuple[Cost, ...]:
+    """What a tool costs; several when they must be computed first."""
+    fitting = tuple(cost for pattern, cost in limit.cost if name and fnmatchcase(name, pattern))
+    if any(isinstance(cost, Expression) for cost in fitting):
+        return fitting
+    return max((cost for cost in fitting if isinstance(cost, int)), default=1)
+
+
+_KeyOf: TypeAlias = Callable[[Principal, str, str], tuple[str, ...]]
+
+
+def _key_of(limit: Limit) -> _KeyOf:
+    """How the key of a limit's bucket is made of principal, tool and source."""
+    first, per = limit.id, limit.per
+    match per:
+        case ():
+            key = (first,)
+            return lambda principal, tool, source: key
+        case ("principal",):
+            return lambda principal, tool, source: (first, principal.id)
+        case ("principal", "tool"):
+            return lambda principal, tool, source: (first, principal.id, tool)
         case _:
-            return call.tool.source
+            return lambda principal, tool, source: (first, *(_part(name, principal, tool, source) for name in per))
+
+
+def _part(dimension: str, principal: Principal, tool: str, source: str) -> str:
+    match dimension:
+        case "principal":
+            return principal.id
+        case "tool":
+            return tool
+        case "source":
+            return source
+        case _:
+            name = dimension.removeprefix(ATTRIBUTE)
+            return _written(principal.attributes[name]) if name in principal.attributes else ""
+
+
+def _written(value: object) -> str:
+    """An attribute's value as text that no other value has: `1`, `"1` and `true` are three tenants."""
+    return f'"{value}' if isinstance(value, str) else json.dumps(value, sort_keys=True, default=dict)

@@ -50,11 +50,14 @@ class RuleShape(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class LimitShape(msgspec.Struct, forbid_unknown_fields=True):
-    id: str
-    rate: str
-    per: list[Literal["principal", "tool", "source"]] = []
+    id: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    rate: str | None = None
+    per: list[str] = []
     burst: _Count | None = None
-    cost: dict[str, Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]] = {}
+    cost: dict[str, Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)] | str] = {}
+    concurrency: _Count | None = None
+    wait: str | None = None
+    on_failure: Literal["refuse", "share"] = "refuse"
 
 
 class TableShape(msgspec.Struct, forbid_unknown_fields=True):

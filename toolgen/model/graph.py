@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["PAGE_SIZES", "Graph", "GraphArgument", "GraphField", "GraphType", "identifies", "named", "size_fault"]
+__all__ = [
+    "LARGEST_INT",
+    "PAGE_SIZES",
+    "Graph",
+    "GraphArgument",
+    "GraphField",
+    "GraphType",
+    "identifies",
+    "named",
+    "size_fault",
+]
 
 # Arguments that say how many items are answered with, by the names that services agree on.
 PAGE_SIZES = frozenset(
@@ -12,6 +22,9 @@ PAGE_SIZES = frozenset(
     first last limit pageSize page_size perPage per_page take maxResults max_results itemsPerPage items_per_page
     """.split()  # noqa: SIM905 - a list of words is read more easily as a text
 )
+
+LARGEST_INT = 2**31 - 1
+"""Of GraphQL's Int (spec, section 3.5.1)."""
 
 
 class GraphArgument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -86,9 +99,10 @@ def named(type_: str) -> str:
 
 
 def size_fault(size: object, most: int | None) -> str:
-    """What is wrong with the size of a page; "" for nothing. Below 0 is all there is to some services."""
-    if not isinstance(size, int) or isinstance(size, bool):
+    """What is wrong with the size of a page; "" for nothing. Below 0 is all there is to some services, so a cap refuses it too.
+
+    The largest Int there is caps nothing.
+    """
+    if most in {None, LARGEST_INT} or not isinstance(size, int) or isinstance(size, bool) or 0 <= size <= (most or 0):
         return ""
-    if size < 0 or (most is not None and size > most):
-        return "may be at least 0" + (f" and at most {most}" if most is not None else "")
-    return ""
+    return f"may be at least 0 and at most {most}"

@@ -11,6 +11,7 @@ from toolgen.execute.base import Destination
 from toolgen.execute.secrets import MASK, SecretReference
 from toolgen.model.call import Call, Described, Principal, Statement
 from toolgen.model.database import Database
+from toolgen.model.graph import LARGEST_INT
 from toolgen.model.manifest import Manifest, SecurityScheme
 from toolgen.model.names import nearest
 from toolgen.model.result import Envelope, Error, Meta
@@ -120,7 +121,7 @@ def _source(tool: Tool, manifest: Manifest) -> SourceSettings:
     kinds = {"openapi": "openapi", "graphql": "graphql", "sql": "sql"}
     location = _LOCATIONS[info.database.dialect] if info.database is not None else ""
     # How large a page may be is a matter of a project's, and there is none.
-    graph = GraphOptions(max_page=2**31 - 1)
+    graph = GraphOptions(max_page=LARGEST_INT)
     config = SourceConfig(name=tool.source, kind=kinds[info.kind], location=location, graph=graph)  # type: ignore[arg-type]
     return SourceSettings(config=config, auth={name: _masked(item) for name, item in info.security_schemes.items()})
 

@@ -19,6 +19,7 @@ from toolgen.model.tool import Tool, absent
 from toolgen.model.verdict import Deny, Verdict
 from toolgen.pipeline.deliver import Deliver, Preview
 from toolgen.pipeline.documents import GuardParts, document_guards
+from toolgen.pipeline.earlier import Earlier
 from toolgen.pipeline.inspection import destination_of, sql_guard
 from toolgen.pipeline.intake import Meant, meant
 from toolgen.pipeline.limiting import LimitStage
@@ -31,7 +32,7 @@ from toolgen.pipeline.stages import (
     InspectStage,
     RedactStage,
 )
-from toolgen.policy.access import Access, Circumstances
+from toolgen.policy.access import Access
 from toolgen.policy.binding import Bound
 from toolgen.policy.document import Policy
 from toolgen.policy.limits import Limits
@@ -39,6 +40,7 @@ from toolgen.policy.redact import conceal, conceal_texts, has_secrets, redactor,
 from toolgen.settings import Settings
 from toolgen.sources.graph_options import DEFAULT_MAX_PAGE
 from toolgen.state.buckets import Buckets
+from toolgen.state.history import Histories
 
 __all__ = ["Governance", "Runtime"]
 
@@ -53,6 +55,7 @@ class Runtime:
     log: AuditLog
     executors: Mapping[str, Executor]
     buckets: Buckets
+    histories: Histories
 
 
 class Governance:
@@ -61,11 +64,11 @@ class Governance:
     def __init__(self, policy: Policy, runtime: Runtime) -> None:
         self.policy = policy
         self.identity = Identity(policy.principals, runtime.clock)
-        self.access = Access(policy.rules, runtime.manifest.tools)
+        self.access = Access(policy.rules, runtime.manifest.tools, policy.toolsets)
+        self.earlier = Earlier(histories=runtime.histories, clock=runtime.clock, labels=policy.labels)
         self._tools = runtime.manifest.tools
         self._log = runtime.log
-        self._clock = runtime.clock
-        self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
+        self._catalogs: dict[tuple[str | frozenset[str], ...], tuple[Tool, ...]] = {}
         self._secretive: dict[str, bool] = {}
         parts = self._parts(runtime)
         self.road = road(parts)
@@ -73,7 +76,8 @@ class Governance:
 
     def catalog(self, principal: Principal) -> tuple[Tool, ...]:
         """The tools this principal may call, in name order. The same object every time."""
-        key = (principal.roles,) if principal.on_behalf_of is None else (principal.roles, principal.on_behalf_of.roles)
+        user = principal.on_behalf_of
+        key = (principal.toolset, principal.roles, *(() if user is None else (user.roles,)))
         found = self._catalogs.get(key)
         if found is None:
             visible = (tool for tool in self._tools.values() if self.access.visible(principal, tool))
@@ -112,9 +116,6 @@ class Governance:
             denied=bound.denied,
         )
 
-    def _circumstances(self, call: Call) -> Circumstances:
-        return Circumstances(now=self._clock.now())
-
     def _decide_root(self, call: Call, tool: Tool, arguments: JsonObject) -> Verdict:
         """The verdict on a root field of a document, as on a call of its tool; nothing can be set inside of what an agent wrote."""
         if self.access.bound(call.principal, tool):
@@ -123,7 +124,10 @@ class Governance:
                 reason="the gateway sets arguments of a field in this document",
                 suggestion=f"call {tool.name} instead",
             )
-        return self.access.decide(call.principal, tool, arguments, self._circumstances(call))
+        verdict = self.access.decide(call.principal, tool, arguments, self.earlier.circumstances(call))
+        if not isinstance(verdict, Deny):
+            self.earlier.add(call, tool, arguments)
+        return verdict
 
     def _parts(self, runtime: Runtime) -> Parts:
         policy, manifest = self.policy, runtime.manifest
@@ -144,7 +148,7 @@ class Governance:
         return Parts(
             record=Record(journal=runtime.log, clock=runtime.clock, policy_digest=policy.digest, conceal=self._conceal),
             limit=LimitStage(limits=Limits(policy.limits, runtime.clock), buckets=runtime.buckets),
-            access=AccessStage(access=self.access, circumstances=self._circumstances),
+            access=AccessStage(access=self.access, earlier=self.earlier),
             arguments=ArgumentsStage(),
             inspect=InspectStage(
                 guards=guards,

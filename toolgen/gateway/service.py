@@ -34,6 +34,7 @@ from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Verdict
 from toolgen.pipeline.chain import Next, Trail
+from toolgen.pipeline.earlier import imagined
 from toolgen.pipeline.executors import make_executors
 from toolgen.policy.document import Policy
 from toolgen.policy.document import load as load_policy
@@ -42,6 +43,7 @@ from toolgen.policy.selftest import run as run_selftests
 from toolgen.settings import Settings, settings_digest
 from toolgen.settings import load as load_settings
 from toolgen.state.buckets import MemoryBuckets
+from toolgen.state.history import Histories
 
 __all__ = ["Gateway"]
 
@@ -81,6 +83,7 @@ class Gateway:
             log=self._log,
             executors=self._executors,
             buckets=MemoryBuckets(self._clock),
+            histories=Histories(self._clock),
         )
         self._governance = Governance(policy, self._runtime)
         self._read_state = state_of(settings.policies)
@@ -239,7 +242,13 @@ class Gateway:
     def check_policy(self) -> tuple[SelfTestResult, ...]:
         """Runs the tests that the policy files carry."""
         governance = self._governance
-        return run_selftests(self.policy.tests, governance.access, self.manifest.tools, governance.identity.named)
+        return run_selftests(
+            self.policy.tests,
+            governance.access,
+            self.manifest.tools,
+            governance.identity.named,
+            lambda test: imagined(test, self.manifest.tools, self.policy.labels, self._clock),
+        )
 
     async def _note(self, fields: Mapping[str, Any]) -> None:
         """Records what happened to the gateway itself. What cannot be recorded now shows in `ready`, as for any call."""

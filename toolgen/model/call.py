@@ -19,12 +19,16 @@ _NOTHING: Mapping[str, Json] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Somebody whose credential was verified, and whom they act for. Both must be allowed, both are recorded."""
+    """Somebody whose credential was verified, and whom they act for. Both must be allowed, both are recorded.
+
+    `toolset` names the set of tools that the caller narrowed itself to, "" for none.
+    """
 
     id: str
     roles: frozenset[str] = frozenset()
     attributes: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
     on_behalf_of: Principal | None = None
+    toolset: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ record -> limit -> access -> arguments -> inspect -> approve -> redact -> delive
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from toolgen.pipeline.chain import Next, compose
 from toolgen.pipeline.deliver import Deliver, Preview
@@ -55,4 +55,6 @@ def road(parts: Parts) -> Next:
 
 def dry_road(parts: Parts) -> Next:
     """What a dry run goes through: every guard, but nothing is counted, sent or recorded."""
-    return compose((parts.access, parts.arguments, parts.inspect, parts.approve), parts.preview)
+    earlier = parts.access.earlier
+    access = replace(parts.access, earlier=None if earlier is None else earlier.looking())
+    return compose((access, parts.arguments, parts.inspect, parts.approve), parts.preview)

@@ -20,7 +20,7 @@ __all__ = ["Journal", "Record"]
 
 _logger = logging.getLogger(__name__)
 _LONGEST_NAME = 200
-_FACTS = ("sql", "rows", "bytes", "attempts")
+_FACTS = ("sql", "rows", "bytes", "attempts", "labels")
 
 
 class Journal(Protocol):
@@ -128,6 +128,8 @@ def _chain(principal: Principal | None) -> str:
 
 def _ending(result: Result, trail: Trail) -> dict[str, Any]:
     ending: dict[str, Any] = {"verdict": trail.verdict, "rule": trail.rule}
+    if "labels" in trail.facts:
+        ending["labels"] = trail.facts["labels"]
     match result:
         case Success(facts=facts):
             return {**ending, "status": "ok", **_recorded(trail.facts), **_recorded(facts)}

@@ -25,6 +25,7 @@ from toolgen.model.tool import (
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.pipeline.chain import Next, Trail
 from toolgen.pipeline.documents import DocumentGuard
+from toolgen.pipeline.earlier import Earlier
 from toolgen.policy.access import NOWHERE, UNKNOWN, Access, Circumstances
 from toolgen.policy.arguments import Validator
 
@@ -44,24 +45,47 @@ class AccessStage:
     """Who may call what: the policy's verdict on principal, tool and arguments."""
 
     access: Access
-    circumstances: Callable[[Call], Circumstances] = lambda _: NOWHERE
+    earlier: Earlier | None = None
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
-        judgement = self.access.judge(call.principal, call.tool, call.arguments, self.circumstances(call))
+        circumstances = NOWHERE if self.earlier is None else self.earlier.circumstances(call)
+        judgement = self.access.judge(call.principal, call.tool, call.arguments, circumstances)
+        if labels := _labels(circumstances):
+            trail.facts["labels"] = labels
         trail.notes = judgement.notes
         verdict = judgement.verdict if call.denied is None or judgement.verdict is UNKNOWN else call.denied
         match verdict:
             case Allow(rule=rule):
                 trail.verdict, trail.rule = "allow", rule
-                return await proceed(call, trail)
+                return await self._made(call, trail, proceed)
             case Ask(rule=rule):
                 trail.verdict, trail.rule = "ask", rule
-                return await proceed(call, trail)
+                return await self._made(call, trail, proceed)
             case Deny():
                 trail.verdict, trail.rule = "deny", verdict.rule
                 return _refused(verdict)
             case _:
                 assert_never(verdict)
+
+    async def _made(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        """The rest of the road, with the call counted among the earlier ones from now on."""
+        if self.earlier is None:
+            return await proceed(call, trail)
+        result: Result | None = None
+        self.earlier.begin(call, call.tool, call.arguments)
+        try:
+            result = await proceed(call, trail)
+        finally:
+            self.earlier.end(call, result)
+        return result
+
+
+def _labels(circumstances: Circumstances) -> list[Json]:
+    """The labels of the session, for the record; none where they were forgotten."""
+    try:
+        return [] if circumstances.session is None else [*circumstances.session.labels()]
+    except LookupError:
+        return []
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from toolgen.model.call import Principal
 from toolgen.model.schema import JsonObject
@@ -13,6 +14,7 @@ from toolgen.policy.binding import Binder, Bound, bind, without_bound
 from toolgen.policy.cel import Facts, History
 from toolgen.policy.graphql.coercion import coerced
 from toolgen.policy.rules import CompiledRule, Note, Rule
+from toolgen.policy.toolsets import Toolset, audience
 
 __all__ = ["NOWHERE", "UNKNOWN", "Access", "Circumstances", "Judgement", "Rule"]
 
@@ -34,6 +36,7 @@ class Circumstances:
 
 
 NOWHERE = Circumstances()
+NO_TOOLSETS: Mapping[str, Toolset] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,16 +63,19 @@ _NOTHING = _About((), (), (), False)
 class Access:
     """The rules, compiled per set of roles the first time a principal with those roles is seen."""
 
-    def __init__(self, rules: Iterable[Rule], tools: Mapping[str, Tool]) -> None:
+    def __init__(
+        self, rules: Iterable[Rule], tools: Mapping[str, Tool], toolsets: Mapping[str, Toolset] = NO_TOOLSETS
+    ) -> None:
         self._rules = tuple(CompiledRule(rule, tools) for rule in rules)
         self._tools = tools
+        self._toolsets = toolsets
         self._by_roles: dict[frozenset[str], dict[str, _About]] = {}
 
     def visible(self, principal: Principal, tool: Tool) -> bool:
         """Whether any arguments at all could let the principal, and whom it acts for, call the tool."""
         party: Principal | None = principal
         while party is not None:
-            if not self._about(party, tool).could:
+            if not self._about(party, tool).could or not self._within(party.toolset, tool):
                 return False
             party = party.on_behalf_of
         return True
@@ -156,6 +162,13 @@ class Access:
             case _:
                 return verdict
 
+    def _within(self, toolset: str, tool: Tool) -> bool:
+        """Whether a tool is in the set a caller asked for; none is in a set that does not exist."""
+        if not toolset:
+            return True
+        found = self._toolsets.get(toolset)
+        return found is not None and tool.name in found.tools
+
     def _about(self, principal: Principal, tool: Tool) -> _About:
         table = self._by_roles.get(principal.roles)
         if table is None:
@@ -165,9 +178,10 @@ class Access:
 
     def _table(self, roles: frozenset[str]) -> dict[str, _About]:
         about: dict[str, list[CompiledRule]] = {}
+        open_to = audience(self._toolsets, roles)
         for compiled in self._rules:
             if compiled.rule.roles & roles:
-                for name in compiled.tools:
+                for name in compiled.tools if open_to is None else compiled.tools & open_to:
                     about.setdefault(name, []).append(compiled)
         return {name: _gathered(found) for name, found in about.items()}
 

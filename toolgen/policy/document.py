@@ -19,7 +19,15 @@ from toolgen.policy.access import Rule
 from toolgen.policy.arguments import repair
 from toolgen.policy.cel_names import Scope, kind_of
 from toolgen.policy.document_limits import read_limits
-from toolgen.policy.document_rules import Draft, finished, matched, read_rule
+from toolgen.policy.document_rules import (
+    Draft,
+    finished,
+    matched,
+    read_earlier,
+    read_labels,
+    read_rule,
+    read_toolset,
+)
 from toolgen.policy.document_sql import masked, read_scope
 from toolgen.policy.egress import Egress, parse_allowed
 from toolgen.policy.limits import Limit
@@ -35,6 +43,7 @@ from toolgen.policy.shapes import (
 )
 from toolgen.policy.sql.grants import SqlScope
 from toolgen.policy.sql.scope import row_attributes
+from toolgen.policy.toolsets import Toolset
 from toolgen.strict_yaml import Document, decode, read
 
 __all__ = ["ApiKey", "Policy", "PrincipalEntry", "load"]
@@ -78,6 +87,8 @@ class Policy:
     sensitive: tuple[str, ...]
     redactions: tuple[Redaction, ...]
     tests: tuple[SelfTest, ...]
+    labels: Mapping[str, tuple[str, ...]]
+    toolsets: Mapping[str, Toolset]
 
 
 def load(directory: Path, manifest: Manifest) -> Policy:
@@ -125,6 +136,8 @@ class _Collector:
         self._sensitive: list[str] = []
         self._redactions: list[Redaction] = []
         self._tests: list[SelfTest] = []
+        self._labels: dict[str, set[str]] = {}
+        self._toolsets: dict[str, Toolset] = {}
         self._content: list[Any] = []
         # What can only be checked when every file was read: (where, …).
         self._roles: list[tuple[str, str]] = []
@@ -146,6 +159,14 @@ class _Collector:
         for index in range(len(file.rules)):
             self._add_rule(document, index)
         self._limits += [(document, index) for index in range(len(file.limits))]
+        for index in range(len(file.labels)):
+            for name, labels in read_labels(document, index, self._manifest).items():
+                self._labels.setdefault(name, set()).update(labels)
+        for name in file.toolsets:
+            if name in self._toolsets:
+                raise PolicyError(f"the toolset '{name}' is defined twice", where=document.where("toolsets", name))
+            toolset = self._toolsets[name] = read_toolset(document, name, self._manifest)
+            self._roles += [(document.where("toolsets", name, "to"), role) for role in sorted(toolset.roles)]
         for source in file.sql:
             self._add_sql(document, source)
         if file.egress is not None:
@@ -174,6 +195,10 @@ class _Collector:
             user = test.on_behalf_of
             if user is not None and user not in self._principals[test.principal].acts_for:
                 raise PolicyError(f"{test.principal} has no '{user}' under acts_for", where=where)
+            if test.toolset and test.toolset not in self._toolsets:
+                raise PolicyError(
+                    f"there is no toolset '{test.toolset}'{nearest(test.toolset, self._toolsets)}", where=where
+                )
             if test.rule not in {None, "default", *self._rules}:
                 raise PolicyError(f"there is no rule '{test.rule}'{nearest(test.rule or '', self._rules)}", where=where)
         attributes = {name for principal in self._principals.values() for name in principal.attributes}
@@ -190,6 +215,8 @@ class _Collector:
             sensitive=tuple(self._sensitive),
             redactions=tuple(self._redactions),
             tests=tuple(self._tests),
+            labels=MappingProxyType({name: tuple(sorted(labels)) for name, labels in self._labels.items()}),
+            toolsets=MappingProxyType(self._toolsets),
         )
 
     def _scope(self, tools: Mapping[str, Tool]) -> Scope:
@@ -204,6 +231,7 @@ class _Collector:
             attributes=kinds,
             roles=frozenset(role for principal in self._principals.values() for role in principal.roles),
             principals=frozenset(self._principals),
+            labels=frozenset().union(*self._labels.values()),
         )
 
     def _masked(self, source: str, scope: SqlScope) -> SqlScope:
@@ -301,6 +329,9 @@ class _Collector:
             expect=given.expect,
             rule=given.rule,
             on_behalf_of=given.on_behalf_of,
+            at=None if given.at is None else _instant(given.at, where, "at"),
+            after=read_earlier(document, path, given, self._manifest),
+            toolset=given.toolset,
             where=where,
         )
         self._actors += [(where, name) for name in (given.as_, given.on_behalf_of) if name is not None]
@@ -345,9 +376,9 @@ def _api_key(given: str | KeyShape, where: str) -> ApiKey:
     return ApiKey(sha256=text.removeprefix("sha256:"), expires=None if expires is None else _instant(expires, where))
 
 
-def _instant(text: str, where: str) -> float:
+def _instant(text: str, where: str, key: str = "expires") -> float:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise PolicyError(f"expires: '{text}' is not a time like 2027-01-31T00:00:00Z", where=where) from error
+        raise PolicyError(f"{key}: '{text}' is not a time like 2027-01-31T00:00:00Z", where=where) from error
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

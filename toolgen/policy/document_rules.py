@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,17 +12,21 @@ from toolgen.errors import PolicyError
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.model.tool import Effect, Tool
+from toolgen.policy.arguments import repair
 from toolgen.policy.binding import bind_fault
 from toolgen.policy.cel import Expression, compile_expression
 from toolgen.policy.cel_names import Scope
 from toolgen.policy.narrowing import fault_of
 from toolgen.policy.rules import Rule, matching
-from toolgen.policy.shapes import RuleShape
+from toolgen.policy.selftest import EarlierCall
+from toolgen.policy.shapes import LabelShape, RuleShape, TestShape, ToolsetShape
+from toolgen.policy.toolsets import Toolset
 from toolgen.strict_yaml import Document, decode
 
-__all__ = ["Draft", "ScopeOf", "finished", "matched", "read_rule"]
+__all__ = ["Draft", "ScopeOf", "finished", "matched", "read_earlier", "read_labels", "read_rule", "read_toolset"]
 
 ScopeOf = Callable[[Mapping[str, Tool]], Scope]
+_LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,47}\Z")
 _BINDABLE = frozenset({"principal", "user", "tool"})
 
 
@@ -98,6 +103,54 @@ def read_rule(document: Document, index: int, manifest: Manifest) -> Draft:
         when_where=document.where(*path, "when"),
         bind_where={argument: document.where(*path, "bind", argument) for argument in given.bind},
     )
+
+
+def read_labels(document: Document, index: int, manifest: Manifest) -> Mapping[str, frozenset[str]]:
+    """One entry of `labels:`: the labels that each tool sets. Raises `PolicyError`."""
+    path = ("labels", index)
+    given = decode(document, path, LabelShape, PolicyError)
+    for number, label in enumerate(given.add):
+        if not _LABEL.match(label):
+            raise PolicyError(
+                f"'{label}' is no label: a letter, then letters, digits, - or _",
+                where=document.where(*path, "add", number),
+            )
+    return {tool.name: frozenset(given.add) for tool in matched(given.tools, manifest, document, (*path, "tools"))}
+
+
+def read_toolset(document: Document, name: str, manifest: Manifest) -> Toolset:
+    """One entry of `toolsets:`. Raises `PolicyError`."""
+    path = ("toolsets", name)
+    if not _LABEL.match(name):
+        raise PolicyError(
+            f"'{name}' is no name of a toolset: a letter, then letters, digits, - or _", where=document.where(*path)
+        )
+    given = decode(document, path, ToolsetShape, PolicyError)
+    effects = frozenset(Effect if isinstance(given.effects, msgspec.UnsetType) else given.effects)
+    named = matched(given.tools, manifest, document, (*path, "tools"))
+    tools = frozenset(tool.name for tool in named if tool.effect in effects)
+    if not tools:
+        raise PolicyError(f"toolset {name}: none of its tools has one of these effects", where=document.where(*path))
+    return Toolset(tools=tools, roles=frozenset(given.to))
+
+
+def read_earlier(
+    document: Document, path: tuple[str | int, ...], given: TestShape, manifest: Manifest
+) -> tuple[EarlierCall, ...]:
+    """The calls that a test says were made before. Raises `PolicyError`."""
+    earlier = []
+    for index, call in enumerate(given.after):
+        where = document.where(*path, "after", index)
+        tool = manifest.tools.get(call.call)
+        if tool is None:
+            raise PolicyError(f"there is no tool '{call.call}'{nearest(call.call, manifest.tools)}", where=where)
+        known = tool.input_schema.get("properties", {})
+        for name in repair(tool.input_schema, call.arguments).dropped:
+            raise PolicyError(f"{call.call} has no argument '{name}'{nearest(name, known)}", where=where)
+        earlier.append(
+            EarlierCall(tool=call.call, arguments=call.arguments, outcome=call.outcome, in_session=call.session)
+        )
+    return tuple(earlier)
 
 
 def finished(draft: Draft, scope_of: ScopeOf) -> Rule:

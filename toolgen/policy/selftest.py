@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from toolgen.model.call import Principal
@@ -13,7 +13,17 @@ from toolgen.model.verdict import Allow, Ask, Verdict
 from toolgen.policy.access import Access, Circumstances
 from toolgen.policy.arguments import repair
 
-__all__ = ["SelfTest", "SelfTestResult", "run"]
+__all__ = ["EarlierCall", "SelfTest", "SelfTestResult", "run"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierCall:
+    """A call that a test says was made before, by the same principal, in the same session or another."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    outcome: str  # ok | failed | running
+    in_session: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +37,9 @@ class SelfTest:
     rule: str | None
     on_behalf_of: str | None
     where: str
-    at: float = 0.0
+    at: float | None = None  # seconds since the epoch; None is now
+    after: tuple[EarlierCall, ...] = ()
+    toolset: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +73,16 @@ def run(
     access: Access,
     tools: Mapping[str, Tool],
     principal: Callable[[str, str | None], Principal],
+    circumstances: Callable[[SelfTest], Circumstances],
 ) -> tuple[SelfTestResult, ...]:
-    """Runs tests against the rules. `principal` makes a Principal of a name and of whom it acts for."""
+    """Runs tests against the rules. `principal` makes a Principal of a name and of whom it acts for, `circumstances` what went before."""
     results = []
     for test in tests:
         tool = tools[test.tool]
         arguments: JsonObject = repair(tool.input_schema, test.arguments).arguments
-        who = principal(test.principal, test.on_behalf_of)
+        who = replace(principal(test.principal, test.on_behalf_of), toolset=test.toolset)
         bound = access.bind(who, tool, arguments)
-        verdict = bound.denied or access.decide(who, tool, bound.arguments, Circumstances(now=test.at))
+        verdict = bound.denied or access.decide(who, tool, bound.arguments, circumstances(test))
         results.append(SelfTestResult(test=test, verdict=_word(verdict), rule=verdict.rule))
     return tuple(results)
 

@@ -9,15 +9,18 @@ import msgspec
 from toolgen.model.tool import Effect
 
 __all__ = [
+    "EarlierShape",
     "EgressShape",
     "FileShape",
     "KeyShape",
+    "LabelShape",
     "LimitShape",
     "PrincipalShape",
     "RedactShape",
     "RuleShape",
     "SqlShape",
     "TestShape",
+    "ToolsetShape",
 ]
 
 
@@ -47,6 +50,24 @@ class RuleShape(msgspec.Struct, forbid_unknown_fields=True):
     when: str | msgspec.UnsetType = msgspec.UNSET
     bind: dict[str, str] = {}
     shadow: bool = False
+
+
+class LabelShape(msgspec.Struct, forbid_unknown_fields=True):
+    tools: _Names
+    add: _Names
+
+
+class ToolsetShape(msgspec.Struct, forbid_unknown_fields=True):
+    tools: _Names
+    effects: list[Effect] | msgspec.UnsetType = msgspec.UNSET
+    to: list[str] = []
+
+
+class EarlierShape(msgspec.Struct, forbid_unknown_fields=True):
+    call: str
+    arguments: dict[str, Any] = {}
+    outcome: Literal["ok", "failed", "running"] = "ok"
+    session: bool = True
 
 
 class LimitShape(msgspec.Struct, forbid_unknown_fields=True):
@@ -99,11 +120,16 @@ class TestShape(msgspec.Struct, forbid_unknown_fields=True):
     arguments: dict[str, Any] = {}
     rule: str | None = None
     on_behalf_of: str | None = None
+    at: str | None = None
+    after: list[EarlierShape] = []
+    toolset: str = ""
 
 
 class FileShape(msgspec.Struct, forbid_unknown_fields=True):
     principals: dict[str, Any] = {}
     rules: list[Any] = []
+    labels: list[Any] = []
+    toolsets: dict[str, Any] = {}
     limits: list[Any] = []
     sql: dict[str, Any] = {}
     egress: EgressShape | None = None

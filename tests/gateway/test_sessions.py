@@ -1,0 +1,169 @@
+"""Rules about earlier calls, in a running gateway: a check before a refund, a ceiling over a session, a label that closes the way out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateway.governed import Upstream, project, upstream, write_policy
+from toolgen.gateway.service import Gateway
+
+EVERYTHING = {"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}
+CHECKED = {
+    "id": "checked",
+    "to": ["bot"],
+    "tools": ["orders__create_order"],
+    "verdict": "deny",
+    "when": "!session.called('orders__check_fraud')",
+}
+CEILING = {
+    "id": "ceiling",
+    "to": ["bot"],
+    "tools": ["orders__create_order"],
+    "verdict": "deny",
+    "when": "session.sum('orders__create_order', 'amount_cents') + args.amount_cents > 100",
+}  # fmt: skip
+PRIVATE = {"tools": ["orders__list_orders"], "add": ["private"]}
+EGRESS = {
+    "id": "egress",
+    "to": ["bot"],
+    "tools": ["orders__send_mail"],
+    "verdict": "ask",
+    "when": "'private' in session.labels",
+}
+Ask = Callable[..., Awaitable[str]]
+
+
+def scenario(root: Path, policy: dict[str, Any], steps: Callable[[Ask, Gateway, Upstream], Awaitable[None]]) -> None:
+    async def main(path: Path, seen: Upstream) -> None:
+        async with Gateway.load(path) as gateway:
+
+            async def ask(tool: str, session: str = "s", who: str = "bot", **arguments: Any) -> str:
+                envelope = await gateway.call(f"orders__{tool}", arguments, principal=who, session=session)
+                return envelope.status
+
+            await steps(ask, gateway, seen)
+
+    with upstream() as (seen, server):
+        asyncio.run(main(project(root / "p", server, policy), seen))
+
+
+def create(ask: Ask, cents: int, **more: Any) -> Awaitable[str]:
+    return ask("create_order", tenant_id="acme", amount_cents=cents, **more)
+
+
+def test_only_after_a_check_that_succeeded_in_this_session(tmp_path: Path) -> None:
+    async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
+        assert await create(ask, 5) == "refused"
+        seen.status = 500
+        assert await ask("check_fraud") == "error"
+        assert await create(ask, 5) == "refused"
+        seen.status = 200
+        await gateway.preview("orders__check_fraud", {}, principal="bot")
+        assert await create(ask, 5) == "refused"
+        assert await ask("check_fraud", session="other") == "ok"
+        assert await ask("check_fraud", session="") == "ok"
+        assert await ask("check_fraud", who="bare") == "ok"
+        assert await create(ask, 5) == "refused"
+        assert await ask("check_fraud") == "ok"
+        assert await create(ask, 5) == "ok"
+        assert await create(ask, 5, session="other") == "ok"
+        assert await create(ask, 5, session="") == "refused"
+
+    scenario(tmp_path, {"rules": [EVERYTHING, CHECKED]}, steps)
+
+
+def test_a_ceiling_holds_against_calls_in_flight(tmp_path: Path) -> None:
+    async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
+        answers = await asyncio.gather(*[create(ask, 40) for _ in range(10)])
+        assert sorted(answers) == ["ok"] * 2 + ["refused"] * 8
+        assert await create(ask, 21) == "refused"
+        assert await create(ask, 20) == "ok"
+        assert await create(ask, 1) == "refused"
+        assert len(seen.requests) == 3
+
+    scenario(tmp_path, {"rules": [EVERYTHING, CEILING]}, steps)
+
+
+def test_a_refused_call_is_not_in_the_sum(tmp_path: Path) -> None:
+    async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
+        assert await ask("create_order", amount_cents=90) == "refused"  # the tenant is missing
+        assert await create(ask, 90) == "ok"
+
+    scenario(tmp_path, {"rules": [EVERYTHING, CEILING]}, steps)
+
+
+def test_what_was_read_closes_the_way_out_and_is_recorded(tmp_path: Path) -> None:
+    async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
+        assert await ask("send_mail", to="x") == "ok"
+        assert await ask("list_orders", tenant_id="acme") == "ok"
+        assert await ask("send_mail", to="x") in {"cancelled", "pending"}
+        assert gateway.audit_entries()[0]["labels"] == ["private"]
+        assert await ask("send_mail", to="x", session="another") == "ok"  # why `history` exists
+        assert [path for _, path, _ in seen.requests] == ["/mail", "/orders?tenant_id=acme", "/mail"]
+
+    scenario(tmp_path, {"rules": [EVERYTHING, EGRESS], "labels": [PRIVATE]}, steps)
+
+
+def test_an_agent_that_changes_its_session_does_not_shed_its_history(tmp_path: Path) -> None:
+    async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
+        assert await ask("list_orders", tenant_id="acme") == "ok"
+        for session in ("another", "", "s"):
+            assert await ask("send_mail", to="x", session=session) in {"cancelled", "pending"}
+        assert await ask("send_mail", to="x", who="bare") == "ok"
+
+    rule = {**EGRESS, "when": "'private' in history.labels"}
+    scenario(tmp_path, {"rules": [EVERYTHING, rule], "labels": [PRIVATE]}, steps)
+
+
+def test_history_survives_a_new_policy(tmp_path: Path) -> None:
+    async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
+        assert await ask("check_fraud") == "ok"
+        write_policy(tmp_path / "p", {"rules": [EVERYTHING, CHECKED]})
+        assert await gateway.reload()
+        assert await create(ask, 5) == "ok"
+        assert await create(ask, 5, session="t") == "refused"
+
+    scenario(tmp_path, {"rules": [EVERYTHING]}, steps)
+
+
+@pytest.mark.parametrize("verdict", ["deny", "ask"])
+def test_what_was_forgotten_closes(tmp_path: Path, verdict: str) -> None:
+    async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
+        for number in range(1_002):
+            gateway._runtime.histories.begin(f"c{number}", "bot", f"s{number}", "orders__send_mail", {}, ())
+            gateway._runtime.histories.end(f"c{number}", "ok")
+        assert await ask("send_mail", to="x", session="s0") in {"refused", "cancelled", "pending"}
+        assert await ask("send_mail", to="x", session="s900") == "ok"
+        assert next(e for e in gateway.audit_entries() if e["event"] == "decision")["status"] == "unevaluated"
+
+    scenario(tmp_path, {"rules": [EVERYTHING, {**EGRESS, "verdict": verdict}], "labels": [PRIVATE]}, steps)
+
+
+def test_policies_test_their_own_sessions(tmp_path: Path) -> None:
+    check = {"call": "orders__check_fraud"}
+    tests: list[dict[str, Any]] = [
+        {"expect": "deny", "rule": "checked"},
+        {"expect": "allow", "after": [check]},
+        {"expect": "deny", "after": [{**check, "outcome": "failed"}]},
+        {"expect": "deny", "after": [{**check, "outcome": "running"}]},
+        {"expect": "deny", "after": [{**check, "session": False}]},
+        {"expect": "deny", "after": [check, {"call": "orders__create_order", "arguments": {"amount_cents": 96}, "outcome": "running"}]},
+        {"expect": "deny", "after": [check], "at": "2027-01-31T23:00:00Z", "rule": "night"},
+        {"expect": "allow", "after": [check], "at": "2027-01-31T12:00:00Z"},
+    ]  # fmt: skip
+    night = {
+        "id": "night",
+        "to": ["bot"],
+        "tools": ["orders__create_order"],
+        "verdict": "deny",
+        "when": "now.getHours() > 21",
+    }
+    noon = {"at": "2027-01-31T12:00:00Z", "as": "bot", "call": "orders__create_order", "arguments": {"amount_cents": 5}}
+    policy = {"rules": [EVERYTHING, CHECKED, CEILING, night], "tests": [{**noon, **test} for test in tests]}
+    gateway = Gateway.load(project(tmp_path / "p", "http://127.0.0.1:9", policy))
+    assert [result.to_dict() for result in gateway.check_policy() if not result.passed] == []

@@ -1,0 +1,262 @@
+"""What was called before, by session and by principal: counts and sums, never contents, bounded, and honest about what was forgotten."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from fractions import Fraction
+
+from toolgen.clock import Clock
+
+__all__ = ["Histories", "Ledger", "View"]
+
+_HOUR = 3600
+_WINDOW_HOURS = 24
+_IDLE = 24 * 3600.0
+_FILTER_BITS = 1 << 19
+_NO_TIME = 0
+
+
+@dataclass(slots=True)
+class _Tally:
+    """The calls of one tool: how many succeeded, how many may have done something, and the sums of their numbers over the latter."""
+
+    succeeded: int = 0
+    counted: int = 0
+    sums: dict[str, Fraction | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Page:
+    """The tallies of one stretch of time, by tool, and how many calls set each label."""
+
+    tallies: dict[str, _Tally] = field(default_factory=dict)
+    labels: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One call of one tool that was begun in a page, to be taken back if nothing came of it."""
+
+    page: _Page
+    tool: str
+    numbers: Mapping[str, Fraction | None]
+    labels: tuple[str, ...]
+
+
+class Ledger:
+    """The calls of one session, or of one principal in the last 24 hours, to the hour."""
+
+    __slots__ = ("_pages", "_windowed", "flying", "touched")
+
+    def __init__(self, *, windowed: bool) -> None:  # the two kinds differ in nothing else
+        self._pages: dict[int, _Page] = {}
+        self._windowed = windowed
+        self.flying = 0
+        self.touched = 0.0
+
+    def begin(self, now: float, tool: str, numbers: Mapping[str, Fraction | None], labels: tuple[str, ...]) -> _Entry:
+        """Counts a call that is about to be made."""
+        page = self._pages.setdefault(int(now // _HOUR) if self._windowed else _NO_TIME, _Page())
+        tally = page.tallies.setdefault(tool, _Tally())
+        tally.counted += 1
+        for name, number in numbers.items():
+            held = tally.sums.get(name, Fraction(0))
+            tally.sums[name] = None if held is None or number is None else held + number
+        for label in labels:
+            page.labels[label] = page.labels.get(label, 0) + 1
+        self.flying += 1
+        self.touched = now
+        return _Entry(page, tool, numbers, labels)
+
+    def end(self, entry: _Entry, outcome: str) -> None:
+        """Settles a call: `ok`, `failed` (it may have done something), or `none` for one that was never made."""
+        self.flying -= 1
+        tally = entry.page.tallies[entry.tool]
+        if outcome == "ok":
+            tally.succeeded += 1
+        elif outcome == "none":
+            tally.counted -= 1
+            for name, number in entry.numbers.items():
+                held = tally.sums.get(name)
+                if held is not None and number is not None:
+                    tally.sums[name] = held - number
+            for label in entry.labels:
+                entry.page.labels[label] -= 1
+
+    def pages(self, now: float) -> Iterator[_Page]:
+        """The pages that still count; older ones are dropped."""
+        if self._windowed:
+            oldest = int(now // _HOUR) - _WINDOW_HOURS
+            for hour in [hour for hour in self._pages if hour < oldest]:
+                del self._pages[hour]
+        yield from self._pages.values()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A ledger as conditions read it. Without one there are no earlier calls; with `forgotten` every question is a `LookupError`."""
+
+    ledger: Ledger | None
+    now: float
+    forgotten: bool = False
+
+    def labels(self) -> list[str]:
+        return sorted({label for page in self._pages() for label, count in page.labels.items() if count > 0})
+
+    def called(self, tools: str) -> int:
+        return sum(tally.succeeded for tally in self._tallies(tools))
+
+    def count(self, tools: str) -> int:
+        return sum(tally.counted for tally in self._tallies(tools))
+
+    def sum(self, tools: str, argument: str) -> int | float:
+        total = Fraction(0)
+        for tally in self._tallies(tools):
+            held = tally.sums.get(argument, Fraction(0))
+            if held is None:
+                raise LookupError(argument)
+            total += held
+        return total.numerator if total.denominator == 1 else float(total)
+
+    def _tallies(self, tools: str) -> Iterator[_Tally]:
+        for page in self._pages():
+            for name, tally in page.tallies.items():
+                if fnmatchcase(name, tools):
+                    yield tally
+
+    def _pages(self) -> Iterator[_Page]:
+        if self.forgotten:
+            raise LookupError("forgotten")
+        return iter(()) if self.ledger is None else self.ledger.pages(self.now)
+
+
+@dataclass(slots=True)
+class _Shelf:
+    """One principal's ledgers: of all its calls, and of its latest sessions."""
+
+    whole: Ledger = field(default_factory=lambda: Ledger(windowed=True))
+    sessions: OrderedDict[str, Ledger] = field(default_factory=OrderedDict)
+    forgotten: _Filter | None = None
+
+
+class Histories:
+    """The histories of all principals. A session is one principal's own: others cannot write in it, read it or push it out.
+
+    Kept are `most_sessions` sessions a principal and `most_principals` principals, those used last; what is pushed out, or idle for a
+    day, is remembered as forgotten, and a question about it is a `LookupError` and never "nothing".
+    """
+
+    def __init__(self, clock: Clock, *, most_sessions: int = 1_000, most_principals: int = 10_000) -> None:
+        self._clock = clock
+        self._most_sessions, self._most_principals = most_sessions, most_principals
+        self._shelves: OrderedDict[str, _Shelf] = OrderedDict()
+        self._forgotten: _Filter | None = None
+        self._flying: dict[str, list[tuple[Ledger, _Entry]]] = {}
+
+    def views(self, principal: str, session: str) -> tuple[View, View]:
+        """What conditions may ask: the session's view and the principal's. Without a session id no call came before."""
+        now = self._clock.now()
+        shelf = self._shelves.get(principal)
+        if shelf is None:
+            gone = _has(self._forgotten, principal)
+            return View(None, now, forgotten=gone and session != ""), View(None, now, forgotten=gone)
+        gone = _has(self._forgotten, principal)
+        whole = View(shelf.whole, now, forgotten=gone)
+        if not session:
+            return View(None, now), whole
+        ledger = shelf.sessions.get(session)
+        if ledger is not None and ledger.flying == 0 and now - ledger.touched > _IDLE:
+            self._forget(shelf, session)
+            ledger = None
+        return View(ledger, now, forgotten=gone or _has(shelf.forgotten, session)), whole
+
+    def begin(
+        self, call: str, principal: str, session: str, tool: str, numbers: Mapping[str, object], labels: Iterable[str]
+    ) -> None:
+        """Counts a call before it is made; again for each further tool that stands in it. `numbers` are its numeric arguments."""
+        now = self._clock.now()
+        shelf = self._shelf(principal)
+        exact = {name: _exact(value) for name, value in numbers.items()}
+        ledgers = [shelf.whole, *([self._session(shelf, session)] if session else [])]
+        entries = self._flying.setdefault(call, [])
+        for ledger in ledgers:
+            entries.append((ledger, ledger.begin(now, tool, exact, tuple(labels))))
+
+    def flies(self, call: str) -> bool:
+        """Whether a call was begun and is not settled."""
+        return call in self._flying
+
+    def end(self, call: str, outcome: str) -> None:
+        """Settles a call and all that stood in it, as `Ledger.end` says."""
+        for ledger, entry in self._flying.pop(call, ()):
+            ledger.end(entry, outcome)
+
+    def _shelf(self, principal: str) -> _Shelf:
+        shelf = self._shelves.get(principal)
+        if shelf is None:
+            shelf = self._shelves[principal] = _Shelf()
+            if len(self._shelves) > self._most_principals:
+                idle = next(
+                    (name for name, one in self._shelves.items() if one.whole.flying == 0 and one is not shelf), None
+                )
+                if idle is not None:
+                    del self._shelves[idle]
+                    self._forgotten = self._forgotten or _Filter()
+                    self._forgotten.add(idle)
+        self._shelves.move_to_end(principal)
+        return shelf
+
+    def _session(self, shelf: _Shelf, session: str) -> Ledger:
+        ledger = shelf.sessions.get(session)
+        if ledger is None:
+            ledger = shelf.sessions[session] = Ledger(windowed=False)
+            if len(shelf.sessions) > self._most_sessions:
+                idle = next(
+                    (name for name, one in shelf.sessions.items() if one.flying == 0 and one is not ledger), None
+                )
+                if idle is not None:
+                    self._forget(shelf, idle)
+        shelf.sessions.move_to_end(session)
+        return ledger
+
+    def _forget(self, shelf: _Shelf, session: str) -> None:
+        del shelf.sessions[session]
+        shelf.forgotten = shelf.forgotten or _Filter()
+        shelf.forgotten.add(session)
+
+
+class _Filter:
+    """A Bloom filter of fixed size: it never misses what was added, and takes a stranger for it now and then, which fails closed."""
+
+    __slots__ = ("_bits", "_key")
+
+    def __init__(self) -> None:
+        self._bits = bytearray(_FILTER_BITS // 8)
+        self._key = secrets.token_bytes(16)
+
+    def add(self, name: str) -> None:
+        for bit in self._places(name):
+            self._bits[bit >> 3] |= 1 << (bit & 7)
+
+    def __contains__(self, name: str) -> bool:
+        return all(self._bits[bit >> 3] >> (bit & 7) & 1 for bit in self._places(name))
+
+    def _places(self, name: str) -> list[int]:
+        digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16, key=self._key).digest()
+        return [int.from_bytes(digest[at : at + 4]) % _FILTER_BITS for at in range(0, 16, 4)]
+
+
+def _has(names: _Filter | None, name: str) -> bool:
+    return names is not None and name in names
+
+
+def _exact(value: object) -> Fraction | None:
+    """A number exactly, or None for what is none: its sum is then unknown."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value - value != 0:
+        return None
+    return Fraction(value)

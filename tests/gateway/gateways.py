@@ -97,6 +97,9 @@ class FakeGateway:
     def acting_for(self, principal: Principal, user: str) -> Principal | None:
         return Principal(id=principal.id, on_behalf_of=Principal(id=user)) if user == "ann" else None
 
+    def narrowed(self, principal: Principal, toolset: str) -> Principal | None:
+        return principal if toolset == "all" else None
+
     def authenticate(self, credential: str) -> Principal | None:
         return PEOPLE.get(credential)
 

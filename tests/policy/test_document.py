@@ -270,3 +270,54 @@ def test_what_no_condition_can_be_is_an_error(tmp_path: Path, key: str, message:
     with pytest.raises(PolicyError) as caught:
         loaded(tmp_path, shop=WHOLE.replace("verdict: allow,", f"verdict: allow, {key},"))
     assert message in str(caught.value)
+
+
+SETS = [
+    (
+        "labels: [{tools: [pets__lst_pets], add: [a]}]",
+        "'pets__lst_pets' matches no tool (did you mean 'pets__list_pets'?)",
+    ),
+    ("labels: [{tools: [pets__list_pets], add: ['a b']}]", "'a b' is no label"),
+    ("labels: [{tools: [pets__list_pets], add: []}]", "labels.0.add: expected `array` of length >= 1"),
+    (
+        "toolsets: {guest: {tools: [pets__lst_pets]}}",
+        "'pets__lst_pets' matches no tool (did you mean 'pets__list_pets'?)",
+    ),
+    (
+        "toolsets: {guest: {tools: [pets__list_pets], effects: [destructive]}}",
+        "none of its tools has one of these effects",
+    ),
+    (
+        "toolsets: {guest: {tools: [pets__list_pets], to: [usr]}}",
+        "no principal has the role 'usr' (did you mean 'user'?)",
+    ),
+    ("toolsets: {'a b': {tools: [pets__list_pets]}}", "'a b' is no name of a toolset"),
+    ("toolsets: {guest: {tool: [pets__list_pets]}}", "unknown key 'tool' in toolsets.guest (did you mean 'tools'?)"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), SETS)
+def test_labels_and_toolsets_name_what_exists(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        loaded(tmp_path, shop=WHOLE, more=text)
+    assert message in str(caught.value)
+    assert "more.yaml:1" in str(caught.value)
+
+
+EARLIER = [
+    ("at: noon", "at: 'noon' is not a time like"),
+    ("after: [{call: pets__lst_pets}]", "there is no tool 'pets__lst_pets' (did you mean 'pets__list_pets'?)"),
+    (
+        "after: [{call: pets__list_pets, arguments: {limt: 1}}]",
+        "pets__list_pets has no argument 'limt' (did you mean 'limit'?)",
+    ),
+    ("after: [{call: pets__list_pets, outcome: okay}]", "invalid enum value 'okay'"),
+    ("toolset: gest", "there is no toolset 'gest'"),
+]
+
+
+@pytest.mark.parametrize(("key", "message"), EARLIER)
+def test_what_tests_say_went_before_exists(tmp_path: Path, key: str, message: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        loaded(tmp_path, shop=WHOLE.replace("rule: reads,", f"rule: reads, {key},"))
+    assert message in str(caught.value)

@@ -121,7 +121,17 @@ class App:
         principal = self._gateway.authenticate(found[1]) if found else None
         if principal is None:
             raise _unauthenticated("this credential is not accepted", 'Bearer error="invalid_token"')
-        return self._acting(request, principal)
+        return self._narrowed(request, self._acting(request, principal))
+
+    def _narrowed(self, request: Request, principal: Principal) -> Principal:
+        """The caller with the toolset it asks for, which can only take tools away."""
+        value = request.headers.get(b"x-toolset")
+        if value is None:
+            return principal
+        narrowed = self._gateway.narrowed(principal, value.decode("latin-1"))
+        if narrowed is None:
+            raise Rejected(400, "validation", "X-Toolset names no toolset of the policy")
+        return narrowed
 
     def _acting(self, request: Request, principal: Principal) -> Principal:
         """Whom the caller says it acts for, as far as the policy lets it say so."""

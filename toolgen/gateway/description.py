@@ -61,6 +61,11 @@ def _tool_paths() -> Node:
                         f"{DEFAULT_PAGE} when it is left out, {DEFAULT_HITS} with `q`.",
                     ),
                     _query("cursor", {"type": "string"}, "`next_cursor` of the page before."),
+                    _query(
+                        "toolset",
+                        {"type": "string"},
+                        "Only tools of this toolset of the policy; header `X-Toolset` does the same for every route.",
+                    ),
                 ],
                 "responses": _responses(_answer("A page of tools.", "Tools"), "429"),
             }

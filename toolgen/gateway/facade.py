@@ -35,6 +35,9 @@ class Facade(Protocol):
     def acting_for(self, principal: Principal, user: str) -> Principal | None:
         """The principal as it acts for a user, or None when the policy does not say it may."""
 
+    def narrowed(self, principal: Principal, toolset: str) -> Principal | None:
+        """The principal with nothing in sight but what is in this toolset too, or None when there is no such toolset."""
+
     def catalog(self, principal: Principal) -> tuple[Tool, ...]:
         """The tools this principal may call, in name order, with the schemas it is given. The same object until the catalog changes."""
 

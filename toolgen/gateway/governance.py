@@ -68,7 +68,7 @@ class Governance:
         self.earlier = Earlier(histories=runtime.histories, clock=runtime.clock, labels=policy.labels)
         self._tools = runtime.manifest.tools
         self._log = runtime.log
-        self._catalogs: dict[tuple[str | frozenset[str], ...], tuple[Tool, ...]] = {}
+        self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
         self._secretive: dict[str, bool] = {}
         parts = self._parts(runtime)
         self.road = road(parts)
@@ -77,7 +77,7 @@ class Governance:
     def catalog(self, principal: Principal) -> tuple[Tool, ...]:
         """The tools this principal may call, in name order. The same object every time."""
         user = principal.on_behalf_of
-        key = (principal.toolset, principal.roles, *(() if user is None else (user.roles,)))
+        key = (principal.toolsets, principal.roles, *(() if user is None else (user.roles,)))
         found = self._catalogs.get(key)
         if found is None:
             visible = (tool for tool in self._tools.values() if self.access.visible(principal, tool))

@@ -38,6 +38,7 @@ SLOWEST_BODY_S = 30.0
 _SINGLE = frozenset(
     {
         b"x-on-behalf-of",
+        b"x-toolset",
         b"authorization",
         b"host",
         b"origin",

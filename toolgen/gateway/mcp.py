@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from importlib.metadata import version
 from typing import Any, TypeAlias
@@ -51,6 +51,7 @@ META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 META_CLIENT = "io.modelcontextprotocol/clientInfo"
 META_SERVER = "io.modelcontextprotocol/serverInfo"
 META_CONVERSATION = "conversationId"
+META_TOOLSET = "toolset"
 
 _TOOLS_PER_PAGE = 250
 _TTL_MS = 5000
@@ -199,6 +200,11 @@ class Mcp:
 
     async def _dispatch(self, message: Message, era: Era, caller: Caller) -> dict[str, object] | Fault:
         params = message.params if isinstance(message.params, dict) else {}
+        if (toolset := message.meta.get(META_TOOLSET)) is not None:
+            narrowed = self._gateway.narrowed(caller.principal, toolset) if isinstance(toolset, str) else None
+            if narrowed is None:
+                return Fault(code=INVALID_PARAMS, message=f"params._meta.{META_TOOLSET} names no toolset of the policy")
+            caller = replace(caller, principal=narrowed)
         match message.method, era:
             case "tools/call", _:
                 return await self._call(params, message.meta, caller)

@@ -135,7 +135,12 @@ class Rest:
 
     async def tools(self, request: Request, principal: Principal) -> Response:
         """GET /v1/tools: a page of what the caller is listed, or with `q` of the tools that fit a request in words, in one format."""
-        query = request.parameters("format", "q", "limit", "cursor")
+        query = request.parameters("format", "q", "limit", "cursor", "toolset")
+        if "toolset" in query:
+            narrowed = self._gateway.narrowed(principal, query["toolset"])
+            if narrowed is None:
+                raise Rejected(400, "validation", "the query parameter toolset names no toolset of the policy")
+            principal = narrowed
         form = query.get("format", "manifest")
         if form not in LISTED:
             raise Rejected(

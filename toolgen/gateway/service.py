@@ -8,7 +8,7 @@ import logging
 import secrets
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -222,7 +222,14 @@ class Gateway:
 
     def current(self, principal: Principal) -> Principal | None:
         """The same principal as the policy in force has it, or None when that has it no more: for whoever keeps one for long."""
-        return self._governance.identity.current(principal)
+        found = self._governance.identity.current(principal)
+        return None if found is None else replace(found, toolsets=principal.toolsets)
+
+    def narrowed(self, principal: Principal, toolset: str) -> Principal | None:
+        """The principal with nothing in sight but what is in this toolset too, or None when the policy has no such toolset."""
+        if toolset not in self.policy.toolsets:
+            return None
+        return replace(principal, toolsets=principal.toolsets | {toolset})
 
     def may_review(self, principal: Principal) -> bool:
         """Whether this principal may read the audit."""

@@ -21,14 +21,14 @@ _NOTHING: Mapping[str, Json] = MappingProxyType({})
 class Principal:
     """Somebody whose credential was verified, and whom they act for. Both must be allowed, both are recorded.
 
-    `toolset` names the set of tools that the caller narrowed itself to, "" for none.
+    `toolsets` names the sets of tools that the caller narrowed itself to: it sees what is in all of them.
     """
 
     id: str
     roles: frozenset[str] = frozenset()
     attributes: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
     on_behalf_of: Principal | None = None
-    toolset: str = ""
+    toolsets: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,7 +75,7 @@ class Access:
         """Whether any arguments at all could let the principal, and whom it acts for, call the tool."""
         party: Principal | None = principal
         while party is not None:
-            if not self._about(party, tool).could or not self._within(party.toolset, tool):
+            if not self._about(party, tool).could or not self._within(party.toolsets, tool):
                 return False
             party = party.on_behalf_of
         return True
@@ -162,12 +162,9 @@ class Access:
             case _:
                 return verdict
 
-    def _within(self, toolset: str, tool: Tool) -> bool:
-        """Whether a tool is in the set a caller asked for; none is in a set that does not exist."""
-        if not toolset:
-            return True
-        found = self._toolsets.get(toolset)
-        return found is not None and tool.name in found.tools
+    def _within(self, toolsets: frozenset[str], tool: Tool) -> bool:
+        """Whether a tool is in all the sets a caller asked for; none is in a set that does not exist."""
+        return all(name in self._toolsets and tool.name in self._toolsets[name].tools for name in toolsets)
 
     def _about(self, principal: Principal, tool: Tool) -> _About:
         table = self._by_roles.get(principal.roles)

@@ -80,7 +80,7 @@ def run(
     for test in tests:
         tool = tools[test.tool]
         arguments: JsonObject = repair(tool.input_schema, test.arguments).arguments
-        who = replace(principal(test.principal, test.on_behalf_of), toolset=test.toolset)
+        who = replace(principal(test.principal, test.on_behalf_of), toolsets=frozenset({test.toolset} - {""}))
         bound = access.bind(who, tool, arguments)
         verdict = bound.denied or access.decide(who, tool, bound.arguments, circumstances(test))
         results.append(SelfTestResult(test=test, verdict=_word(verdict), rule=verdict.rule))

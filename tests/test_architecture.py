@@ -28,6 +28,7 @@ LAYERS = {
     "queries": 3,
     "settings": 3,
     "settings_sources": 3,
+    "settings_state": 3,
     "verify": 3,
     "gateway": 4,
     "doctor": 5,
@@ -51,7 +52,7 @@ SYSTEMS = {
         "requests",
         "websockets",
     ),
-    *("aiomysql", "asyncmy", "duckdb", "psycopg", "psycopg2", "pymysql", "sqlite3", "sqlalchemy"),
+    *("aiomysql", "asyncmy", "redis", "duckdb", "psycopg", "psycopg2", "pymysql", "sqlite3", "sqlalchemy"),
     *(
         "http.client",
         "multiprocessing",
@@ -70,6 +71,7 @@ EXCEPTIONS = {
     ("toolgen.cli.diff", "subprocess"): "asks git for an older manifest",
     ("toolgen.mock.server", "socket"): "listens",
     ("toolgen.serve", "socket"): "listens",
+    ("toolgen.state.link", "redis"): "shares what is counted",
 }
 # What makes or walks the road to an executor, and the only modules that may name it.
 ROAD = {

@@ -20,6 +20,7 @@ from toolgen.files import read_file
 from toolgen.model.names import SOURCE_NAME
 from toolgen.model.tool import Effect
 from toolgen.settings_sources import Auth, SourceSettings, read_source, short
+from toolgen.settings_state import StateSettings, read_state
 from toolgen.sources.base import SourceConfig, SourceKind, is_networked, is_remote, is_served
 from toolgen.sources.graph_options import GraphOptions
 from toolgen.sources.overrides import ToolOverride
@@ -76,6 +77,7 @@ class Settings:
     """A project. Paths are absolute; `warnings` are sentences for a person.
 
     `search_above` is how many tokens a principal's catalog may cost before tools that search it stand in its place; infinite for never.
+    `state` is None where what is counted stays in this process's memory.
     """
 
     path: Path
@@ -86,6 +88,7 @@ class Settings:
     host: str
     port: int
     search_above: float
+    state: StateSettings | None
     audit_dir: Path
     warnings: tuple[str, ...]
 
@@ -183,8 +186,6 @@ def _settings(document: Document, path: Path) -> Settings:
     root = path.parent
     if not file.sources:
         raise ConfigError("names no source", where=document.where("sources"), suggestion="add one under sources:")
-    if file.state != "memory":
-        raise ConfigError(f"state: '{short(file.state)}' is not supported; use memory", where=document.where("state"))
     if file.gateway.workers != 1:
         raise ConfigError("only one worker is supported", where=document.where("gateway", "workers"))
     if not 0 <= file.gateway.port <= 65535:
@@ -199,6 +200,7 @@ def _settings(document: Document, path: Path) -> Settings:
         host=file.gateway.host,
         port=file.gateway.port,
         search_above=_search_above(document, file.gateway.search_above),
+        state=read_state(file.state, document.where("state"), root, warnings),
         audit_dir=root / file.audit.dir,
         warnings=tuple(warnings),
     )

@@ -42,8 +42,11 @@ from toolgen.policy.selftest import SelfTestResult
 from toolgen.policy.selftest import run as run_selftests
 from toolgen.settings import Settings, settings_digest
 from toolgen.settings import load as load_settings
-from toolgen.state.buckets import MemoryBuckets
+from toolgen.settings_state import StateSettings
+from toolgen.state.buckets import Buckets, MemoryBuckets
+from toolgen.state.buckets_redis import RedisBuckets
 from toolgen.state.history import Histories
+from toolgen.state.link import RedisLink
 
 __all__ = ["Gateway"]
 
@@ -82,9 +85,11 @@ class Gateway:
             clock=self._clock,
             log=self._log,
             executors=self._executors,
-            buckets=MemoryBuckets(self._clock),
+            buckets=self._buckets(settings.state),
             histories=Histories(self._clock),
         )
+        self._uncounted = ""  # what is wrong with where limits are counted
+        self._notes: set[asyncio.Task[None]] = set()
         self._governance = Governance(policy, self._runtime)
         self._read_state = state_of(settings.policies)
         self._unread = ""  # what is wrong with the policy's files, while an older reading of them is in force
@@ -116,6 +121,9 @@ class Gateway:
             await asyncio.wait(self._running)
         for executor in self._executors.values():
             await executor.close()
+        await self._runtime.buckets.close()
+        if self._notes:
+            await asyncio.wait(self._notes)
         await self._log.close()
 
     @property
@@ -217,8 +225,8 @@ class Gateway:
         return (self._log.fault,) if self._log.fault else ()
 
     def warnings(self) -> tuple[str, ...]:
-        """What an operator should know while calls are taken all the same: an edit of the policy that cannot be used."""
-        return (self._unread,) if self._unread else ()
+        """What an operator should know while calls are taken all the same: an edit of the policy that cannot be used, limits uncounted."""
+        return tuple(warning for warning in (self._unread, self._uncounted) if warning)
 
     def current(self, principal: Principal) -> Principal | None:
         """The same principal as the policy in force has it, or None when that has it no more: for whoever keeps one for long."""
@@ -256,6 +264,19 @@ class Gateway:
             governance.identity.named,
             lambda test: imagined(test, self.manifest.tools, self.policy.labels, self._clock),
         )
+
+    def _buckets(self, state: StateSettings | None) -> Buckets:
+        """Where limits are counted, as `state:` says."""
+        if state is None:
+            return MemoryBuckets(self._clock)
+        return RedisBuckets(RedisLink(state.location, state.secret), self._clock, self._state_changed)
+
+    def _state_changed(self, reachable: bool) -> None:
+        """Records that Redis was lost or found: in between, limits refuse, or are shares of this process."""
+        self._uncounted = "" if reachable else "Redis, where limits are counted, cannot be reached"
+        note = asyncio.create_task(self._note({"event": "state", "status": "ok" if reachable else "error"}))
+        self._notes.add(note)
+        note.add_done_callback(self._notes.discard)
 
     async def _note(self, fields: Mapping[str, Any]) -> None:
         """Records what happened to the gateway itself. What cannot be recorded now shows in `ready`, as for any call."""

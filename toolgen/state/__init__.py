@@ -1,1 +1,1 @@
-"""What outlives a call: so far, token buckets."""
+"""What outlives a call and may be shared by processes: token buckets and ceilings."""

@@ -1,0 +1,91 @@
+"""Two gateways over one Redis: one limit for both, and what callers, operators and the record are told when Redis is away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.projects import POLICY, make_project
+from tests.redis_server import RedisServer
+from toolgen.errors import ConfigError
+from toolgen.gateway.service import Gateway
+from toolgen.settings import load
+
+
+def project(folder: Path, state: str, limits: list[dict[str, Any]]) -> Path:
+    path = make_project(folder, policy={**POLICY, "limits": limits})
+    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), "state": state}), encoding="utf-8")
+    return path
+
+
+def test_two_gateways_share_one_limit_and_say_when_it_cannot_be_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATE_PASSWORD", "right-0123456789")
+    server = RedisServer(tmp_path, "--requirepass", "right-0123456789")
+    server.start()
+    state = f"redis://:${{env:STATE_PASSWORD}}@127.0.0.1:{server.port}/3?prefix=shop"
+    limits = [{"id": "few", "per": ["principal"], "rate": "3/h"}]
+    one, two = (project(tmp_path / name, state, limits) for name in ("one", "two"))
+
+    async def main() -> None:
+        async with Gateway.load(one) as first, Gateway.load(two) as second:
+            answers = [
+                await gateway.call("shop__list_tables", {}, principal="bot")
+                for gateway in (first, second, first, second)
+            ]
+            assert [answer.status for answer in answers] == ["ok", "ok", "ok", "refused"]
+            assert answers[3].error is not None
+            assert (answers[3].error.code, answers[3].error.rule) == ("rate_limited", "few")
+            assert first.warnings() == ()
+            server.stop()
+            refused = await first.call("shop__list_tables", {}, principal="bot")
+            assert refused.error is not None
+            assert (refused.error.code, refused.error.rule) == ("upstream_unavailable", "few")
+            assert refused.error.retry_after_s is not None
+            assert first.warnings() == ("Redis, where limits are counted, cannot be reached",)
+            await asyncio.sleep(0.05)
+            entries = first.audit_entries()
+            assert {"event": "state", "status": "error"}.items() <= next(
+                entry for entry in entries if entry["event"] == "state"
+            ).items()
+            outcome = next(entry for entry in entries if entry["event"] == "outcome")
+            assert (outcome["code"], outcome["rule"], outcome["status"]) == ("upstream_unavailable", "few", "refused")
+
+    try:
+        asyncio.run(main())
+    finally:
+        server.stop()
+    settings = load(one)
+    assert "0123456789" not in repr(settings)
+    assert settings.state is not None
+    assert (settings.state.location.database, settings.state.location.prefix) == (3, "shop")
+
+
+def test_a_gateway_starts_without_its_redis(tmp_path: Path) -> None:
+    limits = [{"id": "few", "rate": "3/h", "on_failure": "share"}]
+    path = project(tmp_path, f"redis://127.0.0.1:{RedisServer(tmp_path).port}", limits)
+
+    async def main() -> None:
+        async with Gateway.load(path) as gateway:
+            refused = await gateway.call("shop__list_tables", {}, principal="bot")
+            assert refused.error is not None
+            assert refused.error.code == "upstream_unavailable"
+
+    asyncio.run(main())
+
+
+def test_a_password_written_out_is_a_warning_and_never_repeated(tmp_path: Path) -> None:
+    path = project(tmp_path, "redis://:pa:ss@word-123@127.0.0.1", [])
+    settings = load(path)
+    assert any("a secret is written out" in warning for warning in settings.warnings)
+    for text in (repr(settings), *settings.warnings):
+        assert "word-123" not in text
+    path.write_text(path.read_text(encoding="utf-8").replace("127.0.0.1", "127.0.0.1:99999"), encoding="utf-8")
+    with pytest.raises(ConfigError) as raised:
+        load(path)
+    assert "word-123" not in str(raised.value)

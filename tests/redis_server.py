@@ -1,0 +1,51 @@
+"""A Redis of a test's own: it may be stopped, started again, locked and filled without anybody noticing."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from toolgen.clock import SystemClock
+from toolgen.state.buckets_redis import RedisBuckets
+from toolgen.state.link import RedisLink, RedisLocation
+
+
+class RedisServer:
+    """redis-server on a free port of loopback, with its files in a folder."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        if shutil.which("redis-server") is None:
+            pytest.skip("redis-server is not installed")
+        self._folder, self._options = folder, options
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        port = [] if "--tls-port" in self._options else ["--port", str(self.port)]
+        options = [str(self.port) if option == "PORT" else option for option in self._options]
+        command = ["redis-server", *port, "--bind", "127.0.0.1", "--dir", str(self._folder), "--save", "", *options]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(200):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.02)
+        raise RuntimeError("redis-server did not start")
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def buckets(self, password: str = "", *, lease_s: float = 20.0, **location: object) -> RedisBuckets:
+        """What one gateway process would count with."""
+        where = RedisLocation(host="127.0.0.1", port=self.port, **location)  # type: ignore[arg-type]
+        return RedisBuckets(RedisLink(where, lambda: password), SystemClock(), lease_s=lease_s)

@@ -1,0 +1,324 @@
+"""Buckets in Redis: exact across processes, and honest when Redis is away. Every test has a Redis of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.redis_server import RedisServer
+from toolgen.clock import SystemClock
+from toolgen.policy.limits import Charge, Limit
+from toolgen.state.buckets import Hold, Refusal
+from toolgen.state.buckets_redis import RedisBuckets
+from toolgen.state.link import RedisLink, RedisLocation
+
+HAMMER = Path(__file__).with_name("hammer.py")
+
+
+def charge(key: str = "a", cost: float = 1, per_second: float = 0.001, burst: int = 3, **terms: Any) -> Charge:
+    return Charge(Limit(id=key, per_second=per_second, burst=burst, **terms), (key,), cost)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    redis = RedisServer(tmp_path)
+    redis.start()
+    yield redis
+    redis.stop()
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(main)
+
+
+async def asked(server: RedisServer, *command: str) -> Any:
+    """What Redis itself says."""
+    async with Redis(port=server.port, decode_responses=True) as client:
+        return await client.execute_command(*command)
+
+
+def passed(answers: list[Hold | Refusal]) -> int:
+    return sum(isinstance(answer, Hold) for answer in answers)
+
+
+def test_two_processes_share_a_bucket_and_a_refused_call_takes_nothing(server: RedisServer) -> None:
+    async def main() -> None:
+        one, two = server.buckets(), server.buckets()
+        assert (
+            passed([await one.acquire((charge(),)), await two.acquire((charge(),)), await one.acquire((charge(),))])
+            == 3
+        )
+        refusal = await two.acquire((charge("b"), charge()))
+        assert isinstance(refusal, Refusal)
+        assert (refusal.limit, refusal.reason) == ("a", "spent")
+        assert 900 < refusal.retry_after_s <= 1000
+        assert passed([await one.acquire((charge("b", cost=3),))]) == 1
+        await one.close()
+        await two.close()
+
+    run(main())
+
+
+def test_calls_of_one_turn_are_counted_one_by_one(server: RedisServer) -> None:
+    async def main() -> None:
+        buckets = server.buckets()
+        answers = await asyncio.gather(
+            *(buckets.acquire((charge(burst=50), charge("b", burst=40))) for _ in range(300))
+        )
+        assert passed([*answers]) == 40
+        assert passed([await buckets.acquire((charge(burst=50, cost=10),))]) == 1
+        assert passed([await buckets.acquire((charge(burst=50),))]) == 0
+        await buckets.close()
+
+    run(main())
+
+
+def test_a_cost_of_nothing_passes_and_one_that_never_fits_takes_nothing(server: RedisServer) -> None:
+    async def main() -> None:
+        buckets = server.buckets()
+        assert passed([await buckets.acquire((charge(cost=3),))]) == 1
+        assert passed([await buckets.acquire((charge(cost=0),))]) == 1
+        assert passed([await buckets.acquire((charge("b"), charge("c", cost=4)))]) == 0
+        assert passed([await buckets.acquire((charge("b", cost=3),))]) == 1
+        await buckets.close()
+
+    run(main())
+
+
+def test_places_in_flight_are_shared_and_given_back(server: RedisServer) -> None:
+    async def main() -> None:
+        one, two = server.buckets(), server.buckets()
+        ceiling = charge("in-flight", burst=0, concurrency=2)
+        first, second, third = [await buckets.acquire((ceiling,)) for buckets in (one, two, one)]
+        assert isinstance(first, Hold)
+        assert isinstance(second, Hold)
+        assert isinstance(third, Refusal)
+        assert (third.reason, third.retry_after_s) == ("crowded", 1.0)
+        one.release(first)
+        one.release(first)  # twice is once
+        answers = [await one.acquire((ceiling,)) for _ in range(2)]
+        assert passed(answers) == 1
+        await one.close()
+        await two.close()
+
+    run(main())
+
+
+def test_a_call_cancelled_while_it_is_counted_leaves_no_place_taken(server: RedisServer) -> None:
+    async def main() -> None:
+        buckets = server.buckets()
+        ceiling = charge("in-flight", burst=0, concurrency=1)
+        for turns in range(12):
+            task = asyncio.create_task(buckets.acquire((ceiling,)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait((task,))
+            if not task.cancelled() and isinstance(hold := task.result(), Hold):
+                buckets.release(hold)
+            answer = await buckets.acquire((ceiling,))
+            assert isinstance(answer, Hold)
+            buckets.release(answer)
+        await buckets.close()
+
+    run(main())
+
+
+def test_the_places_of_a_process_that_was_killed_come_back(server: RedisServer) -> None:
+    async def main() -> None:
+        dead, living = server.buckets(lease_s=0.4), server.buckets(lease_s=0.4)
+        ceiling = charge("in-flight", burst=0, concurrency=1)
+        assert isinstance(await dead.acquire((ceiling,)), Hold)
+        assert isinstance(await living.acquire((ceiling,)), Refusal)
+        assert dead._beating is not None
+        dead._beating.cancel()  # all that a killed process does: nothing any more
+        answer = await living.acquire((ceiling,))
+        for _ in range(200):
+            if isinstance(answer, Hold):
+                break
+            await asyncio.sleep(0.05)
+            answer = await living.acquire((ceiling,))
+        assert isinstance(answer, Hold)
+        for _ in range(12):  # and those of one that lives stay taken for as long as it says so
+            await asyncio.sleep(0.1)
+            assert isinstance(await living.acquire((ceiling,)), Refusal)
+        living.release(answer)
+        await dead.close()
+        await living.close()
+
+    run(main())
+
+
+def test_everything_kept_has_the_prefix_and_expires(server: RedisServer) -> None:
+    async def main() -> None:
+        buckets = server.buckets(prefix="mine")
+        terms = {"concurrency": 4, "per_second": 1.0}
+        await buckets.acquire(
+            (charge("a\n*", **terms), Charge(Limit(id="b", per_second=1, burst=3), ("b", "é" * 2000)))
+        )
+        keys = await asked(server, "KEYS", "*")
+        assert len(keys) == 4
+        for key in keys:
+            assert key.startswith("mine:")
+            assert len(key) < 600
+            assert 0 < int(await asked(server, "PTTL", key)) <= 120_000
+        await buckets.close()
+
+    run(main())
+
+
+def test_a_server_that_forgot_the_script_is_given_it_again(server: RedisServer) -> None:
+    async def main() -> None:
+        buckets = server.buckets()
+        assert passed([await buckets.acquire((charge(),))]) == 1
+        await asked(server, "SCRIPT", "FLUSH")
+        assert passed([await buckets.acquire((charge(),))]) == 1
+        await buckets.close()
+
+    run(main())
+
+
+def test_without_redis_calls_are_refused_or_share_and_afterwards_are_counted_again(server: RedisServer) -> None:
+    async def main() -> None:
+        changes: list[bool] = []
+        link = RedisLink(RedisLocation(host="127.0.0.1", port=server.port), lambda: "")
+        buckets, other = RedisBuckets(link, SystemClock(), changes.append), server.buckets()
+        strict, shared = charge("strict"), charge("shared", burst=4, on_failure="share", concurrency=4)
+        assert passed([await buckets.acquire((strict,)), await other.acquire((strict,))]) == 2
+        await buckets._run((), beat=True)  # hears that there are two processes
+        server.stop()
+        refusal = await buckets.acquire((strict,))
+        assert isinstance(refusal, Refusal)
+        assert (refusal.limit, refusal.reason) == ("strict", "unreachable")
+        assert passed([await buckets.acquire((shared, strict))]) == 0
+        answers = [await buckets.acquire((shared,)) for _ in range(4)]
+        assert passed(answers) == 2  # half of the burst and of the ceiling
+        for answer in answers:
+            if isinstance(answer, Hold):
+                buckets.release(answer)
+        assert changes == [False]
+        server.start()
+        for _ in range(200):
+            await asyncio.sleep(0 if buckets.reachable else 0.05)
+        assert passed([await buckets.acquire((strict,))]) == 1
+        assert changes == [False, True]
+        await buckets.close()
+        await other.close()
+
+    run(main())
+
+
+def test_a_process_that_never_reached_redis_has_no_share(tmp_path: Path) -> None:
+    async def main() -> None:
+        buckets = RedisServer(tmp_path).buckets()
+        refusal = await buckets.acquire((charge(on_failure="share"),))
+        assert isinstance(refusal, Refusal)
+        assert refusal.reason == "unreachable"
+        await buckets.close()
+
+    run(main())
+
+
+def test_a_server_that_never_answers_is_one_that_cannot_be_reached() -> None:
+    async def main() -> None:
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        listener = await asyncio.start_server(silent, "127.0.0.1", 0)
+        where = RedisLocation(host="127.0.0.1", port=listener.sockets[0].getsockname()[1])
+        buckets = RedisBuckets(RedisLink(where, lambda: ""), SystemClock())
+        answers = await asyncio.gather(*(buckets.acquire((charge(),)) for _ in range(5)))
+        assert {answer.reason for answer in answers if isinstance(answer, Refusal)} == {"unreachable"}
+        await buckets.close()
+        listener.close()
+        await listener.wait_closed()
+
+    run(main())
+
+
+def test_a_wrong_password_is_a_refusal_that_tells_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    server = RedisServer(tmp_path, "--requirepass", "right-0123456789")
+    server.start()
+
+    async def main() -> None:
+        right, wrong = server.buckets("right-0123456789"), server.buckets("wrong-0123456789")
+        assert passed([await right.acquire((charge(),))]) == 1
+        with caplog.at_level(logging.DEBUG, logger="toolgen"):
+            assert passed([await wrong.acquire((charge(),))]) == 0
+        await right.close()
+        await wrong.close()
+
+    try:
+        run(main())
+    finally:
+        server.stop()
+    assert "cannot be reached (AuthenticationError)" in caplog.text
+    assert "0123456789" not in caplog.text
+
+
+def test_tls_is_checked_against_the_authority_that_is_named(tmp_path: Path) -> None:
+    command = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    files = ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")]
+    subprocess.run(["openssl", *command.split(), *files], check=True, capture_output=True)
+    cert, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
+    tls = (
+        "--port",
+        "0",
+        "--tls-port",
+        "PORT",
+        "--tls-cert-file",
+        cert,
+        "--tls-key-file",
+        key,
+        "--tls-auth-clients",
+        "no",
+    )
+    server = RedisServer(tmp_path, *tls)
+    server.start()
+
+    async def main() -> None:
+        trusting = server.buckets(tls=True, certificates={"sslrootcert": cert})
+        strict, plain = server.buckets(tls=True), server.buckets()
+        assert passed([await trusting.acquire((charge(),))]) == 1
+        assert passed([await strict.acquire((charge(),)), await plain.acquire((charge(),))]) == 0
+        for buckets in (trusting, strict, plain):
+            await buckets.close()
+
+    try:
+        run(main())
+    finally:
+        server.stop()
+
+
+def test_eight_processes_let_through_what_one_bucket_holds_and_hardly_less(server: RedisServer) -> None:
+    rate, burst, seconds = 300, 100, 4
+    command = [sys.executable, str(HAMMER), str(server.port), str(seconds), str(rate), str(burst)]
+    processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(8)]
+    lines = []
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        lines = [process.communicate(timeout=60)[0].split() for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    total = sum(int(line[0]) for line in lines)
+    elapsed = max(float(line[3]) for line in lines) - min(float(line[2]) for line in lines)
+    assert min(int(line[1]) for line in lines) > 0  # each of them asked for more than it got
+    assert total <= rate * elapsed + burst
+    assert total >= 0.95 * (rate * seconds + burst)

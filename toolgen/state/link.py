@@ -1,0 +1,116 @@
+"""The one connection to Redis: where it is, how it is made, and one script run on it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha1
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+__all__ = ["RedisLink", "RedisLocation", "UnreachableError"]
+
+TIMEOUT_S = 1.0
+"""How long Redis may take for a connection and for an answer, each."""
+
+
+class UnreachableError(Exception):
+    """Redis could not be asked, or did not answer as it should. The text names the kind of fault and nothing of what was sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisLocation:
+    """Where Redis is. `certificates` has the files sslrootcert, sslcert and sslkey; `prefix` begins every key."""
+
+    host: str
+    port: int = 6379
+    database: int = 0
+    user: str = ""
+    tls: bool = False
+    certificates: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    prefix: str = "toolgen"
+
+
+class RedisLink:
+    """Connects when something is asked, once, and anew after every fault. `password` is asked at each connection, so it may be rotated."""
+
+    def __init__(self, location: RedisLocation, password: Callable[[], str]) -> None:
+        self.location = location
+        self._password = password
+        self._client: Redis | None = None
+        self._turn = asyncio.Lock()
+
+    async def run(self, script: str, argument: bytes) -> list[int]:
+        """What a script answers. Raises `UnreachableError` within `TIMEOUT_S` for the connection and again for the answer."""
+        try:
+            async with self._turn, asyncio.timeout(2 * TIMEOUT_S):
+                return await self._run(script, argument)
+        except asyncio.CancelledError:
+            await self._drop()
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever the client raises, nothing was counted that can be relied on
+            await self._drop()
+            raise UnreachableError(type(error).__name__) from None
+
+    async def _run(self, script: str, argument: bytes) -> list[int]:
+        from redis.exceptions import NoScriptError  # noqa: PLC0415 - an optional dependency
+
+        client = self._client
+        if client is None:
+            client = self._client = self._connected()
+        try:
+            answer: Any = await client.evalsha(_digest(script), 0, argument)
+        except NoScriptError:
+            answer = await client.eval(script, 0, argument)
+        if not isinstance(answer, list) or not all(isinstance(item, int) for item in answer):
+            raise TypeError
+        return answer
+
+    async def close(self) -> None:
+        """Closes the connection; what is asked afterwards makes another."""
+        await self._drop()
+
+    def _connected(self) -> Redis:
+        from redis.asyncio import Redis  # noqa: PLC0415 - an optional dependency
+        from redis.asyncio.retry import Retry  # noqa: PLC0415
+        from redis.backoff import NoBackoff  # noqa: PLC0415
+
+        where = self.location
+        tls: dict[str, Any] = {}
+        if where.tls:
+            names = {"sslrootcert": "ssl_ca_certs", "sslcert": "ssl_certfile", "sslkey": "ssl_keyfile"}
+            tls = {"ssl": True, **{names[name]: path for name, path in where.certificates.items()}}
+        return Redis(
+            host=where.host,
+            port=where.port,
+            db=where.database,
+            username=where.user or None,
+            password=self._password() or None,
+            socket_timeout=TIMEOUT_S,
+            socket_connect_timeout=TIMEOUT_S,
+            retry=Retry(NoBackoff(), 0),  # what was sent may have been counted: nothing is sent twice
+            single_connection_client=True,
+            **tls,
+        )
+
+    async def _drop(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            with contextlib.suppress(Exception):
+                await client.aclose()
+
+
+def _digest(script: str) -> str:
+    """The name Redis has for a script (EVALSHA). It is no secret and protects nothing."""
+    found = _DIGESTS.get(script)
+    if found is None:
+        found = _DIGESTS[script] = sha1(script.encode(), usedforsecurity=False).hexdigest()
+    return found
+
+
+_DIGESTS: dict[str, str] = {}

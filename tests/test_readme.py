@@ -67,7 +67,8 @@ def test_the_policy_it_shows_is_one(tmp_path: Path) -> None:
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "toolgen.yaml").write_text((ROOT / "toolgen.yaml").read_text(encoding="utf-8"), encoding="utf-8")
     (tmp_path / "policies").mkdir()
-    policy = block[1].replace("sha256:…", "sha256:" + "0" * 64)
+    keys = iter("0123456789")
+    policy = re.sub("sha256:…", lambda _: "sha256:" + next(keys) * 64, block[1])
     policy = policy.replace("rules:", "  ann: {roles: [support]}\nrules:", 1)
     (tmp_path / "policies" / "readme.yaml").write_text(policy, encoding="utf-8")
     done = subprocess.run(

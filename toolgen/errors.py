@@ -7,7 +7,8 @@ ToolgenError                 anything a person can put right: text, where, what 
 ├── ManifestError            generated/ is missing, broken or was edited
 ├── SecretError              a secret reference that cannot be resolved
 ├── CanonicalError           a value with no canonical JSON form
-└── AuditError               the audit log cannot be written or read
+├── AuditError               the audit log cannot be written or read
+└── StateError               what outlives a call cannot be kept or read
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ __all__ = [
     "ManifestError",
     "PolicyError",
     "SecretError",
+    "StateError",
     "ToolgenError",
 ]
 
@@ -84,3 +86,7 @@ class AuditError(ToolgenError):
     """The audit log cannot be written, or is not what a log looks like."""
 
     code = "audit_unavailable"
+
+
+class StateError(ToolgenError):
+    """What outlives a call (calls that wait, pauses) cannot be kept or read."""

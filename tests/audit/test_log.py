@@ -314,3 +314,46 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path, writer: subp
     assert {row["status"] for row in calls(tmp_path)} == {"unfinished"}
     asyncio.run(fill(tmp_path, 1))
     assert verify(tmp_path).ok
+
+
+def test_a_call_that_waited_is_one_row_whichever_workers_wrote_of_it(tmp_path: Path) -> None:
+    clock = FixedClock()
+    asked = {"event": "outcome", "call_id": "call_1", "status": "pending", "code": "approval_required"}
+    approved = {"event": "decision", "call_id": "call_1", "principal": "ops", "verdict": "approve"}
+    denied = {
+        "event": "decision",
+        "call_id": "call_2",
+        "principal": "ops",
+        "status": "refused",
+        "code": "approval_denied",
+    }
+
+    async def main(earlier: AuditLog, later: AuditLog) -> None:
+        for log, entry in [
+            (later, intent(1)),
+            (later, asked),
+            (later, intent(2)),
+            (later, asked | {"call_id": "call_2"}),
+            (earlier, approved),
+            (earlier, denied),
+            (earlier, intent(1)),
+            (earlier, outcome(1)),
+        ]:
+            clock.advance(1)
+            await log.append(entry)
+        await earlier.close()
+        await later.close()
+
+    async def run() -> None:
+        logs = [AuditLog(tmp_path, clock), AuditLog(tmp_path, clock)]
+        for log in logs:
+            log.open()
+        await main(*logs)
+
+    asyncio.run(run())
+    rows = {row["call_id"]: row for row in calls(tmp_path)}
+    assert [(row["principal"], row["status"], row.get("code")) for row in rows.values()] == [
+        ("bot", "refused", "approval_denied"),
+        ("bot", "ok", None),
+    ]
+    assert verify(tmp_path).ok

@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
+from pathlib import Path
+from types import SimpleNamespace, TracebackType
 from typing import Any, Self
 
+from toolgen.audit.log import AuditLog
+from toolgen.clock import SystemClock
 from toolgen.errors import AuditError
+from toolgen.gateway.approvals import Approvals
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect, NoBinding, Tool, seal
 from toolgen.pipeline.search import ToolIndex
+from toolgen.policy.approval import NOBODY
+from toolgen.state.invocations_sqlite import SqliteInvocations
 
 KEY = "bot-key-1"
 OTHER_KEY = "other-key-2"
@@ -21,6 +27,7 @@ REVIEWER_KEY = "reviewer-key-3"
 BOT = Principal(id="bot", roles=frozenset({"support"}))
 OTHER = Principal(id="other", roles=frozenset({"support"}))
 REVIEWER = Principal(id="reviewer", roles=frozenset({"ops"}))
+NO_APPROVERS: Any = SimpleNamespace(policy=SimpleNamespace(approval=NOBODY))
 PEOPLE = {KEY: BOT, OTHER_KEY: OTHER, REVIEWER_KEY: REVIEWER}
 
 
@@ -149,6 +156,13 @@ class FakeGateway:
                 return envelope(name, "refused", error=error)
             case _:
                 return envelope(name, "refused", error=Error(code="unknown_tool", message="there is no such tool"))
+
+    @property
+    def approvals(self) -> Approvals:
+        """A desk at which nothing ever waits."""
+        clock = SystemClock()
+        store, log = SqliteInvocations(Path("/nonexistent/calls.db")), AuditLog(Path("/nonexistent"), clock)
+        return Approvals(store=store, log=log, clock=clock, in_force=lambda: NO_APPROVERS)
 
     def ready(self) -> tuple[str, ...]:
         return self.reasons

@@ -319,7 +319,7 @@ def test_the_served_description_is_valid_and_describes_every_route() -> None:
             assert document["components"]["schemas"]["ToolCalls"]["items"]["required"] == ["name"]
             for path, methods in document["paths"].items():
                 for method in methods:
-                    concrete = path.replace("{name}", "test__echo").replace("{seq}", "1")
+                    concrete = path.replace("{name}", "test__echo").replace("{seq}", "1").replace("{id}", "call_1")
                     answer = await http.request(method, concrete, headers=JSON, content=b"{}")
                     assert str(answer.status_code) in methods[method]["responses"], (method, path)
                     assert answer.json().get("error", {}).get("message") != "there is nothing at this path"

@@ -5,28 +5,31 @@ from __future__ import annotations
 import ast
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.catalogs import PETS, SHOP
 from toolgen.clock import FixedClock
 from toolgen.model.call import Call, Principal
-from toolgen.model.result import Cancelled, Refused, Result, Success
+from toolgen.model.result import Cancelled, Error, Pending, Refused, Result, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, Tool, absent
 from toolgen.model.verdict import Allow, Deny, Verdict
 from toolgen.pipeline import order
+from toolgen.pipeline.approve import ApproveStage, Question, approval_digest
 from toolgen.pipeline.chain import Trail
 from toolgen.pipeline.deliver import Deliver, Preview
 from toolgen.pipeline.inspection import sql_guard
 from toolgen.pipeline.limiting import LimitStage
 from toolgen.pipeline.order import Parts, dry_road, road
+from toolgen.pipeline.pause import PauseStage
 from toolgen.pipeline.record import Record
 from toolgen.pipeline.stages import (
     AccessStage,
-    ApproveStage,
     ArgumentsStage,
     InspectStage,
     RedactStage,
@@ -36,7 +39,9 @@ from toolgen.policy.limits import Limit, Limits
 from toolgen.policy.redact import Redaction, redactor
 from toolgen.policy.sql.grants import SqlScope, TableScope
 from toolgen.state.buckets import MemoryBuckets
+from toolgen.state.pauses import Pause, Pauses
 
+POLICY = "sha256:policy"
 BOT = Principal(id="bot", roles=frozenset({"bot"}))
 
 
@@ -65,11 +70,29 @@ class Executor:
     async def close(self) -> None: ...
 
 
+class Desk:
+    """Keeps the questions it is asked."""
+
+    def __init__(self) -> None:
+        self.questions: list[Question] = []
+
+    async def ask(self, question: Question) -> Result:
+        self.questions.append(question)
+        return Pending(error=Error(code="approval_required", message="wait"))
+
+
 class World:
     """A pipeline of real stages around an executor that only counts."""
 
-    def __init__(self, *rules: Rule, burst: int = 100, destination: Verdict | None = None) -> None:
-        self.journal, self.executor = Journal(), Executor()
+    def __init__(
+        self,
+        *rules: Rule,
+        burst: int = 100,
+        destination: Verdict | None = None,
+        answerable: bool = False,
+        pauses: Path = Path("/nonexistent/pauses.json"),
+    ) -> None:
+        self.journal, self.executor, self.desk = Journal(), Executor(), Desk()
         scope = SqlScope(tables={"customers": TableScope(columns=("id", "name"))})
         executors = {"pets": self.executor, "shop": self.executor}
         self.parts = Parts(
@@ -79,6 +102,7 @@ class World:
                 policy_digest="",
                 conceal=lambda call: call.arguments,
             ),
+            pause=PauseStage(pauses=Pauses(pauses)),
             limit=LimitStage(
                 limits=Limits([Limit(id="few", per=("principal",), per_second=1, burst=burst)], FixedClock()),
                 buckets=MemoryBuckets(FixedClock()),
@@ -89,7 +113,13 @@ class World:
                 guards={"shop": lambda call: sql_guard(call, database=SHOP, scope=scope)},
                 destination=lambda url: destination or Allow(rule="egress"),
             ),
-            approve=ApproveStage(),
+            approve=ApproveStage(
+                policy_digest=POLICY,
+                roles=frozenset({"ops"}),
+                expires_s=60.0,
+                answerable=lambda principal: answerable,
+                desk=self.desk,
+            ),
             redact=RedactStage(redactor=self._redactor),
             deliver=Deliver(executors=executors),
             preview=Preview(executors=executors),
@@ -99,9 +129,9 @@ class World:
     def _redactor(tool: Tool) -> Any:
         return redactor([Redaction(tools=("*",), fields=("$..email",), replacement="***")], tool)
 
-    def call(self, name: str, arguments: JsonObject, *, dry: bool = False) -> Result:
+    def call(self, name: str, arguments: JsonObject, *, dry: bool = False, approval: str = "") -> Result:
         tool = PETS.tools.get(name) or absent(name)
-        call = Call(id="call_1", tool=tool, arguments=arguments, principal=BOT)
+        call = Call(id="call_1", tool=tool, arguments=arguments, principal=BOT, approval=approval)
         return asyncio.run((dry_road if dry else road)(self.parts)(call, Trail()))
 
 
@@ -123,7 +153,7 @@ def test_the_order_is_the_one_the_architecture_names() -> None:
     function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "road")
     names = [node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)]
     assert sorted(names, key=names.index) == sorted(
-        ["deliver", "record", "limit", "access", "arguments", "inspect", "approve", "redact"], key=names.index
+        ["deliver", "record", "pause", "limit", "access", "arguments", "inspect", "approve", "redact"], key=names.index
     )
     written = (order.__doc__ or "").rstrip().splitlines()[-1].split(" -> ")
     stages = [node.attr for node in ast.walk(function.body[-1].value.args[0]) if isinstance(node, ast.Attribute)]  # type: ignore[attr-defined]
@@ -191,6 +221,93 @@ def test_what_nobody_can_agree_to_is_cancelled(rules: list[Rule], name: str) -> 
     assert isinstance(result, Cancelled)
     assert world.executor.calls == []
     assert (world.journal.entries[1]["verdict"], world.journal.entries[1]["status"]) == ("ask", "cancelled")
+
+
+@pytest.mark.parametrize(("rules", "name"), [([rule("ask")], "pets__list_pets"), ([rule()], "pets__delete_pet")])
+def test_what_somebody_can_agree_to_waits_and_is_on_record_as_waiting(rules: list[Rule], name: str) -> None:
+    world = World(*rules, answerable=True)
+    arguments = {"petId": 1} if name == "pets__delete_pet" else {}
+    assert isinstance(world.call(name, arguments), Pending)
+    assert world.executor.calls == []
+    question = world.desk.questions[0]
+    assert (question.call.arguments, question.roles, question.rule) == (arguments, {"ops"}, rules[0].id)
+    assert [world.journal.entries[1][field] for field in ("verdict", "status", "code")] == [
+        "ask",
+        "pending",
+        "approval_required",
+    ]
+
+
+def test_an_approval_opens_the_road_for_the_call_it_was_given_for_and_for_no_other() -> None:
+    world = World(rule("ask"), answerable=True)
+    world.call("pets__get_pet", {"petId": 1})
+    given = world.desk.questions[0].digest
+    assert isinstance(world.call("pets__get_pet", {"petId": 1}, approval=given), Success)
+    for name, arguments in [("pets__get_pet", {"petId": 2}), ("pets__list_pets", {})]:
+        refused = world.call(name, arguments, approval=given)
+        assert isinstance(refused, Refused)
+        assert refused.error.code == "expired"
+    assert len(world.executor.calls) == 1
+
+
+def test_an_approval_is_bound_to_everything_that_was_agreed_to() -> None:
+    call = Call(id="call_1", tool=PETS.tools["pets__get_pet"], arguments={"petId": 1}, principal=BOT)
+    user = Principal(id="ann")
+    others = [
+        replace(call, arguments={"petId": 2}),
+        replace(call, arguments={"petId": 1.5}),
+        replace(call, arguments={"petId": 2**70}),
+        replace(call, arguments={"petId": 2.0**70}),
+        replace(call, tool=msgspec.structs.replace(call.tool, digest="sha256:other")),
+        replace(call, tool=PETS.tools["pets__list_pets"]),
+        replace(call, principal=Principal(id="other", roles=BOT.roles)),
+        replace(call, principal=Principal(id="bot", roles=frozenset({"bot", "more"}))),
+        replace(call, principal=Principal(id="bot", roles=BOT.roles, attributes={"tenant": "acme"})),
+        replace(call, principal=Principal(id="bot", roles=BOT.roles, on_behalf_of=user)),
+    ]
+    digests = [approval_digest(item, POLICY) for item in others] + [approval_digest(call, "sha256:newer")]
+    assert len({*digests, approval_digest(call, POLICY)}) == len(digests) + 1
+    # Another request for the same thing is not another thing: what tells two calls apart is the id an answer names.
+    assert approval_digest(replace(call, id="call_2", client="x"), POLICY) == approval_digest(call, POLICY)
+
+
+def test_a_dry_run_shows_what_somebody_would_be_asked_about_and_asks_nobody() -> None:
+    world = World(rule("ask"), answerable=True)
+    assert world.call("pets__list_pets", {}, dry=True) == Success(data={"method": "GET"})
+    assert world.desk.questions == []
+    assert isinstance(World(rule("ask")).call("pets__list_pets", {}, dry=True), Cancelled)
+
+
+@pytest.mark.parametrize(
+    ("pause", "held"),
+    [
+        (Pause(tool="pets__*", since=0.0), {"pets__list_pets", "pets__get_pet", "pets__nothing"}),
+        (Pause(source="pets", since=0.0), {"pets__list_pets", "pets__get_pet"}),
+        (Pause(principal="bot", since=0.0), {"pets__list_pets", "pets__get_pet", "pets__nothing", "shop__query"}),
+        (Pause(principal="other", since=0.0), set()),
+    ],
+)
+def test_what_is_paused_is_refused_before_anything_is_counted_or_judged(
+    tmp_path: Path, pause: Pause, held: set[str]
+) -> None:
+    pauses = Pauses(tmp_path / "pauses.json")
+    world = World(rule(), burst=4, pauses=tmp_path / "pauses.json")
+    calls = {
+        "pets__list_pets": {},
+        "pets__get_pet": {"petId": 1},
+        "pets__nothing": {},
+        "shop__query": {"sql": "SELECT id FROM customers"},
+    }
+    pauses.change(lambda known: (*known, pause))
+    found = {name for name, given in calls.items() if _code(world.call(name, given)) == "paused"}
+    assert found == held
+    assert len(world.executor.calls) == len({"pets__list_pets", "pets__get_pet", "shop__query"} - held)
+    pauses.change(lambda known: ())
+    assert not any(_code(world.call(name, given)) == "paused" for name, given in calls.items())
+
+
+def _code(result: Result) -> str:
+    return "" if isinstance(result, Success) else result.error.code
 
 
 def test_sql_reaches_the_executor_only_as_the_guard_rendered_it() -> None:

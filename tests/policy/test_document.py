@@ -10,6 +10,7 @@ import pytest
 
 from tests.catalogs import PETS
 from toolgen.errors import PolicyError
+from toolgen.policy.approval import NOBODY, Approval
 from toolgen.policy.document import Policy, load
 
 HASH = "sha256:" + hashlib.sha256(b"key").hexdigest()
@@ -31,6 +32,7 @@ redact:
   - {{tools: ["*"], fields: ["$..email"], with: "[hidden]"}}
 tests:
   - {{as: bot, call: pets__list_pets, arguments: {{limit: 5}}, expect: allow, rule: reads, on_behalf_of: ann}}
+approvals: {{approvers: [user], expires: 30m}}
 """
 
 
@@ -47,12 +49,21 @@ def test_a_whole_policy_is_read(tmp_path: Path) -> None:
     assert [rule.id for rule in policy.rules] == ["reads", "users"]
     assert policy.principals["bot"].attributes == {"tenant": "acme"}
     assert policy.principals["ann"].keys[1].expires == 1893456000.0
+    assert policy.approval == Approval(roles=frozenset({"user"}), expires_s=1800.0)
     assert policy.limits[0].per == ("principal", "tool")
     assert policy.sql["shop"].max_rows == 10
     assert policy.sql["shop"].timeout_s == 0.5
     assert policy.egress.allow == {("api.example.com", 443)}
     assert policy.redactions[0].replacement == "[hidden]"
     assert policy.tests[0].rule == "reads"
+
+
+def test_who_may_answer_is_said_in_one_place(tmp_path: Path) -> None:
+    assert loaded(tmp_path, shop=WHOLE.replace("approvals: {approvers: [user], expires: 30m}\n", "")).approval == NOBODY
+    more = "approvals: {approvers: [bot]}"
+    with pytest.raises(PolicyError, match=r"approvals: stands in two files") as caught:
+        loaded(tmp_path, shop=WHOLE, two=more)
+    assert str(caught.value).startswith("policies/two.yaml:1")
 
 
 def test_files_are_one_policy_whatever_their_order(tmp_path: Path) -> None:
@@ -125,7 +136,14 @@ MISTAKES = [
     ("2030-01-01T00:00:00Z", "someday", "shop.yaml:3: expires: 'someday' is not a time"),
     ("principals:\n", "principals:\n  bot: {}\n", "shop.yaml:3: the key 'bot' stands twice"),
     ("principals:\n", "jwt: {}\nprincipals:\n", "shop.yaml:1: unknown key 'jwt' in the file"),
-    ("principals:\n", "approvals: {approvers: [user]}\nprincipals:\n", "shop.yaml:1: 'approvals' is not supported"),
+    ("approvers: [user]", "approvers: [usr]", "shop.yaml:18: no principal has the role 'usr' (did you mean 'user'?)"),
+    ("approvers: [user]", "approvers: []", "shop.yaml:18: approvals.approvers"),
+    ("approvers: [user], ", "", "shop.yaml:18: approvals"),
+    ("approvers: [user]", "approver: [user]", "shop.yaml:18: unknown key 'approver'"),
+    *(
+        ("expires: 30m", f"expires: {text}", "shop.yaml:18: expires: must be like 30m or 1h")
+        for text in ("0s", "1d", "never", "200h", "-1h", "500ms")
+    ),
     ("rules:\n", "rules: [\n", "is not YAML"),
     ("tests:\n", "tests: &a\n", ""),
     ("sensitive: [", "sensitive: &x [", ""),

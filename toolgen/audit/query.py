@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,20 +49,51 @@ def entry_at(directory: Path, seq: int, stream: str = "") -> list[Entry]:
 def calls(directory: Path) -> list[dict[str, Any]]:
     """One row a call, in the order of their intents: the intent's fields with the outcome's, `status` "unfinished" where there is none.
 
-    `seq` is the intent's number and `outcome_seq` the outcome's.
+    `seq` is the intent's number and `outcome_seq` the outcome's. A call that waited for a person is begun again when it is carried out,
+    perhaps by another worker and so in another stream: then the later counts. A decision that ends a call says how.
     """
-    rows: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, _Chapter]] = {}
     for entry in entries(directory):
         call_id = entry.get("call_id")
-        if not isinstance(call_id, str):
-            continue
-        match entry.get("event"):
-            case "intent":
-                rows[call_id] = {**_content(entry), "status": "unfinished"}
-            case "outcome" if call_id in rows:
-                outcome = {key: value for key, value in _content(entry).items() if key not in {"seq", "time", "stream"}}
-                rows[call_id] |= {**outcome, "outcome_seq": entry.get("seq")}
-    return sorted(rows.values(), key=lambda row: str(row.get("time", "")))
+        if isinstance(call_id, str):
+            chapters = found.setdefault(call_id, {})
+            stream = str(entry.get("stream", ""))
+            chapters[stream] = _told(chapters.get(stream), entry)
+    begun = [chapters.values() for chapters in found.values() if any(chapter.begun for chapter in chapters.values())]
+    return sorted(map(_whole, begun), key=lambda row: str(row.get("time", "")))
+
+
+@dataclass(frozen=True, slots=True)
+class _Chapter:
+    """What one stream tells of a call: whether from a beginning on, what, and up to when."""
+
+    begun: bool
+    row: dict[str, Any]
+    until: str
+
+
+def _told(before: _Chapter | None, entry: Entry) -> _Chapter:
+    known = before or _Chapter(begun=False, row={}, until="")
+    content, until = _content(entry), str(entry.get("time", ""))
+    ending = {"outcome_seq": entry.get("seq")}
+    match entry.get("event"):
+        case "intent":
+            return _Chapter(begun=True, row={**content, "status": "unfinished"}, until=until)
+        case "outcome" if known.begun:
+            ending |= {key: value for key, value in content.items() if key not in {"seq", "time", "stream"}}
+            return replace(known, row=known.row | ending, until=until)
+        case "decision" if "code" in entry:  # a person's, or time's, that ends the call
+            ending |= {"status": entry.get("status"), "code": entry["code"]}
+            return replace(known, row=known.row | ending, until=until)
+        case _:
+            return known
+
+
+def _whole(chapters: Iterable[_Chapter]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for chapter in sorted(chapters, key=lambda chapter: chapter.until):
+        row = chapter.row if chapter.begun else row | chapter.row
+    return row
 
 
 def _content(entry: Entry) -> dict[str, Any]:

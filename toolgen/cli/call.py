@@ -60,7 +60,7 @@ def command(
 async def _call(gateway: Gateway, tool: str, arguments: JsonObject, who: Principal, dry_run: bool) -> Envelope:
     if dry_run:
         return await gateway.preview(tool, arguments, principal=who)
-    async with gateway:
+    async with gateway.errand():
         return await gateway.call(tool, arguments, principal=who, client="toolgen-cli")
 
 

@@ -15,6 +15,7 @@ from toolgen.errors import ToolgenError
 __all__ = ["main"]
 
 _COMMANDS = {
+    "approvals": "toolgen.cli.approvals",
     "audit": "toolgen.cli.audit",
     "build": "toolgen.cli.build",
     "call": "toolgen.cli.call",
@@ -23,7 +24,9 @@ _COMMANDS = {
     "init": "toolgen.cli.init",
     "lint": "toolgen.cli.lint",
     "mock": "toolgen.cli.mock",
+    "pause": "toolgen.cli.pause",
     "policy": "toolgen.cli.policy",
+    "resume": "toolgen.cli.resume",
     "serve": "toolgen.cli.serve",
     "sql": "toolgen.cli.sql",
     "tools": "toolgen.cli.tools",

@@ -56,7 +56,7 @@ async def _denied_call(gateway: Gateway) -> tuple[Trial, Envelope | None]:
     name = "denied call"
     tool = next(iter(gateway.manifest.tools), "toolgen-doctor")
     try:
-        async with gateway:
+        async with gateway.errand():
             envelope = await gateway.call(tool, {}, principal=_NOBODY)
         written = [
             entry

@@ -23,6 +23,7 @@ from toolgen.gateway.listings import Listings
 from toolgen.gateway.mcp import Mcp
 from toolgen.gateway.mcp_http import McpEndpoint
 from toolgen.gateway.rest import Rest
+from toolgen.gateway.rest_calls import RestCalls
 from toolgen.model.call import Principal
 
 __all__ = ["App"]
@@ -46,6 +47,7 @@ class App:
         listings = Listings(gateway)
         self._mcp = McpEndpoint(Mcp(gateway, listings))
         self._rest = Rest(gateway, listings)
+        self._calls = RestCalls(gateway.approvals)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI 3. Only HTTP is answered; a WebSocket is closed, and the lifespan is the server's business."""
@@ -70,35 +72,37 @@ class App:
         check_host(request, self._hosts)
         request.check()
         if request.path == "/healthz":
-            _only(request, "GET")
+            request.take("GET")
             return json_response({"status": "ok"})
         if request.path == "/readyz":
-            _only(request, "GET")
+            request.take("GET")
             return self._ready(request)
         principal = self._authenticated(request)
         if request.path == "/mcp":
             return await self._mcp.handle(request, principal)
         if found := _CALL.match(request.path):
-            _only(request, "POST")
+            request.take("POST")
             return await self._rest.call(request, principal, found[1])
         return await self._rare(request, principal)
 
     async def _rare(self, request: Request, principal: Principal) -> Response:
         match request.path:
             case "/v1/tools":
-                _only(request, "GET")
+                request.take("GET")
                 return await self._rest.tools(request, principal)
             case "/v1/tool_calls":
-                _only(request, "POST")
+                request.take("POST")
                 return await self._rest.tool_calls(request, principal)
             case "/v1/audit":
-                _only(request, "GET")
+                request.take("GET")
                 return await self._rest.audit(request, principal)
             case "/openapi.json":
-                _only(request, "GET")
+                request.take("GET")
                 return Response(body=openapi_json())
+        if response := await self._calls.answer(request, principal):
+            return response
         if found := _ENTRY.match(request.path):
-            _only(request, "GET")
+            request.take("GET")
             return await self._rest.audit_entry(request, principal, found[1])
         raise Rejected(404, "not_found", "there is nothing at this path", suggestion="/openapi.json lists the routes")
 
@@ -157,11 +161,6 @@ def _unauthenticated(message: str, challenge: str) -> Rejected:
         suggestion="send `Authorization: Bearer KEY` with a key of a principal in policies/",
         headers=((b"www-authenticate", challenge.encode("ascii")),),
     )
-
-
-def _only(request: Request, method: str) -> None:
-    if request.method != method:
-        raise Rejected(405, "bad_request", f"this route takes {method}", headers=((b"allow", method.encode("ascii")),))
 
 
 def _route(path: str) -> str:

@@ -6,6 +6,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import TypeAlias
 
+from toolgen.gateway.approvals import LONGEST_NOTE, MOST_WAITING
 from toolgen.gateway.listings import LISTED
 from toolgen.gateway.rest import DEFAULT_PAGE, LARGEST_PAGE, MOST_CALLS
 from toolgen.gateway.stand_ins import DEFAULT_HITS, INPUTS, LONGEST_QUERY
@@ -38,7 +39,7 @@ def openapi_json() -> bytes:
 
 
 def _paths() -> Node:
-    return {**_tool_paths(), **_call_paths(), **_audit_paths(), **_state_paths()}
+    return {**_tool_paths(), **_call_paths(), **_waiting_paths(), **_audit_paths(), **_state_paths()}
 
 
 def _tool_paths() -> Node:
@@ -74,8 +75,6 @@ def _tool_paths() -> Node:
 
 
 def _call_paths() -> Node:
-    responses = _errors()
-    responses.update((status, _answer(text, "Envelope")) for status, text in _ENDINGS.items())
     return {
         "/v1/tools/{name}/call": {
             "post": {
@@ -83,7 +82,7 @@ def _call_paths() -> Node:
                 "summary": "One call to one tool",
                 "parameters": [_path("name", {"type": "string", "maxLength": 128}), _CONVERSATION],
                 "requestBody": _body("CallBody"),
-                "responses": responses,
+                "responses": _endings(),
             }
         },
         "/v1/tool_calls": {
@@ -93,6 +92,48 @@ def _call_paths() -> Node:
                 "parameters": [_CONVERSATION],
                 "requestBody": _body("ToolCalls"),
                 "responses": _responses(_answer("One message a call, in order.", "ToolMessages")),
+            }
+        },
+    }
+
+
+def _waiting_paths() -> Node:
+    call_id: Node = _path("id", {"type": "string", "maxLength": 128})
+    endings: Node = {**_endings(), "404": _answer("The caller has no such call.", "Refusal")}
+    return {
+        "/v1/calls/{id}": {
+            "get": {
+                "operationId": "getCall",
+                "summary": "How the caller's own call stands that had to wait, or how it ended, for an hour",
+                "parameters": [call_id],
+                "responses": endings,
+            }
+        },
+        "/v1/calls/{id}/cancel": {
+            "post": {
+                "operationId": "cancelCall",
+                "summary": "Withdraws the caller's own call, unless it is being carried out, and says how it stands",
+                "parameters": [call_id],
+                "responses": endings,
+            }
+        },
+        "/v1/approvals": {
+            "get": {
+                "operationId": "listApprovals",
+                "summary": "The calls this principal may answer for, the oldest first, with their exact arguments",
+                "parameters": [
+                    _query("limit", {"type": "integer", "minimum": 1, "maximum": MOST_WAITING, "default": DEFAULT_PAGE})
+                ],
+                "responses": _responses(_answer("Calls that wait.", "Approvals"), "403", "503"),
+            }
+        },
+        "/v1/approvals/{id}": {
+            "post": {
+                "operationId": "decide",
+                "summary": "Answers for a call; the first answer counts, and an approved call is carried out once, by the gateway",
+                "parameters": [call_id],
+                "requestBody": _body("Decision"),
+                "responses": _responses(_answer("The answer counts.", "Decided"), "403", "404", "409", "503"),
             }
         },
     }
@@ -141,6 +182,7 @@ def _schemas() -> Node:
     return {
         **_envelope_schemas(),
         **_message_schemas(),
+        **_approval_schemas(),
         "CallBody": {
             **_object(
                 {
@@ -202,6 +244,19 @@ def _message_schemas() -> Node:
     }
 
 
+def _approval_schemas() -> Node:
+    texts = ("id", "principal", "on_behalf_of", "tool", "effect", "sql", "rule", "asked", "expires")
+    approval: Node = dict.fromkeys((*texts, "session", "client", "parent"), _TEXT)
+    decision: Node = {"decision": {"enum": ["approve", "deny"]}, "note": {"type": "string", "maxLength": LONGEST_NOTE}}
+    decided: Node = {"id": _TEXT, "decision": {"enum": ["approve", "deny"]}, "status": {"enum": ["approved", "ended"]}}
+    return {
+        "Approval": _object({**approval, "arguments": _ANYTHING}, "id", "principal", "tool", "arguments", "expires"),
+        "Approvals": _object({"approvals": {"type": "array", "items": _ref("Approval")}}, "approvals"),
+        "Decision": {**_object(decision, "decision"), "additionalProperties": False},
+        "Decided": _object(decided, *decided),
+    }
+
+
 _TEXT: Node = {"type": "string"}
 _TEXTS: Node = {"type": "array", "items": _TEXT}
 _ANYTHING: Node = {"type": "object"}
@@ -254,6 +309,7 @@ def _errors(*more: str) -> Node:
         "401": "The credential is missing or wrong.",
         "403": "This principal may not.",
         "404": "There is none.",
+        "409": "Somebody was quicker, or it is too late.",
         "413": "The body is too large.",
         "415": "The body is not JSON.",
         "429": "Too many; see Retry-After.",
@@ -264,6 +320,11 @@ def _errors(*more: str) -> Node:
         for status, text in known.items()
         if status in {"400", "401", "413", "415", *more}
     }
+
+
+def _endings() -> Node:
+    """The statuses of an envelope, and those of a request that is refused before there is one."""
+    return {**_errors(), **{status: _answer(text, "Envelope") for status, text in _ENDINGS.items()}}
 
 
 def _responses(fine: Node, *more: str) -> Node:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from toolgen.gateway.approvals import Approvals
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import JsonObject
@@ -58,6 +59,10 @@ class Facade(Protocol):
         parent: str = "",
     ) -> Envelope:
         """One call, through every stage. Never raises, and runs to its end when whoever awaits it is cancelled."""
+
+    @property
+    def approvals(self) -> Approvals:
+        """The desk where calls wait for a person."""
 
     def ready(self) -> tuple[str, ...]:
         """Why the gateway does not take calls; empty when it does."""

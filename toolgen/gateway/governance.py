@@ -12,11 +12,12 @@ from toolgen.audit.log import AuditLog
 from toolgen.clock import Clock
 from toolgen.execute.base import Executor
 from toolgen.gateway.identity import Identity
-from toolgen.model.call import Call, Principal
+from toolgen.model.call import Call, Principal, parties
 from toolgen.model.manifest import Manifest
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool, absent
 from toolgen.model.verdict import Deny, Verdict
+from toolgen.pipeline.approve import ApproveStage, Desk
 from toolgen.pipeline.deliver import Deliver, Preview
 from toolgen.pipeline.documents import GuardParts, document_guards
 from toolgen.pipeline.earlier import Earlier
@@ -24,10 +25,10 @@ from toolgen.pipeline.inspection import destination_of, sql_guard
 from toolgen.pipeline.intake import Meant, meant
 from toolgen.pipeline.limiting import LimitStage
 from toolgen.pipeline.order import Parts, dry_road, road
+from toolgen.pipeline.pause import PauseStage
 from toolgen.pipeline.record import Record
 from toolgen.pipeline.stages import (
     AccessStage,
-    ApproveStage,
     ArgumentsStage,
     InspectStage,
     RedactStage,
@@ -41,6 +42,7 @@ from toolgen.settings import Settings
 from toolgen.sources.graph_options import DEFAULT_MAX_PAGE
 from toolgen.state.buckets import Buckets
 from toolgen.state.history import Histories
+from toolgen.state.pauses import Pauses
 
 __all__ = ["Governance", "Runtime"]
 
@@ -56,6 +58,8 @@ class Runtime:
     executors: Mapping[str, Executor]
     buckets: Buckets
     histories: Histories
+    pauses: Pauses
+    desk: Desk
 
 
 class Governance:
@@ -116,6 +120,10 @@ class Governance:
             denied=bound.denied,
         )
 
+    def tool(self, name: str) -> Tool | None:
+        """The catalog's tool of this name, whoever may see it."""
+        return self._tools.get(name)
+
     def _decide_root(self, call: Call, tool: Tool, arguments: JsonObject) -> Verdict:
         """The verdict on a root field of a document, as on a call of its tool; nothing can be set inside of what an agent wrote."""
         if self.access.bound(call.principal, tool):
@@ -128,6 +136,12 @@ class Governance:
         if not isinstance(verdict, Deny):
             self.earlier.add(call, tool, arguments)
         return verdict
+
+    def _answerable(self, principal: Principal) -> bool:
+        """Whether the policy has somebody who could answer for a call of this principal's."""
+        involved = parties(principal)
+        people = self.policy.principals.values()
+        return any(self.policy.approval.may_answer(person.id, person.roles, involved) for person in people)
 
     def _parts(self, runtime: Runtime) -> Parts:
         policy, manifest = self.policy, runtime.manifest
@@ -147,6 +161,7 @@ class Governance:
         )
         return Parts(
             record=Record(journal=runtime.log, clock=runtime.clock, policy_digest=policy.digest, conceal=self._conceal),
+            pause=PauseStage(pauses=runtime.pauses),
             limit=LimitStage(limits=Limits(policy.limits, runtime.clock), buckets=runtime.buckets),
             access=AccessStage(access=self.access, earlier=self.earlier),
             arguments=ArgumentsStage(),
@@ -155,7 +170,13 @@ class Governance:
                 destination=partial(destination_of, policy.egress),
                 documents=document_guards(manifest, documents),
             ),
-            approve=ApproveStage(),
+            approve=ApproveStage(
+                policy_digest=policy.digest,
+                roles=policy.approval.roles,
+                expires_s=policy.approval.expires_s,
+                answerable=self._answerable,
+                desk=runtime.desk,
+            ),
             redact=RedactStage(redactor=partial(redactor, policy.redactions)),
             deliver=Deliver(executors=runtime.executors),
             preview=Preview(executors=runtime.executors),

@@ -139,6 +139,12 @@ class Request:
                 suggestion="send it as `Authorization: Bearer …`, and replace this one",
             )
 
+    def take(self, method: str) -> None:
+        """Refuses every other method."""
+        if self.method != method:
+            allow = ((b"allow", method.encode("ascii")),)
+            raise Rejected(405, "bad_request", f"this route takes {method}", headers=allow)
+
     def parameters(self, *known: str) -> Mapping[str, str]:
         """The query as a mapping. A name that is unknown or repeated is refused."""
         found: dict[str, str] = {}

@@ -24,7 +24,7 @@ from toolgen.model.names import nearest
 from toolgen.model.result import Envelope, Error
 from toolgen.model.tool import Tool
 
-__all__ = ["STATUS_OF_CODE", "Rest", "status_of"]
+__all__ = ["STATUS_OF_CODE", "Rest", "decoded", "enveloped", "status_of", "whole"]
 
 LARGEST_PAGE = 1000
 DEFAULT_PAGE = 100
@@ -105,7 +105,7 @@ class Rest:
     async def call(self, request: Request, principal: Principal, name: str) -> Response:
         """POST /v1/tools/{name}/call: the envelope, with the status of contracts.md."""
         request.parameters()
-        body = _decoded(await read_json_body(request), _CallBody)
+        body = decoded(await read_json_body(request), _CallBody)
         if body.idempotency_key:
             # Taking it and not keeping its promise would let a retried write happen twice.
             raise Rejected(400, "validation", "idempotency_key is not supported yet", pointer="/idempotency_key")
@@ -118,12 +118,14 @@ class Rest:
             session=_conversation(request),
             client=_client(request),
         )
-        return json_response(envelope_json(envelope), status=status_of(envelope), headers=_retry_after(envelope))
+        if envelope.status == "pending":
+            envelope = await self._gateway.approvals.outcome(envelope.call_id, principal, body.wait) or envelope
+        return enveloped(envelope)
 
     async def tool_calls(self, request: Request, principal: Principal) -> Response:
         """POST /v1/tool_calls: LangGraph's tool calls in, its tool messages out, in the same order."""
         request.parameters()
-        calls: list[_ToolCall] = _decoded(await read_json_body(request), _ToolCalls)
+        calls: list[_ToolCall] = decoded(await read_json_body(request), _ToolCalls)
         session, client = _conversation(request), _client(request)
         envelopes = await asyncio.gather(
             *(
@@ -150,7 +152,7 @@ class Rest:
                 suggestion=f"use {', '.join(sorted(LISTED))}{nearest(form, LISTED)}",
             )
         text = query.get("q")
-        limit = _whole(query, "limit", default=DEFAULT_PAGE if text is None else DEFAULT_HITS, most=LARGEST_PAGE)
+        limit = whole(query, "limit", default=DEFAULT_PAGE if text is None else DEFAULT_HITS, most=LARGEST_PAGE)
         listing, cursor = self._listings.of(principal), query.get("cursor", "")
         try:
             if text is None:
@@ -178,8 +180,8 @@ class Rest:
         """GET /v1/audit: entries, newest first."""
         self._review(principal)
         query = request.parameters("limit", "before")
-        limit = _whole(query, "limit", default=50, most=MOST_ENTRIES)
-        before = _whole(query, "before", default=0, most=2**53 - 1) if "before" in query else None
+        limit = whole(query, "limit", default=50, most=MOST_ENTRIES)
+        before = whole(query, "before", default=0, most=2**53 - 1) if "before" in query else None
         try:
             entries = await asyncio.to_thread(self._gateway.audit_entries, limit=limit, before=before)
         except AuditError:
@@ -207,6 +209,11 @@ class Rest:
             )
 
 
+def enveloped(envelope: Envelope) -> Response:
+    """An envelope as an answer, with the status of contracts.md."""
+    return json_response(envelope_json(envelope), status=status_of(envelope), headers=_retry_after(envelope))
+
+
 def _tool_message(call: _ToolCall, envelope: Envelope) -> dict[str, object]:
     fine = envelope.status == "ok"
     return {
@@ -218,7 +225,8 @@ def _tool_message(call: _ToolCall, envelope: Envelope) -> dict[str, object]:
     }
 
 
-def _decoded(data: bytes, kind: Any) -> Any:
+def decoded(data: bytes, kind: Any) -> Any:
+    """A body as `kind`, or the refusal that names the part at fault."""
     try:
         return decode(data, kind)
     except Malformed as error:
@@ -248,7 +256,8 @@ def _retry_after(envelope: Envelope) -> tuple[tuple[bytes, bytes], ...]:
     return ((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_s or 1))),)
 
 
-def _whole(query: Mapping[str, str], name: str, *, default: int, most: int) -> int:
+def whole(query: Mapping[str, str], name: str, *, default: int, most: int) -> int:
+    """A query parameter that is a whole number from 1 to `most`."""
     text = query.get(name)
     if text is None:
         return default

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import secrets
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -22,9 +22,11 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.emit.writer import MANIFEST
 from toolgen.errors import AuditError, ConfigError, ManifestError, ToolgenError
 from toolgen.execute.base import Destination
+from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.discovery import Discovery
 from toolgen.gateway.governance import Governance, Runtime
 from toolgen.gateway.reload import state_of, watch
+from toolgen.gateway.runner import Runner
 from toolgen.gateway.stand_ins import CALL, INPUTS
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
@@ -46,9 +48,11 @@ from toolgen.settings_state import StateSettings
 from toolgen.state.buckets import Buckets, MemoryBuckets
 from toolgen.state.buckets_redis import RedisBuckets
 from toolgen.state.history import Histories
+from toolgen.state.invocations_sqlite import SqliteInvocations
 from toolgen.state.link import RedisLink
+from toolgen.state.pauses import Pauses
 
-__all__ = ["Gateway"]
+__all__ = ["Gateway", "catalog_of", "pauses_of"]
 
 _logger = logging.getLogger(__name__)
 
@@ -79,6 +83,16 @@ class Gateway:
         self._executors = make_executors(settings.sources, manifest, self._permit)
         self._discovery = Discovery(above=settings.search_above, clock=self._clock)
         self._running: set[asyncio.Task[tuple[Result, Trail]]] = set()
+        self.pauses = pauses_of(settings)
+        self.approvals = Approvals(
+            store=SqliteInvocations(_state(settings) / "calls.db"),
+            log=self._log,
+            clock=self._clock,
+            in_force=lambda: self._governance,
+        )
+        self._runner = Runner(
+            approvals=self.approvals, pauses=self.pauses, clock=self._clock, carry_out=self._carry_out
+        )
         self._runtime = Runtime(
             settings=settings,
             manifest=manifest,
@@ -87,6 +101,8 @@ class Gateway:
             executors=self._executors,
             buckets=self._buckets(settings.state),
             histories=Histories(self._clock),
+            pauses=self.pauses,
+            desk=self.approvals,
         )
         self._uncounted = ""  # what is wrong with where limits are counted
         self._notes: set[asyncio.Task[None]] = set()
@@ -109,6 +125,7 @@ class Gateway:
     async def __aenter__(self) -> Self:
         self._log.open()
         self._watch = asyncio.create_task(watch(self.settings.policies, self._read_state, self.reload))
+        self._runner.start()
         return self
 
     async def __aexit__(
@@ -117,6 +134,19 @@ class Gateway:
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.wait((self._watch,))
+        await self._runner.stop()
+        await self._close()
+
+    @contextlib.asynccontextmanager
+    async def errand(self) -> AsyncIterator[Self]:
+        """The gateway for one errand: calls are made and recorded, but what others approved is left to a gateway that stays."""
+        self._log.open()
+        try:
+            yield self
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
         if self._running:
             await asyncio.wait(self._running)
         for executor in self._executors.values():
@@ -124,6 +154,7 @@ class Gateway:
         await self._runtime.buckets.close()
         if self._notes:
             await asyncio.wait(self._notes)
+        await self.approvals.store.close()
         await self._log.close()
 
     @property
@@ -196,18 +227,12 @@ class Gateway:
         parent: str = "",
     ) -> Envelope:
         """One call, through every stage. Never raises, and runs to its end even when the caller goes away."""
-        started = self._clock.monotonic()
         asked = await self._asked(name, arguments, principal)
         if isinstance(asked, Envelope):
             return asked
         governance = self._governance  # the same from here to the end, also when another is put in force meanwhile
         call = governance.call(asked.name, asked.arguments, asked.principal, session, client, parent)
-        task = asyncio.create_task(_run(governance.road, call))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        result, trail = await asyncio.shield(task)
-        result = await self._guided(call, result)
-        return _envelope(call, result, trail, (self._clock.monotonic() - started) * 1000)
+        return await self._carry_out(governance, call)
 
     async def preview(self, name: str, arguments: JsonObject, *, principal: Principal | str) -> Envelope:
         """What the call would send, secrets masked, after every guard has had its say. Sends, counts and records nothing."""
@@ -278,6 +303,15 @@ class Gateway:
         self._notes.add(note)
         note.add_done_callback(self._notes.discard)
 
+    async def _carry_out(self, governance: Governance, call: Call) -> Envelope:
+        started = self._clock.monotonic()
+        task = asyncio.create_task(_run(governance.road, call))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        result, trail = await asyncio.shield(task)
+        result = await self._guided(call, result)
+        return _envelope(call, result, trail, (self._clock.monotonic() - started) * 1000)
+
     async def _note(self, fields: Mapping[str, Any]) -> None:
         """Records what happened to the gateway itself. What cannot be recorded now shows in `ready`, as for any call."""
         with contextlib.suppress(AuditError):
@@ -321,6 +355,16 @@ class Gateway:
         egress = self.policy.egress
         check = egress.check_database if destination.service == "database" else egress.check
         return check(destination.host, destination.port, destination.address)
+
+
+def pauses_of(settings: Settings) -> Pauses:
+    """What is paused in a project."""
+    return Pauses(_state(settings) / "pauses.json")
+
+
+def _state(settings: Settings) -> Path:
+    """Where a project keeps what outlives a call."""
+    return settings.path.parent / "var" / "state"
 
 
 def catalog_of(settings: Settings) -> Manifest:

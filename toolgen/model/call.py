@@ -12,7 +12,7 @@ from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Deny
 
-__all__ = ["Call", "Described", "Document", "Principal", "Sampling", "Statement"]
+__all__ = ["Call", "Described", "Document", "Principal", "Sampling", "Statement", "parties"]
 
 _NOTHING: Mapping[str, Json] = MappingProxyType({})
 
@@ -29,6 +29,15 @@ class Principal:
     attributes: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
     on_behalf_of: Principal | None = None
     toolsets: frozenset[str] = frozenset()
+
+
+def parties(principal: Principal) -> tuple[str, ...]:
+    """The ids of a principal and of whom it acts for."""
+    found, party = [principal.id], principal.on_behalf_of
+    while party is not None:
+        found.append(party.id)
+        party = party.on_behalf_of
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +109,8 @@ class Call:
     `statement` and `database` (the part of the database this principal may see) are set by the inspect stage, for SQL tools alone, as is
     `sampling` for describing a table, and `document` and `graph` (the part of the schema) for those that take or describe GraphQL.
     `session`, `client` and `parent` are ids the front end was given, or "". `bound` names the arguments that the policy set; `denied` says
-    why it could not, and then the arguments are as they were sent.
+    why it could not, and then the arguments are as they were sent. `approval` is the digest of what a
+    person agreed to: the gateway alone sets it, when it carries out a call that had to wait.
     """
 
     id: str
@@ -110,6 +120,7 @@ class Call:
     session: str = ""
     client: str = ""
     parent: str = ""
+    approval: str = ""
     repaired: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()

@@ -1,19 +1,20 @@
 """The one order every call goes through. Read it aloud:
 
-record -> limit -> access -> arguments -> inspect -> approve -> redact -> deliver
+record -> pause -> limit -> access -> arguments -> inspect -> approve -> redact -> deliver
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from toolgen.pipeline.approve import ApproveStage
 from toolgen.pipeline.chain import Next, compose
 from toolgen.pipeline.deliver import Deliver, Preview
 from toolgen.pipeline.limiting import LimitStage
+from toolgen.pipeline.pause import PauseStage
 from toolgen.pipeline.record import Record
 from toolgen.pipeline.stages import (
     AccessStage,
-    ApproveStage,
     ArgumentsStage,
     InspectStage,
     RedactStage,
@@ -27,6 +28,7 @@ class Parts:
     """The stages of one gateway, each made once."""
 
     record: Record
+    pause: PauseStage
     limit: LimitStage
     access: AccessStage
     arguments: ArgumentsStage
@@ -42,6 +44,7 @@ def road(parts: Parts) -> Next:
     return compose(
         (
             parts.record,
+            parts.pause,
             parts.limit,
             parts.access,
             parts.arguments,
@@ -57,4 +60,4 @@ def dry_road(parts: Parts) -> Next:
     """What a dry run goes through: every guard, but nothing is counted, sent or recorded."""
     earlier = parts.access.earlier
     access = replace(parts.access, earlier=None if earlier is None else earlier.looking())
-    return compose((access, parts.arguments, parts.inspect, parts.approve), parts.preview)
+    return compose((access, parts.arguments, parts.inspect, parts.approve.rehearse), parts.preview)

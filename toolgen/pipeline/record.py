@@ -150,7 +150,7 @@ def _ending(result: Result, trail: Trail) -> dict[str, Any]:
                 "code": error.code,
             }
         case Pending(error=error):
-            return {**ending, "status": "pending", "code": error.code}
+            return {**ending, "status": "pending", "code": error.code, **_recorded(trail.facts)}
         case Cancelled(error=error):
             return {**ending, "status": "cancelled", "code": error.code}
 

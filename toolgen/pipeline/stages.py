@@ -11,7 +11,7 @@ import msgspec
 
 from toolgen.model.call import Call, Described, Statement
 from toolgen.model.database import Database
-from toolgen.model.result import Cancelled, Error, Failed, Refused, Result, Success
+from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.schema import Json
 from toolgen.model.tool import (
     GraphQLBinding,
@@ -29,7 +29,7 @@ from toolgen.pipeline.earlier import Earlier
 from toolgen.policy.access import NOWHERE, UNKNOWN, Access, Circumstances
 from toolgen.policy.arguments import Validator
 
-__all__ = ["AccessStage", "ApproveStage", "ArgumentsStage", "InspectStage", "RedactStage", "SqlGuard"]
+__all__ = ["AccessStage", "ArgumentsStage", "InspectStage", "RedactStage", "SqlGuard"]
 
 SqlGuard = Callable[[Call], Statement | Database | Described | Deny]
 """Checks a call to a SQL tool: the statement to run, the part of the database to describe, or a refusal."""
@@ -200,23 +200,6 @@ class InspectStage:
                 return _refused(answer)
             case _:
                 assert_never(answer)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApproveStage:
-    """A person agrees to exactly this call. So far nobody can be asked, and what nobody can agree to is called off."""
-
-    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
-        if trail.verdict != "ask":
-            return await proceed(call, trail)
-        return Cancelled(
-            error=Error(
-                code="cancelled",
-                message="a person would have to agree to this call, and nobody can be asked",
-                suggestion="a reviewer can allow it in the policy",
-                rule=trail.rule,
-            )
-        )
 
 
 @dataclass(slots=True, kw_only=True)

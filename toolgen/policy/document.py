@@ -16,8 +16,10 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.model.tool import SqlBinding, Tool
 from toolgen.policy.access import Rule
+from toolgen.policy.approval import NOBODY, Approval
 from toolgen.policy.arguments import repair
 from toolgen.policy.cel_names import Scope, kind_of
+from toolgen.policy.document_approvals import read_approval
 from toolgen.policy.document_limits import read_limits
 from toolgen.policy.document_rules import (
     Draft,
@@ -50,7 +52,6 @@ __all__ = ["ApiKey", "Policy", "PrincipalEntry", "load"]
 
 _RESERVED = {
     "principals": {"jwt", "mtls"},
-    "file": {"approvals"},
 }
 _HASH = re.compile(r"sha256:[0-9a-f]{64}\Z")
 
@@ -84,6 +85,7 @@ class Policy:
     limits: tuple[Limit, ...]
     sql: Mapping[str, SqlScope]
     egress: Egress
+    approval: Approval
     sensitive: tuple[str, ...]
     redactions: tuple[Redaction, ...]
     tests: tuple[SelfTest, ...]
@@ -133,6 +135,7 @@ class _Collector:
         self._rules: dict[str, Draft] = {}
         self._sql: dict[str, SqlScope] = {}
         self._egress: Egress | None = None
+        self._approval = NOBODY
         self._sensitive: list[str] = []
         self._redactions: list[Redaction] = []
         self._tests: list[SelfTest] = []
@@ -150,8 +153,6 @@ class _Collector:
         """Reads one file into the policy. A file that says nothing is one that somebody is still writing, or has lost."""
         if document.data is None or document.data == {}:
             raise PolicyError("says nothing", where=document.where(), suggestion="write a policy in it, or remove it")
-        if isinstance(document.data, dict):
-            _refuse_reserved(document, (), _RESERVED["file"])
         file = decode(document, (), FileShape, PolicyError)
         self._content.append(document.data)
         for name in file.principals:
@@ -171,6 +172,12 @@ class _Collector:
             self._add_sql(document, source)
         if file.egress is not None:
             self._add_egress(document, file.egress)
+        if file.approvals is not None:
+            if self._approval is not NOBODY:
+                raise PolicyError("approvals: stands in two files", where=document.where("approvals"))
+            self._approval = read_approval(document, file.approvals)
+            named = enumerate(file.approvals.approvers)
+            self._roles += [(document.where("approvals", "approvers", index), role) for index, role in named]
         for index, path in enumerate(file.sensitive):
             _checked_path(path, document.where("sensitive", index))
             self._sensitive.append(path)
@@ -212,6 +219,7 @@ class _Collector:
             limits=read_limits(self._limits, self._scope(self._manifest.tools)),
             sql=MappingProxyType({source: self._masked(source, scope) for source, scope in self._sql.items()}),
             egress=self._egress or Egress(),
+            approval=self._approval,
             sensitive=tuple(self._sensitive),
             redactions=tuple(self._redactions),
             tests=tuple(self._tests),

@@ -9,6 +9,7 @@ import msgspec
 from toolgen.model.tool import Effect
 
 __all__ = [
+    "ApprovalShape",
     "EarlierShape",
     "EgressShape",
     "FileShape",
@@ -125,9 +126,15 @@ class TestShape(msgspec.Struct, forbid_unknown_fields=True):
     toolset: str = ""
 
 
+class ApprovalShape(msgspec.Struct, forbid_unknown_fields=True):
+    approvers: _Names
+    expires: str = "1h"
+
+
 class FileShape(msgspec.Struct, forbid_unknown_fields=True):
     principals: dict[str, Any] = {}
     rules: list[Any] = []
+    approvals: ApprovalShape | None = None
     labels: list[Any] = []
     toolsets: dict[str, Any] = {}
     limits: list[Any] = []

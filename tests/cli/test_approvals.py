@@ -1,0 +1,341 @@
+"""`toolgen approvals`, `pause` and `resume` beside real gateways: processes that share a project, are killed, and come back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.cli.commands import Run, runner
+from tests.gateway.test_approvals import key, policy_of
+from tests.projects import make_project
+from toolgen.audit.query import calls, entries
+from toolgen.audit.verify import verify
+
+pytestmark = pytest.mark.usefixtures("project")
+
+NASTY = "<b>\x1b[2J\x9b31m\u202e\x07 Zoë"
+
+
+class Upstream:
+    """A service that deletes pets: counts what reaches it, and holds its answers back while `hold` is not set."""
+
+    def __init__(self) -> None:
+        self.deleted: list[str] = []
+        self.arrived = threading.Event()
+        self.hold = threading.Event()
+        self.hold.set()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_DELETE(self) -> None:
+                outer.deleted.append(self.path)
+                outer.arrived.set()
+                outer.hold.wait(30)
+                with contextlib.suppress(OSError):
+                    self.send_response(200)
+                    self.send_header("content-type", "application/json")
+                    self.send_header("content-length", "2")
+                    self.end_headers()
+                    self.wfile.write(b"{}")
+
+            def log_message(self, *_: object) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self.hold.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def upstream() -> Iterator[Upstream]:
+    service = Upstream()
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def project(tmp_path: Path, upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> Path:
+    policy = policy_of()
+    policy["rules"] = [{"id": "deletes", "to": ["bot"], "tools": ["pets__*"], "verdict": "ask"}]
+    del policy["sql"]
+    root = make_project(tmp_path / "project", server=upstream.url, policy=policy).parent
+    settings = json.loads((root / "toolgen.yaml").read_text(encoding="utf-8"))
+    del settings["sources"]["shop"]
+    (root / "toolgen.yaml").write_text(json.dumps(settings), encoding="utf-8")
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("TEST_PETS_KEY", "canary")
+    return root
+
+
+@pytest.fixture
+def toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    return runner(capfdbinary)
+
+
+@contextlib.contextmanager
+def serving() -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`toolgen serve` on the project in the current folder: the process, and its URL."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "toolgen", "serve", "--port", "0"],
+        env={**os.environ, "TEST_PETS_KEY": "canary"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert "listening on http://" in line, line + process.stderr.read()
+        yield process, line.rsplit(" ", 1)[1].strip()
+    finally:
+        process.kill()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+def headers(who: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key(who)}"}
+
+
+def ask(url: str, pet: int = 5, who: str = "bot") -> str:
+    body = {"arguments": {"petId": pet}, "wait": 0}
+    answer = httpx.post(f"{url}/v1/tools/pets__delete_pet/call", json=body, headers=headers(who))
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["call_id"])
+
+
+def outcome(url: str, call_id: str, who: str = "bot") -> Any:
+    """The envelope once the call has ended."""
+    return until(lambda: _ended(httpx.get(f"{url}/v1/calls/{call_id}", headers=headers(who))))
+
+
+def _ended(answer: httpx.Response) -> Any:
+    return None if answer.status_code == 202 else answer.json()
+
+
+def until(look: Callable[[], Any]) -> Any:
+    """What `look` finds once it finds something, within half a minute."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        if found := look():
+            return found
+        time.sleep(0.05)
+    raise AssertionError("it never came")
+
+
+def test_one_process_asks_another_answers_and_whichever_serves_carries_it_out_once(
+    project: Path, upstream: Upstream, toolgen: Run
+) -> None:
+    with serving() as (_, first), serving() as (_, second):
+        call_id = ask(first)
+        listed = toolgen("approvals", "list", "--as", "ops", "--json").json()
+        assert [(item["id"], item["arguments"]) for item in listed] == [(call_id, {"petId": 5})]
+        done = toolgen("approvals", "approve", call_id, "--as", "ops", "--note", "go on")
+        assert (done.code, done.out) == (0, "approved; the gateway carries it out\n"), done.err
+        assert outcome(second, call_id)["status"] == "ok"
+        assert outcome(first, call_id) == outcome(second, call_id)
+        again = toolgen("approvals", "approve", call_id, "--as", "lead")
+        assert (again.code, again.err) == (1, "toolgen: this call waits for no answer any more\n")
+        assert toolgen("approvals", "list").out == "nothing waits for an answer\n"
+        for number in range(6):
+            call_id = ask((first, second)[number % 2], number)
+            toolgen("approvals", "approve", call_id, "--as", "ops")
+            assert outcome((second, first)[number % 2], call_id)["status"] == "ok"
+    assert upstream.deleted == ["/pets/5", *(f"/pets/{number}" for number in range(6))]
+    audit = project / "var" / "audit"
+    assert verify(audit).ok
+    assert [row["status"] for row in calls(audit)] == ["ok"] * 7
+
+
+def test_a_call_waits_across_a_restart_and_is_answered_while_nothing_runs(upstream: Upstream, toolgen: Run) -> None:
+    with serving() as (process, url):
+        approved, denied = ask(url, 1), ask(url, 2)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    done = toolgen("approvals", "approve", approved, "--as", "ops")
+    assert done.out.startswith("approved; a gateway of this project carries it out as soon as one runs"), done.err
+    assert toolgen("approvals", "deny", denied, "--as", "lead", "--note", "no").out == "denied; the caller is told\n"
+    assert upstream.deleted == []
+    with serving() as (_, url):
+        assert outcome(url, approved)["status"] == "ok"
+        assert outcome(url, denied)["error"]["code"] == "approval_denied"
+    assert upstream.deleted == ["/pets/1"]
+
+
+def test_a_gateway_killed_while_it_carries_a_call_out_never_does_it_twice(
+    project: Path, upstream: Upstream, toolgen: Run
+) -> None:
+    upstream.hold.clear()
+    with serving() as (process, url):
+        call_id = ask(url)
+        toolgen("approvals", "approve", call_id, "--as", "ops")
+        assert upstream.arrived.wait(20)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    upstream.hold.set()
+    with serving() as (_, url):
+        envelope = outcome(url, call_id)
+        assert (envelope["status"], envelope["error"]["code"]) == ("error", "outcome_unknown")
+    assert upstream.deleted == ["/pets/5"]
+    assert [(row["status"], row["code"]) for row in calls(project / "var" / "audit")] == [("error", "outcome_unknown")]
+
+
+def test_a_gateway_that_is_asked_to_stop_finishes_what_was_approved(upstream: Upstream, toolgen: Run) -> None:
+    upstream.hold.clear()
+    with serving() as (process, url):
+        call_id = ask(url)
+        toolgen("approvals", "approve", call_id, "--as", "ops")
+        assert upstream.arrived.wait(20)
+        process.send_signal(signal.SIGTERM)
+        upstream.hold.set()
+        assert process.wait(20) == 0
+    with serving() as (_, url):
+        assert outcome(url, call_id)["status"] == "ok"
+    assert upstream.deleted == ["/pets/5"]
+
+
+@pytest.mark.parametrize(
+    ("who", "says"),
+    [
+        ("bot", "nobody answers for a call of their own"),
+        ("clerk", "this principal may not answer for the calls of others"),
+        ("bott", "the policy has no principal 'bott' (did you mean 'bot'?)"),
+    ],
+)
+def test_nobody_answers_who_may_not(upstream: Upstream, toolgen: Run, who: str, says: str) -> None:
+    with serving() as (_, url):
+        call_id = ask(url)
+    done = toolgen("approvals", "approve", call_id, "--as", who)
+    assert (done.code, done.out) == (1, "")
+    assert says in done.err
+    assert toolgen("approvals", "list", "--json").json()[0]["id"] == call_id
+    assert upstream.deleted == []
+
+
+def test_a_key_answers_at_a_gateway_elsewhere(
+    upstream: Upstream, toolgen: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with serving() as (_, url):
+        call_id = ask(url)
+        monkeypatch.chdir(tmp_path)  # no project here
+        monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+        refused = toolgen("approvals", "list", "--url", url)
+        assert (refused.code, "TOOLGEN_KEY" in refused.err) == (1, True)
+        monkeypatch.setenv("TOOLGEN_KEY", key("clerk"))
+        assert "may not answer" in toolgen("approvals", "list", "--url", url).err
+        monkeypatch.setenv("TOOLGEN_KEY", key("ops"))
+        assert toolgen("approvals", "list", "--url", url, "--json").json()[0]["id"] == call_id
+        done = toolgen("approvals", "approve", call_id, "--url", url, "--note", "go on")
+        assert (done.code, done.out) == (0, "approved; the gateway carries it out\n"), done.err
+        late = toolgen("approvals", "deny", call_id, "--url", f"{url}/")
+        assert (late.code, late.err) == (1, "toolgen: this call waits for no answer any more\n")
+        for wrong in ("http://gateway.example", "ftp://127.0.0.1", f"{url}?a=1", "127.0.0.1"):
+            assert toolgen("approvals", "list", "--url", wrong).code == 1
+        assert toolgen("approvals", "list", "--url", url, "--as", "ops").code == 2
+        monkeypatch.delenv("HTTP_PROXY")
+        assert outcome(url, call_id)["status"] == "ok"
+    assert key("ops") not in done.out + done.err + late.err
+    assert upstream.deleted == ["/pets/5"]
+
+
+def test_what_a_caller_wrote_does_nothing_to_the_terminal(project: Path, toolgen: Run) -> None:
+    described = json.loads((project / "specs" / "pets.json").read_text(encoding="utf-8"))
+    path = described["paths"].pop("/pets/{petId}")
+    path["delete"]["parameters"][0]["schema"] = {}
+    described["paths"]["/pets/{petId}"] = {"delete": path["delete"], "get": path["get"]}
+    (project / "specs" / "pets.json").write_text(json.dumps(described), encoding="utf-8")
+    with serving() as (_, url):
+        body = {"arguments": {"petId": NASTY}, "wait": 0}
+        agent = headers("bot") | {"user-agent": "evil\x1b[31m".encode("latin-1").decode("latin-1").replace("\x1b", "?")}
+        answer = httpx.post(f"{url}/v1/tools/pets__delete_pet/call", json=body, headers=agent)
+        assert answer.status_code == 202, answer.text
+        shown = toolgen("approvals", "list")
+    assert all(sign.isprintable() or sign == "\n" for sign in shown.out)
+    assert "petId = " in shown.out
+    assert "\\u001b[2J" in shown.out
+    assert "\\u202e" in shown.out
+    assert "<b>" in shown.out
+    assert "Zoë" in shown.out
+
+
+def test_a_pause_holds_in_every_process_until_it_is_resumed(project: Path, upstream: Upstream, toolgen: Run) -> None:
+    def code(url: str, who: str = "bot") -> str:
+        body = {"arguments": {"petId": 1}, "wait": 0}
+        answer = httpx.post(f"{url}/v1/tools/pets__delete_pet/call", json=body, headers=headers(who))
+        return f"{answer.status_code} {answer.json()['error']['code']}"
+
+    with serving() as (_, first), serving() as (_, second):
+        waiting = ask(first)
+        assert toolgen("pause").out == "nothing is paused\n"
+        done = toolgen("pause", "--tool", "pets__delete_*", "--reason", "incident 7")
+        assert (done.code, "incident 7" in done.out) == (0, True), done.err
+        assert {code(first), code(second)} == {"503 paused"}
+        called = toolgen("call", "pets__delete_pet", "petId=1", "--as", "bot")
+        assert (called.code, "paused: calls like this are paused: incident 7" in called.err) == (1, True)
+        held = toolgen("approvals", "approve", waiting, "--as", "ops")
+        assert "nothing about it is paused" in held.out
+        toolgen("pause", "--principal", "bot2")
+        assert [sorted(item.keys() - {"since"}) for item in toolgen("pause", "--json").json()] == [
+            ["reason", "tool"],
+            ["principal"],
+        ]
+        assert upstream.deleted == []
+        toolgen("resume", "--tool", "pets__delete_*")
+        assert outcome(second, waiting)["status"] == "ok"
+        assert (code(first), code(second, "bot2")) == ("202 approval_required", "503 paused")
+        assert toolgen("resume").out == "nothing is paused\n"
+        assert code(second, "bot2") == "202 approval_required"
+    assert upstream.deleted == ["/pets/5"]
+    found = [entry for entry in entries(project / "var" / "audit") if entry["event"] in {"pause", "resume"}]
+    assert [(entry["event"], {**entry["arguments"], "by": ""}) for entry in found] == [
+        ("pause", {"tool": "pets__delete_*", "reason": "incident 7", "by": ""}),
+        ("pause", {"principal": "bot2", "by": ""}),
+        ("resume", {"tool": "pets__delete_*", "reason": "incident 7", "by": ""}),
+        ("resume", {"principal": "bot2", "by": ""}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("pause", "--tool", "pts__*"), 1, "matches no tool"),
+        (("pause", "--source", "pet"), 1, "there is no source 'pet' (did you mean 'pets'?)"),
+        (("pause", "--principal", "bto"), 1, "the policy has no principal 'bto'"),
+        (("pause", "--source", "pets", "--principal", "bot"), 2, "name one of"),
+        (("pause", "--source", "pets", "--reason", "x" * 501), 2, "more than 500"),
+        (("resume", "--source", "pets"), 1, "that is not paused"),
+        (("resume",), 1, "that is not paused"),
+    ],
+)
+def test_what_cannot_be_paused_or_resumed_is_said(
+    project: Path, toolgen: Run, arguments: tuple[str, ...], code: int, says: str
+) -> None:
+    done = toolgen(*arguments)
+    assert (done.code, done.out) == (code, "")
+    assert says in done.err
+    assert not (project / "var" / "state" / "pauses.json").exists()
+
+
+def test_a_project_whose_policy_is_broken_can_be_paused(project: Path, toolgen: Run) -> None:
+    (project / "policies" / "policy.yaml").write_text("rules: [", encoding="utf-8")
+    done = toolgen("pause", "--source", "pets")
+    assert done.code == 0, done.err
+    assert "not checked against the project" in done.err
+    assert toolgen("pause", "--json").json()[0]["source"] == "pets"

@@ -1,0 +1,200 @@
+"""Calls that wait, in their file: seen by every process, moved on by one, bounded, private, and gone when they are forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from toolgen.errors import StateError
+from toolgen.state.invocations import Invocation, Party
+from toolgen.state.invocations_sqlite import SqliteInvocations
+
+Places = Callable[[], SqliteInvocations]
+
+
+def invocation(number: int = 1, *, principal: str = "bot", **changes: Any) -> Invocation:
+    made = Invocation(
+        id=f"call_{number:024x}",
+        principal=Party(id=principal, roles=("support",), attributes={"tenant": "acme"}, on_behalf_of=None),
+        tool="pets__delete_pet",
+        effect="destructive",
+        arguments={"petId": number},
+        digest="sha256:1",
+        tool_digest="sha256:2",
+        policy_digest="sha256:3",
+        asked=float(number),
+        expires=1000.0,
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def using(path: Path, work: Callable[[Places], Awaitable[None]]) -> None:
+    """Runs a test with as many connections to one file as it wants, each as another worker would have it."""
+
+    async def main() -> None:
+        opened: list[SqliteInvocations] = []
+
+        def place() -> SqliteInvocations:
+            opened.append(SqliteInvocations(path))
+            return opened[-1]
+
+        try:
+            await work(place)
+        finally:
+            for item in opened:
+                await item.close()
+
+    asyncio.run(main())
+
+
+async def kept(store: SqliteInvocations, item: Invocation) -> bool:
+    return await store.add(item, each=100, total=100)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"text": "\u202e\x1b[31m\x00<script>", "deep": {"list": [1, [2, {"a": None}]], "yes": True}},
+        {"whole": 2**80, "zero": -0.0, "small": 1e-300, "large": 1.7976931348623157e308, "float": 1.0},
+        {"b": 1, "a": 2, "emoji 😀": "é"},
+    ],
+)
+def test_arguments_come_back_exactly(tmp_path: Path, arguments: dict[str, Any]) -> None:
+    async def work(place: Places) -> None:
+        assert await kept(place(), invocation(arguments=arguments))
+        found = await place().get(invocation().id)
+        assert found is not None
+        assert (repr(found.arguments), list(found.arguments)) == (repr(arguments), list(arguments))
+
+    using(tmp_path / "calls.db", work)
+
+
+def test_nothing_is_written_before_a_call_has_to_wait(tmp_path: Path) -> None:
+    async def work(place: Places) -> None:
+        store = place()
+        assert await store.get("call_1") is None
+        assert await store.unfinished() == ()
+        assert await store.changed() is False
+        await store.forget(1e12)
+        assert await store.replace(invocation(), invocation()) is None
+
+    using(tmp_path / "state" / "calls.db", work)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "calls.db"
+
+    async def work(place: Places) -> None:
+        await kept(place(), invocation())
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        path.chmod(0o644)
+        await place().unfinished()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+    using(path, work)
+
+
+def test_of_many_who_move_a_call_on_one_does(tmp_path: Path) -> None:
+    async def work(place: Places) -> None:
+        workers = [place() for _ in range(8)]
+        await kept(workers[0], invocation())
+        known = [await worker.get(invocation().id) for worker in workers]
+        claims = [
+            worker.replace(item, msgspec.structs.replace(item, status="running", owner=str(number)))
+            for number, (worker, item) in enumerate(zip(workers, known, strict=True))
+            if item is not None
+        ]
+        won = [item for item in await asyncio.gather(*claims) if item is not None]
+        assert len(won) == 1
+        assert await workers[3].get(invocation().id) == won[0]
+        assert won[0].version == 2
+
+    using(tmp_path / "calls.db", work)
+
+
+def test_each_worker_hears_of_what_another_changed(tmp_path: Path) -> None:
+    async def work(place: Places) -> None:
+        first, second = place(), place()
+        await kept(first, invocation())
+        assert [await first.changed(), await first.changed()] == [True, False]
+        assert [await second.changed(), await second.changed()] == [True, False]
+        known = await second.get(invocation().id)
+        assert known is not None
+        assert await second.changed() is False
+        await second.replace(known, msgspec.structs.replace(known, status="approved"))
+        assert [await first.changed(), await second.changed()] == [True, True]
+        assert [await first.changed(), await second.changed()] == [False, False]
+
+    using(tmp_path / "calls.db", work)
+
+
+def test_a_storm_is_bounded_for_each_principal_and_for_all_together(tmp_path: Path) -> None:
+    async def work(place: Places) -> None:
+        workers = [place() for _ in range(4)]
+        storm = [
+            workers[number % 4].add(invocation(number, principal=f"bot{number % 3}"), each=5, total=12)
+            for number in range(60)
+        ]
+        assert sum(await asyncio.gather(*storm)) == 12
+        waiting = await workers[0].unfinished()
+        assert max(sum(item.principal.id == f"bot{number}" for item in waiting) for number in range(3)) <= 5
+        # What is answered makes room again.
+        assert await workers[0].replace(waiting[0], msgspec.structs.replace(waiting[0], status="ended", ended=5.0))
+        assert await workers[1].add(invocation(90, principal="new"), each=5, total=12)
+
+    using(tmp_path / "calls.db", work)
+
+
+def test_what_is_forgotten_is_not_in_the_file_any_more(tmp_path: Path) -> None:
+    path = tmp_path / "calls.db"
+
+    async def work(place: Places) -> None:
+        store = place()
+        secret = invocation(arguments={"note": "canary-4711"})
+        await kept(store, secret)
+        await kept(store, invocation(2))
+        assert b"canary-4711" in path.read_bytes()
+        await store.replace(secret, msgspec.structs.replace(secret, status="ended", ended=50.0))
+        await store.forget(50.0)
+        assert await store.get(secret.id) is not None
+        await store.forget(50.1)
+        assert await store.get(secret.id) is None
+        assert [item.id for item in await store.unfinished()] == [invocation(2).id]
+
+    using(path, work)
+    assert b"canary-4711" not in b"".join(item.read_bytes() for item in tmp_path.iterdir())
+
+
+def test_a_file_that_was_taken_away_is_not_written_on_unseen(tmp_path: Path) -> None:
+    path = tmp_path / "calls.db"
+
+    async def work(place: Places) -> None:
+        store = place()
+        await kept(store, invocation())
+        path.unlink()
+        assert await store.get(invocation().id) is None
+        assert await kept(store, invocation(2))
+        assert await place().get(invocation(2).id) == invocation(2)
+
+    using(path, work)
+
+
+def test_a_file_that_is_none_of_ours_is_an_error_with_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "calls.db"
+    path.write_bytes(b"not a database, and long enough to be read as one" * 100)
+
+    async def work(place: Places) -> None:
+        with pytest.raises(StateError, match="cannot be kept") as caught:
+            await place().unfinished()
+        assert caught.value.where == str(path)
+
+    using(path, work)

@@ -1,0 +1,184 @@
+"""`toolgen approvals`: answers for calls that wait for a person, on the gateway's machine or over its REST interface."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import click
+import httpx
+
+from toolgen.cli.options import as_json, config, default_principal
+from toolgen.cli.output import print_json, printable
+from toolgen.errors import ConfigError, ToolgenError
+from toolgen.gateway.approvals import LONGEST_NOTE
+from toolgen.gateway.rest_calls import approval_json
+from toolgen.gateway.service import Gateway
+from toolgen.model.result import Error
+from toolgen.sources.references import is_loopback
+
+__all__ = ["command"]
+
+KEY = "TOOLGEN_KEY"
+_TIMEOUT_S = 30.0
+_PATIENCE_S = 3.0
+_HEAD = ("id", "tool", "effect", "principal", "on_behalf_of", "rule", "asked", "expires", "session", "client", "parent")
+
+_url = click.option("--url", metavar="URL", help=f"A gateway elsewhere; the key is taken from {KEY}.")
+_as = click.option("--as", "principal", metavar="PRINCIPAL", help="Who answers, on the gateway's own machine.")
+_note = click.option("--note", default="", help=f"Why, for the record and the caller; up to {LONGEST_NOTE} characters.")
+
+
+@click.group()
+def command() -> None:
+    """Answer for calls that wait for a person."""
+
+
+@command.command("list")
+@_as
+@_url
+@as_json
+@config
+def list_approvals(principal: str | None, url: str | None, as_json: bool, config_path: str) -> None:
+    """List the calls that wait, with their exact arguments; with --as, those that PRINCIPAL may answer for."""
+    if url is not None:
+        _alone(principal)
+        found = _request("GET", url, "/v1/approvals")["approvals"]
+    else:
+        gateway = Gateway.load(config_path)
+        found = asyncio.run(_waiting(gateway, principal))
+    if as_json:
+        print_json(found)
+    else:
+        _print(found)
+
+
+@command.command("approve")
+@click.argument("call_id", metavar="ID")
+@_note
+@_as
+@_url
+@config
+def approve(call_id: str, note: str, principal: str | None, url: str | None, config_path: str) -> None:
+    """Agree to the call ID: the gateway carries it out, once."""
+    _decide(call_id, "approve", note, principal, url, config_path)
+
+
+@command.command("deny")
+@click.argument("call_id", metavar="ID")
+@_note
+@_as
+@_url
+@config
+def deny(call_id: str, note: str, principal: str | None, url: str | None, config_path: str) -> None:
+    """Deny the call ID; its caller is told, with the note."""
+    _decide(call_id, "deny", note, principal, url, config_path)
+
+
+def _decide(call_id: str, decision: str, note: str, principal: str | None, url: str | None, config_path: str) -> None:
+    if len(note) > LONGEST_NOTE:
+        raise click.BadParameter(f"has more than {LONGEST_NOTE} characters", param_hint="--note")
+    if url is not None:
+        _alone(principal)
+        body = {"decision": decision, "note": note}
+        status = str(_request("POST", url, f"/v1/approvals/{quote(call_id, safe='')}", body)["status"])
+    else:
+        gateway = Gateway.load(config_path)
+        who = default_principal(_approvers(gateway), principal)
+        status = asyncio.run(_answer(gateway, call_id, decision, note, who))
+    if decision == "deny":
+        click.echo("denied; the caller is told")
+    elif status == "approved" and url is None:
+        click.echo(
+            "approved; a gateway of this project carries it out as soon as one runs and nothing about it is paused"
+        )
+    else:
+        click.echo("approved; the gateway carries it out")
+
+
+async def _waiting(gateway: Gateway, principal: str | None) -> list[dict[str, object]]:
+    desk = gateway.approvals
+    try:
+        if principal is not None:
+            found = await desk.answerable(gateway.principal(principal))
+        else:
+            found = tuple(item for item in await desk.store.unfinished() if item.status == "pending")
+    finally:
+        await desk.store.close()
+    return [approval_json(item) for item in found]
+
+
+async def _answer(gateway: Gateway, call_id: str, decision: str, note: str, who: str) -> str:
+    """How the call stands after the answer: an approved one is watched for a moment, as a running gateway begins with it at once."""
+    desk = gateway.approvals
+    async with gateway.errand():
+        answer = await desk.decide(call_id, approve=decision == "approve", note=note, principal=gateway.principal(who))
+        if isinstance(answer, Error):
+            raise ToolgenError(answer.message, suggestion=answer.suggestion)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _PATIENCE_S
+        while answer.status == "approved" and loop.time() < until:
+            await asyncio.sleep(0.1)
+            answer = await desk.store.get(call_id) or answer
+    return answer.status
+
+
+def _approvers(gateway: Gateway) -> tuple[str, ...]:
+    return tuple(name for name in gateway.principals if gateway.approvals.may_answer(gateway.principal(name)))
+
+
+def _alone(principal: str | None) -> None:
+    if principal is not None:
+        raise click.UsageError(f"with --url the key in {KEY} says who answers, and --as nothing")
+
+
+def _request(method: str, url: str, path: str, body: object = None) -> Any:
+    """A request to a gateway's REST interface. The key goes where the URL says, and nowhere else: no proxy, no redirect."""
+    key = os.environ.get(KEY, "")
+    if not key or not key.isascii() or not key.isprintable():
+        raise ConfigError(f"the environment has no usable key in {KEY}", suggestion="set it to your own key")
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError as error:
+        raise ConfigError("--url is not a URL") from error
+    if parts.scheme not in {"http", "https"} or not host or parts.username or parts.query or parts.fragment:
+        raise ConfigError("--url must be like https://gateway.example, without user, query and fragment")
+    if parts.scheme == "http" and not is_loopback(host):
+        raise ConfigError("a key is not sent over plain http", suggestion="use https")
+    try:
+        with httpx.Client(trust_env=False, follow_redirects=False, timeout=_TIMEOUT_S) as client:
+            answer = client.request(
+                method, url.rstrip("/") + path, json=body, headers={"authorization": f"Bearer {key}"}
+            )
+        told = answer.json()
+    except httpx.HTTPError as error:
+        raise ConfigError(f"the gateway cannot be reached: {type(error).__name__}", where=url) from error
+    except ValueError as error:
+        raise ConfigError("what answers there is no gateway", where=url) from error
+    if answer.status_code != 200:
+        refusal = told.get("error") if isinstance(told, dict) else None
+        said = refusal if isinstance(refusal, dict) else {}
+        message = printable(str(said.get("message", f"the gateway answered {answer.status_code}")))
+        raise ToolgenError(message, suggestion=printable(str(said.get("suggestion", ""))))
+    return told
+
+
+def _print(approvals: Sequence[Mapping[str, Any]]) -> None:
+    """One block a call. What a caller wrote is shown as JSON, without anything a terminal would act on."""
+    for number, item in enumerate(approvals):
+        if number:
+            click.echo()
+        for name in _HEAD:
+            if item.get(name):
+                click.echo(f"{name:<12}  {printable(item[name])}")
+        for name, value in item["arguments"].items():
+            click.echo(f"  {printable(name)} = {printable(json.dumps(value, ensure_ascii=False))}")
+        if item.get("sql"):
+            click.echo(f"would run     {printable(item['sql'])}")
+    if not approvals:
+        click.echo("nothing waits for an answer")

@@ -1,0 +1,342 @@
+"""Calls that wait for a person: who is asked, who may answer, and what becomes of them. Every answer is on record before it counts."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from toolgen.audit.log import AuditLog
+from toolgen.clock import Clock
+from toolgen.errors import AuditError
+from toolgen.gateway.answers import envelope_json
+from toolgen.gateway.governance import Governance
+from toolgen.gateway.wire import encode
+from toolgen.model.call import Call, Principal, parties
+from toolgen.model.result import Envelope, Error, Meta, Pending, Refused, Result
+from toolgen.model.tool import absent
+from toolgen.pipeline.approve import STALE, Question, approval_digest
+from toolgen.state.invocations import Invocation, Invocations, Party
+
+__all__ = ["LEASE_S", "LONGEST_NOTE", "MOST_EACH", "MOST_WAITING", "Approvals", "of_party"]
+
+LEASE_S = 10.0
+"""How long a worker that stopped may hold a call before others look after it."""
+MOST_EACH = 20
+MOST_WAITING = 500
+LARGEST_ARGUMENTS = 65_536
+LONGEST_NOTE = 500
+_STORM_RETRY_S = 30.0
+
+_STATUS = {"approval_denied": "refused", "expired": "refused", "cancelled": "cancelled", "outcome_unknown": "error"}
+
+
+class Approvals:
+    """The desk where calls wait. `in_force` gives the policy as it is now: an answer counts only under the policy it was asked under."""
+
+    def __init__(self, *, store: Invocations, log: AuditLog, clock: Clock, in_force: Callable[[], Governance]) -> None:
+        self.store = store
+        self.owner = secrets.token_hex(8)
+        self.in_force = in_force
+        self._log = log
+        self._clock = clock
+        self._news = asyncio.Event()
+
+    async def ask(self, question: Question) -> Result:
+        """Keeps a call until somebody answers for it; refused where nobody could read it, or too many wait already."""
+        call, now = question.call, self._clock.now()
+        size = len(encode(call.arguments))
+        if size > LARGEST_ARGUMENTS:
+            return Refused(
+                error=Error(
+                    code="validation",
+                    message=f"a person has to read these arguments, and {size} bytes are too many (most: {LARGEST_ARGUMENTS})",
+                    suggestion="make several calls with smaller arguments",
+                    rule=question.rule,
+                )
+            )
+        invocation = Invocation(
+            id=call.id,
+            principal=_party(call.principal),
+            tool=call.tool.name,
+            effect=call.tool.effect.value,
+            arguments=dict(call.arguments),
+            bound=call.bound,
+            sql=question.sql,
+            rule=question.rule,
+            digest=question.digest,
+            tool_digest=call.tool.digest,
+            policy_digest=question.policy_digest,
+            session=call.session,
+            client=call.client,
+            parent=call.parent,
+            asked=now,
+            expires=now + question.expires_s,
+        )
+        if not await self.store.add(invocation, each=MOST_EACH, total=MOST_WAITING):
+            return Refused(
+                error=Error(
+                    code="rate_limited",
+                    message="too many calls wait for a person already",
+                    suggestion="wait until some are answered, or withdraw them",
+                    retry_after_s=_STORM_RETRY_S,
+                    rule=question.rule,
+                )
+            )
+        return Pending(error=_asked(invocation, question.roles))
+
+    def may_answer(self, principal: Principal) -> bool:
+        """Whether a principal may answer for others at all: by its role, and in its own name."""
+        return principal.on_behalf_of is None and self.in_force().policy.approval.may_answer(
+            principal.id, principal.roles, ()
+        )
+
+    async def answerable(self, principal: Principal) -> tuple[Invocation, ...]:
+        """The calls that wait for an answer this principal may give, the oldest first."""
+        if not self.may_answer(principal):
+            return ()
+        now = self._clock.now()
+        found = await self.store.unfinished()
+        return tuple(
+            item
+            for item in found
+            if item.status == "pending" and item.expires > now and principal.id not in parties(of_party(item.principal))
+        )
+
+    async def decide(self, call_id: str, *, approve: bool, note: str, principal: Principal) -> Invocation | Error:
+        """Answers for a call. The first answer counts, once; what changed since it was asked for expires instead.
+
+        Raises `AuditError` when the answer cannot be recorded (then it was not given), and `StateError`.
+        """
+        if not self.may_answer(principal):
+            return Error(
+                code="forbidden",
+                message="this principal may not answer for the calls of others",
+                suggestion="approvals.approvers in the policy names the roles that may; answer in your own name",
+            )
+        known = await self.store.get(call_id)
+        if known is None:
+            return Error(code="not_found", message="no call with this id waits for an answer")
+        if principal.id in parties(of_party(known.principal)):
+            return Error(code="forbidden", message="nobody answers for a call of their own, or one made for them")
+        if known.status != "pending":
+            return _too_late(known)
+        if stale := self.stale(known):
+            await self.close(
+                known, by="", verdict="expire", error=Error(code="expired", message=stale, rule=known.rule)
+            )
+            return Error(code="expired", message=stale)
+        if not approve:
+            message = f"a person denied this call: {note}" if note else "a person denied this call"
+            error = Error(
+                code="approval_denied",
+                message=message,
+                suggestion="do not make it again unless you are told to",
+                rule=known.rule,
+            )
+            closed = await self.close(known, by=principal.id, verdict="deny", error=error, note=note)
+            return closed or _too_late(known)
+        held = await self._hold(known)
+        if held is None:
+            return _too_late(known)
+        await self._record(held, by=principal.id, verdict="approve", note=note)
+        approved = msgspec.structs.replace(held, status="approved", lease=0.0)
+        kept = await self.store.replace(held, approved)
+        self.announce()
+        return kept or _too_late(known)
+
+    async def outcome(self, call_id: str, caller: Principal, wait: float = 0.0) -> Envelope | None:
+        """How a caller's own call stands, or ends within `wait` seconds; None for a call that is another's, or none."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait
+        while True:
+            news = self._news
+            known = await self._own(call_id, caller)
+            if known is None:
+                return None
+            left = until - loop.time()
+            if known.status == "ended" or left <= 0:
+                return self.envelope(known)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await news.wait()
+
+    async def cancel(self, call_id: str, caller: Principal) -> Envelope | None:
+        """Withdraws a caller's own call that nobody began to carry out, and says how it stands then; None as above."""
+        known = await self._own(call_id, caller)
+        if known is None:
+            return None
+        if known.status in {"pending", "approved"}:
+            error = Error(code="cancelled", message="the caller withdrew this call", rule=known.rule)
+            await self.close(known, by=caller.id, verdict="cancel", error=error)
+        return await self.outcome(call_id, caller)
+
+    def stale(self, known: Invocation) -> str:
+        """Why an answer for this call can no longer count, "" when it can."""
+        if known.expires <= self._clock.now():
+            return "nobody answered for this call in time; make it again if it is still wanted"
+        return "" if self.call(known, self.in_force()) is not None else STALE
+
+    def call(self, known: Invocation, governance: Governance) -> Call | None:
+        """The call as it was asked for, carrying its approval; None where this policy sees another call in it than was asked for."""
+        asked = of_party(known.principal)
+        found = governance.identity.current(asked)
+        if found is None:
+            return None
+        principal = replace(found, toolsets=asked.toolsets)
+        call = Call(
+            id=known.id,
+            tool=governance.tool(known.tool) or absent(known.tool),
+            arguments=known.arguments,
+            principal=principal,
+            session=known.session,
+            client=known.client,
+            parent=known.parent,
+            bound=known.bound,
+            approval=known.digest,
+        )
+        return call if approval_digest(call, governance.policy.digest) == known.digest else None
+
+    async def close(
+        self, known: Invocation, *, by: str, verdict: str, error: Error, note: str = ""
+    ) -> Invocation | None:
+        """Ends a call that is not carried out (any more), on record first. None where somebody else was quicker."""
+        held = await self._hold(known)
+        if held is None:
+            return None
+        status = _STATUS[error.code]
+        seq = await self._record(held, by=by, verdict=verdict, note=note, ending={"status": status, "code": error.code})
+        meta = Meta(duration_ms=0.0, truncated=False, audit_seq=seq)
+        return await self.end(
+            held, Envelope(status=status, tool=known.tool, call_id=known.id, data=None, error=error, meta=meta)
+        )
+
+    async def end(self, known: Invocation, envelope: Envelope) -> Invocation | None:
+        """Keeps the ending of a call for its caller."""
+        ended = msgspec.structs.replace(
+            known, status="ended", lease=0.0, ended=self._clock.now(), envelope=envelope_json(envelope)
+        )
+        kept = await self.store.replace(known, ended)
+        self.announce()
+        return kept
+
+    def envelope(self, known: Invocation) -> Envelope:
+        """What the caller is told now."""
+        if known.envelope is not None:
+            return _envelope(known.envelope)
+        if known.status == "pending":
+            error = _asked(known, self.in_force().policy.approval.roles)
+        else:
+            error = Error(
+                code="approval_required",
+                message="a person agreed to this call; it is being carried out",
+                rule=known.rule,
+            )
+        meta = Meta(duration_ms=0.0, truncated=False)
+        return Envelope(status="pending", tool=known.tool, call_id=known.id, data=None, error=error, meta=meta)
+
+    def announce(self) -> None:
+        """Wakes whoever waits for a change."""
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def changed(self, within: float) -> None:
+        """Returns when something was announced, or after `within` seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._news.wait()
+
+    async def _own(self, call_id: str, caller: Principal) -> Invocation | None:
+        known = await self.store.get(call_id)
+        same = known is not None and parties(of_party(known.principal)) == parties(caller)
+        return known if same else None
+
+    async def _hold(self, known: Invocation) -> Invocation | None:
+        """Takes a call in hand, so that it is moved on by nobody else for a while; None where somebody else has it, or was quicker."""
+        now = self._clock.now()
+        if known.lease > now:
+            return None
+        return await self.store.replace(known, msgspec.structs.replace(known, lease=now + LEASE_S))
+
+    async def _record(
+        self, known: Invocation, *, by: str, verdict: str, note: str, ending: Mapping[str, str] | None = None
+    ) -> int:
+        """The number of the entry. What cannot be recorded was not answered: the call is let go again."""
+        fields: dict[str, Any] = {
+            "event": "decision",
+            "call_id": known.id,
+            "principal": by,
+            "tool": known.tool,
+            "tool_digest": known.tool_digest,
+            "policy_digest": known.policy_digest,
+            "verdict": verdict,
+            "rule": known.rule,
+            "parent": known.parent,
+            **(ending or {}),
+        }
+        if note:
+            fields["arguments"] = {"note": note}
+        try:
+            _, seq = await self._log.append(fields)
+        except AuditError:
+            await self.store.replace(known, msgspec.structs.replace(known, lease=0.0))
+            raise
+        return seq
+
+
+def of_party(party: Party) -> Principal:
+    """The principal as it was when it called."""
+    return Principal(
+        id=party.id,
+        roles=frozenset(party.roles),
+        attributes=party.attributes,
+        on_behalf_of=None if party.on_behalf_of is None else of_party(party.on_behalf_of),
+        toolsets=frozenset(party.toolsets),
+    )
+
+
+def _party(principal: Principal) -> Party:
+    return Party(
+        id=principal.id,
+        roles=tuple(sorted(principal.roles)),
+        attributes=dict(principal.attributes),
+        on_behalf_of=None if principal.on_behalf_of is None else _party(principal.on_behalf_of),
+        toolsets=tuple(sorted(principal.toolsets)),
+    )
+
+
+def _asked(known: Invocation, roles: frozenset[str]) -> Error:
+    return Error(
+        code="approval_required",
+        message=f"a person with the role {' or '.join(sorted(roles))} has to agree to this call",
+        suggestion=(
+            "do not make it again: it is carried out when somebody approves it, and its result is then at "
+            f"/v1/calls/{known.id}; tell the user what waits (`toolgen approvals approve {known.id}`)"
+        ),
+        rule=known.rule,
+    )
+
+
+def _too_late(known: Invocation) -> Error:
+    return Error(
+        code="conflict",
+        message="this call waits for no answer any more"
+        if known.status != "pending"
+        else "somebody else is answering for this call",
+    )
+
+
+def _envelope(kept: Mapping[str, Any]) -> Envelope:
+    return Envelope(
+        status=kept["status"],
+        tool=kept["tool"],
+        call_id=kept["call_id"],
+        data=kept.get("data"),
+        error=msgspec.convert(kept["error"], Error) if "error" in kept else None,
+        meta=msgspec.convert(kept["meta"], Meta),
+    )

@@ -1,0 +1,119 @@
+"""The stage where a call waits for a person who agrees to exactly it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from toolgen.canonical import digest, encodable
+from toolgen.model.call import Call, Principal
+from toolgen.model.result import Cancelled, Error, Refused, Result
+from toolgen.pipeline.chain import Next, Trail
+
+__all__ = ["STALE", "ApproveStage", "Desk", "Question", "approval_digest"]
+
+STALE = "the policy, the tool or the caller has changed since the call was asked for; make the call again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a person is asked: may this call be made? An answer is bound to `digest` and stands for `expires_s` seconds.
+
+    `rule` is what wants it asked, `sql` the statement that would run, "" for other calls. `roles` may answer.
+    """
+
+    call: Call
+    digest: str
+    policy_digest: str
+    roles: frozenset[str]
+    expires_s: float
+    rule: str
+    sql: str
+
+
+class Desk(Protocol):
+    """Where questions are put: it keeps the call and answers for it, `Pending` when somebody will look at it."""
+
+    async def ask(self, question: Question) -> Result: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApproveStage:
+    """Lets a call on when no rule asks, or when it carries the approval of exactly itself; else asks those who may answer.
+
+    `answerable` says whether anybody could answer for a caller: never itself, nor whom it acts for. With nobody it ends cancelled.
+    """
+
+    policy_digest: str
+    roles: frozenset[str]
+    expires_s: float
+    answerable: Callable[[Principal], bool]
+    desk: Desk
+
+    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        if trail.verdict != "ask":
+            return await proceed(call, trail)
+        asked = approval_digest(call, self.policy_digest)
+        if call.approval:
+            return await proceed(call, trail) if call.approval == asked else _stale(trail)
+        if not self.answerable(call.principal):
+            return _called_off(trail)
+        sql = trail.facts.get("sql")
+        return await self.desk.ask(
+            Question(
+                call=call,
+                digest=asked,
+                policy_digest=self.policy_digest,
+                roles=self.roles,
+                expires_s=self.expires_s,
+                rule=trail.rule,
+                sql=sql if isinstance(sql, str) else "",
+            )
+        )
+
+    async def rehearse(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        """For a dry run: nobody is asked, and what is shown is what somebody would be asked about."""
+        if trail.verdict == "ask" and not self.answerable(call.principal):
+            return _called_off(trail)
+        return await proceed(call, trail)
+
+
+def approval_digest(call: Call, policy_digest: str) -> str:
+    """`sha256:…` over everything an approval is bound to: who calls for whom, which version of the tool, with what, under which policy."""
+    return digest(
+        {
+            "principal": _party(call.principal),
+            "tool": call.tool.name,
+            "tool_digest": call.tool.digest,
+            "policy_digest": policy_digest,
+            "arguments": encodable(call.arguments),
+        }
+    )
+
+
+def _party(principal: Principal | None) -> object:
+    if principal is None:
+        return None
+    return {
+        "id": principal.id,
+        "roles": sorted(principal.roles),
+        "attributes": encodable(principal.attributes),
+        "on_behalf_of": _party(principal.on_behalf_of),
+        "toolsets": sorted(principal.toolsets),
+    }
+
+
+def _stale(trail: Trail) -> Refused:
+    return Refused(error=Error(code="expired", message=STALE, rule=trail.rule))
+
+
+def _called_off(trail: Trail) -> Cancelled:
+    return Cancelled(
+        error=Error(
+            code="cancelled",
+            message="a person would have to agree to this call, and nobody can be asked",
+            suggestion="a reviewer can allow it in the policy, or name under approvals: who may agree",
+            rule=trail.rule,
+        )
+    )

@@ -1,0 +1,78 @@
+"""Calls that outlive the request they came with: what is kept of each, and what a place that keeps them can do."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+__all__ = ["Invocation", "Invocations", "Party", "Status"]
+
+Status = Literal["pending", "approved", "running", "ended"]
+
+
+class Party(msgspec.Struct, frozen=True, kw_only=True):
+    """A principal as it was when it called."""
+
+    id: str
+    roles: tuple[str, ...]
+    attributes: dict[str, Any]
+    on_behalf_of: Party | None = None
+    toolsets: tuple[str, ...] = ()
+
+
+class Invocation(msgspec.Struct, frozen=True, kw_only=True):
+    """One call on its way: it waits for an answer (`pending`), may be carried out (`approved`), is being so (`running`) or `ended`.
+
+    `digest` is what an answer is bound to. Times are seconds since the epoch. Until `lease`, `owner` alone moves it on; an owner that
+    dies leaves the lease to lapse. `arguments` are exact, and so may be sensitive; `bound` names those that the policy set. `envelope` is
+    the JSON the caller gets once it ended.
+    """
+
+    id: str
+    status: Status = "pending"
+    version: int = 1
+    principal: Party
+    tool: str
+    effect: str
+    arguments: dict[str, Any]
+    bound: tuple[str, ...] = ()
+    sql: str = ""
+    rule: str = ""
+    digest: str
+    tool_digest: str
+    policy_digest: str
+    session: str = ""
+    client: str = ""
+    parent: str = ""
+    asked: float
+    expires: float
+    owner: str = ""
+    lease: float = 0.0
+    ended: float = 0.0
+    envelope: dict[str, Any] | None = None
+
+
+class Invocations(Protocol):
+    """Where invocations are kept, shared by every worker. Each method raises `StateError` when they cannot be read or written."""
+
+    async def add(self, invocation: Invocation, *, each: int, total: int) -> bool:
+        """Keeps a new one; False where its principal has `each` that wait for an answer already, or all principals together `total`."""
+
+    async def get(self, call_id: str) -> Invocation | None:
+        """The invocation of a call, as it is now."""
+
+    async def unfinished(self) -> tuple[Invocation, ...]:
+        """Those that have not ended, the oldest first."""
+
+    async def replace(self, known: Invocation, changed: Invocation) -> Invocation | None:
+        """Puts `changed` in place of `known` and returns it as it is kept, or None where somebody else was quicker: nothing happened."""
+
+    async def forget(self, before: float) -> None:
+        """Removes those that ended before a time, and what they held with them."""
+
+    async def changed(self) -> bool:
+        """Whether any may have changed since this was asked before."""
+
+    async def close(self) -> None:
+        """Lets go of what is open."""

@@ -528,13 +528,13 @@ def test_what_is_paused_is_carried_out_when_it_is_resumed_and_not_before(project
     run(main())
 
 
-def test_a_call_that_is_limited_when_it_is_carried_out_stays_approved(project: Path) -> None:
-    policy = policy_of(limits=[{"id": "slow", "per": ["principal"], "rate": "2/s", "burst": 1}])
-    write_policy(project, policy)
+def test_a_call_is_counted_when_it_is_asked_for_and_not_again_when_it_is_made(project: Path) -> None:
+    write_policy(project, policy_of(limits=[{"id": "daily", "per": ["principal"], "rate": "1/day", "concurrency": 1}]))
 
     async def main() -> None:
         async with world(project) as (_, client):
             call_id = await client.ask()
+            assert (await client.post("bot", CHANGE, {"arguments": UPDATE})).status_code == 429
             assert (await client.decide("ops", call_id)).status_code == 200
             assert (await client.ended(call_id))["status"] == "ok"
         assert len(executions(project)) == 1

@@ -26,7 +26,7 @@ KEPT_S = 3600.0
 _INTERVAL_S = 0.2
 _ROUND_S = 1.0
 _MOST_AT_ONCE = 32
-_NOT_BEGUN = frozenset({"paused", "rate_limited", "audit_unavailable"})
+_NOT_BEGUN = frozenset({"paused", "rate_limited", "audit_unavailable", "upstream_unavailable"})
 """What a call may be refused with before anything happened: it stays approved, and is tried again."""
 
 CarryOut = Callable[[Governance, Call], Awaitable[Envelope]]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from toolgen.model.call import Call
 from toolgen.model.result import Error, Refused, Result
 from toolgen.model.verdict import Deny
@@ -16,7 +18,8 @@ __all__ = ["LimitStage"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitStage:
-    """How often. Tokens are taken before the call and stay taken; its places in flight are given back however it ends."""
+    """How often. Tokens are taken before the call and stay taken, once for a call that waits in between; its places in flight
+    are given back however it ends."""
 
     limits: Limits
     buckets: Buckets
@@ -25,6 +28,8 @@ class LimitStage:
         charges = self.limits.charges(call)
         if isinstance(charges, Deny):
             return _denied(charges)
+        if call.approval:  # its tokens were taken when it was asked for
+            charges = tuple(msgspec.structs.replace(charge, cost=0) for charge in charges)
         answer = await self.buckets.acquire(charges)
         if isinstance(answer, Refusal):
             return refused(answer)

@@ -38,6 +38,7 @@ bench: setup
 	$(BIN)/python -m bench.guard
 	$(BIN)/python -m bench.calls
 	$(BIN)/python -m bench.limits
+	$(BIN)/python -m bench.policy
 	$(BIN)/python -m bench.search
 	$(BIN)/python -m bench.tokens
 	$(BIN)/python -m bench.formats

@@ -136,6 +136,8 @@ class Access:
     ) -> Verdict:
         if not self.visible(principal, tool):
             return UNKNOWN
+        if principal.on_behalf_of is None and not isinstance(tool.binding, GraphQLBinding):
+            return self._decide(principal, tool, arguments, circumstances, notes)
         return strictest(
             [
                 self._decide(party, tool, given, circumstances, notes)
@@ -150,7 +152,7 @@ class Access:
         about = self._about(principal, tool).rules
         facts = _facts(principal, tool, arguments, circumstances)
         speaking = [compiled for compiled in about if compiled.speaks(arguments, facts, notes)]
-        verdict = strictest(compiled.says() for compiled in speaking)
+        verdict = strictest([compiled.says for compiled in speaking])
         match verdict:
             case Allow() if tool.effect is Effect.DESTRUCTIVE:
                 named = [one.rule for one in speaking if one.rule.verdict == "allow" and one.rule.names_destructive]

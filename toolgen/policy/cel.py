@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from cel_expr_python import cel
 
@@ -23,21 +23,19 @@ from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
 from toolgen.policy.cel_names import VARIABLES, Scope, fault_of
 from toolgen.policy.cel_tree import Comprehension, Identifier, Node, Select, read_tree, walk
+from toolgen.policy.cel_values import Plain, Unevaluated, json_of, kind_word
 
 __all__ = ["Expression", "Facts", "History", "Unevaluated", "compile_expression"]
 
 _LONGEST = 4_000
-_MOST_VALUES = 10_000
 _MOST_TEXT = 1_000_000
 _MOST_ITERATED_TEXT = 16_384  # a comprehension may look at every character for every value: the two multiply
 _UNDECLARED = re.compile(r"undeclared reference to '([^']*)'")
 _PLACE = re.compile(r"ERROR: <input>:\d+:(\d+): (.*)")
 _SUFFIX = re.compile(r" ?\(in container ''\)| ?\[[A-Z_]+\]$")
-_BROKEN = re.compile("[\0\ud800-\udfff]")
-
-
-class Unevaluated(Exception):  # noqa: N818 - an expression without an answer is for the rule to judge, and no fault of the program
-    """An expression has no answer for this call. The text says why, without a value of the call in it."""
+T = TypeVar("T")
+_MOST_KEPT = 4_096
+_COMMON = ("principal", "user", "tool", "now")
 
 
 class History(Protocol):
@@ -70,6 +68,19 @@ class Facts:
     session: History | None = None
     history: History | None = None
     _made: dict[str, object] = field(default_factory=dict)
+    _shared: cel.Activation | None = None
+    _apart: bool = False
+
+    def shared(self) -> cel.Activation | None:
+        """The call as all expressions without a history may read it, made once; None where only some of them may."""
+        if self._shared is None and not self._apart:
+            try:
+                data = {name: self.of(name) for name in _COMMON}
+                data["args"] = self.given(None, _MOST_ITERATED_TEXT)
+                self._shared = _environment().Activation(data)
+            except (Unevaluated, RuntimeError, TypeError, ValueError, OverflowError):
+                self._apart = True
+        return self._shared
 
     def of(self, name: str) -> object:
         """A variable other than `args`. Raises `Unevaluated`."""
@@ -80,19 +91,19 @@ class Facts:
 
     def given(self, names: frozenset[str] | None, most_text: int) -> dict[str, object]:
         """The arguments of these names, or all of them for None. Raises `Unevaluated` for more than an expression is given."""
-        plain = _Plain(most_text)
+        plain = Plain(most_text)
         chosen = self.arguments if names is None else {n: self.arguments[n] for n in names if n in self.arguments}
         return {plain.text(name): plain.value(value) for name, value in chosen.items()}
 
     def _make(self, name: str) -> object:
         match name:
             case "principal":
-                return _party(self.principal)
+                return _PARTIES.of(self.principal)
             case "user":
                 user = self.principal.on_behalf_of
-                return None if user is None else _party(user)
+                return None if user is None else _PARTIES.of(user)
             case "tool":
-                return {"name": self.tool.name, "source": self.tool.source, "effect": self.tool.effect.value}
+                return _TOOLS.of(self.tool)
             case "now":
                 return datetime.fromtimestamp(self.now, UTC)
             case "session" | "history":
@@ -133,16 +144,27 @@ class Expression:
 
     def holds(self, facts: Facts) -> bool:
         """The answer of a condition. Raises `Unevaluated`; only `true` is true."""
+        if not self._ask and (shared := facts.shared()) is not None:
+            quick = self._run(activation=shared)
+            if quick is True or quick is False:
+                return quick
         answer = self.evaluate(facts)
         if not isinstance(answer, bool):
-            raise Unevaluated(f"{self.source} is {_kind(answer)}, and neither true nor false")
+            raise Unevaluated(f"{self.source} is {kind_word(answer)}, and neither true nor false")
         return answer
+
+    def _run(self, activation: cel.Activation) -> object:
+        """The bare answer, or None for what `evaluate` has to explain."""
+        try:
+            return self._compiled.eval(activation).value()
+        except (RuntimeError, TypeError, ValueError, OverflowError):
+            return None
 
     def number(self, facts: Facts) -> int | float:
         """The answer of an expression that counts something. Raises `Unevaluated`; NaN and infinity are no numbers."""
         answer = self.evaluate(facts)
         if isinstance(answer, bool) or not isinstance(answer, (int, float)) or answer - answer != 0:
-            raise Unevaluated(f"{self.source} is {_kind(answer)}, and no number")
+            raise Unevaluated(f"{self.source} is {kind_word(answer)}, and no number")
         return answer
 
     def evaluate(self, facts: Facts) -> Json:
@@ -157,7 +179,7 @@ class Expression:
             answer = self._compiled.eval(data=data)
             if answer.type() == cel.Type.ERROR:
                 raise Unevaluated(f"{self.source}: {_reason(str(answer.value()))}")
-            return _json(answer.plain_value())
+            return json_of(answer.plain_value())
         except (RuntimeError, TypeError, ValueError, OverflowError) as error:
             raise Unevaluated(f"{self.source}: {_reason(str(error))}") from None
         finally:
@@ -282,8 +304,31 @@ def _arguments(tree: Node) -> frozenset[str] | None:
     return frozenset(named) if nodes.count(Identifier(name="args")) == len(named) else None
 
 
+class _Kept(Generic[T]):
+    """What was made of frozen objects that come again with every call, by their identity, up to a bound."""
+
+    __slots__ = ("_kept", "_make")
+
+    def __init__(self, make: Callable[[T], dict[str, object]]) -> None:
+        self._make = make
+        self._kept: dict[int, tuple[T, dict[str, object]]] = {}
+
+    def of(self, item: T) -> dict[str, object]:
+        found = self._kept.get(id(item))
+        if found is None:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            # The item is kept beside what was made of it, so that its id is not given to another meanwhile.
+            found = self._kept[id(item)] = (item, self._make(item))
+        return found[1]
+
+
+def _tool(tool: Tool) -> dict[str, object]:
+    return {"name": tool.name, "source": tool.source, "effect": tool.effect.value}
+
+
 def _party(principal: Principal) -> dict[str, object]:
-    plain = _Plain(_MOST_TEXT)
+    plain = Plain(_MOST_TEXT)
     return {
         "id": plain.text(principal.id),
         "roles": [plain.text(role) for role in sorted(principal.roles)],
@@ -291,51 +336,8 @@ def _party(principal: Principal) -> dict[str, object]:
     }
 
 
-class _Plain:
-    """Copies JSON into the plain values the runtime reads, up to a bound."""
-
-    __slots__ = ("_text", "_values")
-
-    def __init__(self, most_text: int) -> None:
-        self._text = most_text
-        self._values = _MOST_VALUES
-
-    def value(self, value: object) -> object:
-        self._values -= 1
-        if self._values < 0:
-            raise Unevaluated(f"there are more than {_MOST_VALUES} values to look at")
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, Mapping):
-            return {self.text(name): self.value(item) for name, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self.value(item) for item in value]
-        return value
-
-    def text(self, value: str) -> str:
-        self._text -= len(value)
-        if self._text < 0:
-            raise Unevaluated("there is more text than an expression may look at")
-        if not value.isprintable() and _BROKEN.search(value):
-            raise Unevaluated("a text holds a NUL or half a character")
-        return value
-
-
-def _json(value: object) -> Json:
-    """An answer as JSON: no bytes, times or types. Raises `Unevaluated`."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, list):
-        return [_json(item) for item in value]
-    if isinstance(value, dict):
-        return {str(name): _json(item) for name, item in value.items()}
-    raise Unevaluated(f"the answer is {_kind(value)}, which JSON has not")
-
-
-def _kind(value: object) -> str:
-    return {type(None): "null", str: "text", list: "a list", dict: "a map", bool: "true or false"}.get(
-        type(value), type(value).__name__
-    )
+_PARTIES: _Kept[Principal] = _Kept(_party)
+_TOOLS: _Kept[Tool] = _Kept(_tool)
 
 
 def _reason(text: str) -> str:

@@ -56,12 +56,13 @@ class Note:
 
 
 class CompiledRule:
-    """A rule with its schema compiled."""
+    """A rule with its schema compiled; `says` is its verdict once it speaks."""
 
-    __slots__ = ("conditional", "rule", "tools", "validator")
+    __slots__ = ("conditional", "rule", "says", "tools", "validator")
 
     def __init__(self, rule: Rule, tools: Mapping[str, Tool]) -> None:
         self.rule = rule
+        self.says = _says(rule)
         self.validator = None if rule.arguments is None else Validator(rule.arguments)
         self.conditional = self.validator is not None or rule.when is not None
         found = (name for pattern in rule.tools for name in matching(pattern, tools))
@@ -82,16 +83,15 @@ class CompiledRule:
             )
             return self.rule.verdict != "allow"
 
-    def says(self) -> Verdict:
-        """The verdict of the rule once it speaks."""
-        rule = self.rule
-        match rule.verdict:
-            case "allow":
-                return Allow(rule=rule.id)
-            case "ask":
-                return Ask(rule=rule.id, reason=f"rule {rule.id} wants a person to agree")
-            case _:
-                return Deny(rule=rule.id, reason=f"rule {rule.id} forbids this call")
+
+def _says(rule: Rule) -> Verdict:
+    match rule.verdict:
+        case "allow":
+            return Allow(rule=rule.id)
+        case "ask":
+            return Ask(rule=rule.id, reason=f"rule {rule.id} wants a person to agree")
+        case _:
+            return Deny(rule=rule.id, reason=f"rule {rule.id} forbids this call")
 
 
 def matching(pattern: str, names: Collection[str]) -> list[str]:

@@ -51,6 +51,7 @@ from toolgen.state.history import Histories
 from toolgen.state.invocations_sqlite import SqliteInvocations
 from toolgen.state.link import RedisLink
 from toolgen.state.pauses import Pauses
+from toolgen.state.waiting import WaitingBuckets
 
 __all__ = ["Gateway", "catalog_of", "pauses_of"]
 
@@ -293,8 +294,9 @@ class Gateway:
     def _buckets(self, state: StateSettings | None) -> Buckets:
         """Where limits are counted, as `state:` says."""
         if state is None:
-            return MemoryBuckets(self._clock)
-        return RedisBuckets(RedisLink(state.location, state.secret), self._clock, self._state_changed)
+            return WaitingBuckets(MemoryBuckets(self._clock))
+        link = RedisLink(state.location, state.secret)
+        return WaitingBuckets(RedisBuckets(link, self._clock, self._state_changed))
 
     def _state_changed(self, reachable: bool) -> None:
         """Records that Redis was lost or found: in between, limits refuse, or are shares of this process."""

@@ -16,7 +16,7 @@ from toolgen.execute.secrets import SecretReference, parse_reference
 from toolgen.model.location import parse_location, part_password
 from toolgen.model.names import SOURCE_NAME
 from toolgen.sources.base import QueryFiles, SourceConfig, SourceKind
-from toolgen.sources.graph_options import GraphKeys, graph_options
+from toolgen.sources.graph_options import GraphKeys, check_headers, graph_options
 from toolgen.sources.pins import LOCK
 from toolgen.sources.references import UnsafeUrlError, canonical, is_loopback
 from toolgen.strict_yaml import Document, decode
@@ -86,6 +86,8 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
     if source.writes and kind != "sql":
         raise ConfigError("writes: belongs to sql sources", where=document.where("sources", name, "writes"))
     auth = {} if isinstance(source.auth, str) else dict(source.auth)
+    if kind == "graphql":
+        check_headers(auth, document, ("sources", name, "auth"))
     location = getattr(source, kind)
     if kind == "sql":
         location, auth = _parted(location, auth, where)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from toolgen.cli.diff import print_difference
 from toolgen.cli.text_diff import text_difference
 from toolgen.emit.diff import Difference, compare
 from toolgen.errors import DescriptionError, ToolgenError
-from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.settings import SourceSettings
 from toolgen.sources.base import SourceConfig, is_networked, is_remote
 from toolgen.sources.pins import LOCK, Pin, stage
@@ -182,25 +180,12 @@ def accepted(drifts: list[Drift], accept: bool) -> None:
 
 
 def _credentials(source: SourceSettings) -> dict[str, str]:
-    """The headers a GraphQL endpoint is asked with: those that its calls are made with. An OpenAPI document is asked for without any."""
+    """The headers a description is asked for with: a GraphQL endpoint those of its calls, an OpenAPI document none."""
     if source.config.kind != "graphql":
         return {}
-    secrets = Secrets()
-    headers: dict[str, str] = {}
-    for scheme, written in source.auth.items():
-        fields = written if isinstance(written, Mapping) else {"token": written}
-        shown = {
-            name: secrets.resolve(one).reveal() if isinstance(one, SecretReference) else str(one)
-            for name, one in fields.items()
-        }
-        match scheme, shown:
-            case "bearer", {"token": token}:
-                headers["Authorization"] = f"Bearer {token}"
-            case "basic", {"username": user, "password": password}:
-                headers["Authorization"] = f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
-            case "api_key", {"token": token}:
-                headers["X-API-Key"] = token
-    return headers
+    from toolgen.pipeline.executors import headers_of  # noqa: PLC0415 - a tenth of a second, which only an endpoint is worth
+
+    return dict(headers_of(source))
 
 
 def _same(old: Pin, new: Pin) -> bool:

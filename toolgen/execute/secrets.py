@@ -13,7 +13,8 @@ from toolgen.errors import SecretError
 __all__ = ["MASK", "Secret", "SecretReference", "Secrets", "parse_reference"]
 
 MASK = "***"
-_REFERENCE = re.compile(r"\$\{(env|file):([^}]+)\}\Z")
+# Before it, what some headers have before their secret: `token ${env:NAME}`, `session=${env:NAME}`.
+_REFERENCE = re.compile(r"([A-Za-z][A-Za-z0-9_.-]{0,39}[ =])?\$\{(env|file):([^}]+)\}\Z")
 _LARGEST_FILE = 65_536
 
 
@@ -23,6 +24,7 @@ class SecretReference:
 
     provider: str  # env | file | literal
     locator: str
+    prefix: str = ""  # sent before the value
 
     def __repr__(self) -> str:
         return (
@@ -62,7 +64,7 @@ def parse_reference(text: str) -> SecretReference:
     Raises `SecretError` for `${…}` with a provider this toolgen does not have.
     """
     if found := _REFERENCE.match(text):
-        return SecretReference(found[1], found[2])
+        return SecretReference(found[2], found[3], found[1] or "")
     if text.startswith("${"):
         raise SecretError("is not a secret reference toolgen knows", suggestion="use ${env:NAME} or ${file:/path}")
     return SecretReference("literal", text)
@@ -88,7 +90,7 @@ class Secrets:
                 missing = "a secret in toolgen.yaml is empty"
         if not value:
             raise SecretError(missing, suggestion="set it where the gateway runs")
-        return Secret(value)
+        return Secret(reference.prefix + value)
 
 
 def _read(path: str) -> str:

@@ -9,14 +9,17 @@ from toolgen.errors import ConfigError
 from toolgen.execute.base import Executor, Permit
 from toolgen.execute.graphql import GraphQLExecutor
 from toolgen.execute.http import HttpExecutor
+from toolgen.execute.http.credentials import Credentials
+from toolgen.execute.http.wire import Request
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.execute.sql import SqlExecutor
+from toolgen.model.graph_auth import HEADERS, SCHEMES, with_headers
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.settings import SourceSettings
 from toolgen.sources.graph_options import DEFAULT_MAX_PAGE
 
-__all__ = ["make_executors"]
+__all__ = ["headers_of", "make_executors"]
 
 
 def make_executors(sources: Mapping[str, SourceSettings], manifest: Manifest, permit: Permit) -> Mapping[str, Executor]:
@@ -28,7 +31,7 @@ def make_executors(sources: Mapping[str, SourceSettings], manifest: Manifest, pe
     for name, source in sources.items():
         schemes = manifest.sources[name].security_schemes
         for scheme in source.auth if source.config.kind != "sql" else ():
-            if scheme not in schemes:
+            if scheme not in schemes and (source.config.kind, scheme) != ("graphql", HEADERS):
                 known = nearest(scheme, schemes) or f" (it has: {', '.join(schemes) or 'none'})"
                 raise ConfigError(
                     f"the description has no security scheme '{scheme}'{known}", where=f"sources.{name}.auth.{scheme}"
@@ -58,3 +61,11 @@ def _make(source: SourceSettings, manifest: Manifest, secrets: Secrets, permit: 
             return SqlExecutor(config.location, password=reference, secrets=secrets, permit=permit)
         case _:
             assert_never(config.kind)
+
+
+def headers_of(source: SourceSettings) -> Mapping[str, str]:
+    """The headers that the calls of a GraphQL source show its credentials in. Raises `SecretError`."""
+    schemes, auth = with_headers(SCHEMES, source.auth)
+    credentials = Credentials(schemes=schemes, auth=auth, secrets=Secrets())
+    asked = Request(method="POST", url=source.config.location, headers=(), body=None)
+    return dict(credentials.sign(asked, credentials.choose((tuple(sorted(auth)),) if auth else ())).request.headers)

@@ -14,14 +14,26 @@ import jsonschema_rs
 import msgspec
 
 from toolgen.errors import ConfigError
+from toolgen.model.graph_auth import HEADERS, SCHEMES
+from toolgen.model.headers import GATEWAY_HEADERS
 from toolgen.model.schema import Schema
 from toolgen.strict_yaml import Document
 
-__all__ = ["DEFAULT_MAX_PAGE", "GraphKeys", "GraphOptions", "QueryLimits", "SubscriptionOptions", "graph_options"]
+__all__ = [
+    "DEFAULT_MAX_PAGE",
+    "GraphKeys",
+    "GraphOptions",
+    "QueryLimits",
+    "SubscriptionOptions",
+    "check_headers",
+    "graph_options",
+]
 
 DEFAULT_MAX_PAGE = 100
 _NO_SCALARS: Mapping[str, Schema] = MappingProxyType({})
 _NAME = re.compile(r"[_A-Za-z][_0-9A-Za-z]*\Z")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")  # RFC 9110, section 5.6.2
+_OWN_HEADERS = (GATEWAY_HEADERS - {"authorization", "cookie"}) | {"apollo-require-preflight", "user-agent"}
 _BUILT_IN = frozenset({"Int", "Float", "String", "Boolean", "ID"})  # the spec says what these are
 _MOST_SECONDS, _MOST_EVENTS = 300.0, 1000
 _MOST_FILES = 1000
@@ -192,3 +204,30 @@ def _is_address(url: str, schemes: set[str]) -> bool:
     except ValueError:
         return False
     return whole and not (parts.username or parts.password or parts.fragment) and not set(url) & set(" {}<>\\")
+
+
+def check_headers(auth: Mapping[str, Any], document: Document, path: tuple[str, ...]) -> None:
+    """Raises `ConfigError`, with the line, for `headers` of `auth` that are none, the gateway's own, or sent by another credential."""
+    headers = auth.get(HEADERS)
+    if headers is None and HEADERS not in auth:
+        return
+    if not isinstance(headers, dict) or not headers or not all(isinstance(one, str) for one in headers.values()):
+        raise ConfigError(
+            "headers: takes the names of headers, each with its secret",
+            where=document.where(*path, HEADERS),
+            suggestion='write it like {X-Access-Token: "${env:SHOP_TOKEN}"}',
+        )
+    shown = {_header_of(scheme): scheme for scheme in auth if scheme in SCHEMES}
+    for name in headers:
+        where, lower = document.where(*path, HEADERS, name), name.lower()
+        if not _HEADER.match(name):
+            raise ConfigError(f"headers: '{name[:40]}' is not the name of a header", where=where)
+        if lower in _OWN_HEADERS or lower.startswith(("sec-", "proxy-")):
+            raise ConfigError(f"headers: {name[:40]} belongs to the gateway", where=where)
+        if lower in shown:
+            raise ConfigError(f"headers: {name[:40]} is already sent by {shown[lower]}", where=where)
+        shown[lower] = name
+
+
+def _header_of(scheme: str) -> str:
+    return SCHEMES[scheme].name.lower() or "authorization"

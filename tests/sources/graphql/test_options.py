@@ -87,3 +87,29 @@ def test_a_mistake_is_named(tmp_path: Path, keys: dict[str, Any], message: str) 
 def test_the_keys_belong_to_graphql_sources(tmp_path: Path, keys: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="belongs to graphql sources"):
         from_mapping({"s": {"openapi": "a.yaml", **keys}}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("auth", "message"),
+    [
+        ({"headers": {}}, "takes the names of headers"),
+        ({"headers": "x"}, "takes the names of headers"),
+        ({"headers": {"X-Key": {"token": "a"}}}, "takes the names of headers"),
+        ({"headers": {"X Key": "a"}}, "not the name of a header"),
+        ({"headers": {"X-Key\r\nHost": "a"}}, "not the name of a header"),
+        ({"headers": {"": "a"}}, "not the name of a header"),
+        ({"headers": {"hOST": "a"}}, "belongs to the gateway"),
+        ({"headers": {"Content-Length": "1"}}, "belongs to the gateway"),
+        ({"headers": {"Transfer-Encoding": "chunked"}}, "belongs to the gateway"),
+        ({"headers": {"User-Agent": "a"}}, "belongs to the gateway"),
+        ({"headers": {"Sec-WebSocket-Key": "a"}}, "belongs to the gateway"),
+        ({"headers": {"apikey": "a", "ApiKey": "b"}}, "already sent by apikey"),
+        ({"headers": {"authorization": "a"}, "bearer": "b"}, "already sent by bearer"),
+        ({"headers": {"X-API-KEY": "a"}, "api_key": "b"}, "already sent by api_key"),
+    ],
+)
+def test_a_header_that_is_none_or_not_the_operators_is_refused(
+    tmp_path: Path, auth: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        options(tmp_path, auth=auth)

@@ -24,6 +24,7 @@ from toolgen.execute.http.styles import UnbindableError
 from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call, Principal
 from toolgen.model.graph import Graph, size_fault
+from toolgen.model.graph_auth import with_headers
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import Error, Failed, Success
 from toolgen.model.schema import Json, JsonObject
@@ -74,6 +75,7 @@ class GraphQLExecutor:
         timeouts: Timeouts = _TIMEOUTS,
         clock: Clock = _CLOCK,
     ) -> None:
+        schemes, auth = with_headers(schemes, auth)
         self._security = (tuple(sorted(auth)),) if auth else ()
         self._graph = graph
         self._max_page = max_page

@@ -18,6 +18,8 @@ __all__ = ["Credentials", "Signed"]
 
 _HEADER_UNSAFE = re.compile(r"[^\x21-\x7e\x80-\uffff \t]")
 _COOKIE_UNSAFE = re.compile(r'[\x00-\x20\x7f",;\\]|[^\x00-\x7f]')
+_BETWEEN = re.compile(r"[\s;,=]+")
+_SHORTEST_PART = 8  # shorter ones are words like Bearer
 _TOKEN_SCHEMES = frozenset({"oauth2", "openIdConnect"})
 
 Reveal = Callable[[SecretReference], str]
@@ -126,9 +128,12 @@ class Credentials:
                 secrets=(password, percent(password), token),
             )
         secret = _revealed(_value(written), reveal)
-        forms = (secret, percent(secret)) if secret != MASK else ()
+        forms: tuple[str, ...] = (secret, percent(secret)) if secret != MASK else ()
         if scheme.type == "apiKey":
             _sendable(secret, scheme.in_, name)
+            if scheme.in_ == "header":
+                # Of `token abc` and `session=abc; other=def`, an answer may repeat a part.
+                forms += tuple(part for part in _BETWEEN.split(secret) if len(part) >= _SHORTEST_PART)
             return _Shown(place=scheme.in_, name=scheme.name, value=secret, secrets=forms)
         _sendable(secret, "header", name)
         return _Shown(place="header", name="Authorization", value=f"Bearer {secret}", secrets=forms)

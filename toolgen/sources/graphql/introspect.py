@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from time import monotonic
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from toolgen.sources.graphql.text import prose
 __all__ = ["introspect"]
 
 _SECONDS = 30.0  # for connecting, and for each read
+_BETWEEN = re.compile(r"[\s;,=]+")  # the parts of `token abc` and of `session=abc; other=def`
 _WHOLE = 60.0  # for all of one answer
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _ACCEPT = {"Accept": "application/graphql-response+json, application/json", "Accept-Encoding": "identity"}
@@ -84,7 +86,7 @@ def introspect(url: str, *, largest: int, headers: Mapping[str, str] = _NO_HEADE
         if seen.get("status") in {401, 403}:
             raise DescriptionError(*_refused(seen, error, bool(headers)), where=where, suggestion=_SAVE) from None
         told = _first(error)
-        secrets = [word for value in headers.values() for word in (value, value.rpartition(" ")[2])]
+        secrets = [word for value in headers.values() for word in (value, *_BETWEEN.split(value)) if word]
         reason = "" if any(secret in told for secret in secrets) else f": {told}"
         raise DescriptionError(f"does not answer introspection{reason}", where=where, suggestion=_SAVE) from None
     except TransportError as error:

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 from toolgen.canonical import digest
 from toolgen.errors import ConfigError, DescriptionError
-from toolgen.model.manifest import Problem, SecurityScheme, SourceInfo
+from toolgen.model.graph_auth import SCHEMES
+from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.tool import Effect, GraphQLBinding, Tool
 from toolgen.sources.base import Reading, SourceConfig
 from toolgen.sources.graphql.description import Description, is_url, load_description
@@ -23,12 +24,6 @@ __all__ = ["read_graphql"]
 
 _MOST_OPERATIONS = 5000
 _FILTERS = frozenset({"operations", "effects"})
-# A GraphQL description says nothing about credentials; these are the ways `auth:` can name.
-_SCHEMES = {
-    "bearer": SecurityScheme(type="http", scheme="bearer"),
-    "basic": SecurityScheme(type="http", scheme="basic"),
-    "api_key": SecurityScheme(type="apiKey", in_="header", name="X-API-Key"),
-}
 
 
 def read_graphql(config: SourceConfig) -> Reading:
@@ -68,7 +63,7 @@ def read_graphql(config: SourceConfig) -> Reading:
             digest=_digest(description.digest, trusted.files),
             title=prose(schema.description, limit=80).partition("\n")[0] or config.name,
             version="",
-            security_schemes=dict(_SCHEMES),
+            security_schemes=dict(SCHEMES),
             graph=graph_of(schema) if documents or any(_is_selectable(one) for one in tools) else None,
         ),
         tools=tools,

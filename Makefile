@@ -36,6 +36,7 @@ check: setup
 
 bench: setup
 	$(BIN)/python -m bench.guard
+	$(BIN)/python -m bench.identity
 	$(BIN)/python -m bench.calls
 	$(BIN)/python -m bench.limits
 	$(BIN)/python -m bench.policy

@@ -24,6 +24,7 @@ from toolgen.gateway.facade import Facade
 from toolgen.gateway.http import ANY_HOST, LOOPBACK_HOSTS
 from toolgen.gateway.mcp_stdio import serve_streams
 from toolgen.model.call import Principal
+from toolgen.settings import ClientCertificates
 
 __all__ = ["serve", "serve_stdio"]
 
@@ -33,7 +34,9 @@ _KEEP_ALIVE_S = 75
 _SHUTDOWN_S = 30
 
 
-def serve(gateway: Facade, *, host: str = "127.0.0.1", port: int = 8080) -> None:
+def serve(
+    gateway: Facade, *, host: str = "127.0.0.1", port: int = 8080, certificates: ClientCertificates | None = None
+) -> None:
     """Serves until SIGINT or SIGTERM, then lets the calls in flight end. `port` 0 takes a free one; the ready line names it.
 
     Raises `ConfigError` when the address cannot be had, or when it is public and nobody could authenticate.
@@ -45,7 +48,10 @@ def serve(gateway: Facade, *, host: str = "127.0.0.1", port: int = 8080) -> None
         )
     listener = _bind(host, port)
     try:
-        _run(_serve(gateway, listener, host))
+        app = App(
+            gateway, hosts=LOOPBACK_HOSTS | {host.lower()} if _loopback(host) else ANY_HOST, certificates=certificates
+        )
+        _run(_serve(gateway, listener, app))
     finally:
         listener.close()
 
@@ -55,8 +61,7 @@ def serve_stdio(gateway: Facade, principal: Principal) -> None:
     _run(_serve_stdio(gateway, principal))
 
 
-async def _serve(gateway: Facade, listener: socket.socket, host: str) -> None:
-    app = App(gateway, hosts=LOOPBACK_HOSTS | {host.lower()} if _loopback(host) else ANY_HOST)
+async def _serve(gateway: Facade, listener: socket.socket, app: App) -> None:
     config = uvicorn.Config(
         app,
         loop="none",

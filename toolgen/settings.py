@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -29,6 +31,7 @@ from toolgen.strict_yaml import Document, decode, read
 
 __all__ = [
     "Auth",
+    "ClientCertificates",
     "Settings",
     "SourceSettings",
     "build_options",
@@ -39,6 +42,10 @@ __all__ = [
     "settings_digest",
 ]
 
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,64}\Z")
+_OTHER_HEADERS = frozenset(
+    {"authorization", "host", "content-type", "content-length", "connection", "transfer-encoding"}
+)
 _LONGEST_TITLE = 200
 _LONGEST_DESCRIPTION = 1024  # what every provider takes
 
@@ -51,11 +58,17 @@ class _Override(msgspec.Struct, forbid_unknown_fields=True):
     hidden: bool = False
 
 
+class _ClientCertificates(msgspec.Struct, forbid_unknown_fields=True):
+    header: str
+    proxies: list[str]
+
+
 class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     port: int = 8080
     workers: int = 1
     search_above: int | str = 20_000
+    client_certificates: _ClientCertificates | None = None
 
 
 class _Audit(msgspec.Struct, forbid_unknown_fields=True):
@@ -70,6 +83,23 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     gateway: _Gateway = msgspec.field(default_factory=_Gateway)
     state: str = "memory"
     audit: _Audit = msgspec.field(default_factory=_Audit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCertificates:
+    """Where a client's certificate stands (a header's name in lower case), and the proxies that are believed to have verified it."""
+
+    header: str
+    proxies: tuple[IPv4Network | IPv6Network, ...]
+
+    def trusts(self, peer: str) -> bool:
+        """Whether a connection from this address is one of the proxies'."""
+        try:
+            address = ip_address(peer.partition("%")[0])
+        except ValueError:
+            return False
+        address = getattr(address, "ipv4_mapped", None) or address
+        return any(address in network for network in self.proxies)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +119,7 @@ class Settings:
     port: int
     search_above: float
     state: StateSettings | None
+    client_certificates: ClientCertificates | None
     audit_dir: Path
     warnings: tuple[str, ...]
 
@@ -201,6 +232,7 @@ def _settings(document: Document, path: Path) -> Settings:
         port=file.gateway.port,
         search_above=_search_above(document, file.gateway.search_above),
         state=read_state(file.state, document.where("state"), root, warnings),
+        client_certificates=_client_certificates(document, file.gateway.client_certificates),
         audit_dir=root / file.audit.dir,
         warnings=tuple(warnings),
     )
@@ -215,6 +247,34 @@ def _search_above(document: Document, given: int | str) -> float:
             where=document.where("gateway", "search_above"),
         )
     return given
+
+
+def _client_certificates(document: Document, given: _ClientCertificates | None) -> ClientCertificates | None:
+    if given is None:
+        return None
+    path = ("gateway", "client_certificates")
+    if not _HEADER.match(given.header) or given.header.lower() in _OTHER_HEADERS:
+        raise ConfigError(
+            f"'{short(given.header)}' is no header for a certificate; use one like X-Client-Cert, which the proxy always sets",
+            where=document.where(*path, "header"),
+        )
+    if not given.proxies:
+        raise ConfigError(
+            "names no proxy, so no certificate would be believed",
+            where=document.where(*path, "proxies"),
+            suggestion='list the addresses its connections come from, like "10.0.0.0/8"',
+        )
+    networks = []
+    for index, text in enumerate(given.proxies):
+        where = document.where(*path, "proxies", index)
+        try:
+            network = ip_network(text)
+        except ValueError as error:
+            raise ConfigError(f"'{short(text)}' is no network like 10.0.0.0/8", where=where) from error
+        if network.prefixlen == 0:
+            raise ConfigError(f"{text} is everybody: anyone could send any certificate", where=where)
+        networks.append(network)
+    return ClientCertificates(header=given.header.lower(), proxies=tuple(networks))
 
 
 def _pinned(sources: Mapping[str, SourceSettings], root: Path) -> Mapping[str, SourceSettings]:

@@ -13,6 +13,7 @@ from toolgen.audit.log import AuditLog
 from toolgen.clock import SystemClock
 from toolgen.errors import AuditError
 from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.identity import Unaccepted
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.schema import Json, JsonObject
@@ -83,6 +84,7 @@ class FakeGateway:
     refusal: Error | None = None
     entries: list[dict[str, Any]] | None = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
+    refusals: list[tuple[str, str]] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     entered: asyncio.Event = field(default_factory=asyncio.Event)
@@ -107,8 +109,17 @@ class FakeGateway:
     def narrowed(self, principal: Principal, toolset: str) -> Principal | None:
         return principal if toolset == "all" else None
 
-    def authenticate(self, credential: str) -> Principal | None:
+    def recognised(self, credential: str) -> Principal | None:
         return PEOPLE.get(credential)
+
+    async def authenticate(self, credential: str) -> Principal | Unaccepted:
+        return PEOPLE.get(credential) or Unaccepted("nobody has this key")
+
+    def certified(self, value: str) -> Principal | Unaccepted:
+        return Unaccepted("nobody has this certificate")
+
+    async def note_refusal(self, code: str, client: str) -> None:
+        self.refusals.append((code, client))
 
     def catalog(self, principal: Principal) -> tuple[Tool, ...]:
         return self.tools if principal.id != "other" else ()

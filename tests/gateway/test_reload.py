@@ -23,6 +23,7 @@ from toolgen.audit.query import entries
 from toolgen.gateway.app import App
 from toolgen.gateway.reload import state_of, watch
 from toolgen.gateway.service import Gateway
+from toolgen.model.call import Principal
 
 QUERY = {"sql": "SELECT count(*) FROM customers"}
 
@@ -71,9 +72,9 @@ def test_a_key_that_is_taken_away_stops_working(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Gateway.load(project) as gateway:
-            assert gateway.authenticate(KEY) is not None
+            assert isinstance(await gateway.authenticate(KEY), Principal)
             write(project, changed(principals={**POLICY["principals"], "bot": {"roles": ["bot"], "acts_for": ["ann"]}}))
-            await until(lambda: gateway.authenticate(KEY) is None)
+            await until(lambda: gateway.recognised(KEY) is None)
 
     run(main())
 

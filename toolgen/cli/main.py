@@ -22,6 +22,7 @@ _COMMANDS = {
     "diff": "toolgen.cli.diff",
     "doctor": "toolgen.cli.doctor",
     "init": "toolgen.cli.init",
+    "keys": "toolgen.cli.keys",
     "lint": "toolgen.cli.lint",
     "mock": "toolgen.cli.mock",
     "pause": "toolgen.cli.pause",

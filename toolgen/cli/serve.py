@@ -31,4 +31,9 @@ def command(
         raise click.UsageError("--as and --on-behalf-of go with --stdio; over HTTP each caller shows its own key")
     else:
         settings = gateway.settings
-        serve(gateway, host=host or settings.host, port=settings.port if port is None else port)
+        serve(
+            gateway,
+            host=host or settings.host,
+            port=settings.port if port is None else port,
+            certificates=settings.client_certificates,
+        )

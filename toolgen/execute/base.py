@@ -18,13 +18,14 @@ __all__ = ["Destination", "Executor", "Permit"]
 class Destination:
     """A place on the network. `address` is an IP address literal once it was resolved, and "" before.
 
-    `service`: a database's address is written into toolgen.yaml and nowhere else; no description or argument can change it.
+    `service`: a database's address is written into toolgen.yaml and a key set's into the policy, and nowhere else; no description or
+    argument can change them.
     """
 
     host: str
     port: int
     address: str = ""
-    service: Literal["http", "database"] = "http"
+    service: Literal["http", "database", "keys"] = "http"
 
 
 Permit: TypeAlias = Callable[[Destination], Verdict]

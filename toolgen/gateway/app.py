@@ -6,9 +6,11 @@ import logging
 import re
 
 from toolgen.gateway.description import openapi_json
+from toolgen.gateway.door import Door
 from toolgen.gateway.facade import Facade
 from toolgen.gateway.http import (
     LOOPBACK_HOSTS,
+    CredentialInUrl,
     Receive,
     Rejected,
     Request,
@@ -25,12 +27,12 @@ from toolgen.gateway.mcp_http import McpEndpoint
 from toolgen.gateway.rest import Rest
 from toolgen.gateway.rest_calls import RestCalls
 from toolgen.model.call import Principal
+from toolgen.settings import ClientCertificates
 
 __all__ = ["App"]
 
 log = logging.getLogger("toolgen.gateway")
 
-_BEARER = re.compile(r"bearer +([\x21-\x7e]{1,16384})\Z", re.IGNORECASE)
 _CALL = re.compile(r"/v1/tools/([^/]+)/call\Z")
 _ENTRY = re.compile(r"/v1/audit/([^/]+)\Z")
 
@@ -39,11 +41,19 @@ class App:
     """MCP at /mcp and REST below /v1, over one gateway.
 
     `hosts` are the names this gateway answers to in the Host header; `ANY_HOST` for a gateway whose names are not known.
+    `certificates` names the proxies whose word on a client's certificate is believed.
     """
 
-    def __init__(self, gateway: Facade, *, hosts: frozenset[str] = LOOPBACK_HOSTS) -> None:
+    def __init__(
+        self,
+        gateway: Facade,
+        *,
+        hosts: frozenset[str] = LOOPBACK_HOSTS,
+        certificates: ClientCertificates | None = None,
+    ) -> None:
         self._gateway = gateway
         self._hosts = hosts
+        self._door = Door(gateway, certificates=certificates)
         listings = Listings(gateway)
         self._mcp = McpEndpoint(Mcp(gateway, listings))
         self._rest = Rest(gateway, listings)
@@ -70,14 +80,18 @@ class App:
 
     async def _answer(self, request: Request) -> Response:
         check_host(request, self._hosts)
-        request.check()
+        try:
+            request.check()
+        except CredentialInUrl:
+            await self._door.credential_in_url(request)
+            raise
         if request.path == "/healthz":
             request.take("GET")
             return json_response({"status": "ok"})
         if request.path == "/readyz":
             request.take("GET")
-            return self._ready(request)
-        principal = self._authenticated(request)
+            return await self._ready(request)
+        principal = await self._door.enter(request)
         if request.path == "/mcp":
             return await self._mcp.handle(request, principal)
         if found := _CALL.match(request.path):
@@ -106,61 +120,15 @@ class App:
             return await self._rest.audit_entry(request, principal, found[1])
         raise Rejected(404, "not_found", "there is nothing at this path", suggestion="/openapi.json lists the routes")
 
-    def _ready(self, request: Request) -> Response:
+    async def _ready(self, request: Request) -> Response:
         """Whether calls are taken is for anybody; why not, and what else is wrong, is for those who could call."""
         reasons, warnings = self._gateway.ready(), self._gateway.warnings()
         answer: dict[str, object] = {"status": "not ready" if reasons else "ready"}
         if (reasons or warnings) and request.headers.get(b"authorization") is not None:
-            self._authenticated(request)
+            await self._door.enter(request)
             answer |= {"reasons": list(reasons)} if reasons else {}
             answer |= {"warnings": list(warnings)} if warnings else {}
         return json_response(answer, status=503 if reasons else 200)
-
-    def _authenticated(self, request: Request) -> Principal:
-        """RFC 6750: the credential of the Authorization header and of no other place."""
-        value = request.headers.get(b"authorization")
-        if value is None:
-            raise _unauthenticated("this needs a credential", "Bearer")
-        found = _BEARER.match(value.decode("latin-1"))
-        principal = self._gateway.authenticate(found[1]) if found else None
-        if principal is None:
-            raise _unauthenticated("this credential is not accepted", 'Bearer error="invalid_token"')
-        return self._narrowed(request, self._acting(request, principal))
-
-    def _narrowed(self, request: Request, principal: Principal) -> Principal:
-        """The caller with the toolset it asks for, which can only take tools away."""
-        value = request.headers.get(b"x-toolset")
-        if value is None:
-            return principal
-        narrowed = self._gateway.narrowed(principal, value.decode("latin-1"))
-        if narrowed is None:
-            raise Rejected(400, "validation", "X-Toolset names no toolset of the policy")
-        return narrowed
-
-    def _acting(self, request: Request, principal: Principal) -> Principal:
-        """Whom the caller says it acts for, as far as the policy lets it say so."""
-        value = request.headers.get(b"x-on-behalf-of")
-        if value is None:
-            return principal
-        acting = self._gateway.acting_for(principal, value.decode("latin-1"))
-        if acting is None:
-            raise Rejected(
-                403,
-                "forbidden",
-                "this credential may not act for whom X-On-Behalf-Of names",
-                suggestion="a reviewer can list the user under acts_for in the policy",
-            )
-        return acting
-
-
-def _unauthenticated(message: str, challenge: str) -> Rejected:
-    return Rejected(
-        401,
-        "unauthenticated",
-        message,
-        suggestion="send `Authorization: Bearer KEY` with a key of a principal in policies/",
-        headers=((b"www-authenticate", challenge.encode("ascii")),),
-    )
 
 
 def _route(path: str) -> str:

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.identity import Unaccepted
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import JsonObject
@@ -27,8 +28,17 @@ class Facade(Protocol):
     def has_credentials(self) -> bool:
         """Whether anybody at all could authenticate."""
 
-    def authenticate(self, credential: str) -> Principal | None:
-        """The principal behind a bearer credential, or None when it is not one."""
+    def recognised(self, credential: str) -> Principal | None:
+        """The principal behind a bearer credential that was accepted before and still is; None for any other."""
+
+    async def authenticate(self, credential: str) -> Principal | Unaccepted:
+        """The principal behind a bearer credential, or why there is none."""
+
+    def certified(self, value: str) -> Principal | Unaccepted:
+        """The principal behind a client certificate, given as the header of a proxy that is trusted to have verified it."""
+
+    async def note_refusal(self, code: str, client: str) -> None:
+        """Records a request that was refused before anybody was known. `client` is an address."""
 
     def current(self, principal: Principal) -> Principal | None:
         """The same principal as the policy has it by now, or None when it has it no more: for whoever keeps one for long."""

@@ -11,7 +11,7 @@ from toolgen.audit.entry import keyed_digest
 from toolgen.audit.log import AuditLog
 from toolgen.clock import Clock
 from toolgen.execute.base import Executor
-from toolgen.gateway.identity import Identity
+from toolgen.gateway.identity import Identity, KeySets
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.manifest import Manifest
 from toolgen.model.schema import Json, JsonObject
@@ -60,6 +60,7 @@ class Runtime:
     histories: Histories
     pauses: Pauses
     desk: Desk
+    key_sets: KeySets
 
 
 class Governance:
@@ -67,7 +68,7 @@ class Governance:
 
     def __init__(self, policy: Policy, runtime: Runtime) -> None:
         self.policy = policy
-        self.identity = Identity(policy.principals, runtime.clock)
+        self.identity = Identity(policy.credentials, runtime.clock, runtime.key_sets)
         self.access = Access(policy.rules, runtime.manifest.tools, policy.toolsets)
         self.earlier = Earlier(histories=runtime.histories, clock=runtime.clock, labels=policy.labels)
         self._tools = runtime.manifest.tools

@@ -13,6 +13,7 @@ from toolgen.gateway.wire import LARGEST_BODY, encode
 __all__ = [
     "ANY_HOST",
     "LOOPBACK_HOSTS",
+    "CredentialInUrl",
     "Receive",
     "Rejected",
     "Request",
@@ -49,7 +50,31 @@ _SINGLE = frozenset(
     }
 )
 _TOKEN_NAMES = frozenset(
-    {"access_token", "token", "id_token", "api_key", "apikey", "api-key", "key", "authorization", "bearer"}
+    {
+        *(
+            "access_token",
+            "access-token",
+            "accesstoken",
+            "api_key",
+            "api-key",
+            "apikey",
+            "auth",
+            "auth_token",
+            "authorization",
+        ),
+        *(
+            "bearer",
+            "bearer_token",
+            "client_secret",
+            "id_token",
+            "jwt",
+            "key",
+            "password",
+            "secret",
+            "token",
+            "x-api-key",
+        ),
+    }
 )
 _CLOSE: Headers = ((b"connection", b"close"),)
 _PLAIN: Headers = (
@@ -97,15 +122,31 @@ class Rejected(Exception):  # noqa: N818  (an answer on its way out, not a fault
         self.headers = headers
 
 
+class CredentialInUrl(Rejected):
+    """A request with something in its URL that is, or could be, a credential."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            400,
+            "bad_request",
+            "a credential is never taken from the URL, where logs and histories keep it",
+            suggestion="send it as `Authorization: Bearer …`, and replace this one",
+        )
+
+
 class Request:
     """What a handler needs of an ASGI scope. `headers` holds the first of each name; `repeated` the names that came twice."""
 
-    __slots__ = ("_receive", "_unread", "headers", "method", "path", "query", "repeated")
+    __slots__ = ("_receive", "_unread", "headers", "method", "path", "peer", "query", "repeated")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.query: bytes = scope["query_string"]
+        client = scope.get("client")
+        self.peer: str = (
+            client[0] if client else ""
+        )  # the address at the other end of the connection, whatever headers say
         self.headers: dict[bytes, bytes] = {}
         self.repeated: frozenset[bytes] = frozenset()
         self._receive = receive
@@ -128,16 +169,11 @@ class Request:
         return self.headers.get(name, b"").decode("latin-1").strip()
 
     def check(self) -> None:
-        """Refuses repeated security headers and a credential in the URL (RFC 6750 section 2.3, RFC 9700 section 4.3.2)."""
+        """Refuses repeated security headers. Raises `CredentialInUrl` for one (RFC 6750 section 2.3, RFC 9700 section 4.3.2)."""
         if self.repeated and (twice := self.repeated & _SINGLE):
             raise Rejected(400, "bad_request", f"the header {min(twice).decode()} was sent more than once")
         if self.query and any(name.lower() in _TOKEN_NAMES for name, _ in self._pairs()):
-            raise Rejected(
-                400,
-                "bad_request",
-                "a credential is never taken from the URL, where logs and histories keep it",
-                suggestion="send it as `Authorization: Bearer …`, and replace this one",
-            )
+            raise CredentialInUrl
 
     def take(self, method: str) -> None:
         """Refuses every other method."""

@@ -25,6 +25,7 @@ from toolgen.execute.base import Destination
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.discovery import Discovery
 from toolgen.gateway.governance import Governance, Runtime
+from toolgen.gateway.identity import KeySets, Unaccepted
 from toolgen.gateway.reload import state_of, watch
 from toolgen.gateway.runner import Runner
 from toolgen.gateway.stand_ins import CALL, INPUTS
@@ -37,9 +38,10 @@ from toolgen.model.tool import Tool
 from toolgen.model.verdict import Verdict
 from toolgen.pipeline.chain import Next, Trail
 from toolgen.pipeline.earlier import imagined
-from toolgen.pipeline.executors import make_executors
+from toolgen.pipeline.executors import make_executors, make_fetch
 from toolgen.policy.document import Policy
 from toolgen.policy.document import load as load_policy
+from toolgen.policy.key_list import without_revoked
 from toolgen.policy.selftest import SelfTestResult
 from toolgen.policy.selftest import run as run_selftests
 from toolgen.settings import Settings, settings_digest
@@ -104,6 +106,7 @@ class Gateway:
             histories=Histories(self._clock),
             pauses=self.pauses,
             desk=self.approvals,
+            key_sets=KeySets(make_fetch(self._permit, self._clock), self._clock),
         )
         self._uncounted = ""  # what is wrong with where limits are counted
         self._notes: set[asyncio.Task[None]] = set()
@@ -150,6 +153,7 @@ class Gateway:
     async def _close(self) -> None:
         if self._running:
             await asyncio.wait(self._running)
+        await self._runtime.key_sets.close()
         for executor in self._executors.values():
             await executor.close()
         await self._runtime.buckets.close()
@@ -175,12 +179,17 @@ class Gateway:
                 self._unread = f"an edit of the policy is not in force: {error}"
                 _logger.error("%s", self._unread)  # noqa: TRY400 - the error says all there is to say
                 await self._note({"event": "policy", "policy_digest": self.policy.digest, "status": "error"})
+                await self._revoke()
                 return False
             self._unread = ""
             if policy.digest != self.policy.digest:
                 self._governance = Governance(policy, self._runtime)
                 _logger.warning("the policy %s is in force", policy.digest)
                 await self._note({"event": "policy", "policy_digest": policy.digest, "status": "ok"})
+            elif policy.keys_digest != self.policy.keys_digest:
+                self._governance = Governance(policy, self._runtime)
+                _logger.warning("other keys are accepted, or revoked, from now on")
+                await self._note({"event": "keys", "policy_digest": policy.digest, "status": "ok"})
             return True
 
     @property
@@ -193,9 +202,21 @@ class Gateway:
         """The ids of the policy's principals."""
         return self._governance.identity.names
 
-    def authenticate(self, credential: str) -> Principal | None:
-        """The principal behind a bearer credential, or None when it is not one."""
-        return self._governance.identity.authenticate(credential)
+    def recognised(self, credential: str) -> Principal | None:
+        """The principal behind a bearer credential that was accepted before and still is; None for any other."""
+        return self._governance.identity.recognised(credential)
+
+    async def authenticate(self, credential: str) -> Principal | Unaccepted:
+        """The principal behind a bearer credential, or why there is none."""
+        return await self._governance.identity.authenticate(credential)
+
+    def certified(self, value: str) -> Principal | Unaccepted:
+        """The principal behind a client certificate, given as the header of a proxy that is trusted to have verified it."""
+        return self._governance.identity.certified(value)
+
+    async def note_refusal(self, code: str, client: str) -> None:
+        """Records a request that was refused before anybody was known. `client` is an address."""
+        await self._note({"event": "refusal", "status": "refused", "code": code, "client": client})
 
     def acting_for(self, principal: Principal, user: str) -> Principal | None:
         """The principal as it acts for a user, or None when the policy does not let it."""
@@ -314,6 +335,17 @@ class Gateway:
         result = await self._guided(call, result)
         return _envelope(call, result, trail, (self._clock.monotonic() - started) * 1000)
 
+    async def _revoke(self) -> None:
+        """What was revoked is revoked, also beside an edit that cannot be used."""
+        with contextlib.suppress(ToolgenError):  # it is part of what could not be used, and said
+            credentials = await asyncio.to_thread(without_revoked, self.policy.credentials, self.settings.policies)
+            if credentials != self.policy.credentials:
+                self._governance = Governance(
+                    replace(self.policy, credentials=credentials, keys_digest=""), self._runtime
+                )
+                _logger.warning("what was revoked since is in force; the rest of the edit is not")
+                await self._note({"event": "keys", "policy_digest": self.policy.digest, "status": "ok"})
+
     async def _note(self, fields: Mapping[str, Any]) -> None:
         """Records what happened to the gateway itself. What cannot be recorded now shows in `ready`, as for any call."""
         with contextlib.suppress(AuditError):
@@ -355,8 +387,8 @@ class Gateway:
 
     def _permit(self, destination: Destination) -> Verdict:
         egress = self.policy.egress
-        check = egress.check_database if destination.service == "database" else egress.check
-        return check(destination.host, destination.port, destination.address)
+        checks = {"http": egress.check, "database": egress.check_database, "keys": egress.check_keys}
+        return checks[destination.service](destination.host, destination.port, destination.address)
 
 
 def pauses_of(settings: Settings) -> Pauses:

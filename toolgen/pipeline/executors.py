@@ -1,16 +1,19 @@
-"""One executor a source: who carries out the calls of what."""
+"""Who carries out the calls of what: one executor a source, and the reader of key sets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import assert_never
 
+from toolgen.clock import Clock
 from toolgen.errors import ConfigError
 from toolgen.execute.base import Executor, Permit
 from toolgen.execute.graphql import GraphQLExecutor
 from toolgen.execute.http import HttpExecutor
 from toolgen.execute.http.credentials import Credentials
 from toolgen.execute.http.wire import Request
+from toolgen.execute.key_set import fetch_key_set
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.execute.sql import SqlExecutor
 from toolgen.model.graph_auth import HEADERS, SCHEMES, with_headers
@@ -19,7 +22,7 @@ from toolgen.model.names import nearest
 from toolgen.settings import SourceSettings
 from toolgen.sources.graph_options import DEFAULT_MAX_PAGE
 
-__all__ = ["headers_of", "make_executors"]
+__all__ = ["headers_of", "make_executors", "make_fetch"]
 
 
 def make_executors(sources: Mapping[str, SourceSettings], manifest: Manifest, permit: Permit) -> Mapping[str, Executor]:
@@ -37,6 +40,11 @@ def make_executors(sources: Mapping[str, SourceSettings], manifest: Manifest, pe
                     f"the description has no security scheme '{scheme}'{known}", where=f"sources.{name}.auth.{scheme}"
                 )
     return {name: _make(source, manifest, secrets, permit) for name, source in sources.items()}
+
+
+def make_fetch(permit: Permit, clock: Clock) -> Callable[[str, int], Awaitable[bytes]]:
+    """How the keys of identity providers are had: a URL or an absolute path and the most bytes it may be; raises `OSError`."""
+    return partial(fetch_key_set, permit=permit, clock=clock)
 
 
 def _make(source: SourceSettings, manifest: Manifest, secrets: Secrets, permit: Permit) -> Executor:

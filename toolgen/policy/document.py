@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,9 +16,11 @@ from toolgen.model.tool import SqlBinding, Tool
 from toolgen.policy.access import Rule
 from toolgen.policy.approval import NOBODY, Approval
 from toolgen.policy.arguments import repair
-from toolgen.policy.cel_names import Scope, kind_of
+from toolgen.policy.cel_names import Scope
+from toolgen.policy.credentials import Credentials, PrincipalEntry
 from toolgen.policy.document_approvals import read_approval
 from toolgen.policy.document_limits import read_limits
+from toolgen.policy.document_principals import PrincipalSections, instant
 from toolgen.policy.document_rules import (
     Draft,
     finished,
@@ -38,8 +38,6 @@ from toolgen.policy.selftest import SelfTest
 from toolgen.policy.shapes import (
     EgressShape,
     FileShape,
-    KeyShape,
-    PrincipalShape,
     RedactShape,
     TestShape,
 )
@@ -48,39 +46,20 @@ from toolgen.policy.sql.scope import row_attributes
 from toolgen.policy.toolsets import Toolset
 from toolgen.strict_yaml import Document, decode, read
 
-__all__ = ["ApiKey", "Policy", "PrincipalEntry", "load"]
+__all__ = ["Policy", "load", "load_credentials"]
 
-_RESERVED = {
-    "principals": {"jwt", "mtls"},
-}
-_HASH = re.compile(r"sha256:[0-9a-f]{64}\Z")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiKey:
-    """One accepted key of a principal: the hex SHA-256 of it, and when it stops working (seconds since the epoch)."""
-
-    sha256: str
-    expires: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrincipalEntry:
-    """A principal as a policy names it. `acts_for` lists the principals it may say it acts on behalf of."""
-
-    id: str
-    keys: tuple[ApiKey, ...]
-    roles: frozenset[str]
-    attributes: Mapping[str, Any]
-    acts_for: frozenset[str]
+_KEY_SECTIONS = frozenset({"keys", "revoked"})  # what `toolgen keys` writes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Everything below policies/, checked. `digest` changes whenever any of its meaning does."""
+    """Everything below policies/, checked. `digest` changes whenever any of its meaning does, but for which keys and tokens are accepted:
+    that changes daily, and then `keys_digest` does.
+    """
 
     digest: str
-    principals: Mapping[str, PrincipalEntry]
+    keys_digest: str
+    credentials: Credentials
     rules: tuple[Rule, ...]
     limits: tuple[Limit, ...]
     sql: Mapping[str, SqlScope]
@@ -92,6 +71,11 @@ class Policy:
     labels: Mapping[str, tuple[str, ...]]
     toolsets: Mapping[str, Toolset]
 
+    @property
+    def principals(self) -> Mapping[str, PrincipalEntry]:
+        """The principals it names."""
+        return self.credentials.principals
+
 
 def load(directory: Path, manifest: Manifest) -> Policy:
     """Reads every *.yaml and *.yml below a directory, in name order, as one policy.
@@ -99,13 +83,26 @@ def load(directory: Path, manifest: Manifest) -> Policy:
     Raises `PolicyError` with file and line for anything unreadable, unknown, contradictory or naming something that does not exist.
     A directory without a policy is an error too: it would allow nothing, and nobody wants that by accident.
     """
+    collector = _Collector(manifest, directory)
+    for document in _documents(directory):
+        collector.add(document)
+    return collector.policy()
+
+
+def load_credentials(directory: Path) -> Credentials:
+    """Only who is who, for which no catalog is needed. Raises `PolicyError` as `load` does."""
+    sections = PrincipalSections(directory)
+    for document in _documents(directory):
+        sections.add(document, decode(document, (), FileShape, PolicyError))
+    return sections.finished()
+
+
+def _documents(directory: Path) -> Iterator[Document]:
     files = _files(directory, f"{directory.name}/")
     if not files:
         raise PolicyError("holds no policy (*.yaml)", where=f"{directory.name}/", suggestion="write one; see README.md")
-    collector = _Collector(manifest)
     for path in files:
-        collector.add(read(path, f"{directory.name}/{path.name}", PolicyError))
-    return collector.policy()
+        yield read(path, f"{directory.name}/{path.name}", PolicyError)
 
 
 def _files(directory: Path, name: str) -> list[Path]:
@@ -128,10 +125,9 @@ def _files(directory: Path, name: str) -> list[Path]:
 class _Collector:
     """Gathers the files of one policy and refuses what does not fit together."""
 
-    def __init__(self, manifest: Manifest) -> None:
+    def __init__(self, manifest: Manifest, directory: Path) -> None:
         self._manifest = manifest
-        self._principals: dict[str, PrincipalEntry] = {}
-        self._keys: dict[str, str] = {}
+        self._who = PrincipalSections(directory)
         self._rules: dict[str, Draft] = {}
         self._sql: dict[str, SqlScope] = {}
         self._egress: Egress | None = None
@@ -142,6 +138,7 @@ class _Collector:
         self._labels: dict[str, set[str]] = {}
         self._toolsets: dict[str, Toolset] = {}
         self._content: list[Any] = []
+        self._key_content: list[Any] = []
         # What can only be checked when every file was read: (where, …).
         self._roles: list[tuple[str, str]] = []
         self._actors: list[tuple[str, str]] = []
@@ -154,9 +151,10 @@ class _Collector:
         if document.data is None or document.data == {}:
             raise PolicyError("says nothing", where=document.where(), suggestion="write a policy in it, or remove it")
         file = decode(document, (), FileShape, PolicyError)
-        self._content.append(document.data)
-        for name in file.principals:
-            self._add_principal(document, name)
+        lists = {name: value for name, value in document.data.items() if name in _KEY_SECTIONS}
+        self._key_content += [lists] if lists else []
+        self._content += [{name: value for name, value in document.data.items() if name not in lists}]
+        self._who.add(document, file)
         for index in range(len(file.rules)):
             self._add_rule(document, index)
         self._limits += [(document, index) for index in range(len(file.limits))]
@@ -188,19 +186,17 @@ class _Collector:
 
     def policy(self) -> Policy:
         """The whole policy, once every reference between files was found to lead somewhere."""
-        roles = {role for principal in self._principals.values() for role in principal.roles}
+        credentials = self._who.finished()
+        principals, roles, attributes = credentials.principals, self._who.roles(), self._who.attribute_kinds()
         for where, role in self._roles:
             if role not in roles:
                 raise PolicyError(f"no principal has the role '{role}'{nearest(role, roles)}", where=where)
-        for where, actor in self._actors:
-            if actor not in self._principals:
-                raise PolicyError(
-                    f"there is no principal '{actor}'{nearest(actor, self._principals)}",
-                    where=where,
-                )
+        for where, actor in (*self._who.actors, *self._actors):
+            if actor not in principals:
+                raise PolicyError(f"there is no principal '{actor}'{nearest(actor, principals)}", where=where)
         for where, test in self._test_names:
             user = test.on_behalf_of
-            if user is not None and user not in self._principals[test.principal].acts_for:
+            if user is not None and user not in principals[test.principal].acts_for:
                 raise PolicyError(f"{test.principal} has no '{user}' under acts_for", where=where)
             if test.toolset and test.toolset not in self._toolsets:
                 raise PolicyError(
@@ -208,13 +204,13 @@ class _Collector:
                 )
             if test.rule not in {None, "default", *self._rules}:
                 raise PolicyError(f"there is no rule '{test.rule}'{nearest(test.rule or '', self._rules)}", where=where)
-        attributes = {name for principal in self._principals.values() for name in principal.attributes}
         for where, name in self._row_attributes:
             if name not in attributes:
                 raise PolicyError(f"no principal has the attribute '{name}'{nearest(name, attributes)}", where=where)
         return Policy(
-            digest=digest(sorted(digest(encodable(content)) for content in self._content)),
-            principals=MappingProxyType(self._principals),
+            digest=_digest_of(self._content),
+            keys_digest=_digest_of(self._key_content),
+            credentials=credentials,
             rules=tuple(finished(self._rules[name], self._scope) for name in sorted(self._rules)),
             limits=read_limits(self._limits, self._scope(self._manifest.tools)),
             sql=MappingProxyType({source: self._masked(source, scope) for source, scope in self._sql.items()}),
@@ -229,16 +225,12 @@ class _Collector:
 
     def _scope(self, tools: Mapping[str, Tool]) -> Scope:
         """What expressions about these tools may name."""
-        kinds: dict[str, frozenset[str]] = {}
-        for principal in self._principals.values():
-            for name, value in principal.attributes.items():
-                kinds[name] = kinds.get(name, frozenset()) | {kind_of(value)}
         return Scope(
             tools=tools,
             catalog=self._manifest.tools,
-            attributes=kinds,
-            roles=frozenset(role for principal in self._principals.values() for role in principal.roles),
-            principals=frozenset(self._principals),
+            attributes=self._who.attribute_kinds(),
+            roles=self._who.roles(),
+            principals=None if self._who.issuers else frozenset(self._who.principals),
             labels=frozenset().union(*self._labels.values()),
         )
 
@@ -246,32 +238,6 @@ class _Collector:
         database = self._manifest.sources[source].database
         tools = [tool for tool in self._manifest.tools.values() if tool.source == source]
         return masked(scope, database, tools, self._redactions, self._sensitive)
-
-    def _add_principal(self, document: Document, name: str) -> None:
-        path = ("principals", name)
-        where = document.where(*path)
-        if not name or len(name) > 128 or not name.isprintable():
-            raise PolicyError("a principal's name is 1 to 128 printable characters", where=where)
-        if name in self._principals:
-            raise PolicyError(f"the principal '{name}' is defined twice", where=where)
-        _refuse_reserved(document, path, _RESERVED["principals"])
-        entry = decode(document, path, PrincipalShape, PolicyError)
-        given = entry.api_key
-        keys = [given] if isinstance(given, str) else list(given or [])
-        parsed = tuple(_api_key(key, document.where(*path, "api_key")) for key in keys)
-        for key in parsed:
-            if self._keys.setdefault(key.sha256, name) != name:
-                raise PolicyError(
-                    f"'{name}' and '{self._keys[key.sha256]}' have the same key", where=document.where(*path, "api_key")
-                )
-        self._principals[name] = PrincipalEntry(
-            id=name,
-            keys=parsed,
-            roles=frozenset(entry.roles),
-            attributes=MappingProxyType(dict(entry.attributes)),
-            acts_for=frozenset(entry.acts_for),
-        )
-        self._actors += [(document.where(*path, "acts_for"), other) for other in entry.acts_for]
 
     def _add_rule(self, document: Document, index: int) -> None:
         draft = read_rule(document, index, self._manifest)
@@ -337,7 +303,7 @@ class _Collector:
             expect=given.expect,
             rule=given.rule,
             on_behalf_of=given.on_behalf_of,
-            at=None if given.at is None else _instant(given.at, where, "at"),
+            at=None if given.at is None else instant(given.at, "at", where),
             after=read_earlier(document, path, given, self._manifest),
             toolset=given.toolset,
             where=where,
@@ -357,14 +323,8 @@ class _Collector:
         return matched(patterns, self._manifest, document, path)
 
 
-def _refuse_reserved(document: Document, path: tuple[str | int, ...], reserved: set[str]) -> None:
-    """Keys of the policy language that this version cannot enforce: refused, because ignoring one would allow too much."""
-    value = document.data
-    for step in path:
-        value = value[step]
-    for key in value if isinstance(value, dict) else ():
-        if key in reserved:
-            raise PolicyError(f"'{key}' is not supported by this version", where=document.where(*path, key))
+def _digest_of(contents: list[Any]) -> str:
+    return digest(sorted(digest(encodable(content)) for content in contents if content))
 
 
 def _checked_path(path: str, where: str) -> None:
@@ -372,21 +332,3 @@ def _checked_path(path: str, where: str) -> None:
         compile_path(path)
     except ValueError as error:
         raise PolicyError(f"'{path}' is not a JSONPath: {error}", where=where) from error
-
-
-def _api_key(given: str | KeyShape, where: str) -> ApiKey:
-    text, expires = (given, None) if isinstance(given, str) else (given.hash, given.expires)
-    if not _HASH.match(text):
-        raise PolicyError(
-            "api_key: must be sha256: and the 64 lower-case hex digits of the key's SHA-256, never the key",
-            where=where,
-        )
-    return ApiKey(sha256=text.removeprefix("sha256:"), expires=None if expires is None else _instant(expires, where))
-
-
-def _instant(text: str, where: str, key: str = "expires") -> float:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise PolicyError(f"{key}: '{text}' is not a time like 2027-01-31T00:00:00Z", where=where) from error
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

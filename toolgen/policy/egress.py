@@ -67,6 +67,15 @@ class Egress:
         """
         return replace(self, private_networks=True).check(host, port, address)
 
+    def check_keys(self, host: str, port: int, address: str) -> Verdict:
+        """The verdict on the key set of an identity provider. Its URL stands in the policy, which opens that place and no other.
+
+        `allow` need not list it as well; but where cloud metadata and the like is, only `allow` opens it.
+        """
+        if (host.strip("[]").rstrip(".").lower(), port) in self.allow:
+            return Allow(rule="egress.allow")
+        return replace(self, allow=frozenset(), private_networks=True).check(host, port, address)
+
 
 def parse_allowed(text: str) -> tuple[str, int] | None:
     """`api.example.com:443` or `[::1]:8080` as (host, port) in lower case, or None when it is neither."""

@@ -10,14 +10,19 @@ from toolgen.model.tool import Effect
 
 __all__ = [
     "ApprovalShape",
+    "CertificateShape",
     "EarlierShape",
     "EgressShape",
     "FileShape",
+    "IssuerShape",
+    "JwtShape",
     "KeyShape",
     "LabelShape",
     "LimitShape",
+    "ManagedKeyShape",
     "PrincipalShape",
     "RedactShape",
+    "RevokedShape",
     "RuleShape",
     "SqlShape",
     "TestShape",
@@ -27,6 +32,11 @@ __all__ = [
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
 _Names: TypeAlias = Annotated[list[str], msgspec.Meta(min_length=1)]
+_Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=2048)]
+# As policy/credentials.py lists them; a test holds the two against each other.
+_Algorithm: TypeAlias = Literal[
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
+]
 
 
 class KeyShape(msgspec.Struct, forbid_unknown_fields=True):
@@ -34,8 +44,46 @@ class KeyShape(msgspec.Struct, forbid_unknown_fields=True):
     expires: str | None = None
 
 
+class ManagedKeyShape(msgspec.Struct, forbid_unknown_fields=True):
+    principal: str
+    hash: str
+    created: str | None = None
+    expires: str | None = None
+
+
+class JwtShape(msgspec.Struct, forbid_unknown_fields=True):
+    issuer: _Text
+    audience: _Text | Annotated[list[_Text], msgspec.Meta(min_length=1)]
+    jwks: _Text
+    subject: _Text | None = None
+    algorithms: Annotated[list[_Algorithm], msgspec.Meta(min_length=1)] | None = None
+
+
+class CertificateShape(msgspec.Struct, forbid_unknown_fields=True):
+    fingerprint: str | _Names | None = None
+    subject: _Text | None = None
+    issuer: _Text | None = None
+
+
+class IssuerShape(msgspec.Struct, forbid_unknown_fields=True):
+    jwt: JwtShape
+    roles: list[str] = []
+    grants: dict[_Text, dict[str, str | _Names]] = {}
+    attributes: dict[str, _Text] = {}
+
+
+class RevokedShape(msgspec.Struct, forbid_unknown_fields=True):
+    key: str | None = None
+    issuer: _Text | None = None
+    jwt_id: _Text | None = None
+    subject: _Text | None = None
+    before: str | None = None
+
+
 class PrincipalShape(msgspec.Struct, forbid_unknown_fields=True):
     api_key: str | list[str | KeyShape] | None = None
+    jwt: JwtShape | None = None
+    mtls: CertificateShape | None = None
     roles: list[str] = []
     attributes: dict[str, Any] = {}
     acts_for: list[str] = []
@@ -133,6 +181,9 @@ class ApprovalShape(msgspec.Struct, forbid_unknown_fields=True):
 
 class FileShape(msgspec.Struct, forbid_unknown_fields=True):
     principals: dict[str, Any] = {}
+    issuers: dict[str, Any] = {}
+    keys: list[Any] = []
+    revoked: list[Any] = []
     rules: list[Any] = []
     approvals: ApprovalShape | None = None
     labels: list[Any] = []

@@ -1,0 +1,283 @@
+"""Who gets in over HTTP: bearer credentials, certificates of trusted proxies, and what being wrong too often costs."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import hashlib
+import logging
+import time
+from ipaddress import ip_network
+from pathlib import Path
+from types import MappingProxyType
+from urllib.parse import quote
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from tests.gateway.clients import BASE, bearer, run
+from tests.gateway.gateways import KEY, FakeGateway
+from tests.projects import make_project
+from toolgen.clock import FixedClock
+from toolgen.gateway import door
+from toolgen.gateway.app import App
+from toolgen.gateway.attempts import Attempts
+from toolgen.gateway.identity import Identity, KeySets, Told, Unaccepted
+from toolgen.gateway.service import Gateway
+from toolgen.model.call import Principal
+from toolgen.policy.credentials import CertificateRule, Credentials, PrincipalEntry
+from toolgen.settings import ClientCertificates
+
+PROXIES = ClientCertificates(header="x-client-cert", proxies=(ip_network("10.0.0.0/8"), ip_network("fd00::/8")))
+
+
+def certificate(name: str = "bot", issuer: str = "Acme CA", *, starts: int = -1, ends: int = 30) -> x509.Certificate:
+    """A certificate of this subject and issuer, good from so many days from now until so many."""
+    key = ed25519.Ed25519PrivateKey.generate()
+    now = datetime.datetime.now(datetime.UTC)
+
+    def named(text: str) -> x509.Name:
+        return x509.Name(
+            [x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Acme"), x509.NameAttribute(NameOID.COMMON_NAME, text)]
+        )
+
+    return (
+        x509.CertificateBuilder()
+        .subject_name(named(name))
+        .issuer_name(named(issuer))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now + datetime.timedelta(days=starts))
+        .not_valid_after(now + datetime.timedelta(days=ends))
+        .sign(key, None)
+    )
+
+
+def der(found: x509.Certificate) -> bytes:
+    return found.public_bytes(Encoding.DER)
+
+
+def rfc9440(found: x509.Certificate) -> str:
+    return f":{base64.b64encode(der(found)).decode()}:"
+
+
+def nginx(found: x509.Certificate) -> str:
+    return quote(found.public_bytes(Encoding.PEM).decode(), safe="")
+
+
+CERTIFICATE = certificate()
+BY_FINGERPRINT = CertificateRule(fingerprints=frozenset({hashlib.sha256(der(CERTIFICATE)).hexdigest()}))
+BY_NAME = CertificateRule(subject="CN=bot,O=Acme", issuer="CN=Acme CA,O=Acme")
+
+
+def identity(rule: CertificateRule) -> Identity:
+    entry = PrincipalEntry(
+        id="bot",
+        keys=(),
+        roles=frozenset({"support"}),
+        attributes=MappingProxyType({}),
+        acts_for=frozenset(),
+        certificate=rule,
+    )
+
+    async def nothing(location: str, largest: int) -> bytes:
+        raise OSError(location)
+
+    clock = FixedClock(time.time())
+    credentials = Credentials(principals={"bot": entry}, issuers={}, revocations=(), revoked_keys=frozenset())
+    return Identity(credentials, clock, KeySets(nothing, clock))
+
+
+class Certified(FakeGateway):
+    def certified(self, value: str) -> Principal | Unaccepted:
+        return identity(BY_NAME).certified(value)
+
+
+class Expired(FakeGateway):
+    told = Told.EXPIRED
+
+    async def authenticate(self, credential: str) -> Principal | Unaccepted:
+        return Unaccepted("because", self.told)
+
+
+class Unavailable(Expired):
+    told = Told.UNAVAILABLE
+
+
+def http(
+    gateway: FakeGateway, peer: str = "10.1.2.3", proxies: ClientCertificates | None = PROXIES
+) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(App(gateway, certificates=proxies), client=(peer, 5))
+    return httpx.AsyncClient(transport=transport, base_url=BASE)
+
+
+@pytest.mark.parametrize("written", [rfc9440, nginx])
+@pytest.mark.parametrize("rule", [BY_FINGERPRINT, BY_NAME])
+def test_a_certificate_is_its_principals(written: object, rule: CertificateRule) -> None:
+    assert callable(written)
+    answer = identity(rule).certified(written(CERTIFICATE))
+    assert isinstance(answer, Principal)
+    assert answer.id == "bot"
+
+
+@pytest.mark.parametrize(
+    ("value", "rule"),
+    [
+        (rfc9440(certificate()), BY_FINGERPRINT),  # the same names, another key
+        (rfc9440(certificate("bob")), BY_NAME),
+        (rfc9440(certificate(issuer="Evil CA")), BY_NAME),
+        (rfc9440(certificate("bot,O=Acme")), BY_NAME),
+        (rfc9440(certificate(ends=0, starts=-2)), BY_NAME),
+        (rfc9440(certificate(starts=1)), BY_NAME),
+        (rfc9440(CERTIFICATE), CertificateRule()),
+        ("", BY_NAME),
+        ("::", BY_NAME),
+        (":AAAA:", BY_NAME),
+        (rfc9440(CERTIFICATE) + ", " + rfc9440(CERTIFICATE), BY_NAME),
+        (rfc9440(CERTIFICATE)[:-10] + ":", BY_NAME),
+        (nginx(CERTIFICATE) + nginx(certificate("eve")), BY_NAME),
+        (nginx(CERTIFICATE)[:200], BY_NAME),
+        ("CN=bot,O=Acme", BY_NAME),
+        (f"Hash={'0' * 64};Subject=CN=bot", BY_NAME),
+        (":" + "A" * 4_000_000 + ":", BY_NAME),
+        ("\u00e9%00", BY_NAME),
+    ],
+)
+def test_any_other_is_refused(value: str, rule: CertificateRule) -> None:
+    assert isinstance(identity(rule).certified(value), Unaccepted)
+
+
+@pytest.mark.parametrize(
+    ("peer", "proxies", "status"),
+    [
+        ("10.1.2.3", PROXIES, 200),
+        ("::ffff:10.1.2.3", PROXIES, 200),
+        ("fd00::5", PROXIES, 200),
+        ("11.1.2.3", PROXIES, 400),
+        ("127.0.0.1", PROXIES, 400),
+        ("fe80::1%eth0", PROXIES, 400),
+        ("", PROXIES, 400),
+        ("unix", PROXIES, 400),
+        ("10.1.2.3", None, 401),  # nobody's word is believed where none is named
+    ],
+)
+def test_only_a_trusted_proxy_is_believed(peer: str, proxies: ClientCertificates | None, status: int) -> None:
+    async def main() -> None:
+        async with http(Certified(), peer, proxies) as client:
+            answer = await client.get(
+                "/v1/tools", headers={"X-Client-Cert": rfc9440(CERTIFICATE), "X-Forwarded-For": "10.0.0.1"}
+            )
+        assert answer.status_code == status
+
+    run(main())
+
+
+def test_a_header_that_came_twice_and_one_beside_a_wrong_key_are_refused() -> None:
+    async def main() -> None:
+        async with http(Certified()) as client:
+            twice = [("x-client-cert", rfc9440(CERTIFICATE))] * 2
+            assert (await client.get("/v1/tools", headers=twice)).status_code == 400
+            both = {"x-client-cert": rfc9440(CERTIFICATE), **bearer("wrong")}
+            assert (await client.get("/v1/tools", headers=both)).status_code == 401
+            assert (await client.get("/v1/tools", headers={"x-client-cert": ""})).status_code == 401
+            assert (await client.get("/v1/tools", headers=bearer(KEY))).status_code == 200
+
+    run(main())
+
+
+def test_an_address_that_is_wrong_too_often_waits_and_what_was_right_before_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = FixedClock()
+    monkeypatch.setattr(door.Door.__init__, "__kwdefaults__", {"certificates": None, "clock": clock})
+
+    async def main() -> None:
+        async with http(FakeGateway(), proxies=None) as client:
+            answers = [await client.get("/v1/tools", headers=bearer(f"guess-{number}")) for number in range(60)]
+            assert [answer.status_code for answer in answers] == [401] * 30 + [429] * 30
+            assert answers[-1].headers["retry-after"] == "1"
+            assert (await client.get("/v1/tools", headers=bearer(KEY))).status_code == 200
+            clock.advance(1)
+            assert (await client.get("/v1/tools", headers=bearer("guess"))).status_code == 401
+            assert (await client.get("/v1/tools", headers=bearer("guess"))).status_code == 429
+            clock.advance(3600)
+            assert (await client.get("/v1/tools", headers=bearer("guess"))).status_code == 401
+
+    with caplog.at_level(logging.WARNING):
+        run(main())
+    assert len(caplog.records) == 32  # one for each that was counted
+    assert "10.1.2.3" in caplog.text
+    assert "guess" not in caplog.text
+
+
+def test_failures_are_kept_within_bounds_and_an_ipv6_network_is_one_peer() -> None:
+    attempts = Attempts(FixedClock())
+    for number in range(40):
+        attempts.failed(f"2001:db8::{number:x}")
+    assert attempts.wait("2001:db8::ffff") > 0
+    assert attempts.wait("2001:db8:0:1::1") == 0
+    for number in range(20_000):
+        attempts.failed(f"10.{number >> 8}.{number & 255}.1")
+    assert len(attempts._peers) <= 4096
+    for _ in range(40):
+        attempts.failed("10.9.9.9")
+    assert attempts.wait("::ffff:10.9.9.9") > 0
+
+
+@pytest.mark.parametrize(
+    ("gateway", "status", "challenge"),
+    [
+        (FakeGateway(), 401, 'Bearer error="invalid_token"'),
+        (Expired(), 401, 'Bearer error="invalid_token", error_description="this credential has expired"'),
+        (Unavailable(), 503, None),
+    ],
+)
+def test_the_challenge_says_what_is_wrong_in_rfc_6750s_words(
+    gateway: FakeGateway, status: int, challenge: str | None
+) -> None:
+    async def main() -> None:
+        async with http(gateway, proxies=None) as client:
+            assert (await client.get("/v1/tools")).headers["www-authenticate"] == "Bearer"
+            answer = await client.get("/v1/tools", headers=bearer("wrong"))
+        assert (answer.status_code, answer.headers.get("www-authenticate")) == (status, challenge)
+        assert "because" not in answer.text
+
+    run(main())
+
+
+def test_a_credential_in_the_url_is_recorded_without_what_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        gateway = FakeGateway()
+        async with http(gateway, proxies=None) as client:
+            for number in range(100):
+                answer = await client.get(f"/v1/tools?Api_Key={KEY}&q={number}")
+                assert answer.status_code == 400
+                assert KEY not in answer.text
+        assert gateway.refusals
+        assert len(gateway.refusals) <= 31
+        assert set(gateway.refusals) == {("credential_in_url", "10.1.2.3")}
+
+    with caplog.at_level(logging.WARNING):
+        run(main())
+    assert "a credential in its URL" in caplog.text
+    assert KEY not in caplog.text
+
+
+def test_the_audit_has_it(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+
+    async def main() -> None:
+        async with Gateway.load(project) as gateway:
+            transport = httpx.ASGITransport(App(gateway), client=("192.0.2.7", 5))
+            async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+                await client.get("/v1/tools?access_token=canary-1")
+            (entry,) = [item for item in gateway.audit_entries() if item["event"] == "refusal"]
+            assert (entry["code"], entry["client"], entry["status"]) == ("credential_in_url", "192.0.2.7", "refused")
+
+    run(main())
+    for path in (tmp_path / "var" / "audit").iterdir():
+        assert b"canary-1" not in path.read_bytes()

@@ -1,0 +1,495 @@
+"""Tokens of identity providers: which are accepted, as whom, and every way to be refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.algorithms import get_default_algorithms
+
+from tests.gateway import issuer
+from tests.gateway.clients import run
+from tests.gateway.issuer import (
+    AUDIENCE,
+    DER,
+    ISSUER,
+    PEM,
+    PRIVATE,
+    Provider,
+    claims,
+    encoded,
+    hs256,
+    jwk,
+    provider,
+    signed,
+    token,
+)
+from toolgen.clock import FixedClock, SystemClock
+from toolgen.execute.key_set import fetch_key_set
+from toolgen.gateway.identity import Identity, KeySets, Told, Unaccepted
+from toolgen.gateway.identity.key_sets import FRESH_S, RETRY_S, STALE_S, parse_key_set
+from toolgen.model.call import Principal
+from toolgen.model.verdict import Allow, Deny
+from toolgen.policy.credentials import (
+    ALGORITHMS,
+    Credentials,
+    IssuerEntry,
+    PrincipalEntry,
+    Revocation,
+    TokenRule,
+)
+
+NOW = time.time()
+
+
+class Clock(FixedClock):
+    """A time of day that stands still, and a time for caches that is told to move."""
+
+    def now(self) -> float:
+        return NOW
+
+
+@pytest.fixture(autouse=True)
+def fixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the suite has done meanwhile, it is the time that the cases below were written at."""
+    monkeypatch.setattr(issuer, "now", lambda: int(NOW))
+
+
+@pytest.fixture(scope="module")
+def keys() -> Iterator[Provider]:
+    with provider() as found:
+        yield found
+
+
+def identity_of(
+    location: str,
+    *,
+    revocations: tuple[Revocation, ...] = (),
+    algorithms: tuple[str, ...] = ALGORITHMS,
+    fetch: Callable[[str, int], Awaitable[bytes]] | None = None,
+    clock: FixedClock | None = None,
+) -> Identity:
+    """A service principal, `ops`, and the users of `staff`."""
+    rule = TokenRule(issuer=ISSUER, audience=frozenset({AUDIENCE}), jwks=location, algorithms=frozenset(algorithms))
+    nobody: Any = {"keys": (), "attributes": {}, "acts_for": frozenset()}
+    ops = PrincipalEntry(id="ops", roles=frozenset({"ops"}), token=rule, subject="service-1", **nobody)
+    staff = IssuerEntry(
+        name="staff",
+        token=rule,
+        roles=frozenset({"staff"}),
+        grants={"groups": {"eng": frozenset({"engineer"})}, "/realm/roles": {"boss": frozenset({"lead"})}},
+        attributes={"tenant": "/org/tenant", "level": "level"},
+    )
+    credentials = Credentials(
+        principals={"ops": ops}, issuers={"staff": staff}, revocations=revocations, revoked_keys=frozenset()
+    )
+    time_ = clock or FixedClock(NOW)
+
+    async def over_http(url: str, largest: int) -> bytes:
+        return await fetch_key_set(url, largest, permit=lambda _: Allow(rule="test"), clock=time_)
+
+    return Identity(credentials, time_, KeySets(fetch or over_http, time_))
+
+
+def refused(location: str, text: str, **options: Any) -> Unaccepted:
+    found: list[Principal | Unaccepted] = []
+
+    async def main() -> None:
+        found.append(await identity_of(location, **options).authenticate(text))
+
+    run(main())
+    assert isinstance(found[0], Unaccepted), found[0]
+    return found[0]
+
+
+def accepted(location: str, text: str, **options: Any) -> Principal:
+    found: list[Principal | Unaccepted] = []
+
+    async def main() -> None:
+        identity = identity_of(location, **options)
+        assert identity.recognised(text) is None
+        found.append(await identity.authenticate(text))
+        assert identity.recognised(text) is found[0]
+
+    run(main())
+    assert isinstance(found[0], Principal), found[0]
+    return found[0]
+
+
+@pytest.mark.parametrize("key", PRIVATE)
+@pytest.mark.parametrize("header", [{}, {"typ": "at+jwt"}, {"typ": "application/AT+JWT"}, {"kid": None}])
+def test_a_good_token_is_its_users(keys: Provider, key: str, header: dict[str, Any]) -> None:
+    head = {name: value for name, value in ({"alg": "x", "kid": key} | header).items() if value is not None}
+    head["alg"] = {"rsa": "RS256", "ec": "ES256", "ed": "EdDSA"}[key]
+    principal = accepted(keys.url, signed(head, claims(), key))
+    assert (principal.id, principal.roles) == ("staff:ann", frozenset({"staff"}))
+
+
+def test_the_subject_of_a_principal_is_that_principal(keys: Provider) -> None:
+    assert accepted(keys.url, token(sub="service-1")).id == "ops"
+
+
+def test_roles_and_attributes_come_from_the_claims_that_are_listed_and_from_no_others(keys: Provider) -> None:
+    principal = accepted(
+        keys.url,
+        token(
+            groups=["eng", "ops", "admin"],
+            roles=["ops"],
+            realm={"roles": "boss other"},
+            org={"tenant": "acme"},
+            level=3,
+            tenant="evil",
+        ),
+    )
+    assert principal.roles == {"staff", "engineer", "lead"}
+    assert principal.attributes == {"tenant": "acme", "level": 3}
+
+
+def test_a_users_id_cannot_be_that_of_a_principal(keys: Provider) -> None:
+    assert accepted(keys.url, token(sub="ops")).id == "staff:ops"
+    assert accepted(keys.url, token(sub="staff:ann")).id == "staff:staff:ann"
+
+
+NONE = ["none", "None", "NONE", "nOnE", "", None, "HS256", "hs256", "RS256 ", "rs256", ["RS256"], {"a": 1}, 5, "RS1"]
+
+
+@pytest.mark.parametrize("algorithm", NONE)
+def test_an_algorithm_that_is_not_listed_is_refused(keys: Provider, algorithm: object) -> None:
+    good = token()
+    _, payload, signature = good.split(".")
+    header = encoded({"alg": algorithm, "kid": "rsa"})
+    assert refused(keys.url, f"{header}.{payload}.{signature}").told is Told.NOTHING
+    refused(keys.url, f"{header}.{payload}.")
+    refused(keys.url, signed({"alg": algorithm, "kid": "rsa"}, claims()))
+
+
+@pytest.mark.parametrize("secret", [PEM, PEM.strip(), DER, json.dumps(jwk("rsa")).encode(), b"", b"rsa"])
+def test_a_public_key_is_no_secret(keys: Provider, secret: bytes) -> None:
+    assert refused(keys.url, hs256(secret)).reason == "its algorithm is not one of those accepted"
+    refused(keys.url, hs256(secret, alg="RS256"))
+    refused(keys.url, hs256(secret, alg="EdDSA", kid="ed"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"exp": NOW - 61}, "it has expired"),
+        ({"exp": 0}, "it has expired"),
+        ({"exp": None}, "it never expires"),
+        ({"exp": "2099-01-01"}, "one of its times is no number"),
+        ({"exp": True}, "one of its times is no number"),
+        ({"exp": 1e300}, "one of its times is none"),
+        ({"exp": -1}, "one of its times is none"),
+        ({"nbf": NOW + 3600}, "it is not valid yet"),
+        ({"nbf": "0"}, "one of its times is no number"),
+        ({"iat": NOW + 3600}, "it is not valid yet"),
+        ({"iss": "https://evil.example"}, "nobody here knows its issuer"),
+        ({"iss": ISSUER + "/"}, "nobody here knows its issuer"),
+        ({"iss": [ISSUER]}, "nobody here knows its issuer"),
+        ({"iss": None}, "nobody here knows its issuer"),
+        ({"aud": "other"}, "it is for another audience, or for a subject nobody has"),
+        ({"aud": []}, "it is for another audience, or for a subject nobody has"),
+        ({"aud": None}, "its audience is neither a text nor a list of them"),
+        ({"aud": {AUDIENCE: 1}}, "its audience is neither a text nor a list of them"),
+        ({"aud": [AUDIENCE, 5]}, "its audience is neither a text nor a list of them"),
+        ({"sub": None}, "its subject is not 1 to 128 printable characters"),
+        ({"sub": ""}, "its subject is not 1 to 128 printable characters"),
+        ({"sub": "a\0b"}, "its subject is not 1 to 128 printable characters"),
+        ({"sub": "a\u202eb"}, "its subject is not 1 to 128 printable characters"),
+        ({"sub": "\ud800"}, "its subject is not 1 to 128 printable characters"),
+        ({"sub": "a" * 129}, "its subject is not 1 to 128 printable characters"),
+        ({"sub": 5}, "its subject is not 1 to 128 printable characters"),
+        ({"groups": {"eng": True}}, "its claim is neither a text nor a list of them"),
+        ({"groups": ["eng", 5]}, "its claim is neither a text nor a list of them"),
+        ({"cnf": {"jkt": "x"}}, "it is bound to a key whose possession is not proven here"),
+    ],
+)
+def test_claims_that_do_not_fit_are_refused(keys: Provider, changes: dict[str, Any], reason: str) -> None:
+    assert refused(keys.url, token(**changes)).reason == reason
+
+
+def test_an_attribute_of_another_kind_is_refused(keys: Provider) -> None:
+    for value in ({"a": 1}, "x" * 2000, "a\nb", [[1]]):
+        assert refused(keys.url, token(org={"tenant": value})).reason.startswith("one of the claims its attributes")
+
+
+def test_clocks_may_differ_by_a_minute(keys: Provider) -> None:
+    accepted(keys.url, token(exp=NOW - 20, nbf=NOW + 30, iat=NOW + 30, aud=["other", AUDIENCE]))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"crit": ["exp"]},
+        {"crit": []},
+        {"b64": False},
+        {"typ": "logout+jwt"},
+        {"typ": "dpop+jwt"},
+        {"typ": None},
+        {"kid": 5},
+        {"kid": "k" * 257},
+        {"kid": "../../../../etc/passwd"},
+        {"kid": "rsa' OR '1'='1"},
+        {"kid": "rsa\0"},
+        {"kid": "RSA"},
+        {"kid": "ed"},
+    ],
+)
+def test_headers_that_ask_for_more_are_refused(keys: Provider, header: dict[str, Any]) -> None:
+    refused(keys.url, token(header=header))
+
+
+def test_a_key_that_a_token_brings_along_is_not_looked_at(keys: Provider) -> None:
+    other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    maker = get_default_algorithms()["RS256"]
+    own = maker.to_jwk(other.public_key(), as_dict=True)
+    before = keys.asked
+    for offer in ({"jwk": own}, {"jku": keys.url}, {"x5u": keys.url}, {"x5c": [encoded(DER)]}):
+        head = {"alg": "RS256", "kid": "rsa"} | offer
+        text = f"{encoded(head)}.{encoded(claims())}"
+        forged = f"{text}.{encoded(maker.sign(text.encode(), other))}"
+        assert refused(keys.url, forged).reason == "its signature is wrong"
+        accepted(keys.url, signed(head, claims()))  # it does no harm either
+    assert keys.asked == before + 8  # of the configured set alone
+
+
+def malformed() -> list[str]:
+    good = token()
+    header, payload, signature = good.split(".")
+    deep = encoded(b'{"iss":"' + ISSUER.encode() + b'","a":' + b"[" * 5000 + b"]" * 5000 + b"}")
+    twice = json.dumps(claims())[:-1] + ', "sub": "root"}'
+    return [
+        "",
+        "..",
+        f"{header}.{payload}.",
+        f"{header}..{signature}",
+        f".{payload}.{signature}",
+        f"{header}.{payload}",
+        f"{good}.{signature}",
+        f"{header}=.{payload}.{signature}",
+        f"{header}.{payload}.{signature}==",
+        f"{header}.{payload}.{signature[:-1]}",
+        f"{header}.{payload}.{'A' * len(signature)}",
+        f"{header}.{payload}.{signature[:-1]}{'B' if signature[-1] == 'A' else 'A'}",
+        f"{header}.{payload}\n.{signature}",
+        f"{good}\n",
+        f" {good}",
+        f"{header}.{payload}.{signature}\0",
+        f"{header}.{payload}.{signature}\u00e9",
+        f"{header}.{payload}.{signature}\ud800",
+        f"{header}.{payload}.\u0661\u0662{signature}",
+        f"{header}.{deep}.{signature}",
+        signed({"alg": "RS256", "kid": "rsa"}, twice),
+        signed('{"alg":"none","alg":"RS256","kid":"rsa"}', claims()),
+        signed({"alg": "RS256", "kid": "rsa"}, json.dumps(claims())[:-1] + ', "x": {"a": 1, "a": 2}}'),
+        signed({"alg": "RS256", "kid": "rsa"}, json.dumps(claims(exp=float("nan")))),
+        signed({"alg": "RS256", "kid": "rsa"}, json.dumps(claims(exp=float("inf")))),
+        signed({"alg": "RS256", "kid": "rsa"}, json.dumps(claims())[:-1] + ', "exp": 1e999}'),
+        signed({"alg": "RS256", "kid": "rsa"}, b"\xff\xfe" + json.dumps(claims()).encode("utf-16-le")),
+        signed({"alg": "RS256", "kid": "rsa"}, json.dumps(claims()).encode() + b"\0"),
+        signed({"alg": "RS256", "kid": "rsa"}, [claims()]),
+        signed([], claims()),
+        signed({"alg": "RS256", "kid": "rsa"}, claims(x="y" * 20_000)),
+        "A" * 3_000_000,
+        f"{header}.{'A' * 3_000_000}.{signature}",
+        f"{'A.' * 8000}",
+    ]
+
+
+def test_what_is_no_token_is_refused_without_asking_anybody(keys: Provider) -> None:
+    for text in malformed():
+        refused(keys.url, text)
+
+
+def test_a_mangled_token_is_refused_wherever_it_was_mangled(keys: Provider) -> None:
+    good = token()
+
+    async def main() -> None:
+        identity = identity_of(keys.url)
+        assert isinstance(await identity.authenticate(good), Principal)
+        for place in range(len(good)):
+            for letter in "A_.":
+                if good[place] != letter:
+                    mangled = good[:place] + letter + good[place + 1 :]
+                    assert isinstance(await identity.authenticate(mangled), Unaccepted), place
+
+    run(main())
+
+
+def test_only_listed_algorithms_pass(keys: Provider) -> None:
+    accepted(keys.url, token("ed"), algorithms=("EdDSA",))
+    refused(keys.url, token("rsa"), algorithms=("EdDSA",))
+    accepted(keys.url, signed({"alg": "PS256", "kid": "rsa"}, claims(), "rsa", "PS256"))
+    refused(keys.url, signed({"alg": "RS256", "kid": "rsa"}, claims(), "rsa", "PS256"))
+
+
+@pytest.mark.parametrize(
+    ("revocation", "changes", "gone"),
+    [
+        (Revocation(jwt_id="j1"), {"jti": "j1"}, True),
+        (Revocation(jwt_id="j1"), {"jti": "j2"}, False),
+        (Revocation(subject="ann"), {}, True),
+        (Revocation(subject="bob"), {}, False),
+        (Revocation(issuer=ISSUER), {}, True),
+        (Revocation(issuer="https://other", subject="ann"), {}, False),
+        (Revocation(before=NOW - 60), {}, False),
+        (Revocation(before=NOW + 60), {}, True),
+        (Revocation(before=NOW - 60), {"iat": None}, True),
+        (Revocation(subject="ann", before=NOW - 60), {"iat": NOW - 120}, True),
+        (Revocation(subject="bob", before=NOW - 60), {"iat": NOW - 120}, False),
+    ],
+)
+def test_what_is_revoked_is_refused(
+    keys: Provider, revocation: Revocation, changes: dict[str, Any], gone: bool
+) -> None:
+    if gone:
+        assert refused(keys.url, token(**changes), revocations=(revocation,)).reason == "it has been revoked"
+    else:
+        accepted(keys.url, token(**changes), revocations=(revocation,))
+
+
+class Set:
+    """A key set that is fetched without a network."""
+
+    def __init__(self, *names: str) -> None:
+        self.names, self.asked, self.down = names, 0, False
+
+    async def __call__(self, location: str, largest: int) -> bytes:
+        self.asked += 1
+        await asyncio.sleep(0)
+        if self.down:
+            raise OSError("it is down")
+        return json.dumps({"keys": [jwk(name) for name in self.names]}).encode()
+
+
+def test_random_key_ids_do_not_hammer_the_provider() -> None:
+    async def main() -> None:
+        source, clock = Set("rsa"), Clock()
+        identity = identity_of("x://", fetch=source, clock=clock)
+        for number in range(200):
+            assert isinstance(await identity.authenticate(token(header={"kid": f"k{number}"})), Unaccepted)
+        assert source.asked == 1
+        clock.advance(RETRY_S)
+        await asyncio.gather(*(identity.authenticate(token(header={"kid": f"n{number}"})) for number in range(50)))
+        assert source.asked == 2
+        assert isinstance(await identity.authenticate(token()), Principal)
+
+    run(main())
+
+
+def test_a_new_key_is_found_and_one_taken_out_stops_working() -> None:
+    async def main() -> None:
+        source, clock = Set("rsa"), Clock()
+        identity = identity_of("x://", fetch=source, clock=clock)
+        old = token()
+        assert isinstance(await identity.authenticate(old), Principal)
+        source.names = ("ed",)
+        clock.advance(RETRY_S)
+        assert isinstance(await identity.authenticate(token("ed")), Principal)
+        assert isinstance(await identity.authenticate(token(jti="another")), Unaccepted)
+
+    run(main())
+
+
+def test_the_last_set_serves_for_an_hour_when_the_provider_is_down_and_no_longer() -> None:
+    async def main() -> None:
+        source, clock = Set("rsa"), Clock()
+        identity = identity_of("x://", fetch=source, clock=clock)
+        assert isinstance(await identity.authenticate(token()), Principal)
+        source.down = True
+        clock.advance(FRESH_S)
+        assert isinstance(await identity.authenticate(token(jti="1")), Principal)
+        clock.advance(STALE_S - FRESH_S)
+        answer = await identity.authenticate(token(jti="2"))
+        assert answer == Unaccepted("the keys of its issuer cannot be had", Told.UNAVAILABLE)
+        source.down = False
+        clock.advance(RETRY_S)
+        await identity.authenticate(token(jti="3"))
+        await asyncio.sleep(0.01)
+        assert isinstance(await identity.authenticate(token(jti="4")), Principal)
+
+    run(main())
+
+
+def test_a_remembered_token_ends_when_it_expires() -> None:
+    async def main() -> None:
+        clock = FixedClock(NOW)
+        identity = identity_of("x://", fetch=Set("rsa"), clock=clock)
+        text = token(exp=NOW + 30)
+        assert isinstance(await identity.authenticate(text), Principal)
+        clock.advance(80)
+        assert identity.recognised(text) is not None
+        clock.advance(20)
+        assert identity.recognised(text) is None
+        assert await identity.authenticate(text) == Unaccepted("it has expired", Told.EXPIRED)
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b'{"keys": {}}',
+        b'{"keys": []}',
+        b"[" * 100_000,
+        json.dumps({"keys": [jwk("rsa")] * 2}).encode(),
+        json.dumps({"keys": [jwk("rsa", use="enc")]}).encode(),
+        json.dumps({"keys": [jwk("rsa", key_ops=["sign"])]}).encode(),
+        json.dumps({"keys": [jwk("rsa", kid=5)]}).encode(),
+        json.dumps({"keys": [jwk("rsa", n="AQAB")]}).encode(),
+        json.dumps({"keys": [jwk("ec", crv="secp256k1")]}).encode(),
+        json.dumps({"keys": [jwk("ec", crv=["P-256"], kty=[])]}).encode(),
+        json.dumps({"keys": [jwk("ec", x="AA")]}).encode(),
+        json.dumps({"keys": [{"kty": "oct", "k": "c2VjcmV0", "kid": "rsa"}, 5, None]}).encode(),
+        json.dumps({"keys": [jwk("rsa", kid=str(number)) for number in range(101)]}).encode(),
+    ],
+)
+def test_a_set_without_a_usable_key_is_an_error(body: bytes) -> None:
+    with pytest.raises(ValueError, match="it "):
+        parse_key_set(body)
+
+
+def test_a_key_serves_its_own_algorithm_alone() -> None:
+    assert list(parse_key_set(json.dumps({"keys": [jwk("rsa", alg="PS256")]}).encode())) == [("rsa", "PS256")]
+    small = rsa.generate_private_key(public_exponent=65537, key_size=1024).public_key()
+    weak = get_default_algorithms()["RS256"].to_jwk(small, as_dict=True)
+    assert ("w", "RS256") not in parse_key_set(json.dumps({"keys": [{**weak, "kid": "w"}, jwk("ed")]}).encode())
+
+
+def fetched(url: str, permit: Callable[[Any], Any] = lambda _: Allow(rule="test"), largest: int = 1000) -> str:
+    """Why a set could not be fetched."""
+    reasons: list[str] = []
+
+    async def main() -> None:
+        with pytest.raises(OSError, match=r"\S") as caught:
+            await fetch_key_set(url, largest, permit=permit, clock=SystemClock())
+        reasons.append(str(caught.value))
+
+    run(main())
+    return reasons[0]
+
+
+def test_a_set_is_fetched_within_bounds() -> None:
+    seen = []
+    with provider() as keys:
+        assert "larger than" in fetched(keys.url, largest=100)
+        keys.status = 302
+        assert fetched(keys.url) == "the answer is 302, not 200"
+        before = keys.asked
+
+        def closed(destination: Any) -> Deny:
+            seen.append(destination)
+            return Deny(rule="egress", reason="closed", code="egress_refused")
+
+        assert fetched(keys.url, closed) == "closed"
+        assert keys.asked == before
+    assert (seen[0].address, seen[0].service) == ("127.0.0.1", "keys")
+    assert "cannot be fetched" in fetched(keys.url)
+    assert "file" in fetched("/nonexistent/keys.json")

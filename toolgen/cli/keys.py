@@ -1,0 +1,228 @@
+"""`toolgen keys`: who may show what, given out and taken away."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toolgen.cli.options import as_json, config
+from toolgen.cli.output import print_json, print_table
+from toolgen.errors import ConfigError, PolicyError
+from toolgen.model.names import nearest
+from toolgen.policy.credentials import Credentials
+from toolgen.policy.document import load_credentials
+from toolgen.policy.document_principals import instant
+from toolgen.policy.key_list import KeyList, editing
+from toolgen.settings import load as load_settings
+
+_DURATION = re.compile(r"(\d{1,5})(m|h|d|w)\Z")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_PREFIX = "tgk_"  # so that secret scanners know one when they see it
+_KEY_ID = re.compile(r"(?:sha256:)?([0-9a-f]{6,64})\Z")
+
+
+@click.group()
+def command() -> None:
+    """Give out API keys, list them, and revoke keys and tokens. A running gateway follows within a second."""
+
+
+@command.command("new")
+@click.argument("principal")
+@click.option("--expires", metavar="WHEN", help="A time like 2027-01-31, or how long from now: 12h, 90d.")
+@as_json
+@config
+def new(principal: str, expires: str | None, as_json: bool, config_path: str) -> None:
+    """Make a key for PRINCIPAL and print it, this once. Only its hash is kept, in policies/keys.yaml."""
+    directory = load_settings(config_path).policies
+    known = load_credentials(directory).principals
+    if principal not in known:
+        raise ConfigError(f"the policy has no principal '{principal}'{nearest(principal, known)}")
+    end = None if expires is None else _moment(expires, "--expires")
+    if end is not None and end <= datetime.now(UTC):
+        raise click.BadParameter(f"{expires} is in the past", param_hint="--expires")
+    key = _PREFIX + secrets.token_urlsafe(32)
+    digest = hashlib.sha256(key.encode("ascii")).hexdigest()
+    entry = {
+        "principal": principal,
+        "hash": f"sha256:{digest}",
+        "created": _text(datetime.now(UTC)),
+        "expires": None if end is None else _text(end),
+    }
+    with editing(directory) as found:
+        found.keys.append(entry)
+    if as_json:
+        print_json({"key": key, "id": digest[:12], "principal": principal, "expires": entry["expires"]})
+        return
+    click.echo(key)
+    until = f"until {entry['expires']}" if end is not None else "until it is revoked"
+    click.echo(f"the key {digest[:12]} of {principal}, good {until}; it is not shown again", err=True)
+
+
+@command.command("list")
+@as_json
+@config
+def list_(as_json: bool, config_path: str) -> None:
+    """The keys that are accepted, by id, and what is revoked."""
+    credentials = load_credentials(load_settings(config_path).policies)
+    rows = [row for name in sorted(credentials.principals) for row in _rows(credentials, name)]
+    revoked = [
+        {
+            "issuer": item.issuer or None,
+            "jwt_id": item.jwt_id or None,
+            "subject": item.subject or None,
+            "before": _time(item.before),
+        }
+        for item in credentials.revocations
+    ]
+    if as_json:
+        print_json({"keys": rows, "revoked_tokens": revoked})
+        return
+    header = ("id", "principal", "created", "expires", "state", "where")
+    print_table(header, [[row[name] for name in header] for row in rows])
+    for item in revoked:
+        said = ", ".join(f"{name} {value}" for name, value in item.items() if value is not None)
+        click.echo(f"revoked: tokens with {said}")
+
+
+@command.command("revoke")
+@click.argument("key_id", required=False, metavar="[ID]")
+@click.option("--all", "principal", metavar="PRINCIPAL", help="Every key of a principal.")
+@click.option("--jwt-id", metavar="JTI", help="The token with this id.")
+@click.option("--subject", metavar="SUB", help="The tokens of this subject, for good; with --before only older ones.")
+@click.option("--before", metavar="WHEN", help="Tokens issued before a time, `now` or an age like 12h.")
+@click.option("--issuer", metavar="URL", help="Only tokens of this issuer.")
+@config
+def revoke(
+    key_id: str | None,
+    principal: str | None,
+    jwt_id: str | None,
+    subject: str | None,
+    before: str | None,
+    issuer: str | None,
+    config_path: str,
+) -> None:
+    """Take a key away by its ID (the beginning of its hash), or tokens by what they say."""
+    of_token = {"issuer": issuer, "jwt_id": jwt_id, "subject": subject, "before": before}
+    asked = [key_id is not None, principal is not None, any(value is not None for value in of_token.values())]
+    if sum(asked) != 1:
+        raise click.UsageError("name a key by its id, a principal with --all, or tokens with --jwt-id, --subject, …")
+    directory = load_settings(config_path).policies
+    if key_id is not None:
+        done = _revoke_keys(directory, prefix=_prefix(key_id))
+    elif principal is not None:
+        done = _revoke_keys(directory, principal=principal)
+    else:
+        if before is not None:
+            # A token says when it was issued in whole seconds, so the one that has begun counts as before.
+            of_token["before"] = _text(_moment(before, "--before", past=True) + timedelta(seconds=1))
+        with editing(directory) as found:
+            entry = {name: value for name, value in of_token.items() if value is not None}
+            if entry not in found.revoked:
+                found.revoked.append(entry)
+        done = "revoked those tokens"
+    click.echo(done)
+    try:
+        load_credentials(directory)
+    except PolicyError as error:
+        click.echo(f"warning: the policy cannot be used as it stands: {error}", err=True)
+
+
+def _revoke_keys(directory: Path, *, prefix: str = "", principal: str | None = None) -> str:
+    """Takes keys out of the list, and marks as revoked those that somebody wrote into another file."""
+    with editing(directory) as found:
+        gone = _listed(found, prefix, principal)
+        written = _written(directory, prefix, principal)
+        hashes = {entry["hash"] for entry in gone} | {f"sha256:{digest}" for digest in written}
+        if not hashes:
+            whose = f"'{principal}' has no key" if principal is not None else f"no key's hash begins with {prefix}"
+            raise ConfigError(whose, suggestion="see `toolgen keys list`")
+        if principal is None and len(hashes) > 1:
+            raise ConfigError(f"{len(hashes)} keys begin with {prefix}", suggestion="give more of the id")
+        found.keys = [entry for entry in found.keys if entry not in gone]
+        marked = {entry.get("key") for entry in found.revoked}
+        found.revoked += [{"key": f"sha256:{digest}"} for digest in written if f"sha256:{digest}" not in marked]
+    return f"revoked {len(hashes)} key{'s' if len(hashes) > 1 else ''}: " + ", ".join(
+        sorted(text.removeprefix("sha256:")[:12] for text in hashes)
+    )
+
+
+def _listed(found: KeyList, prefix: str, principal: str | None) -> list[dict[str, Any]]:
+    return [
+        entry
+        for entry in found.keys
+        if (entry["principal"] == principal if principal is not None else entry["hash"][7:].startswith(prefix))
+    ]
+
+
+def _written(directory: Path, prefix: str, principal: str | None) -> list[str]:
+    """Digests of keys in files that people write. A policy that cannot be read now has none that could be found."""
+    try:
+        principals = load_credentials(directory).principals.values()
+    except PolicyError:
+        return []
+    return [
+        key.sha256
+        for entry in principals
+        for key in entry.keys
+        if not key.managed and (entry.id == principal if principal is not None else key.sha256.startswith(prefix))
+    ]
+
+
+def _rows(credentials: Credentials, name: str) -> list[dict[str, str | None]]:
+    return [
+        {
+            "id": key.id,
+            "principal": name,
+            "created": _time(key.created),
+            "expires": _time(key.expires),
+            "state": _state(key.sha256 in credentials.revoked_keys, key.expires),
+            "where": key.where,
+        }
+        for key in credentials.principals[name].keys
+    ]
+
+
+def _state(revoked: bool, expires: float | None) -> str:
+    if revoked:
+        return "revoked"
+    return "expired" if expires is not None and expires <= datetime.now(UTC).timestamp() else "accepted"
+
+
+def _prefix(text: str) -> str:
+    found = _KEY_ID.match(text)
+    if found is None:
+        raise click.BadParameter(
+            "a key's id is the beginning of its hash, at least 6 of 0-9 and a-f; `toolgen keys list` shows them",
+            param_hint="ID",
+        )
+    return found[1]
+
+
+def _moment(text: str, option: str, *, past: bool = False) -> datetime:
+    """`now`, a time, or how far it is away: ahead, or behind with `past`."""
+    now = datetime.now(UTC)
+    if text == "now":
+        return now
+    if found := _DURATION.match(text):
+        away = timedelta(**{_UNITS[found[2]]: int(found[1])})
+        return now - away if past else now + away
+    try:
+        return datetime.fromtimestamp(instant(text, option, option), UTC)
+    except (PolicyError, OverflowError, ValueError, OSError) as error:
+        raise click.BadParameter(
+            f"'{text}' is neither a time like 2027-01-31 nor like 90d", param_hint=option
+        ) from error
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else _text(datetime.fromtimestamp(seconds, UTC))
+
+
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

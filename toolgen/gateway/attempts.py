@@ -1,0 +1,55 @@
+"""How often an address may fail to say who it is. Kept in memory, bounded, and forgotten with time."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import OrderedDict
+
+from toolgen.clock import Clock
+
+__all__ = ["Attempts"]
+
+_BURST = 30
+_PER_SECOND = 1.0
+_MOST_PEERS = 4096
+
+
+class Attempts:
+    """A bucket of failures for each peer. An IPv6 network of /64 is one peer, since whoever has one address there has them all."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._peers: OrderedDict[str, tuple[float, float]] = OrderedDict()  # failures, and the time they are as of
+
+    def wait(self, peer: str) -> float:
+        """Seconds until this peer may fail again; 0.0 when it may now."""
+        if not self._peers:
+            return 0.0
+        return max(0.0, (self._failures(_name(peer)) - _BURST + 1) / _PER_SECOND)
+
+    def failed(self, peer: str) -> None:
+        """Counts a failure."""
+        name = _name(peer)
+        failures = min(self._failures(name) + 1, float(_BURST))
+        self._peers[name] = (failures, self._clock.monotonic())
+        self._peers.move_to_end(name)
+        if len(self._peers) > _MOST_PEERS:
+            self._peers.popitem(last=False)
+
+    def _failures(self, name: str) -> float:
+        known = self._peers.get(name)
+        if known is None:
+            return 0.0
+        return max(0.0, known[0] - (self._clock.monotonic() - known[1]) * _PER_SECOND)
+
+
+def _name(peer: str) -> str:
+    try:
+        address = ipaddress.ip_address(peer.partition("%")[0])
+    except ValueError:
+        return peer
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return str(ipaddress.ip_network((int(address) >> 64 << 64, 64)))
+    return peer

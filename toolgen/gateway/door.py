@@ -1,0 +1,153 @@
+"""Who sends a request: its credential, how often it may be wrong, and whom the caller says it acts for."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from typing import NoReturn
+
+from toolgen.clock import Clock, SystemClock
+from toolgen.gateway.attempts import Attempts
+from toolgen.gateway.facade import Facade
+from toolgen.gateway.http import Rejected, Request
+from toolgen.gateway.identity import Told, Unaccepted
+from toolgen.model.call import Principal
+from toolgen.settings import ClientCertificates
+
+__all__ = ["Door"]
+
+_BEARER = re.compile(r"bearer +([\x21-\x7e]{1,16384})\Z", re.IGNORECASE)
+_EVERYBODY = "everybody"
+_CLOCK = SystemClock()
+
+log = logging.getLogger("toolgen.gateway")
+
+
+class Door:
+    """Authenticates requests. `certificates` says whose word on a client's certificate is believed; nobody's where it is None.
+
+    An address that was wrong too often waits; what it has shown before that was right is still accepted, since others may share it.
+    """
+
+    def __init__(
+        self, gateway: Facade, *, certificates: ClientCertificates | None = None, clock: Clock = _CLOCK
+    ) -> None:
+        self._gateway = gateway
+        self._certificates = certificates
+        self._header = b"" if certificates is None else certificates.header.encode("ascii")
+        self._attempts = Attempts(clock)
+
+    async def enter(self, request: Request) -> Principal:
+        """Who sends this, and for whom. Raises `Rejected`: 401, 429 after too many of those, 503 when a token cannot be checked now.
+
+        RFC 6750: a token is taken from the Authorization header and from no other place.
+        """
+        certificate = self._certificate(request)
+        value = request.headers.get(b"authorization")
+        if value is None:
+            if not certificate:
+                raise _unauthenticated("this needs a credential", "Bearer")
+            return self._narrowed(request, self._acting(request, self._certified(request, certificate)))
+        found = _BEARER.match(value.decode("latin-1"))
+        if found is None:
+            self._refuse(request, Unaccepted("the Authorization header holds no bearer token"))
+        principal = self._gateway.recognised(found[1])
+        if principal is None:
+            self._hold_back(request)
+            answer = await self._gateway.authenticate(found[1])
+            if isinstance(answer, Unaccepted):
+                self._refuse(request, answer)
+            principal = answer
+        return self._narrowed(request, self._acting(request, principal))
+
+    async def credential_in_url(self, request: Request) -> None:
+        """Says in the log and in the audit that somebody sent one, as often as that can be of use, and never what it was."""
+        if self._attempts.wait(request.peer) or self._attempts.wait(_EVERYBODY):
+            return
+        self._attempts.failed(request.peer)
+        self._attempts.failed(_EVERYBODY)
+        log.warning("a request from %s had a credential in its URL; whatever it was should be replaced", request.peer)
+        await self._gateway.note_refusal("credential_in_url", request.peer)
+
+    def _certificate(self, request: Request) -> str:
+        """The client's certificate, where the connection comes from a proxy that is trusted to have verified it."""
+        if self._certificates is None or self._header not in request.headers:
+            return ""
+        if not self._certificates.trusts(request.peer):
+            log.warning("%s sent the header of client certificates, and is no proxy of ours", request.peer)
+            self._attempts.failed(request.peer)
+            raise Rejected(400, "bad_request", "the header of client certificates is taken from trusted proxies alone")
+        if self._header in request.repeated:
+            raise Rejected(400, "bad_request", "the header of client certificates was sent more than once")
+        return request.text(self._header)
+
+    def _certified(self, request: Request, certificate: str) -> Principal:
+        answer = self._gateway.certified(certificate)
+        if isinstance(answer, Unaccepted):
+            self._refuse(request, answer)
+        return answer
+
+    def _hold_back(self, request: Request) -> None:
+        wait = self._attempts.wait(request.peer)
+        if wait:
+            raise Rejected(
+                429,
+                "rate_limited",
+                "too many credentials from this address were not accepted",
+                suggestion="wait, and check the credential",
+                headers=((b"retry-after", b"%d" % math.ceil(wait)),),
+            )
+
+    def _refuse(self, request: Request, why: Unaccepted) -> NoReturn:
+        self._hold_back(request)
+        if why.told is Told.UNAVAILABLE:
+            log.warning("a token from %s could not be checked: %s", request.peer, why.reason)
+            raise Rejected(
+                503,
+                "identity_unavailable",
+                "this token cannot be checked now",
+                suggestion="try again in a while",
+                headers=((b"retry-after", b"10"),),
+            )
+        self._attempts.failed(request.peer)
+        log.warning("a credential from %s was not accepted: %s", request.peer, why.reason)
+        if why.told is Told.EXPIRED:
+            message = "this credential has expired"
+            raise _unauthenticated(message, f'Bearer error="invalid_token", error_description="{message}"')
+        raise _unauthenticated("this credential is not accepted", 'Bearer error="invalid_token"')
+
+    def _narrowed(self, request: Request, principal: Principal) -> Principal:
+        """The caller with the toolset it asks for, which can only take tools away."""
+        value = request.headers.get(b"x-toolset")
+        if value is None:
+            return principal
+        narrowed = self._gateway.narrowed(principal, value.decode("latin-1"))
+        if narrowed is None:
+            raise Rejected(400, "validation", "X-Toolset names no toolset of the policy")
+        return narrowed
+
+    def _acting(self, request: Request, principal: Principal) -> Principal:
+        """Whom the caller says it acts for, as far as the policy lets it say so."""
+        value = request.headers.get(b"x-on-behalf-of")
+        if value is None:
+            return principal
+        acting = self._gateway.acting_for(principal, value.decode("latin-1"))
+        if acting is None:
+            raise Rejected(
+                403,
+                "forbidden",
+                "this credential may not act for whom X-On-Behalf-Of names",
+                suggestion="a reviewer can list the user under acts_for in the policy",
+            )
+        return acting
+
+
+def _unauthenticated(message: str, challenge: str) -> Rejected:
+    return Rejected(
+        401,
+        "unauthenticated",
+        message,
+        suggestion="send `Authorization: Bearer KEY` with a key or token of a principal in policies/",
+        headers=((b"www-authenticate", challenge.encode("ascii")),),
+    )

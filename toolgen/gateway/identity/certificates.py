@@ -1,0 +1,58 @@
+"""Client certificates, as a proxy that verified them writes them into a header."""
+
+from __future__ import annotations
+
+import base64
+import re
+from urllib.parse import unquote_to_bytes
+
+from cryptography import x509
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from toolgen.gateway.identity.outcome import RefusedTokenError, Told
+from toolgen.policy.credentials import CertificateRule
+
+__all__ = ["LONGEST_CERTIFICATE", "check_time", "matches", "read_certificate"]
+
+LONGEST_CERTIFICATE = 32_768
+"""Characters of the header."""
+
+_BYTE_SEQUENCE = re.compile(r":([A-Za-z0-9+/]+={0,2}):\Z")  # RFC 8941 section 3.3.5
+# One alone: a chain has two readings.
+_PEM = re.compile(rb"\s*-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]+)-----END CERTIFICATE-----\s*\Z")
+
+
+def read_certificate(value: str) -> x509.Certificate:
+    """`:base64:` of the DER (RFC 9440), or PEM with percent-escapes, as nginx's `$ssl_client_escaped_cert` is.
+
+    Raises `RefusedTokenError`.
+    """
+    if len(value) > LONGEST_CERTIFICATE:
+        raise RefusedTokenError("the certificate is too long")
+    try:
+        if found := _BYTE_SEQUENCE.match(value):
+            return x509.load_der_x509_certificate(base64.b64decode(found[1], validate=True))
+        if pem := _PEM.match(unquote_to_bytes(value)):
+            return x509.load_der_x509_certificate(base64.b64decode(b"".join(pem[1].split()), validate=True))
+    except ValueError as error:
+        raise RefusedTokenError("the certificate cannot be read") from error
+    raise RefusedTokenError("the certificate is neither RFC 9440's :base64: nor one escaped PEM")
+
+
+def check_time(certificate: x509.Certificate, now: float) -> None:
+    """Raises `RefusedTokenError` outside the time the certificate is for. Without leeway: its clock was the proxy's."""
+    if certificate.not_valid_after_utc.timestamp() < now:
+        raise RefusedTokenError("the certificate has expired", Told.EXPIRED)
+    if certificate.not_valid_before_utc.timestamp() > now:
+        raise RefusedTokenError("the certificate is not valid yet")
+
+
+def matches(certificate: x509.Certificate, rule: CertificateRule) -> bool:
+    """By the fingerprint of the whole; or by subject and issuer together, each as RFC 4514 writes it."""
+    if rule.fingerprints:
+        return certificate.fingerprint(SHA256()).hex() in rule.fingerprints
+    try:
+        names = certificate.subject.rfc4514_string(), certificate.issuer.rfc4514_string()
+    except ValueError:
+        return False
+    return bool(rule.subject) and names == (rule.subject, rule.issuer)

@@ -1,0 +1,76 @@
+"""What the verified claims of a token make of its bearer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from toolgen.gateway.identity.outcome import RefusedTokenError
+from toolgen.gateway.identity.tokens import claim
+from toolgen.model.call import Principal
+from toolgen.model.schema import Json
+from toolgen.policy.credentials import IssuerEntry, TokenRule
+
+__all__ = ["audience_fits", "subject_of", "user_of"]
+
+_LONGEST_SUBJECT = 128
+_LONGEST_VALUE = 1024
+_MOST_VALUES = 1000
+
+
+def audience_fits(rule: TokenRule, claims: Mapping[str, Any]) -> bool:
+    """Whether a token is meant for us: `aud` is a text or a list of them (RFC 7519 section 4.1.3)."""
+    return not rule.audience.isdisjoint(_texts(claims.get("aud"), "audience"))
+
+
+def subject_of(claims: Mapping[str, Any]) -> str:
+    """The `sub` claim. Raises `RefusedTokenError` for what cannot name anybody."""
+    subject = claims.get("sub")
+    if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_SUBJECT or not subject.isprintable():
+        raise RefusedTokenError(f"its subject is not 1 to {_LONGEST_SUBJECT} printable characters")
+    return subject
+
+
+def user_of(issuer: IssuerEntry, claims: Mapping[str, Any]) -> Principal:
+    """The principal that a user of an issuer is: the id begins with the issuer's name, so it is nobody else's.
+
+    Raises `RefusedTokenError`. A role comes only from what the policy lists; claims that nobody listed mean nothing.
+    """
+    roles = set(issuer.roles)
+    for path, granted in issuer.grants.items():
+        for value in _values(claim(claims, path)):
+            roles |= granted.get(value, frozenset())
+    attributes = {name: _attribute(claim(claims, path)) for name, path in issuer.attributes.items()}
+    return Principal(
+        id=f"{issuer.name}:{subject_of(claims)}",
+        roles=frozenset(roles),
+        attributes=MappingProxyType({name: value for name, value in attributes.items() if value is not None}),
+    )
+
+
+def _values(value: Any) -> Iterable[str]:
+    """A list of texts, or one text of words between spaces, as `scope` is (RFC 8693 section 4.2)."""
+    if isinstance(value, str):
+        return (value, *value.split(" "))
+    return _texts(value, "claim") if value is not None else ()
+
+
+def _texts(value: Any, name: str) -> list[str]:
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list) or len(values) > _MOST_VALUES or not all(isinstance(item, str) for item in values):
+        raise RefusedTokenError(f"its {name} is neither a text nor a list of them")
+    return values
+
+
+def _attribute(value: Any) -> Json:
+    """Text, a number, a truth value, or a list of those; anything else would not be what the policy's author had in mind."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, str) and len(value) <= _LONGEST_VALUE and value.isprintable():
+        return value
+    if isinstance(value, list) and len(value) <= _MOST_VALUES and not any(isinstance(item, list) for item in value):
+        return [_attribute(item) for item in value]
+    raise RefusedTokenError(
+        "one of the claims its attributes come from is neither text, number, truth value nor a list"
+    )

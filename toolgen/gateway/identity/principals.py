@@ -1,0 +1,194 @@
+"""The principals of a policy, and the credentials that lead to them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from toolgen.clock import Clock
+from toolgen.errors import ConfigError
+from toolgen.gateway.identity.certificates import check_time, matches, read_certificate
+from toolgen.gateway.identity.claims import audience_fits, subject_of, user_of
+from toolgen.gateway.identity.key_sets import FRESH_S, KeySets
+from toolgen.gateway.identity.outcome import RefusedTokenError, Told, Unaccepted
+from toolgen.gateway.identity.tokens import check_claims, read_token
+from toolgen.model.call import Principal
+from toolgen.model.names import nearest
+from toolgen.policy.credentials import Credentials, IssuerEntry, PrincipalEntry, TokenRule
+
+__all__ = ["Identity"]
+
+_LONGEST_CREDENTIAL = 16_384
+_MOST_TOKENS = 10_000
+_UNKNOWN = Unaccepted("nobody has this key")
+
+
+class Identity:
+    """Who is who under one policy. Keys and tokens are looked up by their SHA-256; neither is ever kept.
+
+    A verified token is remembered until it expires or a key set is due again, and no longer than this object: what is revoked is revoked
+    by another policy, which has an `Identity` of its own that remembers nothing.
+    """
+
+    def __init__(self, credentials: Credentials, clock: Clock, key_sets: KeySets) -> None:
+        self._entries = credentials.principals
+        self._clock = clock
+        self._key_sets = key_sets
+        self._principals = {name: _principal(entry) for name, entry in self._entries.items()}
+        self._keys = {
+            bytes.fromhex(key.sha256): (self._principals[name], key.expires)
+            for name, entry in self._entries.items()
+            for key in entry.keys
+            if key.sha256 not in credentials.revoked_keys
+        }
+        self._issuers = credentials.issuers
+        self._revocations = credentials.revocations
+        self._rules: dict[str, TokenRule] = {}
+        self._subjects: dict[tuple[str, str], list[PrincipalEntry]] = {}
+        self._users: dict[str, list[IssuerEntry]] = {}
+        for entry in self._entries.values():
+            if entry.token is not None:
+                self._rules[entry.token.issuer] = entry.token
+                self._subjects.setdefault((entry.token.issuer, entry.subject), []).append(entry)
+        for issuer in self._issuers.values():
+            self._rules[issuer.token.issuer] = issuer.token
+            self._users.setdefault(issuer.token.issuer, []).append(issuer)
+        self._tokens: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
+        self._shown: set[bytes] = set()
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether any principal could prove who it is."""
+        return bool(self._keys or self._rules or any(entry.certificate for entry in self._entries.values()))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The principals' ids, in order."""
+        return tuple(sorted(self._principals))
+
+    def recognised(self, credential: str) -> Principal | None:
+        """Whose credential this is, when it was accepted before and still is. Never waits, and tells nothing of credentials never seen."""
+        digest = _digest(credential)
+        return self._known(digest) if digest in self._shown or digest in self._tokens else None
+
+    async def authenticate(self, credential: str) -> Principal | Unaccepted:
+        """Whose key or token this is, or why it is nobody's."""
+        if not credential or len(credential) > _LONGEST_CREDENTIAL:
+            return Unaccepted("it is longer than any credential")
+        digest = _digest(credential)
+        principal = self._known(digest)
+        if principal is not None:
+            return principal
+        if digest in self._keys:
+            return Unaccepted("this key has expired", Told.EXPIRED)
+        if not self._rules or credential.count(".") != 2:
+            return _UNKNOWN
+        try:
+            principal, expires = await self._verified(credential)
+        except RefusedTokenError as error:
+            return error.unaccepted
+        self._tokens[digest] = (principal, min(expires, self._clock.now() + FRESH_S))
+        if len(self._tokens) > _MOST_TOKENS:
+            self._tokens.popitem(last=False)
+        return principal
+
+    def _known(self, digest: bytes) -> Principal | None:
+        # Both tables are keyed by digests: how long a look-up takes says nothing about a credential nobody can derive from its SHA-256.
+        found = self._keys.get(digest)
+        if found is not None:
+            if found[1] is not None and found[1] <= self._clock.now():
+                return None
+            self._shown.add(digest)
+            return found[0]
+        token = self._tokens.get(digest)
+        if token is None:
+            return None
+        if token[1] <= self._clock.now():
+            del self._tokens[digest]
+            return None
+        self._tokens.move_to_end(digest)
+        return token[0]
+
+    async def _verified(self, text: str) -> tuple[Principal, float]:
+        token = read_token(text)
+        issuer = token.claims.get("iss")
+        rule = self._rules.get(issuer) if isinstance(issuer, str) else None
+        if rule is None:
+            raise RefusedTokenError("nobody here knows its issuer")
+        if token.algorithm not in rule.algorithms:
+            raise RefusedTokenError("its algorithm is not one of those accepted")
+        await self._key_sets.verify(token, rule.jwks)
+        expires = check_claims(token.claims, self._clock.now())
+        if any(revocation.covers(token.claims) for revocation in self._revocations):
+            raise RefusedTokenError("it has been revoked")
+        return self._bearer(rule.issuer, token.claims), expires
+
+    def _bearer(self, issuer: str, claims: Mapping[str, Any]) -> Principal:
+        """The principal of the policy with this subject; otherwise the issuer's user."""
+        for entry in self._subjects.get((issuer, subject_of(claims)), ()):
+            if entry.token is not None and audience_fits(entry.token, claims):
+                return self._principals[entry.id]
+        for users in self._users.get(issuer, ()):
+            if audience_fits(users.token, claims):
+                return user_of(users, claims)
+        raise RefusedTokenError("it is for another audience, or for a subject nobody has")
+
+    def named(self, name: str, on_behalf_of: str | None = None) -> Principal:
+        """A principal by its id, for callers that need no credential: the command line and Python. Raises `ConfigError`."""
+        principal = self._principals.get(name)
+        if principal is None:
+            raise ConfigError(f"the policy has no principal '{name}'{nearest(name, self._principals)}")
+        if on_behalf_of is None:
+            return principal
+        acting = self.acting_for(principal, on_behalf_of)
+        if acting is None:
+            raise ConfigError(f"the policy does not let {name} act for '{on_behalf_of}'")
+        return acting
+
+    def current(self, principal: Principal) -> Principal | None:
+        """The principal as this policy has it, acting for whom it acted, or None where the policy has one of them no more.
+
+        Of a user of an issuer the policy has only what it gives to users: one that could no longer have its roles is gone.
+        """
+        found = self._principals.get(principal.id) or self._user(principal)
+        if found is None or principal.on_behalf_of is None:
+            return found
+        return self.acting_for(found, principal.on_behalf_of.id)
+
+    def certified(self, value: str) -> Principal | Unaccepted:
+        """Whose client certificate this is, as a trusted proxy's header has it. That its chain and key are good is the proxy's word."""
+        try:
+            certificate = read_certificate(value)
+            check_time(certificate, self._clock.now())
+        except RefusedTokenError as error:
+            return error.unaccepted
+        for entry in self._entries.values():
+            if entry.certificate is not None and matches(certificate, entry.certificate):
+                return self._principals[entry.id]
+        return Unaccepted("nobody has this certificate")
+
+    def _user(self, principal: Principal) -> Principal | None:
+        name, _, subject = principal.id.partition(":")
+        issuer = self._issuers.get(name)
+        if issuer is None or not principal.roles <= issuer.all_roles:
+            return None
+        claims = {"iss": issuer.token.issuer, "sub": subject}
+        lasting = (item for item in self._revocations if item.before is None)
+        return None if any(item.covers(claims) for item in lasting) else principal
+
+    def acting_for(self, principal: Principal, user: str) -> Principal | None:
+        """The principal as it acts for a user, or None when the policy's `acts_for` does not say it may."""
+        entry, other = self._entries.get(principal.id), self._principals.get(user)
+        if entry is None or other is None or user not in entry.acts_for:
+            return None
+        return Principal(id=principal.id, roles=principal.roles, attributes=principal.attributes, on_behalf_of=other)
+
+
+def _digest(credential: str) -> bytes:
+    return hashlib.sha256(credential.encode("utf-8", "surrogatepass")).digest()
+
+
+def _principal(entry: PrincipalEntry) -> Principal:
+    return Principal(id=entry.id, roles=entry.roles, attributes=entry.attributes)

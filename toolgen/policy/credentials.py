@@ -1,0 +1,143 @@
+"""How the principals of a policy prove who they are: keys, tokens and certificates, and which of those are revoked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+__all__ = [
+    "ALGORITHMS",
+    "ApiKey",
+    "CertificateRule",
+    "Credentials",
+    "IssuerEntry",
+    "PrincipalEntry",
+    "Revocation",
+    "TokenRule",
+]
+
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+"""The signatures a token may have (RFC 7518, RFC 8037). All are asymmetric, so no public key can ever be taken for a shared secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """One accepted key of a principal: the hex SHA-256 of it, when it was made and when it stops working (seconds since the epoch).
+
+    `where` is the file and line it stands at; `managed` says that it stands in the list that `toolgen keys` writes.
+    """
+
+    sha256: str
+    created: float | None = None
+    expires: float | None = None
+    where: str = ""
+    managed: bool = False
+
+    @property
+    def id(self) -> str:
+        """What people call it: the beginning of its digest."""
+        return self.sha256[:12]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRule:
+    """What a JWT must be: from this issuer, for one of these audiences, signed by a key of `jwks` (a URL or an absolute path)."""
+
+    issuer: str
+    audience: frozenset[str]
+    jwks: str
+    algorithms: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertificateRule:
+    """Which client certificates are a principal's: those with one of these SHA-256 fingerprints (hex, of the DER), or the ones with this
+    subject that this issuer signed (RFC 4514 texts, "" where fingerprints are given)."""
+
+    fingerprints: frozenset[str] = frozenset()
+    subject: str = ""
+    issuer: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrincipalEntry:
+    """A principal as a policy names it. `acts_for` lists the principals it may say it acts on behalf of.
+
+    Tokens that `token` accepts are its own when they have the subject `subject`.
+    """
+
+    id: str
+    keys: tuple[ApiKey, ...]
+    roles: frozenset[str]
+    attributes: Mapping[str, Any]
+    acts_for: frozenset[str]
+    token: TokenRule | None = None
+    subject: str = ""
+    certificate: CertificateRule | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuerEntry:
+    """An identity provider whose every user is a principal, `name:subject`.
+
+    Each has `roles`, and those that `grants` (claim -> value -> roles) gives for what its claims say; `attributes` are read from claims.
+    A claim is a name, or a JSON pointer when it begins with a slash.
+    """
+
+    name: str
+    token: TokenRule
+    roles: frozenset[str]
+    grants: Mapping[str, Mapping[str, frozenset[str]]]
+    attributes: Mapping[str, str]
+
+    @property
+    def all_roles(self) -> frozenset[str]:
+        """Every role that one of its users could have."""
+        return self.roles.union(*(roles for values in self.grants.values() for roles in values.values()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revocation:
+    """Tokens that are accepted no more: those that fit everything it says. `before` is a time of issue, in seconds since the epoch."""
+
+    issuer: str = ""
+    jwt_id: str = ""
+    subject: str = ""
+    before: float | None = None
+
+    def covers(self, claims: Mapping[str, Any]) -> bool:
+        """Whether the token with these verified claims is revoked. One that does not say when it was issued is as old as can be."""
+        if self.issuer and claims.get("iss") != self.issuer:
+            return False
+        if self.jwt_id and claims.get("jti") != self.jwt_id:
+            return False
+        if self.subject and claims.get("sub") != self.subject:
+            return False
+        return self.before is None or bool(claims.get("iat", 0) < self.before)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """Everything a policy says about who is who. `revoked_keys` are hex SHA-256 digests of API keys."""
+
+    principals: Mapping[str, PrincipalEntry]
+    issuers: Mapping[str, IssuerEntry]
+    revocations: tuple[Revocation, ...]
+    revoked_keys: frozenset[str]
+
+    def without(
+        self, managed: frozenset[str], revocations: Iterable[Revocation], revoked_keys: Iterable[str]
+    ) -> Credentials:
+        """The same, but for managed keys that are not among `managed` any more and for what is revoked besides."""
+
+        def kept(entry: PrincipalEntry) -> PrincipalEntry:
+            return replace(entry, keys=tuple(key for key in entry.keys if not key.managed or key.sha256 in managed))
+
+        return replace(
+            self,
+            principals=MappingProxyType({name: kept(entry) for name, entry in self.principals.items()}),
+            revocations=(*self.revocations, *(item for item in revocations if item not in self.revocations)),
+            revoked_keys=self.revoked_keys.union(revoked_keys),
+        )

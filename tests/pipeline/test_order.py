@@ -24,7 +24,7 @@ from toolgen.pipeline.approve import ApproveStage, Question, approval_digest
 from toolgen.pipeline.chain import Trail
 from toolgen.pipeline.deliver import Deliver, Preview
 from toolgen.pipeline.inspection import sql_guard
-from toolgen.pipeline.limiting import LimitStage
+from toolgen.pipeline.limiting import LimitStage, MeterStage
 from toolgen.pipeline.order import Parts, dry_road, road
 from toolgen.pipeline.pause import PauseStage
 from toolgen.pipeline.record import Record
@@ -40,6 +40,7 @@ from toolgen.policy.redact import Redaction, redactor
 from toolgen.policy.sql.grants import SqlScope, TableScope
 from toolgen.state.buckets import MemoryBuckets
 from toolgen.state.pauses import Pause, Pauses
+from toolgen.state.upstreams import Upstreams
 
 POLICY = "sha256:policy"
 BOT = Principal(id="bot", roles=frozenset({"bot"}))
@@ -95,6 +96,8 @@ class World:
         self.journal, self.executor, self.desk = Journal(), Executor(), Desk()
         scope = SqlScope(tables={"customers": TableScope(columns=("id", "name"))})
         executors = {"pets": self.executor, "shop": self.executor}
+        limits = Limits([Limit(id="few", per=("principal",), per_second=1, burst=burst)], FixedClock())
+        buckets = MemoryBuckets(FixedClock())
         self.parts = Parts(
             record=Record(
                 journal=self.journal,
@@ -103,10 +106,7 @@ class World:
                 conceal=lambda call: call.arguments,
             ),
             pause=PauseStage(pauses=Pauses(pauses)),
-            limit=LimitStage(
-                limits=Limits([Limit(id="few", per=("principal",), per_second=1, burst=burst)], FixedClock()),
-                buckets=MemoryBuckets(FixedClock()),
-            ),
+            limit=LimitStage(limits=limits, buckets=buckets),
             access=AccessStage(access=Access(rules, PETS.tools)),
             arguments=ArgumentsStage(),
             inspect=InspectStage(
@@ -120,6 +120,7 @@ class World:
                 answerable=lambda principal: answerable,
                 desk=self.desk,
             ),
+            meter=MeterStage(limits=limits, buckets=buckets, upstreams=Upstreams(FixedClock())),
             redact=RedactStage(redactor=self._redactor),
             deliver=Deliver(executors=executors),
             preview=Preview(executors=executors),
@@ -153,7 +154,8 @@ def test_the_order_is_the_one_the_architecture_names() -> None:
     function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "road")
     names = [node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)]
     assert sorted(names, key=names.index) == sorted(
-        ["deliver", "record", "pause", "limit", "access", "arguments", "inspect", "approve", "redact"], key=names.index
+        ["deliver", "record", "pause", "limit", "access", "arguments", "inspect", "approve", "meter", "redact"],
+        key=names.index,
     )
     written = (order.__doc__ or "").rstrip().splitlines()[-1].split(" -> ")
     stages = [node.attr for node in ast.walk(function.body[-1].value.args[0]) if isinstance(node, ast.Attribute)]  # type: ignore[attr-defined]

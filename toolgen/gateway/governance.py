@@ -23,7 +23,7 @@ from toolgen.pipeline.documents import GuardParts, document_guards
 from toolgen.pipeline.earlier import Earlier
 from toolgen.pipeline.inspection import destination_of, sql_guard
 from toolgen.pipeline.intake import Meant, meant
-from toolgen.pipeline.limiting import LimitStage
+from toolgen.pipeline.limiting import LimitStage, MeterStage
 from toolgen.pipeline.order import Parts, dry_road, road
 from toolgen.pipeline.pause import PauseStage
 from toolgen.pipeline.record import Record
@@ -43,6 +43,7 @@ from toolgen.sources.graph_options import DEFAULT_MAX_PAGE
 from toolgen.state.buckets import Buckets
 from toolgen.state.history import Histories
 from toolgen.state.pauses import Pauses
+from toolgen.state.upstreams import Upstreams
 
 __all__ = ["Governance", "Runtime"]
 
@@ -57,6 +58,7 @@ class Runtime:
     log: AuditLog
     executors: Mapping[str, Executor]
     buckets: Buckets
+    upstreams: Upstreams
     histories: Histories
     pauses: Pauses
     desk: Desk
@@ -160,10 +162,11 @@ class Governance:
                 for name, source in runtime.settings.sources.items()
             },
         )
+        limits = Limits(policy.limits, runtime.clock)
         return Parts(
             record=Record(journal=runtime.log, clock=runtime.clock, policy_digest=policy.digest, conceal=self._conceal),
             pause=PauseStage(pauses=runtime.pauses),
-            limit=LimitStage(limits=Limits(policy.limits, runtime.clock), buckets=runtime.buckets),
+            limit=LimitStage(limits=limits, buckets=runtime.buckets),
             access=AccessStage(access=self.access, earlier=self.earlier),
             arguments=ArgumentsStage(),
             inspect=InspectStage(
@@ -178,6 +181,7 @@ class Governance:
                 answerable=self._answerable,
                 desk=runtime.desk,
             ),
+            meter=MeterStage(limits=limits, buckets=runtime.buckets, upstreams=runtime.upstreams),
             redact=RedactStage(redactor=partial(redactor, policy.redactions)),
             deliver=Deliver(executors=runtime.executors),
             preview=Preview(executors=runtime.executors),

@@ -53,6 +53,7 @@ from toolgen.state.history import Histories
 from toolgen.state.invocations_sqlite import SqliteInvocations
 from toolgen.state.link import RedisLink
 from toolgen.state.pauses import Pauses
+from toolgen.state.upstreams import Upstreams
 from toolgen.state.waiting import WaitingBuckets
 
 __all__ = ["Gateway", "catalog_of", "pauses_of"]
@@ -103,6 +104,7 @@ class Gateway:
             log=self._log,
             executors=self._executors,
             buckets=self._buckets(settings.state),
+            upstreams=Upstreams(self._clock),
             histories=Histories(self._clock),
             pauses=self.pauses,
             desk=self.approvals,

@@ -73,7 +73,8 @@ class Statement:
 class Document:
     """GraphQL that a guard rendered from the tree it checked: the only text an executor may send of what a caller wrote.
 
-    `tools` are the tools whose root fields it asks for, `cost` an estimate of how many fields are read.
+    `tools` are the tools whose root fields it asks for, `roots` each such field with the arguments of its tool, `cost` an estimate of
+    how many fields are read.
     """
 
     query: str
@@ -81,6 +82,7 @@ class Document:
     operation_name: str | None
     tools: tuple[Tool, ...]
     cost: int
+    roots: tuple[tuple[Tool, JsonObject], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

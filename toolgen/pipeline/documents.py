@@ -53,6 +53,7 @@ class DocumentGuard:
             return checked
         tools: dict[str, Tool] = {}
         verdicts: list[Verdict] = []
+        roots: list[tuple[Tool, JsonObject]] = []
         for root in checked.roots:
             tool = self.tools.get((binding.type, root.field))
             if tool is None or not self.visible(call.principal, tool):
@@ -61,6 +62,7 @@ class DocumentGuard:
                 reason = f"the document cannot be run: {root.field}: {faults[0]}"
                 return Deny(rule="graphql", code="validation", reason=reason, suggestion="change it and call again")
             tools[tool.name] = tool
+            roots.append((tool, root.arguments))
             verdicts.append(self.decide(call, tool, root.arguments))
         verdict = strictest(verdicts)
         if isinstance(verdict, Deny):
@@ -74,6 +76,7 @@ class DocumentGuard:
             operation_name=checked.operation_name,
             tools=tuple(tools.values()),
             cost=checked.cost,
+            roots=tuple(roots),
         )
         return replace(call, document=document), verdict
 

@@ -1,19 +1,21 @@
-"""The stage that counts: every limit the call draws on must have enough for it, or none is drawn on."""
+"""The stages that count: every limit the call draws on must have enough for it, or none is drawn on."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import msgspec
 
-from toolgen.model.call import Call
-from toolgen.model.result import Error, Refused, Result
+from toolgen.model.call import Call, Document
+from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.verdict import Deny
 from toolgen.pipeline.chain import Next, Trail
-from toolgen.policy.limits import Limits
-from toolgen.state.buckets import Buckets, Refusal
+from toolgen.policy.limits import Charge, Limits, merged
+from toolgen.state.buckets import FREE, Buckets, Refusal
+from toolgen.state.upstreams import Upstreams
 
-__all__ = ["LimitStage"]
+__all__ = ["LimitStage", "MeterStage"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,59 @@ class LimitStage:
             return await proceed(call, trail)
         finally:
             self.buckets.release(answer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeterStage:
+    """What is about to be sent, counted as what it is: a document as the calls it is made of, and each call against what the
+    system behind its source said it will still take. What the answer says of that is heeded."""
+
+    limits: Limits
+    buckets: Buckets
+    upstreams: Upstreams
+
+    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        charges = () if call.document is None else self._inner(call, call.document)
+        if isinstance(charges, Deny):
+            return _denied(charges)
+        answer = await self.buckets.acquire(charges) if charges else FREE
+        if isinstance(answer, Refusal):
+            return refused(answer)
+        try:
+            wait = self.upstreams.take(call.tool.source)
+            if wait is not None:
+                return _held_up(call.tool.source, wait)
+            result = await proceed(call, trail)
+        finally:
+            self.buckets.release(answer)
+        if isinstance(result, Success | Failed) and isinstance(rates := result.facts.get("upstream_rates"), Mapping):
+            self.upstreams.hear(call.tool.source, rates)
+        return result
+
+    def _inner(self, call: Call, document: Document) -> tuple[Charge, ...] | Deny:
+        """What the calls in a document take beside what the call that carries it has taken."""
+        paid = self.limits.charges(call)
+        if isinstance(paid, Deny):
+            return paid
+        charges: list[Charge] = []
+        for tool, arguments in document.roots:
+            found = self.limits.charges(replace(call, tool=tool, arguments=arguments))
+            if isinstance(found, Deny):
+                return found
+            charges += found
+        return merged(charges, paid)
+
+
+def _held_up(source: str, wait: float) -> Refused:
+    return Refused(
+        error=Error(
+            code="rate_limited",
+            message=f"the system behind {source} said that it takes no more calls for now",
+            suggestion=f"wait {wait:g} s before calling again",
+            retry_after_s=wait,
+            rule=f"upstream:{source}",
+        )
+    )
 
 
 def refused(refusal: Refusal) -> Refused:

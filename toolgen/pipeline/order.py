@@ -1,6 +1,6 @@
 """The one order every call goes through. Read it aloud:
 
-record -> pause -> limit -> access -> arguments -> inspect -> approve -> redact -> deliver
+record -> pause -> limit -> access -> arguments -> inspect -> approve -> meter -> redact -> deliver
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from toolgen.pipeline.approve import ApproveStage
 from toolgen.pipeline.chain import Next, compose
 from toolgen.pipeline.deliver import Deliver, Preview
-from toolgen.pipeline.limiting import LimitStage
+from toolgen.pipeline.limiting import LimitStage, MeterStage
 from toolgen.pipeline.pause import PauseStage
 from toolgen.pipeline.record import Record
 from toolgen.pipeline.stages import (
@@ -34,6 +34,7 @@ class Parts:
     arguments: ArgumentsStage
     inspect: InspectStage
     approve: ApproveStage
+    meter: MeterStage
     redact: RedactStage
     deliver: Deliver
     preview: Preview
@@ -50,6 +51,7 @@ def road(parts: Parts) -> Next:
             parts.arguments,
             parts.inspect,
             parts.approve,
+            parts.meter,
             parts.redact,
         ),
         parts.deliver,

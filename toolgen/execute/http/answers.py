@@ -7,7 +7,7 @@ import html
 import json
 import re
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from http import HTTPStatus
@@ -18,7 +18,7 @@ import orjson
 
 from toolgen.execute.secrets import MASK
 from toolgen.model.result import Error, Failed, Success, bounded
-from toolgen.model.schema import Json
+from toolgen.model.schema import Json, JsonObject
 
 __all__ = ["LARGEST_ANSWER", "Answer", "Scrubber", "decode", "read", "result", "retry_after"]
 
@@ -63,7 +63,7 @@ class Stream(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back. `truncated` says the body went on beyond the cap."""
+    """What came back. `truncated` says the body went on beyond the cap, `rates` what it said of the service's limits (`rates.told`)."""
 
     status: int
     content_type: str
@@ -71,6 +71,7 @@ class Answer:
     truncated: bool
     retry_after_s: float | None = None
     headers: Mapping[str, str]
+    rates: JsonObject = field(default_factory=dict)
 
 
 @lru_cache(maxsize=256)

@@ -21,6 +21,7 @@ from toolgen.execute.base import Permit
 from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, Scrubber, read, result, retry_after
 from toolgen.execute.http.credentials import Credentials, Signed
 from toolgen.execute.http.dial import Dialer, Refusal, Resolver, Target, Timeouts, system_resolver
+from toolgen.execute.http.rates import told
 from toolgen.execute.http.styles import UnbindableError
 from toolgen.execute.http.wire import Request, bind
 from toolgen.execute.secrets import Secrets
@@ -152,10 +153,13 @@ class HttpExecutor:
                 )
             return _unknown(f"the connection to {place} broke before the answer was complete", facts)
         facts |= {"bytes": len(answer.body), "upstream_status": answer.status}
+        if answer.rates:
+            facts["upstream_rates"] = answer.rates
         return result(answer, Scrubber(signed.secrets), request.method, facts)
 
     async def _read(self, response: Response) -> Answer:
         wait = response.get_header("retry-after")
+        rates = told(response.get_header, response.status, self._clock.now())
         body, truncated = await read(response.body_reader, LARGEST_ANSWER)
         return Answer(
             status=response.status,
@@ -163,6 +167,7 @@ class HttpExecutor:
             body=body,
             truncated=truncated,
             retry_after_s=retry_after(wait, self._clock.now()) if wait else None,
+            rates=rates,
             headers={name: value for name in _HEAD_HEADERS if (value := response.get_header(name)) is not None},
         )
 

@@ -41,12 +41,9 @@ def command(
     config_path: str,
 ) -> None:
     """Call TOOL. NAME=VALUE arguments take the types of the tool's schema; a name given twice makes a list."""
-    whole, values = _object(given), _values(pairs)
     gateway = Gateway.load(config_path)
     who = gateway.principal(default_principal(gateway.principals, principal), on_behalf_of)
-    known = gateway.manifest.tools.get(tool)
-    schema: Schema = known.input_schema if known else {"type": "object", "additionalProperties": True}
-    arguments = {**whole, **_typed(schema, values)}
+    arguments = read_arguments(gateway, tool, given, pairs)
     envelope = asyncio.run(_call(gateway, tool, arguments, who, dry_run))
     if as_json and not (dry_run and envelope.status == "ok"):
         print_json(envelope.to_dict())
@@ -55,6 +52,14 @@ def command(
     else:
         _explain(envelope)
     sys.exit(0 if envelope.status == "ok" else 1)
+
+
+def read_arguments(gateway: Gateway, tool: str, given: str | None, pairs: tuple[str, ...]) -> dict[str, Any]:
+    """The arguments of a command: those of `--args`, and NAME=VALUE typed by the tool's schema."""
+    whole, values = _object(given), _values(pairs)
+    known = gateway.manifest.tools.get(tool)
+    schema: Schema = known.input_schema if known else {"type": "object", "additionalProperties": True}
+    return {**whole, **_typed(schema, values)}
 
 
 async def _call(gateway: Gateway, tool: str, arguments: JsonObject, who: Principal, dry_run: bool) -> Envelope:

@@ -1,16 +1,29 @@
-"""`toolgen policy`: what the policy says, checked."""
+"""`toolgen policy`: what the policy says, checked, explained, rehearsed on the record and suggested from it."""
 
 from __future__ import annotations
 
+import re
 import sys
+from datetime import UTC, datetime
 
 import click
 import msgspec
+import yaml
 
-from toolgen.cli.options import as_json, config
+from toolgen.cli.call import read_arguments
+from toolgen.cli.options import as_json, config, default_principal
 from toolgen.cli.output import print_json
+from toolgen.clock import FixedClock, SystemClock
+from toolgen.errors import ConfigError
+from toolgen.gateway.rehearsal import replay, suggest
 from toolgen.gateway.service import Gateway
+from toolgen.model.names import nearest
+from toolgen.model.verdict import Allow, Ask
+from toolgen.pipeline.intake import meant
+from toolgen.policy.access import Circumstances
+from toolgen.policy.explain import explain
 from toolgen.queries import unopened
+from toolgen.state.history import Histories
 
 _UNAUTHENTICATED = (
     "unauthenticated"  # what a reviewer of the policy must know of a build: calls that nobody answers for
@@ -20,7 +33,7 @@ _SHOWN = 20
 
 @click.group()
 def command() -> None:
-    """Check the policy."""
+    """Check, explain, rehearse and extend the policy."""
 
 
 @command.command("check")
@@ -59,3 +72,102 @@ def check(as_json: bool, config_path: str) -> None:
         passed = len(results) - len(failed)
         click.echo(f"{len(gateway.policy.rules)} rules, {passed} tests passed, {len(failed)} failed")
     sys.exit(1 if failed else 0)
+
+
+_since = click.option("--since", default="7d", show_default=True, metavar="AGE", help="How far back: 30m, 12h, 7d.")
+
+
+@command.command("explain")
+@click.argument("tool")
+@click.argument("pairs", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--args", "given", metavar="JSON|@FILE|-", help="All arguments as one JSON object.")
+@click.option("--as", "principal", metavar="PRINCIPAL", help="Who calls.")
+@click.option("--on-behalf-of", metavar="PRINCIPAL", help="Whom the caller acts for.")
+@click.option("--at", metavar="TIME", help="When, like 2027-01-31T12:00:00Z; now unless said.")
+@as_json
+@config
+def explain_call(
+    tool: str,
+    pairs: tuple[str, ...],
+    given: str | None,
+    principal: str | None,
+    on_behalf_of: str | None,
+    at: str | None,
+    as_json: bool,
+    config_path: str,
+) -> None:
+    """Say how a call to TOOL is decided: every rule, and what made it speak or kept it silent. No call came before it."""
+    gateway = Gateway.load(config_path)
+    who = gateway.principal(default_principal(gateway.principals, principal), on_behalf_of)
+    known = gateway.manifest.tools.get(tool)
+    if known is None:
+        raise ConfigError(f"there is no tool '{tool}'{nearest(tool, gateway.manifest.tools)}")
+    access = gateway.governance.access
+    clock = FixedClock(SystemClock().now() if at is None else _moment(at))
+    session, history = Histories(clock).views(who.id, "")
+    circumstances = Circumstances(now=clock.now(), session=session, history=history)
+    seen = meant(known.input_schema, read_arguments(gateway, tool, given, pairs))
+    bound = access.bind(who, known, seen.arguments)
+    verdict = bound.denied or access.decide(who, known, bound.arguments, circumstances)
+    word = {Allow: "allow", Ask: "ask"}.get(type(verdict), "deny")
+    rules = [*explain(access, who, known, bound.arguments, circumstances)]
+    reason = "" if isinstance(verdict, Allow) else verdict.reason
+    if as_json:
+        shown = {"verdict": word, "rule": verdict.rule, "reason": reason, "bound": list(bound.names)}
+        print_json({**shown, "rules": [rule.to_dict() for rule in rules]})
+        return
+    for rule in rules:
+        mark = ("shadow" if rule.shadow else "speaks") if rule.speaks else "silent"
+        click.echo(f"{mark:7}{rule.verdict:6}{rule.rule} ({rule.where}, for {rule.party}): {rule.why}")
+    click.echo(f"{word} by {verdict.rule}{f': {reason}' if reason else ''}")
+
+
+@command.command("replay")
+@_since
+@as_json
+@config
+def replay_calls(since: str, as_json: bool, config_path: str) -> None:
+    """Decide the recorded calls again under the policy on disk, and list what would differ. Exits 1 when anything does."""
+    gateway = Gateway.load(config_path)
+    found = [*replay(gateway.settings, gateway.manifest, gateway.governance, _ago(since))]
+    differing = [item for item in found if item.differs]
+    open_ = [item for item in found if item.now == "undecidable"]
+    if as_json:
+        shown = {"calls": len(found), "differ": [item.to_dict() for item in differing]}
+        print_json({**shown, "undecidable": [item.to_dict() for item in open_]})
+    else:
+        for item in [*differing, *open_]:
+            why = f": {item.why}" if item.why else ""
+            click.echo(
+                f"{item.seq} {item.time} {item.principal} {item.tool}: {item.before} -> {item.now} {item.rule}{why}"
+            )
+        click.echo(f"{len(found)} calls, {len(differing)} would differ, {len(open_)} cannot be decided from the record")
+    sys.exit(1 if differing else 0)
+
+
+@command.command("suggest")
+@_since
+@config
+def suggest_rules(since: str, config_path: str) -> None:
+    """Print the smallest policy that would have allowed what no rule allowed, as YAML to be read before it is used."""
+    gateway = Gateway.load(config_path)
+    rules = suggest(gateway.settings, gateway.manifest, gateway.governance, _ago(since))
+    if not rules:
+        click.echo("nothing was refused for want of a rule", err=True)
+        return
+    click.echo(yaml.safe_dump({"rules": rules}, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def _ago(text: str) -> float:
+    found = re.fullmatch(r"(\d{1,6})([mhd])", text)
+    if found is None:
+        raise click.BadParameter(f"'{text}' is not like 7d, 12h or 30m", param_hint="--since")
+    return SystemClock().now() - int(found[1]) * {"m": 60, "h": 3_600, "d": 86_400}[found[2]]
+
+
+def _moment(text: str) -> float:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise click.BadParameter(f"'{text}' is not a time like 2027-01-31T12:00:00Z", param_hint="--at") from error
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -169,6 +169,11 @@ class Gateway:
         """The policy in force."""
         return self._governance.policy
 
+    @property
+    def governance(self) -> Governance:
+        """What the policy in force was compiled to."""
+        return self._governance
+
     async def reload(self) -> bool:
         """Reads the policy again and puts it in force whole. False when it cannot be used: then what was in force stays so.
 

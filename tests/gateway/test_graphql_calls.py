@@ -419,3 +419,25 @@ async def _page(scope: Any, receive: Any, send: Any) -> None:
         return
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/html")]})
     await send({"type": "http.response.body", "body": b"<html>"})
+
+
+def test_each_root_field_of_a_document_counts_as_a_call_of_its_tool(project: Callable[..., Path]) -> None:
+    """Aliases and fragments dodge nothing; and nothing that is over the limit is sent."""
+    path = project()
+    limits = 'limits: [{id: books, per: [principal, tool], rate: 3/h, cost: {lib__run_query: 0, "lib__list_*": 1}}]\n'
+    (path.parent / "policies" / "limits.yaml").write_text(limits, encoding="utf-8")
+
+    async def work(gateway: Gateway) -> list[Envelope]:
+        several = "{ ids: several(ids: [1]) { id } } "
+        spread = "{ ... { a: several(ids: [1]) { id } } b: several(ids: [2]) { id } }"
+        found = []
+        for text in (several, spread, several, "{ books(first: 1) { edges { node { id } } } }"):
+            found.append(await gateway.call("lib__run_query", {"query": text}, principal="bot"))
+        found.append(await gateway.call("lib__list_several", {"ids": ["1"]}, principal="bot"))
+        return found
+
+    first, second, third, books, single = with_gateway(path, work)
+    assert [answer.status for answer in (first, second, books)] == ["ok", "ok", "ok"], second.error
+    for answer in (third, single):
+        assert answer.error is not None
+        assert (answer.error.code, answer.error.rule) == ("rate_limited", "books")

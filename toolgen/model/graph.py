@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
+
 import msgspec
 
 __all__ = [
@@ -13,6 +16,7 @@ __all__ = [
     "GraphType",
     "identifies",
     "named",
+    "page_sizes",
     "size_fault",
 ]
 
@@ -22,6 +26,8 @@ PAGE_SIZES = frozenset(
     first last limit pageSize page_size perPage per_page take maxResults max_results itemsPerPage items_per_page
     """.split()  # noqa: SIM905 - a list of words is read more easily as a text
 )
+
+_WHOLE = re.compile(r"-?[0-9]{1,30}\Z")
 
 LARGEST_INT = 2**31 - 1
 """Of GraphQL's Int (spec, section 3.5.1)."""
@@ -98,11 +104,33 @@ def named(type_: str) -> str:
     return type_.strip("[]!")
 
 
-def size_fault(size: object, most: int | None) -> str:
+def page_sizes(value: object, where: str, *, sized: bool) -> Iterator[tuple[str, float]]:
+    """Every size of a page in the value of an argument, and where it stands: `filter.per_page`.
+
+    `sized` says that a number, the value itself or in a list, is one; below it, what has one of the names of `PAGE_SIZES` is.
+    """
+    match value:
+        case bool() | None:
+            return
+        case int() | float():
+            if sized:
+                yield where, value
+        case str():
+            if sized and _WHOLE.match(value):  # a scalar of large numbers, as services write them
+                yield where, int(value)
+        case Mapping():
+            for name, one in value.items():
+                yield from page_sizes(one, f"{where}.{name}", sized=name in PAGE_SIZES)
+        case list() | tuple():
+            for one in value:
+                yield from page_sizes(one, where, sized=sized)
+
+
+def size_fault(size: float, most: int | None) -> str:
     """What is wrong with the size of a page; "" for nothing. Below 0 is all there is to some services, so a cap refuses it too.
 
     The largest Int there is caps nothing.
     """
-    if most in {None, LARGEST_INT} or not isinstance(size, int) or isinstance(size, bool) or 0 <= size <= (most or 0):
+    if most is None or most == LARGEST_INT or 0 <= size <= most:
         return ""
     return f"may be at least 0 and at most {most}"

@@ -23,7 +23,7 @@ from toolgen.execute.http.executor import HttpExecutor
 from toolgen.execute.http.styles import UnbindableError
 from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call, Principal
-from toolgen.model.graph import Graph, size_fault
+from toolgen.model.graph import Graph, page_sizes, size_fault
 from toolgen.model.graph_auth import with_headers
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import Error, Failed, Success
@@ -182,11 +182,12 @@ class GraphQLExecutor:
 
     def _check_pages(self, binding: GraphQLBinding, given: JsonObject) -> None:
         for name in binding.pages if self._max_page is not None else ():
-            if fault := size_fault(given.get(name), self._max_page):
-                raise UnbindableError(
-                    f"the argument {name!r} {fault}",
-                    suggestion="ask for a smaller page, and for the next one with the cursor of the answer",
-                )
+            for where, size in page_sizes(given.get(name), name, sized=True):
+                if fault := size_fault(size, self._max_page):
+                    raise UnbindableError(
+                        f"the argument {where!r} {fault}",
+                        suggestion="ask for a smaller page, and for the next one with the cursor of the answer",
+                    )
 
     def _over_http(self, binding: _Bound) -> HttpBinding:
         parts = urlsplit(binding.endpoint)

@@ -30,7 +30,7 @@ from graphql.language import ValueNode
 
 from toolgen.execute.graphql.values import fault_of
 from toolgen.execute.http.styles import UnbindableError
-from toolgen.model.graph import PAGE_SIZES, Graph, GraphField, GraphType, identifies, named, size_fault
+from toolgen.model.graph import PAGE_SIZES, Graph, GraphField, GraphType, identifies, named, page_sizes, size_fault
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLBinding
@@ -206,14 +206,15 @@ class _Chooser:
         for name, declared in definition.arguments.items():
             if declared.required and name not in values:
                 raise UnbindableError(f"{place} needs the argument {name}")
-        sized = {name: size for name, size in values.items() if name in PAGE_SIZES and isinstance(size, int)}
-        for name, size in sized.items():
-            if fault := size_fault(size, self.max_page):
-                raise UnbindableError(f"the argument {name} of {place} {fault}")
-        sizes = list(sized.values())
-        if not sizes and "pageInfo" in inner.fields and "first" in definition.arguments and "last" not in values:
+        sizes = []
+        for name, value in values.items():
+            for path, size in page_sizes(value, name, sized=name in PAGE_SIZES):
+                if fault := size_fault(size, self.max_page):
+                    raise UnbindableError(f"the argument {path} of {place} {fault}")
+                sizes.append(int(size))
+        if values.keys().isdisjoint(PAGE_SIZES) and "pageInfo" in inner.fields and "first" in definition.arguments:
             values["first"] = _PAGE
-            sizes = [_PAGE]
+            sizes.append(_PAGE)
         made = tuple(
             ArgumentNode(name=NameNode(value=name), value=self._variable(definition.arguments[name].type, value))
             for name, value in values.items()

@@ -34,7 +34,7 @@ from graphql import (
 )
 from graphql.execution.values import get_variable_values
 
-from toolgen.model.graph import PAGE_SIZES, identifies, size_fault
+from toolgen.model.graph import PAGE_SIZES, identifies, page_sizes, size_fault
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLDocumentBinding
 from toolgen.model.verdict import Deny
@@ -236,19 +236,25 @@ class _Pricer:
             raise _TooMuch(
                 f"{node.name.value} may be a field of a root type: say whose it is (... on Type)", "forbidden"
             )
-        size = self._size(node)
+        size = self._size(type_, definition, node)
         if node.selection_set is not None:
             self.price(inner, node.selection_set, several * _items(type_, node.name.value, definition, inner, size))
 
-    def _size(self, node: FieldNode) -> int | None:
+    def _size(self, type_: GraphQLNamedType, definition: GraphQLField, node: FieldNode) -> int | None:
+        """How many items a field is asked for. What a mutation is told may be called so and size no page, as of its own tool."""
+        changes = type_ is self.schema.mutation_type
+        if changes and not (_is_list(definition) or _is_connection(get_named_type(definition.type))):
+            return None
         sizes = []
         for argument in node.arguments or ():
-            if argument.name.value in PAGE_SIZES:
-                value = value_from_ast_untyped(argument.value, dict(self.values))
-                if fault := size_fault(value, self.max_page):
-                    raise _TooMuch(f"the argument {argument.name.value} of {node.name.value} {fault}")
-                if isinstance(value, int) and not isinstance(value, bool):
-                    sizes.append(value)
+            name = argument.name.value
+            value = value_from_ast_untyped(argument.value, dict(self.values))
+            if changes and isinstance(value, Mapping):
+                continue
+            for where, size in page_sizes(value, name, sized=name in PAGE_SIZES):
+                if fault := size_fault(size, self.max_page):
+                    raise _TooMuch(f"the argument {where} of {node.name.value} {fault}")
+                sizes.append(int(size))
         return max(sizes) if sizes else None
 
 
@@ -268,8 +274,11 @@ def _items(
         return max(size, 1)
     if _is_connection(inner):
         return _ASSUMED
-    listed = isinstance(get_nullable_type(definition.type), GraphQLList)
-    return _ASSUMED if listed and not (_is_connection(type_) and name in {"edges", "nodes"}) else 1
+    return _ASSUMED if _is_list(definition) and not (_is_connection(type_) and name in {"edges", "nodes"}) else 1
+
+
+def _is_list(definition: GraphQLField) -> bool:
+    return isinstance(get_nullable_type(definition.type), GraphQLList)
 
 
 def _is_connection(type_: GraphQLNamedType) -> bool:

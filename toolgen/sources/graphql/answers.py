@@ -11,8 +11,11 @@ from graphql import (
     FieldNode,
     FragmentDefinitionNode,
     FragmentSpreadNode,
+    GraphQLArgument,
     GraphQLEnumType,
     GraphQLField,
+    GraphQLInputField,
+    GraphQLInputObjectType,
     GraphQLInterfaceType,
     GraphQLList,
     GraphQLNamedType,
@@ -23,15 +26,18 @@ from graphql import (
     GraphQLSchema,
     GraphQLUnionType,
     InlineFragmentNode,
+    ListValueNode,
+    ObjectValueNode,
     OperationDefinitionNode,
     SelectionSetNode,
+    ValueNode,
     VariableNode,
     get_named_type,
     get_nullable_type,
 )
 
 from toolgen.model.schema import Schema
-from toolgen.sources.graphql.pages import is_size
+from toolgen.sources.graphql.pages import is_size, page_arguments, sizing_inputs
 from toolgen.sources.graphql.scalars import output_scalar
 
 __all__ = ["connections_of", "output_of", "sizes_of"]
@@ -172,14 +178,33 @@ def output_of(schema: GraphQLSchema, document: DocumentNode) -> Schema:
 def sizes_of(schema: GraphQLSchema, document: DocumentNode) -> tuple[str, ...]:
     """The variables that say how many items a field answers with."""
     reader = _Reader(schema, document)
+    sizing = sizing_inputs(schema)
+    changes = schema.mutation_type.fields.values() if schema.mutation_type is not None else ()
     found: dict[str, None] = {}
     for definition, node in reader.nodes(reader.root, reader.operation.selection_set, frozenset()):
+        pages = page_arguments(definition, "mutation", sizing) if definition in changes else definition.args
         for argument in node.arguments or ():
-            declared = definition.args.get(argument.name.value)
-            sized = declared is not None and is_size(argument.name.value, declared)
-            if sized and isinstance(argument.value, VariableNode):
-                found[argument.value.name.value] = None
+            name = argument.name.value
+            if name in pages and name in definition.args:
+                found |= dict.fromkeys(_sizes(name, definition.args[name], argument.value, sizing))
     return tuple(found)
+
+
+def _sizes(
+    name: str, declared: GraphQLArgument | GraphQLInputField, value: ValueNode, sizing: frozenset[str]
+) -> Iterator[str]:
+    """The variables in a value that size a page, or are input objects in which something may."""
+    inner = get_named_type(declared.type)
+    match value:
+        case VariableNode() if is_size(name, declared) or inner.name in sizing:
+            yield value.name.value
+        case ObjectValueNode() if isinstance(inner, GraphQLInputObjectType):
+            for member in value.fields:
+                key = member.name.value
+                yield from _sizes(key, inner.fields[key], member.value, sizing)
+        case ListValueNode():
+            for one in value.values:
+                yield from _sizes(name, declared, one, sizing)
 
 
 def connections_of(schema: GraphQLSchema, document: DocumentNode) -> Iterator[tuple[str, ...]]:

@@ -5,28 +5,70 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from graphql import GraphQLArgument, GraphQLField, GraphQLInt, get_named_type, get_nullable_type, is_list_type
+from graphql import (
+    GraphQLArgument,
+    GraphQLField,
+    GraphQLInputField,
+    GraphQLInputObjectType,
+    GraphQLObjectType,
+    GraphQLScalarType,
+    GraphQLSchema,
+    get_named_type,
+    get_nullable_type,
+    is_list_type,
+)
 
 from toolgen.model.graph import PAGE_SIZES
 from toolgen.model.schema import Schema
 from toolgen.sources.graph_options import DEFAULT_MAX_PAGE
 from toolgen.sources.graphql.selection import Selected, Selection, is_connection
 
-__all__ = ["capped", "cursor_of", "holds_file", "is_size", "page_arguments"]
+__all__ = ["capped", "cursor_of", "holds_file", "is_size", "page_arguments", "sizing_inputs"]
 
 _AFTER, _PAGE_INFO = "after", "pageInfo"
+_NO_NUMBERS = frozenset({"String", "ID", "Boolean"})
 _NEEDED = frozenset({"hasNextPage", "endCursor"})
 
 
-def page_arguments(field: GraphQLField) -> tuple[str, ...]:
-    """The arguments of a field that say how many items it answers with."""
-    many = is_list_type(get_nullable_type(field.type)) or is_connection(get_named_type(field.type))
-    return tuple(name for name, one in field.args.items() if many and is_size(name, one))
+def page_arguments(field: GraphQLField, kind: str, sizing: frozenset[str]) -> tuple[str, ...]:
+    """The arguments of a root field that say how many items it answers with, themselves or inside an input object.
+
+    `sizing` are the schema's `sizing_inputs`. What a mutation is told may be called `limit` and be anything, so it is one only where the
+    mutation answers with a list.
+    """
+    named = get_named_type(field.type)
+    many = is_list_type(get_nullable_type(field.type)) or is_connection(named)
+    if kind == "mutation":
+        return tuple(name for name, one in field.args.items() if many and is_size(name, one))
+    holds = isinstance(named, GraphQLObjectType) and any(
+        is_list_type(get_nullable_type(one.type)) for one in named.fields.values()
+    )
+    if not many and not holds:
+        return ()
+    return tuple(
+        name for name, one in field.args.items() if is_size(name, one) or get_named_type(one.type).name in sizing
+    )
 
 
-def is_size(name: str, argument: GraphQLArgument) -> bool:
-    """Whether an argument is a number of items."""
-    return name in PAGE_SIZES and get_nullable_type(argument.type) is GraphQLInt
+def is_size(name: str, argument: GraphQLArgument | GraphQLInputField) -> bool:
+    """Whether an argument, or a member of an input object, is a number of items."""
+    type_ = get_nullable_type(argument.type)
+    return name in PAGE_SIZES and isinstance(type_, GraphQLScalarType) and type_.name not in _NO_NUMBERS
+
+
+def sizing_inputs(schema: GraphQLSchema) -> frozenset[str]:
+    """The input objects in which, however deep, the size of a page can stand."""
+    inputs = [one for one in schema.type_map.values() if isinstance(one, GraphQLInputObjectType)]
+    above: dict[str, set[str]] = {}
+    for one in inputs:
+        for member in one.fields.values():
+            above.setdefault(get_named_type(member.type).name, set()).add(one.name)
+    found = {one.name for one in inputs if any(is_size(name, member) for name, member in one.fields.items())}
+    new = set(found)
+    while new:
+        new = {upper for name in new for upper in above.get(name, ())} - found
+        found |= new
+    return frozenset(found)
 
 
 def cursor_of(name: str, field: GraphQLField, below: Iterable[Selection]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from toolgen.sources.graphql.listening import events_of, subscription_of
 from toolgen.sources.graphql.naming import candidates, title_of
 from toolgen.sources.graphql.operation import faults_of, render_operation
 from toolgen.sources.graphql.outputs import output_schema
-from toolgen.sources.graphql.pages import capped, cursor_of, holds_file, page_arguments
+from toolgen.sources.graphql.pages import capped, cursor_of, holds_file, is_size, page_arguments, sizing_inputs
 from toolgen.sources.graphql.selection import Selector, is_connection
 from toolgen.sources.graphql.text import LONGEST_DESCRIPTION, gist, prose
 
@@ -116,6 +116,7 @@ class _Maker:
         self._brief = brief
         self._inputs = Inputs(Wording(scalars=config.graph.scalars, brief=brief))
         self._selector = Selector(schema)
+        self._sizing = sizing_inputs(schema)
         self._room = _LARGEST_TOTAL
 
     def make(self, one: RootField, name: str) -> Tool | Problem:
@@ -136,14 +137,14 @@ class _Maker:
         if faults := faults_of(self._schema, operation):
             reason = prose(faults[0], limit=300)
             return self._lost(one, "invalid_operation", f"no valid operation could be made for it: {reason}")
-        pages = page_arguments(one.definition)
+        pages = page_arguments(one.definition, one.kind, self._sizing)
         selectable = "" if self._brief and one.kind == "mutation" else self._selectable(one)
         answer = output_schema(one.field, one.definition, below, open_=bool(selectable))
         tool = Tool(
             name=name,
             title=title_of(one.names[0]),
             description=self._describe(one),
-            input_schema=self._with_options(arguments, pages, selectable),
+            input_schema=self._with_options(one, arguments, pages, selectable),
             output_schema=events_of(answer) if one.kind == "subscription" else answer,
             effect=one.effect,
             idempotent=one.kind == "query",
@@ -169,11 +170,12 @@ class _Maker:
         except CanonicalError as error:
             return self._lost(one, "no_canonical_form", f"its schema cannot be written down: {error.message}")
 
-    def _with_options(self, arguments: Schema, pages: tuple[str, ...], selectable: str) -> Schema:
+    def _with_options(self, one: RootField, arguments: Schema, pages: tuple[str, ...], selectable: str) -> Schema:
         """The arguments with a largest page, and with the one that asks for other fields."""
         properties = dict(arguments["properties"])
         for name in pages:
-            properties[name] = capped(properties[name], self._config.graph.max_page)
+            if is_size(name, one.definition.args[name]):
+                properties[name] = capped(properties[name], self._config.graph.max_page)
         if selectable:
             properties[selectable] = _BRIEF_FIELDS if self._brief else _FIELDS
         schema = {**arguments, "properties": properties}

@@ -23,7 +23,9 @@ from graphql import (
     VariableDefinitionNode,
     Visitor,
     get_location,
+    get_named_type,
     is_input_type,
+    is_leaf_type,
     parse,
     print_ast,
     type_from_ast,
@@ -224,7 +226,8 @@ class _Maker:
         pages = tuple(key for key in sizes_of(self._schema, document) if key in arguments)
         limit = self._config.graph.max_page
         properties = {
-            key: capped(inner, limit) if key in pages else inner for key, inner in schema["properties"].items()
+            key: capped(inner, limit) if key in pages and is_leaf_type(get_named_type(arguments[key].type)) else inner
+            for key, inner in schema["properties"].items()
         }
         operation = print_ast(document)
         answer = output_of(self._schema, document)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import assert_never
 from urllib.parse import urlsplit
@@ -14,6 +16,7 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.errors import ToolgenError
 from toolgen.execute.base import Permit
 from toolgen.execute.graphql.answers import explain, read_answer
+from toolgen.execute.graphql.budget import Budget, report_of
 from toolgen.execute.graphql.fields import choose_fields
 from toolgen.execute.graphql.sdl import describe_types
 from toolgen.execute.graphql.subscribe import Listener
@@ -80,6 +83,8 @@ class GraphQLExecutor:
         self._graph = graph
         self._max_page = max_page
         self._documents: dict[str, DocumentNode] = {}
+        self._budgets: dict[str, Budget] = {}
+        self._clock = clock
         self._http = HttpExecutor(
             schemes=schemes,
             auth=auth,
@@ -118,7 +123,9 @@ class GraphQLExecutor:
         if files:
             http, arguments = multipart(http, request, files, _ACCEPT)
         tool = msgspec.structs.replace(call.tool, binding=http)
-        outcome = await self._http.execute(dataclasses.replace(call, tool=tool, arguments=arguments))
+        outcome = await self._affordable(
+            request, dataclasses.replace(call, tool=tool, arguments=arguments), sent.endpoint
+        )
         match outcome:
             case Success():
                 return read_answer(outcome, sent.cursor if isinstance(sent, GraphQLBinding) else ())
@@ -143,6 +150,29 @@ class GraphQLExecutor:
         """Closes every connection."""
         await self._listener.close()
         await self._http.close()
+
+    async def _affordable(self, request: JsonObject, call: Call, endpoint: str) -> Success | Failed:
+        """The call, sent once the service can afford it; a call that would have to wait for long is not."""
+        budget = self._budgets.setdefault(endpoint, Budget(clock=self._clock))
+        wait = budget.wait(request)
+        if not budget.affords(wait):
+            return Failed(
+                error=Error(
+                    code="rate_limited",
+                    message=f"the service has too little of its budget left for this call, as it said itself; nothing was sent. "
+                    f"There is enough in {math.ceil(wait)} seconds",
+                    suggestion="wait before the next call, or ask for less",
+                    retry_after_s=wait,
+                )
+            )
+        with budget.spending(request) as told:
+            if wait > 0:
+                await asyncio.sleep(wait)
+            outcome = await self._http.execute(call)
+            written = call.document.query if call.document is not None else None
+            if (report := report_of(outcome.data, self._clock.now(), written)) is not None:
+                told.append(report)
+            return outcome
 
     def _request(self, call: Call) -> tuple[JsonObject, tuple[Upload, ...]]:
         binding = _bound(call)

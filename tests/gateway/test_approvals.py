@@ -26,7 +26,8 @@ from toolgen.gateway.app import App
 from toolgen.gateway.approvals import MOST_EACH, Approvals
 from toolgen.gateway.listings import Listings
 from toolgen.gateway.mcp import Caller, Era, Mcp, parse
-from toolgen.gateway.service import Gateway, catalog_of
+from toolgen.gateway.project import catalog_of
+from toolgen.gateway.service import Gateway
 from toolgen.policy.document import load as load_policy
 from toolgen.settings import load as load_settings
 from toolgen.state.invocations import Invocation

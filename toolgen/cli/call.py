@@ -42,8 +42,8 @@ def command(
 ) -> None:
     """Call TOOL. NAME=VALUE arguments take the types of the tool's schema; a name given twice makes a list."""
     gateway = Gateway.load(config_path)
-    who = gateway.principal(default_principal(gateway.principals, principal), on_behalf_of)
     arguments = read_arguments(gateway, tool, given, pairs)
+    who = gateway.principal(default_principal(gateway.principals, principal), on_behalf_of)
     envelope = asyncio.run(_call(gateway, tool, arguments, who, dry_run))
     if as_json and not (dry_run and envelope.status == "ok"):
         print_json(envelope.to_dict())

@@ -15,7 +15,8 @@ from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
 from toolgen.clock import SystemClock, timestamp
 from toolgen.errors import AuditError, ConfigError, ToolgenError
-from toolgen.gateway.service import Gateway, pauses_of
+from toolgen.gateway.project import pauses_of
+from toolgen.gateway.service import Gateway
 from toolgen.model.names import nearest
 from toolgen.settings import Settings
 from toolgen.settings import load as load_settings

@@ -12,7 +12,8 @@ from toolgen.cli.output import print_json, print_table
 from toolgen.emit.formats import FORMATS, render
 from toolgen.emit.writer import MANIFEST
 from toolgen.errors import ManifestError
-from toolgen.gateway.service import Gateway, catalog_of
+from toolgen.gateway.project import catalog_of
+from toolgen.gateway.service import Gateway
 from toolgen.gateway.stand_ins import LONGEST_QUERY
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest

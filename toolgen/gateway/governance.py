@@ -14,10 +14,12 @@ from toolgen.execute.base import Executor
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.manifest import Manifest
+from toolgen.model.result import Result
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool, absent
 from toolgen.model.verdict import Deny, Verdict
 from toolgen.pipeline.approve import ApproveStage, Desk
+from toolgen.pipeline.chain import Trail
 from toolgen.pipeline.deliver import Deliver, Preview
 from toolgen.pipeline.documents import GuardParts, document_guards
 from toolgen.pipeline.earlier import Earlier
@@ -78,8 +80,13 @@ class Governance:
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
         self._secretive: dict[str, bool] = {}
         parts = self._parts(runtime)
-        self.road = road(parts)
+        self._road = road(parts)
         self.dry_road = dry_road(parts)
+
+    async def run(self, call: Call) -> tuple[Result, Trail]:
+        """The call through every stage, and what they left for its record."""
+        trail = Trail()
+        return await self._road(call, trail), trail
 
     def catalog(self, principal: Principal) -> tuple[Tool, ...]:
         """The tools this principal may call, in name order. The same object every time."""

@@ -17,26 +17,25 @@ import msgspec
 
 from toolgen.audit.log import AuditLog
 from toolgen.audit.query import entries, entry_at
-from toolgen.build import build_sources
 from toolgen.clock import Clock, SystemClock
-from toolgen.emit.writer import MANIFEST
-from toolgen.errors import AuditError, ConfigError, ManifestError, ToolgenError
+from toolgen.errors import AuditError, ConfigError, ToolgenError
 from toolgen.execute.base import Destination
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.discovery import Discovery
+from toolgen.gateway.envelopes import ended, enveloped, unmade
 from toolgen.gateway.governance import Governance, Runtime
 from toolgen.gateway.identity import KeySets, Unaccepted
+from toolgen.gateway.project import catalog_of, pauses_of, state_folder
 from toolgen.gateway.reload import state_of, watch
 from toolgen.gateway.runner import Runner
 from toolgen.gateway.stand_ins import CALL, INPUTS
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
-from toolgen.model.manifest import load as load_manifest
-from toolgen.model.result import Cancelled, Envelope, Error, Failed, Meta, Pending, Refused, Result, Success
+from toolgen.model.result import Envelope, Error, Refused, Result
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Verdict
-from toolgen.pipeline.chain import Next, Trail
+from toolgen.pipeline.chain import Trail
 from toolgen.pipeline.earlier import imagined
 from toolgen.pipeline.executors import make_executors, make_fetch
 from toolgen.policy.document import Policy
@@ -44,7 +43,7 @@ from toolgen.policy.document import load as load_policy
 from toolgen.policy.key_list import without_revoked
 from toolgen.policy.selftest import SelfTestResult
 from toolgen.policy.selftest import run as run_selftests
-from toolgen.settings import Settings, settings_digest
+from toolgen.settings import Settings
 from toolgen.settings import load as load_settings
 from toolgen.settings_state import StateSettings
 from toolgen.state.buckets import Buckets, MemoryBuckets
@@ -52,11 +51,10 @@ from toolgen.state.buckets_redis import RedisBuckets
 from toolgen.state.history import Histories
 from toolgen.state.invocations_sqlite import SqliteInvocations
 from toolgen.state.link import RedisLink
-from toolgen.state.pauses import Pauses
 from toolgen.state.upstreams import Upstreams
 from toolgen.state.waiting import WaitingBuckets
 
-__all__ = ["Gateway", "catalog_of", "pauses_of"]
+__all__ = ["Gateway"]
 
 _logger = logging.getLogger(__name__)
 
@@ -89,7 +87,7 @@ class Gateway:
         self._running: set[asyncio.Task[tuple[Result, Trail]]] = set()
         self.pauses = pauses_of(settings)
         self.approvals = Approvals(
-            store=SqliteInvocations(_state(settings) / "calls.db"),
+            store=SqliteInvocations(state_folder(settings) / "calls.db"),
             log=self._log,
             clock=self._clock,
             in_force=lambda: self._governance,
@@ -272,7 +270,7 @@ class Gateway:
         governance = self._governance
         call = governance.call(asked.name, asked.arguments, asked.principal)
         result = await self._guided(call, await governance.dry_road(call, Trail()))
-        return _envelope(call, result, Trail(), (self._clock.monotonic() - started) * 1000)
+        return enveloped(call, result, Trail(), (self._clock.monotonic() - started) * 1000)
 
     def ready(self) -> tuple[str, ...]:
         """Why the gateway does not take calls; empty when it does."""
@@ -335,12 +333,12 @@ class Gateway:
 
     async def _carry_out(self, governance: Governance, call: Call) -> Envelope:
         started = self._clock.monotonic()
-        task = asyncio.create_task(_run(governance.road, call))
+        task = asyncio.create_task(governance.run(call))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         result, trail = await asyncio.shield(task)
         result = await self._guided(call, result)
-        return _envelope(call, result, trail, (self._clock.monotonic() - started) * 1000)
+        return enveloped(call, result, trail, (self._clock.monotonic() - started) * 1000)
 
     async def _revoke(self) -> None:
         """What was revoked is revoked, also beside an edit that cannot be used."""
@@ -366,21 +364,21 @@ class Gateway:
         started = self._clock.monotonic()
         given: object = arguments
         if not isinstance(given, Mapping):
-            return _unmade(name, Error(code="validation", message="the arguments must be an object", rule="arguments"))
+            return unmade(name, Error(code="validation", message="the arguments must be an object", rule="arguments"))
         try:
             who = self._governance.identity.named(principal) if isinstance(principal, str) else principal
         except ConfigError as error:
-            return _unmade(name, Error(code="forbidden", message=error.message, rule="default"))
+            return unmade(name, Error(code="forbidden", message=error.message, rule="default"))
         if name not in INPUTS or not self._discovery.stands_in(catalog := self.catalog(who)):
             return _Asked(name=name, arguments=arguments, principal=who)
         if name == CALL:
             inner = self._discovery.inner(arguments)
             if isinstance(inner, Refused):
-                return _unmade(name, inner.error)
+                return unmade(name, inner.error)
             return _Asked(name=inner.name, arguments=inner.arguments, principal=who)
         result = await self._discovery.answer(name, arguments, who, catalog)
         call_id = f"call_{secrets.token_hex(12)}"
-        return _ended(name, call_id, result, Trail(), (self._clock.monotonic() - started) * 1000)
+        return ended(name, call_id, result, Trail(), (self._clock.monotonic() - started) * 1000)
 
     async def _guided(self, call: Call, result: Result) -> Result:
         """Where tools are searched for, an unknown name is answered with the nearest that this principal may call."""
@@ -396,71 +394,3 @@ class Gateway:
         egress = self.policy.egress
         checks = {"http": egress.check, "database": egress.check_database, "keys": egress.check_keys}
         return checks[destination.service](destination.host, destination.port, destination.address)
-
-
-def pauses_of(settings: Settings) -> Pauses:
-    """What is paused in a project."""
-    return Pauses(_state(settings) / "pauses.json")
-
-
-def _state(settings: Settings) -> Path:
-    """Where a project keeps what outlives a call."""
-    return settings.path.parent / "var" / "state"
-
-
-def catalog_of(settings: Settings) -> Manifest:
-    """The catalog a project serves: what was generated, and if nothing was, what its descriptions say now."""
-    path = settings.generated / MANIFEST
-    where = f"{settings.generated.name}/{MANIFEST}"
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return build_sources(settings.sources, settings.overrides).manifest
-    except OSError as error:
-        raise ManifestError(f"cannot be read: {error.strerror or type(error).__name__}", where=where) from error
-    manifest = load_manifest(data, where=where)
-    named, built = set(settings.sources), set(manifest.sources)
-    if named != built:
-        raise ManifestError(
-            f"its sources are {', '.join(sorted(built)) or 'none'}, toolgen.yaml has {', '.join(sorted(named))}",
-            where=where,
-            suggestion="run `toolgen build` to write it again",
-        )
-    for name, source in settings.sources.items():
-        if manifest.sources[name].settings != settings_digest(source.config, settings.overrides):
-            raise ManifestError(
-                f"was built before toolgen.yaml said what it now says about {name} and its tools",
-                where=where,
-                suggestion="run `toolgen build` to write it again",
-            )
-    return manifest
-
-
-async def _run(road: Next, call: Call) -> tuple[Result, Trail]:
-    trail = Trail()
-    return await road(call, trail), trail
-
-
-def _unmade(name: str, error: Error) -> Envelope:
-    """The envelope of something that never became a call, and so has no record: nobody known, or no arguments."""
-    return _ended(str(name), "", Refused(error=error), Trail(), 0.0)
-
-
-def _envelope(call: Call, result: Result, trail: Trail, duration_ms: float) -> Envelope:
-    return _ended(call.tool.name, call.id, result, trail, duration_ms)
-
-
-def _ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: float) -> Envelope:
-    meta = Meta(duration_ms=round(duration_ms, 3), truncated=False, audit_seq=trail.outcome_seq)
-    match result:
-        case Success(data=data, truncated=truncated, next_cursor=cursor):
-            meta = Meta(duration_ms=meta.duration_ms, truncated=truncated, next_cursor=cursor, audit_seq=meta.audit_seq)
-            return Envelope(status="ok", tool=name, call_id=call_id, data=data, error=None, meta=meta)
-        case Failed(error=error, data=data):
-            return Envelope(status="error", tool=name, call_id=call_id, data=data, error=error, meta=meta)
-        case Refused(error=error):
-            return Envelope(status="refused", tool=name, call_id=call_id, data=None, error=error, meta=meta)
-        case Pending(error=error):
-            return Envelope(status="pending", tool=name, call_id=call_id, data=None, error=error, meta=meta)
-        case Cancelled(error=error):
-            return Envelope(status="cancelled", tool=name, call_id=call_id, data=None, error=error, meta=meta)

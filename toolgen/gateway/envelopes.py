@@ -1,0 +1,36 @@
+"""Results of the road as the envelopes that callers are given."""
+
+from __future__ import annotations
+
+from toolgen.model.call import Call
+from toolgen.model.result import Cancelled, Envelope, Error, Failed, Meta, Pending, Refused, Result, Success
+from toolgen.pipeline.chain import Trail
+
+__all__ = ["ended", "enveloped", "unmade"]
+
+
+def unmade(name: str, error: Error) -> Envelope:
+    """The envelope of something that never became a call, and so has no record: nobody known, or no arguments."""
+    return ended(str(name), "", Refused(error=error), Trail(), 0.0)
+
+
+def enveloped(call: Call, result: Result, trail: Trail, duration_ms: float) -> Envelope:
+    """The envelope of a call that was made, whatever became of it."""
+    return ended(call.tool.name, call.id, result, trail, duration_ms)
+
+
+def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: float) -> Envelope:
+    """How something ended, under a name and an id."""
+    meta = Meta(duration_ms=round(duration_ms, 3), truncated=False, audit_seq=trail.outcome_seq)
+    match result:
+        case Success(data=data, truncated=truncated, next_cursor=cursor):
+            meta = Meta(duration_ms=meta.duration_ms, truncated=truncated, next_cursor=cursor, audit_seq=meta.audit_seq)
+            return Envelope(status="ok", tool=name, call_id=call_id, data=data, error=None, meta=meta)
+        case Failed(error=error, data=data):
+            return Envelope(status="error", tool=name, call_id=call_id, data=data, error=error, meta=meta)
+        case Refused(error=error):
+            return Envelope(status="refused", tool=name, call_id=call_id, data=None, error=error, meta=meta)
+        case Pending(error=error):
+            return Envelope(status="pending", tool=name, call_id=call_id, data=None, error=error, meta=meta)
+        case Cancelled(error=error):
+            return Envelope(status="cancelled", tool=name, call_id=call_id, data=None, error=error, meta=meta)

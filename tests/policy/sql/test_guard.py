@@ -123,6 +123,7 @@ UNBOUND = [
     ("SELECT ?", [float("nan")]),
     ("SELECT ?", [2**63]),
     ("SELECT ?", ["\x00"]),
+    ("SELECT ?", ["half a pair: \ud83d"]),
     ("SELECT ?", ["x" * 100_001]),
 ]
 
@@ -151,7 +152,7 @@ def test_a_statement_knows_whether_the_policy_cut_it_short(sql: str, sent: list[
     assert allowed(sql, *sent).limited is limited
 
 
-@pytest.mark.parametrize("attributes", [{}, {"tenant": None}, {"tenant": ["acme"]}, {"tenant": {"a": 1}}])
+@pytest.mark.parametrize("attributes", [{}, {"tenant": "\udc00"}, {"tenant": "\x00"}, {"tenant": None}, {"tenant": ["acme"]}, {"tenant": {"a": 1}}])
 def test_a_row_filter_without_its_attribute_opens_nothing(attributes: dict[str, object]) -> None:
     verdict = guard("SELECT body FROM tickets", [], database=DATABASE, scope=SCOPE, attributes=attributes)
     assert isinstance(verdict, Deny)

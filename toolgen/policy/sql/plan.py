@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -20,6 +21,7 @@ LONGEST_NEEDLE = 1_000
 """Characters of a text that another one is searched for: servers do not interrupt such a search."""
 _LONGEST_PARAMETERS = 65_536  # characters of all of them
 _ELEMENT = 64  # characters an element of a list counts as well
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,11 +145,16 @@ def _plain(value: object, index: int, *, lists: bool) -> Json:
             return value
         case list() if lists and not any(isinstance(item, list) for item in value):
             return [_plain(item, index, lists=False) for item in value]
-        case str() if "\x00" not in value:
+        case str() if _is_text(value):
             return value
     return refuse(
         "parameters", f"parameter {index + 1} is not a plain value", "send strings, numbers, booleans or null"
     )
+
+
+def _is_text(value: str) -> bool:
+    """No database takes NUL, and half of a surrogate pair has no UTF-8."""
+    return "\x00" not in value and (value.isascii() or not _SURROGATE.search(value))
 
 
 def _row_count(value: Json, slot: Sent, largest: int, skip: int) -> tuple[int, bool]:
@@ -167,7 +174,7 @@ def _attribute(attributes: Mapping[str, object], name: str) -> Json:
             "ask the operator for it",
         )
     value = attributes[name]
-    if value is None or not isinstance(value, (bool, int, float, str)):
+    if not isinstance(value, (bool, int, float, str)) or (isinstance(value, str) and not _is_text(value)):
         refuse(
             "row-filter",
             "rows of this table are filtered by an attribute that is not a plain value",

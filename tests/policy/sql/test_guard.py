@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from tests.policy.sql.lab import ATTRIBUTES, DATABASE, SCOPE, VISIBLE, allowed, judge, refused, scope
+from tests.policy.sql.lab import ATTRIBUTES, DATABASE, SCOPE, VISIBLE, allowed, database, judge, refused, scope
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
 from toolgen.model.verdict import Deny
@@ -152,7 +152,10 @@ def test_a_statement_knows_whether_the_policy_cut_it_short(sql: str, sent: list[
     assert allowed(sql, *sent).limited is limited
 
 
-@pytest.mark.parametrize("attributes", [{}, {"tenant": "\udc00"}, {"tenant": "\x00"}, {"tenant": None}, {"tenant": ["acme"]}, {"tenant": {"a": 1}}])
+@pytest.mark.parametrize(
+    "attributes",
+    [{}, {"tenant": "\udc00"}, {"tenant": "\x00"}, {"tenant": None}, {"tenant": ["acme"]}, {"tenant": {"a": 1}}],
+)
 def test_a_row_filter_without_its_attribute_opens_nothing(attributes: dict[str, object]) -> None:
     verdict = guard("SELECT body FROM tickets", [], database=DATABASE, scope=SCOPE, attributes=attributes)
     assert isinstance(verdict, Deny)
@@ -343,3 +346,34 @@ def test_nothing_of_a_statement_is_logged(caplog: pytest.LogCaptureFixture) -> N
 def test_the_module_is_the_one_place_the_cache_lives() -> None:
     allowed("SELECT 'remembered'")
     assert module._SEEN.get(DATABASE, SCOPE, "SELECT 'remembered'") is not None
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "mysql", "duckdb"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT (SELECT max(body) FROM tickets)",
+        "SELECT id, (SELECT max(body) FROM tickets) FROM orders",
+        "SELECT * FROM (SELECT (SELECT max(body) FROM tickets)) AS q",
+        "WITH q AS (SELECT (SELECT max(body) FROM tickets)) SELECT * FROM q",
+    ],
+)
+def test_a_column_nobody_named_is_not_called_by_the_row_filter_below_it(query: str, dialect: str) -> None:
+    statement = allowed_in(dialect, query)
+    quote = "`" if dialect == "mysql" else '"'
+    assert f" AS {quote}(SELECT max(body) FROM tickets){quote}" in statement.sql
+
+
+def test_a_column_whose_text_is_no_name_is_called_by_its_place() -> None:
+    assert ' AS "column 2"' in allowed("SELECT 1, (SELECT max(body) /* x */ FROM tickets)").sql
+
+
+def test_the_columns_that_a_union_takes_by_name_do_not_tell_the_row_filter() -> None:
+    statement = allowed_in("duckdb", "SELECT 1 AS a UNION ALL BY NAME SELECT (SELECT max(id) FROM tickets)")
+    assert ' AS "(SELECT max(id) FROM tickets)"' in statement.sql
+
+
+def allowed_in(dialect: str, sql: str) -> Statement:
+    verdict = guard(sql, [], database=database(dialect), scope=SCOPE, attributes=ATTRIBUTES)
+    assert isinstance(verdict, Statement), verdict
+    return verdict

@@ -15,6 +15,7 @@ from toolgen.policy.sql.grants import fold_column
 from toolgen.policy.sql.marks import SLOT, slot_number
 from toolgen.policy.sql.refusal import refuse
 from toolgen.policy.sql.text import parse
+from toolgen.policy.sql.titles import conceal
 
 __all__ = ["attributes_of", "columns_of", "install", "numbered", "read_filter"]
 
@@ -114,7 +115,9 @@ def install(place: Filtered, dialect: str, first: int) -> tuple[tuple[str, ...],
         inner.set(*_fence(dialect))
     if node.args.get("sample") is not None:
         refuse("syntax", "a sample of this table is not supported", "use ORDER BY random() and LIMIT")
-    node.replace(exp.Subquery(this=inner, alias=alias.copy(), joins=node.args.get("joins")))
+    seen = exp.Subquery(this=inner, alias=alias.copy(), joins=node.args.get("joins"))
+    conceal(seen)
+    node.replace(seen)
     owner = f"{place.table.schema}.{place.table.name}" if place.table.schema else place.table.name
     return names, frozenset(f"{owner}.{column}" for column in columns)
 

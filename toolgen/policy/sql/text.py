@@ -115,7 +115,10 @@ def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
         generator._dispatch = {**generator._dispatch, **WRITERS[dialect]}
         text = generator.generate(root, copy=True)
         tokens = writer.tokenize(text)
-        readable, texts = entitled(tokens, text) if dialect in BY_TEXT else (respelt(tokens, dialect), [])
+        readable = respelt(tokens, dialect)
+        texts: list[tuple[str, ...]] = []
+        if dialect in BY_TEXT:
+            readable, texts = entitled(readable, text)
         again = writer.parser(error_level=ErrorLevel.IMMEDIATE).parse([*readable], text)
     except (SqlglotError, ValueError, RecursionError) as error:
         raise_unreadable(error)
@@ -126,7 +129,7 @@ def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
         refuse("syntax", "the statement cannot be written out as it was read", "write it more simply")
     if texts:
         entitle(again[0], texts)
-        if retitle(root, again[0]):
+        if retitle(root, again[0], dialect):
             return render(root, dialect)
     return _with_placeholders(text, tokens, dialect)
 

@@ -1,4 +1,4 @@
-"""What an engine calls a column of a result that nobody named: PostgreSQL by what is computed, SQLite and MySQL by the text itself."""
+"""What an engine calls a column of a result that nobody named: PostgreSQL by what is computed, the others by the text itself."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from sqlglot.tokenizer_core import Token, TokenType
 from toolgen.policy.sql.functions import MODIFIERS
 from toolgen.policy.sql.marks import CALL, RESERVED, SLOT, slot_number
 
-__all__ = ["BY_TEXT", "computed_title", "entitle", "entitled", "retitle"]
+__all__ = ["BY_TEXT", "computed_title", "conceal", "entitle", "entitled", "retitle"]
 
-BY_TEXT: Final = frozenset({"sqlite", "mysql"})
+BY_TEXT: Final = frozenset({"sqlite", "mysql", "duckdb"})
+_OWN_SPELLING: Final = frozenset(
+    {"duckdb"}
+)  # those that write the text anew for that, so it is only changed where it tells too much
 _TITLE: Final = "title"
+_CONCEALED: Final = "concealed"
 _NUMBER: Final = f"{RESERVED}s_"
 _LONGEST: Final = 64  # characters of a name in MySQL
 _OPENING: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
@@ -88,26 +92,33 @@ def _unnamed(item: exp.Expr) -> bool:
     return not named and not (isinstance(item, exp.Literal) and item.is_string)
 
 
-def retitle(root: exp.Expr, again: exp.Expr) -> bool:
+def conceal(node: exp.Expr) -> None:
+    """Marks what the guard put into the statement: no column is called by its text, which would tell the policy's row filter."""
+    node.meta[_CONCEALED] = True
+
+
+def retitle(root: exp.Expr, again: exp.Expr, dialect: str) -> bool:
     """Gives every computed column of `root` that would be called otherwise the name its own text gives it; whether there was one.
 
     `again` is the same tree as `root`, read from the text that would be sent, with the texts of its columns.
     """
     changed = False
     for select, written in zip([*root.find_all(exp.Select)], [*again.find_all(exp.Select)], strict=True):
-        for item, other in zip(select.expressions, written.expressions, strict=True):
-            title = item.meta.get(_TITLE) if _unnamed(item) else None
-            if (
-                title
-                and _differs(title, other.meta.get(_TITLE, ""))
-                and title.isprintable()
-                and len(title) <= _LONGEST
-                and not any(sign in title for sign in _COMMENTS)
-                and _gives_columns(select)
-            ):
-                item.replace(exp.Alias(this=item.copy(), alias=exp.to_identifier(title, quoted=True)))
-                changed = True
+        if not _gives_columns(select):
+            continue
+        for place, (item, other) in enumerate(zip(select.expressions, written.expressions, strict=True), 1):
+            title = item.meta.get(_TITLE, "") if _unnamed(item) else ""
+            if _unnamed(item) and any(node.meta.get(_CONCEALED) for node in item.find_all(exp.Subquery)):
+                title = title if _is_name(title) else f"column {place}"
+            elif dialect in _OWN_SPELLING or not _is_name(title) or not _differs(title, other.meta.get(_TITLE, "")):
+                continue
+            item.replace(exp.Alias(this=item.copy(), alias=exp.to_identifier(title, quoted=True)))
+            changed = True
     return changed
+
+
+def _is_name(title: str) -> bool:
+    return 0 < len(title) <= _LONGEST and title.isprintable() and not any(sign in title for sign in _COMMENTS)
 
 
 def _differs(title: str, written: str) -> bool:
@@ -119,10 +130,14 @@ def _gives_columns(select: exp.Expr) -> bool:
     """Whether somebody sees what its columns are called: the caller, or a query around it."""
     node = select
     while isinstance(node.parent, (exp.SetOperation, exp.Subquery)):
-        if isinstance(node.parent, exp.SetOperation) and node.parent.this is not node:
+        if (
+            isinstance(node.parent, exp.SetOperation)
+            and node.parent.this is not node
+            and not node.parent.args.get("by_name")
+        ):
             return False
         node = node.parent
-    return node.parent is None or isinstance(node.parent, (exp.CTE, exp.From, exp.Join))
+    return node.parent is None or isinstance(node.parent, (exp.CTE, exp.From, exp.Join, exp.Lateral))
 
 
 # by what is computed

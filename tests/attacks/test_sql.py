@@ -18,7 +18,7 @@ from toolgen.model.result import Failed, Refused, Result, Success
 from toolgen.model.tool import Effect, SqlBinding, Tool
 from toolgen.model.verdict import Allow
 from toolgen.pipeline.chain import Trail
-from toolgen.pipeline.inspection import sql_guard
+from toolgen.pipeline.inspection import sql_verdict
 from toolgen.pipeline.stages import InspectStage
 
 CASES = Path(__file__).parent / "sql"
@@ -66,7 +66,7 @@ def test_an_attack_is_refused_by_its_rule_and_never_reaches_the_executor(case: d
         return Success(data=None)
 
     stage = InspectStage(
-        guards={"lab": partial(sql_guard, database=DATABASE, scope=SCOPE)}, destination=lambda url: Allow(rule="none")
+        guards={"lab": partial(sql_verdict, database=DATABASE, scope=SCOPE)}, destination=lambda url: Allow(rule="none")
     )
     result = asyncio.run(stage(call(case["sql"]), Trail(), deliver))
     assert isinstance(result, Refused)

@@ -23,7 +23,7 @@ from toolgen.pipeline import order
 from toolgen.pipeline.approve import ApproveStage, Question, approval_digest
 from toolgen.pipeline.chain import Trail
 from toolgen.pipeline.deliver import Deliver, Preview
-from toolgen.pipeline.inspection import sql_guard
+from toolgen.pipeline.inspection import sql_verdict
 from toolgen.pipeline.limiting import LimitStage, MeterStage
 from toolgen.pipeline.order import Parts, dry_road, road
 from toolgen.pipeline.pause import PauseStage
@@ -110,7 +110,7 @@ class World:
             access=AccessStage(access=Access(rules, PETS.tools)),
             arguments=ArgumentsStage(),
             inspect=InspectStage(
-                guards={"shop": lambda call: sql_guard(call, database=SHOP, scope=scope)},
+                guards={"shop": lambda call: sql_verdict(call, database=SHOP, scope=scope)},
                 destination=lambda url: destination or Allow(rule="egress"),
             ),
             approve=ApproveStage(

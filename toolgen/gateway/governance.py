@@ -23,7 +23,7 @@ from toolgen.pipeline.chain import Trail
 from toolgen.pipeline.deliver import Deliver, Preview
 from toolgen.pipeline.documents import GuardParts, document_guards
 from toolgen.pipeline.earlier import Earlier
-from toolgen.pipeline.inspection import destination_of, sql_guard
+from toolgen.pipeline.inspection import destination_of, sql_verdict
 from toolgen.pipeline.intake import Meant, meant
 from toolgen.pipeline.limiting import LimitStage, MeterStage
 from toolgen.pipeline.order import Parts, dry_road, road
@@ -156,7 +156,7 @@ class Governance:
     def _parts(self, runtime: Runtime) -> Parts:
         policy, manifest = self.policy, runtime.manifest
         guards = {
-            source: partial(sql_guard, database=info.database, scope=policy.sql[source])
+            source: partial(sql_verdict, database=info.database, scope=policy.sql[source])
             for source, info in manifest.sources.items()
             if info.database is not None and source in policy.sql
         }

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from toolgen.model.call import Call, Described, Principal, Statement
@@ -14,16 +18,40 @@ from toolgen.policy.egress import Egress
 from toolgen.policy.sql.changes import guard_change
 from toolgen.policy.sql.explain import explainable
 from toolgen.policy.sql.grants import SqlScope, visible
-from toolgen.policy.sql.guard import guard
+from toolgen.policy.sql.guard import guard, is_seen
 from toolgen.policy.sql.samples import sampling_of
 from toolgen.policy.sql.scope import row_attributes
 
-__all__ = ["attributes_for", "destination_of", "sql_guard"]
+__all__ = ["attributes_for", "destination_of", "sql_guard", "sql_verdict"]
 
 _PORTS = {"http": 80, "https": 443}
+# Few, as they share the interpreter with the loop, and more than one, so that one slow statement does not hold up all others.
+_READERS: Final = ThreadPoolExecutor(max_workers=2, thread_name_prefix="sql-guard")
+
+_Inspected: TypeAlias = Statement | Database | Described | Deny
 
 
-def sql_guard(call: Call, *, database: Database, scope: SqlScope) -> Statement | Database | Described | Deny:
+async def sql_verdict(call: Call, *, database: Database, scope: SqlScope) -> _Inspected:
+    """As `sql_guard`, without holding up other calls: a statement that nobody has asked before is read in a thread."""
+    inspect = partial(sql_guard, call, database=database, scope=scope)
+    if _is_quick(call, database, scope):
+        return inspect()
+    return await asyncio.get_running_loop().run_in_executor(_READERS, inspect)
+
+
+def _is_quick(call: Call, database: Database, scope: SqlScope) -> bool:
+    match call.tool.binding:
+        case SqlBinding(operation="named", statement=sql):
+            return is_seen(sql, database=database, scope=scope)
+        case SqlBinding(operation="query" | "explain") if not call.arguments.get("cursor"):
+            return is_seen(call.arguments.get("sql"), database=database, scope=scope)
+        case SqlBinding(operation="query" | "explain" | "change"):
+            return False
+        case _:
+            return True
+
+
+def sql_guard(call: Call, *, database: Database, scope: SqlScope) -> _Inspected:
     """The statement a SQL tool may run, or the part of the database it may describe."""
     binding = call.tool.binding
     assert isinstance(binding, SqlBinding)  # noqa: S101 - the stage matched on it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -31,7 +31,7 @@ from toolgen.policy.arguments import Validator
 
 __all__ = ["AccessStage", "ArgumentsStage", "InspectStage", "RedactStage", "SqlGuard"]
 
-SqlGuard = Callable[[Call], Statement | Database | Described | Deny]
+SqlGuard = Callable[[Call], Awaitable[Statement | Database | Described | Deny]]
 """Checks a call to a SQL tool: the statement to run, the part of the database to describe, or a refusal."""
 _NO_INDEX = Deny(
     rule="graphql",
@@ -181,7 +181,7 @@ class InspectStage:
                     rule="sql", code="sql_refused", reason=f"the policy opens no table of {call.tool.source} to anybody"
                 )
             )
-        answer = guard(call)
+        answer = await guard(call)
         match answer:
             case Statement():
                 trail.facts["sql"] = answer.sql

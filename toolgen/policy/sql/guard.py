@@ -27,7 +27,7 @@ from toolgen.policy.sql.resolve import Resolver
 from toolgen.policy.sql.searches import check_searches
 from toolgen.policy.sql.text import parse, render
 
-__all__ = ["DIALECTS", "guard", "visible"]
+__all__ = ["DIALECTS", "guard", "is_seen", "visible"]
 
 DIALECTS = frozenset({"sqlite", "postgres", "mysql", "duckdb"})
 
@@ -83,6 +83,11 @@ def guard(
         return refusal.verdict()
     except Exception:  # noqa: BLE001  the outermost boundary of the guard: whatever it did not expect is a refusal
         return Refusal("internal", "the statement could not be checked", "write it more simply").verdict()
+
+
+def is_seen(sql: object, *, database: Database, scope: SqlScope) -> bool:
+    """Whether `guard` remembers its verdict on this text, and gives it in microseconds; else it may take up to a second."""
+    return isinstance(sql, str) and _SEEN.get(database, scope, sql) is not None
 
 
 def _planned(sql: str, database: Database, scope: SqlScope, skip: int) -> Plan | Deny:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pyreqwest.http import Url
 
@@ -280,6 +281,9 @@ def test_no_text_leaves_its_path_segment(value: str, style: str) -> None:
 
 @given(value=st.text(st.characters(exclude_categories=["Cs"])), reserved=st.booleans())
 def test_no_text_leaves_its_query_pair(value: str, reserved: bool) -> None:
+    assume(
+        not (reserved and re.search("%[0-9A-Fa-f]{2}", value))
+    )  # reserved expansion leaves those as they are (RFC 6570, 3.2.3)
     url = bind(binding(parameter("query", allow_reserved=reserved)), {"q": value}).url
     assert Url(url).query_pairs == [("q", value)]
     assert Target.of(url).host == "api.test"

@@ -16,7 +16,7 @@ from toolgen.model.call import Call, Principal, parties
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Result
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import Tool, absent
+from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool, absent
 from toolgen.model.verdict import Deny, Verdict
 from toolgen.pipeline.approve import ApproveStage, Desk
 from toolgen.pipeline.chain import Trail
@@ -76,6 +76,7 @@ class Governance:
         self.access = Access(policy.rules, runtime.manifest.tools, policy.toolsets)
         self.earlier = Earlier(histories=runtime.histories, clock=runtime.clock, labels=policy.labels)
         self._tools = runtime.manifest.tools
+        self._sources = runtime.manifest.sources
         self._log = runtime.log
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
         self._secretive: dict[str, bool] = {}
@@ -200,12 +201,22 @@ class Governance:
         if secret is None:
             secret = self._secretive[call.tool.digest] = has_secrets(call.tool.input_schema)
         concealed: Json = call.arguments
-        if self.policy.sensitive:
-            concealed = conceal_texts(call.arguments, call.tool, self.policy.sensitive, self._digest_of)
-            concealed = replace_at(concealed, self.policy.sensitive, self._digest_of)
+        sensitive = self.policy.sensitive
+        if written := (*sensitive, *self._secrets_written(call.tool)):
+            concealed = conceal_texts(call.arguments, call.tool, written, self._digest_of)
+            # The arguments of other tools are concealed by their own schemas.
+            paths = written if isinstance(call.tool.binding, GraphQLDocumentBinding) else sensitive
+            concealed = replace_at(concealed, paths, self._digest_of)
         if secret:
             concealed = conceal(concealed, call.tool.input_schema, self._digest_of)
         return concealed if isinstance(concealed, Mapping) else {}
+
+    def _secrets_written(self, tool: Tool) -> tuple[str, ...]:
+        """Where secrets stand in what an agent writes for a GraphQL tool, as the scalars of its source say."""
+        if not isinstance(tool.binding, GraphQLDocumentBinding | GraphQLBinding):
+            return ()
+        graph = self._sources[tool.source].graph
+        return tuple(f"$..{name}" for name in graph.secrets) if graph is not None else ()
 
     def _digest_of(self, value: Json) -> Json:
         return keyed_digest(self._log.key, value)

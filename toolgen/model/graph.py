@@ -10,6 +10,7 @@ import msgspec
 __all__ = [
     "LARGEST_INT",
     "PAGE_SIZES",
+    "UPLOAD",
     "Graph",
     "GraphArgument",
     "GraphField",
@@ -28,6 +29,9 @@ PAGE_SIZES = frozenset(
 )
 
 _WHOLE = re.compile(r"-?[0-9]{1,30}\Z")
+
+UPLOAD = "Upload"
+"""The scalar of files: the name that the multipart request specification and every server give it."""
 
 LARGEST_INT = 2**31 - 1
 """Of GraphQL's Int (spec, section 3.5.1)."""
@@ -67,12 +71,16 @@ class GraphType(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Graph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A whole schema; `query`, `mutation` and `subscription` name its root types, "" for none. Built-in scalars are among `types`."""
+    """A whole schema; `query`, `mutation` and `subscription` name its root types, "" for none. Built-in scalars are among `types`.
+
+    `secrets` are the names of the arguments and input fields whose scalar is configured as a secret one.
+    """
 
     types: dict[str, GraphType]
     query: str = ""
     mutation: str = ""
     subscription: str = ""
+    secrets: tuple[str, ...] = ()
 
     @property
     def roots(self) -> frozenset[str]:

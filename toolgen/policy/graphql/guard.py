@@ -12,6 +12,8 @@ from graphql import (
     FragmentSpreadNode,
     GraphQLError,
     GraphQLField,
+    GraphQLInputObjectType,
+    GraphQLInputType,
     GraphQLInterfaceType,
     GraphQLList,
     GraphQLNamedType,
@@ -34,7 +36,7 @@ from graphql import (
 )
 from graphql.execution.values import get_variable_values
 
-from toolgen.model.graph import PAGE_SIZES, identifies, page_sizes, size_fault
+from toolgen.model.graph import PAGE_SIZES, UPLOAD, identifies, page_sizes, size_fault
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLDocumentBinding
 from toolgen.model.verdict import Deny
@@ -236,9 +238,19 @@ class _Pricer:
             raise _TooMuch(
                 f"{node.name.value} may be a field of a root type: say whose it is (... on Type)", "forbidden"
             )
+        self._refuse_files(definition, node)
         size = self._size(type_, definition, node)
         if node.selection_set is not None:
             self.price(inner, node.selection_set, several * _items(type_, node.name.value, definition, inner, size))
+
+    def _refuse_files(self, definition: GraphQLField, node: FieldNode) -> None:
+        """A file cannot be sent beside a document, and as JSON no service takes it; a text may be a reference."""
+        for argument in node.arguments or ():
+            value = value_from_ast_untyped(argument.value, dict(self.values))
+            if _holds_file(definition.args[argument.name.value].type, value):
+                raise _TooMuch(
+                    f"{node.name.value} takes a file, which no document can hold: call the tool of that field"
+                )
 
     def _size(self, type_: GraphQLNamedType, definition: GraphQLField, node: FieldNode) -> int | None:
         """How many items a field is asked for. What a mutation is told may be called so and size no page, as of its own tool."""
@@ -275,6 +287,19 @@ def _items(
     if _is_connection(inner):
         return _ASSUMED
     return _ASSUMED if _is_list(definition) and not (_is_connection(type_) and name in {"edges", "nodes"}) else 1
+
+
+def _holds_file(type_: GraphQLInputType | GraphQLNamedType, value: object) -> bool:
+    inner = get_named_type(type_)
+    match value:
+        case list():
+            return any(_holds_file(inner, one) for one in value)
+        case Mapping() if isinstance(inner, GraphQLInputObjectType):
+            return any(_holds_file(inner.fields[key].type, one) for key, one in value.items() if key in inner.fields)
+        case Mapping():
+            return inner.name == UPLOAD
+        case _:
+            return False
 
 
 def _is_list(definition: GraphQLField) -> bool:

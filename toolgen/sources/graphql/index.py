@@ -18,13 +18,18 @@ from graphql import (
 )
 from graphql.utilities.get_default_value_ast import get_default_value_ast
 
-from toolgen.model.graph import Graph, GraphArgument, GraphField, GraphType
+from toolgen.model.graph import Graph, GraphArgument, GraphField, GraphType, named
+from toolgen.model.schema import Schema
 
 __all__ = ["graph_of"]
 
 
-def graph_of(schema: GraphQLSchema) -> Graph:
-    """The index of a schema. Introspection's own types are not in it, and so nothing that asks for them is valid."""
+def graph_of(schema: GraphQLSchema, scalars: Mapping[str, Schema]) -> Graph:
+    """The index of a schema. Introspection's own types are not in it, and so nothing that asks for them is valid.
+
+    `scalars` are the JSON Schemas that toolgen.yaml has for some.
+    """
+    secret = frozenset(name for name, one in scalars.items() if _is_secret(one))
     roots = [
         "" if root is None else root.name
         for root in (schema.query_type, schema.mutation_type, schema.subscription_type)
@@ -34,7 +39,34 @@ def graph_of(schema: GraphQLSchema) -> Graph:
         for name, type_ in sorted(schema.type_map.items())
         if not name.startswith("__") and (made := _type(type_)) is not None
     }
-    return Graph(types=types, query=roots[0], mutation=roots[1], subscription=roots[2])
+    return Graph(
+        types=types,
+        query=roots[0],
+        mutation=roots[1],
+        subscription=roots[2],
+        secrets=tuple(sorted(_named(types, secret))) if secret else (),
+    )
+
+
+def _is_secret(schema: object) -> bool:
+    """Whether a schema calls its value, or something in it, secret."""
+    if isinstance(schema, Mapping):
+        return (
+            schema.get("format") == "password"
+            or schema.get("writeOnly") is True
+            or any(_is_secret(one) for one in schema.values())
+        )
+    return isinstance(schema, list) and any(_is_secret(one) for one in schema)
+
+
+def _named(types: Mapping[str, GraphType], secret: frozenset[str]) -> set[str]:
+    """What arguments and input fields of these scalars are called."""
+    members = [
+        members
+        for one in types.values()
+        for members in (one.inputs, *(field.arguments for field in one.fields.values()))
+    ]
+    return {name for one in members for name, argument in one.items() if named(argument.type) in secret}
 
 
 def _type(type_: GraphQLNamedType) -> GraphType | None:

@@ -64,7 +64,9 @@ def read_graphql(config: SourceConfig) -> Reading:
             title=prose(schema.description, limit=80).partition("\n")[0] or config.name,
             version="",
             security_schemes=dict(SCHEMES),
-            graph=graph_of(schema) if documents or any(_is_selectable(one) for one in tools) else None,
+            graph=graph_of(schema, config.graph.scalars)
+            if documents or any(_is_selectable(one) for one in tools)
+            else None,
         ),
         tools=tools,
         problems=(*problems, *skipped),

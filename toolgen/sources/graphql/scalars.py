@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from toolgen.model import graph
 from toolgen.model.schema import Schema
 
 __all__ = ["UPLOAD", "input_scalar", "is_upload", "output_scalar"]
@@ -62,8 +63,8 @@ UPLOAD: Schema = {
 
 
 def is_upload(name: str) -> bool:
-    """Whether values of this scalar are files: the name that the multipart request specification and every server give it."""
-    return name == "Upload"
+    """Whether values of this scalar are files."""
+    return name == graph.UPLOAD
 
 
 def input_scalar(name: str, configured: Mapping[str, Schema]) -> Schema:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -15,6 +16,18 @@ __all__ = ["explain", "read_answer"]
 _MOST_ERRORS = 3  # that are put into the message; all of them are in the data
 _LONGEST_WAIT_S = 3600.0
 _SHORTEST_WAIT_S = 1.0  # where a service only says that it was too much
+_MOVED = "redirects are not followed; set `endpoint:` of the source in toolgen.yaml to where the service really is"
+_REBUILD = (
+    "the service's schema is no longer the one this tool was built from; tell whoever runs the gateway to read what changed and "
+    "build again (`toolgen build`, with --update-pins for an endpoint)"
+)
+# How servers say that they do not know what a document asks for: graphql-js and its ports, graphql-ruby, gqlgen, Hasura, HotChocolate.
+_FOREIGN = re.compile(
+    r"cannot query field|unknown (?:argument|type|field)|doesn't (?:exist on type|accept argument)|isn't a defined input type"
+    r"|field '[^']{1,100}' not found in type|the field `[^`]{1,100}` does not exist",
+    re.IGNORECASE,
+)
+_FOREIGN_CODES = frozenset({"GRAPHQL_VALIDATION_FAILED", "undefinedField", "argumentNotAccepted", "undefinedType"})
 _THROTTLED = frozenset({"THROTTLED", "RATE_LIMITED", "RATE_LIMIT_EXCEEDED", "TOO_MANY_REQUESTS"})
 
 
@@ -43,7 +56,8 @@ def explain(failed: Failed) -> Failed:
         told = _failed(failed.data, errors, failed.facts).error
         wait = failed.error.retry_after_s if failed.error.retry_after_s is not None else told.retry_after_s
         code = told.code if told.code == "rate_limited" else failed.error.code
-        error = msgspec.structs.replace(told, code=code, suggestion=failed.error.suggestion, retry_after_s=wait)
+        suggestion = told.suggestion if told.suggestion == _REBUILD else failed.error.suggestion
+        error = msgspec.structs.replace(told, code=code, suggestion=suggestion, retry_after_s=wait)
         return Failed(error=_limited(error, failed), data=_kept(failed.data, errors), facts=failed.facts)
     if isinstance(failed.data, str):
         status = failed.facts.get("upstream_status")
@@ -52,7 +66,10 @@ def explain(failed: Failed) -> Failed:
             error = msgspec.structs.replace(error, suggestion=failed.error.suggestion)
         error = msgspec.structs.replace(error, code=failed.error.code, retry_after_s=failed.error.retry_after_s)
         return Failed(error=_limited(error, failed), facts=failed.facts)
-    return Failed(error=_limited(failed.error, failed), data=failed.data, facts=failed.facts)
+    error = failed.error
+    if isinstance(status := failed.facts.get("upstream_status"), int) and 300 <= status < 400:
+        error = msgspec.structs.replace(error, suggestion=_MOVED)
+    return Failed(error=_limited(error, failed), data=failed.data, facts=failed.facts)
 
 
 def _limited(error: Error, failed: Failed) -> Error:
@@ -64,9 +81,17 @@ def _limited(error: Error, failed: Failed) -> Error:
 
 
 def _errors(body: Json) -> Sequence[Json]:
-    """The `errors` of a response; none when the list is empty or is no list."""
+    """The `errors` of a response; none when there are none. A single one that is in no list, as broken services write it, is one too."""
     errors = body.get("errors") if isinstance(body, Mapping) else None
-    return errors if isinstance(errors, Sequence) and not isinstance(errors, str) else ()
+    match errors:
+        case str():
+            return ({"message": errors},) if errors else ()
+        case Mapping():
+            return (errors,) if errors else ()
+        case Sequence():
+            return errors
+        case _:
+            return ()
 
 
 def _kept(body: Json, errors: Sequence[Json]) -> JsonObject:
@@ -81,6 +106,8 @@ def _failed(body: Json, errors: Sequence[Json], facts: Mapping[str, Json]) -> Fa
     suggestion = "change the arguments as the errors say"
     if kept["data"] is not None:
         suggestion = "what did not fail stands in `data`, beside the errors"
+    elif any(_is_foreign(error) for error in errors):
+        suggestion = _REBUILD
     wait = _throttled(body, errors)
     if wait is not None:
         suggestion = "wait before the next call, or ask for less"
@@ -103,6 +130,13 @@ def _told(error: Json) -> str:
     if isinstance(path, Sequence) and not isinstance(path, str) and path:
         return f"{said} (at {bounded('.'.join(str(step) for step in path), 100)})"
     return said
+
+
+def _is_foreign(error: Json) -> bool:
+    """Whether it says that the service does not know a field, an argument or a type. What was sent was valid when it was built."""
+    message = _at(error, "message")
+    said = isinstance(message, str) and _FOREIGN.search(message[:1000]) is not None
+    return said or _at(error, "extensions", "code") in _FOREIGN_CODES
 
 
 def _throttled(body: Json, errors: Sequence[Json]) -> float | None:

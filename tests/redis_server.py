@@ -12,7 +12,8 @@ import pytest
 
 from toolgen.clock import SystemClock
 from toolgen.state.buckets_redis import RedisBuckets
-from toolgen.state.link import RedisLink, RedisLocation
+from toolgen.state.link import RedisLink
+from toolgen.state.redis_location import RedisLocation
 
 
 class RedisServer:

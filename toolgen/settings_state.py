@@ -13,7 +13,7 @@ from toolgen.errors import ConfigError, SecretError
 from toolgen.execute.secrets import SecretReference, Secrets, parse_reference
 from toolgen.model.location import part_password
 from toolgen.model.names import nearest
-from toolgen.state.link import RedisLocation
+from toolgen.state.redis_location import RedisLocation
 
 __all__ = ["StateSettings", "read_state"]
 

@@ -13,7 +13,8 @@ from toolgen.clock import SystemClock
 from toolgen.policy.limits import Charge, Limit
 from toolgen.state.buckets import Refusal
 from toolgen.state.buckets_redis import RedisBuckets
-from toolgen.state.link import RedisLink, RedisLocation
+from toolgen.state.link import RedisLink
+from toolgen.state.redis_location import RedisLocation
 
 
 async def main(port: int, seconds: float, rate: float, burst: int) -> None:

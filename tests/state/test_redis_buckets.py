@@ -18,7 +18,8 @@ from toolgen.clock import SystemClock
 from toolgen.policy.limits import Charge, Limit
 from toolgen.state.buckets import Hold, Refusal
 from toolgen.state.buckets_redis import RedisBuckets
-from toolgen.state.link import RedisLink, RedisLocation
+from toolgen.state.link import RedisLink
+from toolgen.state.redis_location import RedisLocation
 
 HAMMER = Path(__file__).with_name("hammer.py")
 

@@ -28,7 +28,6 @@ from toolgen.settings import load as load_settings
 from toolgen.sources.base import is_networked
 from toolgen.sources.overrides import ToolOverride
 from toolgen.sources.pins import LOCK, Pins, read_pins, write_pins
-from toolgen.sources.sql import read_sql
 
 if TYPE_CHECKING:
     from toolgen.build import Built
@@ -189,10 +188,14 @@ def _built(job: _Job, accept: bool, began: Callable[[str], None], stack: ExitSta
 
 def _databases(sources: Mapping[str, SourceSettings]) -> dict[str, object]:
     """What databases say of their schemas: reading that is quick, and their files change with every row."""
+    databases = {name: source for name, source in sources.items() if source.config.kind == "sql"}
+    if not databases:
+        return {}
+    from toolgen.sources.sql import read_sql  # noqa: PLC0415 - costs what a build without databases has no use for
+
     return {
         name: [reading.info.digest, [[problem.origin, problem.code, problem.message] for problem in reading.problems]]
-        for name, source in sources.items()
-        if source.config.kind == "sql"
+        for name, source in databases.items()
         for reading in (read_sql(source.config, password_of(source)),)
     }
 

@@ -1,19 +1,19 @@
-"""The one connection to Redis: where it is, how it is made, and one script run on it."""
+"""The one connection to Redis: how it is made, and one script run on it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from hashlib import sha1
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from toolgen.state.redis_location import RedisLocation
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-__all__ = ["RedisLink", "RedisLocation", "UnreachableError"]
+__all__ = ["RedisLink", "UnreachableError"]
 
 TIMEOUT_S = 1.0
 """How long Redis may take for a connection and for an answer, each."""
@@ -21,19 +21,6 @@ TIMEOUT_S = 1.0
 
 class UnreachableError(Exception):
     """Redis could not be asked, or did not answer as it should. The text names the kind of fault and nothing of what was sent."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedisLocation:
-    """Where Redis is. `certificates` has the files sslrootcert, sslcert and sslkey; `prefix` begins every key."""
-
-    host: str
-    port: int = 6379
-    database: int = 0
-    user: str = ""
-    tls: bool = False
-    certificates: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    prefix: str = "toolgen"
 
 
 class RedisLink:

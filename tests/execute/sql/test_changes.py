@@ -213,6 +213,36 @@ def test_a_change_waits_for_a_lock_no_longer_than_its_time() -> None:
         assert amounts(place)[1] == 10
 
 
+@pytest.mark.parametrize("trigger", [False, True])
+def test_a_table_of_postgres_with_a_dot_in_its_name_is_changed_unless_that_sets_something_off(trigger: bool) -> None:
+    script = (
+        SCRIPT
+        + """
+    CREATE TABLE "stock.old" (id INT PRIMARY KEY, amount INT);
+    INSERT INTO "stock.old" VALUES (1, 10);
+    CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN UPDATE log SET n = 1; RETURN NEW; END';
+    """
+    )
+    if trigger:
+        script += 'CREATE TRIGGER notes BEFORE UPDATE ON "stock.old" FOR EACH ROW EXECUTE FUNCTION noted();'
+    with postgres_database(script) as location:
+        given = statement(
+            'UPDATE "public"."stock.old" SET amount = 11 WHERE id = 1',
+            tables=frozenset({"stock.old"}),
+            columns=frozenset({"stock.old.id", "stock.old.amount"}),
+            writes="update",
+            max_changes=1,
+        )
+        (result,) = ask(("postgres", location), ("change", given))
+
+    if trigger:
+        assert isinstance(result, Failed)
+        assert result.error.code == "sql_refused"
+    else:
+        assert isinstance(result, Success), result
+        assert result.data == {"row_count": 1}
+
+
 def unanswered(change: Change) -> Callable[[], Success | Failed]:
     return lambda: change.ended(Failed(error=change.refused(99).error))  # type: ignore[union-attr]
 

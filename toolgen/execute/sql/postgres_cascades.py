@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 import psycopg
@@ -21,15 +22,31 @@ FROM pg_catalog.pg_stat_xact_all_tables WHERE schemaname <> 'pg_toast'
 """
 
 
+_THERE: Final = (
+    "SELECT pg_catalog.array_agg(n) FROM pg_catalog.unnest(%s::text[]) n WHERE pg_catalog.to_regclass(n) IS NOT NULL"
+)
+
+
 async def cascades(connection: _Connection, statement: Statement) -> list[Cascade]:
     """As the catalog has it now. Raises what psycopg raises, also for a table that is gone."""
-    parted = (name.rpartition(".") for name in statement.tables)
-    names = [sql.Identifier(schema or "public", table).as_string(connection) for schema, _, table in parted]
-    found = await connection.execute(POSTGRES_CASCADES, (names,))
+    names = [
+        sql.Identifier(schema or "public", table).as_string(connection)
+        for name in statement.tables
+        for schema, table in _meant(name)
+    ]
+    there = await (await connection.execute(_THERE, (names,))).fetchone()
+    found = await connection.execute(POSTGRES_CASCADES, ((there[0] if there else None) or names,))
     return [
         Cascade(on=str(kind), by=str(what), columns=tuple(map(str, columns)) if isinstance(columns, list) else ())
         for _, kind, what, columns in await found.fetchall()
     ]
+
+
+def _meant(name: str) -> Iterator[tuple[str, str]]:
+    """Every schema and table that `schema.table` may mean: a dot may be part of a name as well."""
+    parts = name.split(".")
+    for index in range(len(parts)):
+        yield ".".join(parts[:index]), ".".join(parts[index:])
 
 
 async def touched(connection: _Connection) -> int:

@@ -33,6 +33,8 @@ _NO_CALLS = frozenset(
         ("TABLESAMPLE", "bernoulli"),
         ("TABLESAMPLE", "system"),
         ("TABLESAMPLE", "reservoir"),
+        ("SAMPLE", "bernoulli"),
+        ("SAMPLE", "system"),
         ("SAMPLE", "reservoir"),
         ("*", "exclude"),
         ("*", "replace"),

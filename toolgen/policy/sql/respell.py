@@ -14,6 +14,7 @@ _BEFORE_A_QUERY = frozenset(
     {TokenType.L_PAREN, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.ALL, TokenType.DISTINCT}
 )
 
+_DIRECTIONS = {TokenType.LT: (TokenType.ASC, "ASC"), TokenType.GT: (TokenType.DESC, "DESC")}
 _CALLED_ALONE = frozenset({"UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP"})
 
 
@@ -103,6 +104,31 @@ def _nulls_behind(given: Sequence[Token]) -> Iterator[Token]:
             index += 1
 
 
+def _sorted_by(tokens: Sequence[Token]) -> Iterator[Token]:
+    """`ORDER BY x USING >` is `ORDER BY x DESC` (https://www.postgresql.org/docs/current/sql-select.html#SQL-ORDERBY)."""
+    for index, token in enumerate(tokens):
+        if token.token_type is TokenType.USING and _kind(tokens, index + 1) in _DIRECTIONS:
+            continue
+        if index and tokens[index - 1].token_type is TokenType.USING and token.token_type in _DIRECTIONS:
+            yield _word(token, *_DIRECTIONS[token.token_type])
+        else:
+            yield token
+
+
+def _sampled(given: Sequence[Token]) -> Iterator[Token]:
+    """`SAMPLE 50 PERCENT (bernoulli)` is `SAMPLE bernoulli (50 PERCENT)` (https://duckdb.org/docs/sql/samples)."""
+    index = 0
+    while index < len(given):
+        match [token.text.lower() for token in given[index : index + 6]]:
+            case ["sample", _, "percent" | "%" | "rows", "(", "bernoulli" | "system" | "reservoir", ")"]:
+                sample, size, unit, opening, method, closing = given[index : index + 6]
+                yield from (sample, method, opening, size, unit, closing)
+                index += 6
+            case _:
+                yield given[index]
+                index += 1
+
+
 def _kind(tokens: Sequence[Token], index: int) -> TokenType | None:
     return tokens[index].token_type if index < len(tokens) else None
 
@@ -116,6 +142,8 @@ _RESPELLINGS = (
     ("TABLE", ("postgres", "duckdb"), _selected),
     ("PG_CATALOG", ("postgres",), _without_catalog),
     ("EXCLUDE", ("duckdb",), _listed_exclusions),
+    ("SAMPLE", ("duckdb",), _sampled),
+    ("USING", ("postgres",), _sorted_by),
     ("NULLS", ("duckdb",), _nulls_behind),
     *((word, ("mysql",), _called) for word in ("UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP")),
 )

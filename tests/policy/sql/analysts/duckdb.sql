@@ -85,3 +85,5 @@ SELECT rowid, id FROM places ORDER BY rowid LIMIT 2;
 SELECT client, max(amount) FOR_it FROM invoices GROUP BY client ORDER BY client;
 SELECT i.client, i FROM (SELECT client, id FROM invoices) i ORDER BY i.id LIMIT 2;
 SELECT histogram(kind), bool_and(id > 0), max_by(name, id), list_sort(list(DISTINCT kind)), string_agg(name, '|' ORDER BY id), count_if(kind = 'room'), sum(id) / count(*) FROM places;
+SELECT count(*) FROM invoices USING SAMPLE 100 PERCENT (bernoulli);
+SELECT count(*) AS n FROM invoices USING SAMPLE 3 ROWS (reservoir);

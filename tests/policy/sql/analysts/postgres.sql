@@ -80,3 +80,5 @@ SELECT "id", "client" FROM "invoices" WHERE "client" = $$Acme$$ ORDER BY "id";
 SELECT position('a' IN client), char_length(client), octet_length(client), strpos(client, 'o'), lpad(client, 6, '.'), translate(client, 'A', 'B') FROM invoices ORDER BY id;
 SELECT id, name FROM places p WHERE p.id IN (VALUES (1), (3)) ORDER BY id;
 SELECT sum(amount) AS total, currency FROM invoices GROUP BY currency ORDER BY total DESC, 2;
+SELECT id, amount FROM invoices ORDER BY amount USING >, id USING < LIMIT 3;
+SELECT id, rank() OVER (ORDER BY amount USING >) AS r FROM invoices ORDER BY r, id;

@@ -112,7 +112,8 @@ def make_tools(source: str, dialect: str, *, writes: bool) -> Iterator[Tool]:
     yield tool(
         "explain",
         f"Explain a query on {source}",
-        f"Shows how the {engine} database {source} would run a query, without running it. {rules} {look}",
+        f"Shows how the {engine} database {source} would run a query, without running it. Views, and tables of which you see a"
+        f" part of the rows or values, have no plan to show. {rules} {look}",
         _statement(dialect, "One SELECT statement."),
         ROWS,
     )

@@ -201,6 +201,19 @@ def test_an_alias_bomb_is_refused(tmp_path: Path) -> None:
         loaded(tmp_path, bomb=bomb)
 
 
+@pytest.mark.parametrize(
+    ("written", "expected"), [("cascades: true", True), ("cascades: false", False), ("columns: [id]", False)]
+)
+def test_what_a_change_sets_off_is_open_where_the_policy_says_so(tmp_path: Path, written: str, expected: bool) -> None:
+    policy = loaded(tmp_path, a=f"sql: {{shop: {{tables: {{customers: {{writes: [update], {written}}}}}}}}}\n")
+    assert policy.sql["shop"].tables["customers"].cascades is expected
+
+
+def test_cascades_of_a_table_that_nobody_may_change_are_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"cascades: and no writes"):
+        loaded(tmp_path, a="sql: {shop: {tables: {customers: {cascades: true}}}}\n")
+
+
 @pytest.mark.parametrize(("key", "text"), [("egress", "egress: {}\n"), ("sql", "sql: {shop: {tables: {}}}\n")])
 def test_what_may_stand_once_stands_in_one_file(tmp_path: Path, key: str, text: str) -> None:
     with pytest.raises(PolicyError, match=r"twice|two files"):

@@ -2,54 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.services.library import SDL, WRITTEN, application, serving
+from tests.gateway.library import call, code, with_gateway, write_project
+from tests.services.library import WRITTEN, application, serving
 from toolgen.errors import PolicyError
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
 
-OPERATIONS = '''
-"""Finds one book."""
-query FindBook($id: ID! @describe(as: "Its number"), $who: String @bind(to: "principal.attributes.tenant"), $first: Int = 1 @hidden)
-@tool(title: "Find a book") { book(by: {id: $id}) { ...Short similar(first: $first) { edges { node { id } } } } echo(value: $who) }
-fragment Short on Book { id title }
-# Pages through the books.
-query Page($first: Int, $after: String) {
-  found: books(first: $first, after: $after) { edges { node { id } } pageInfo { hasNextPage endCursor } }
-}
-mutation Rename($title: String!) @tool(name: "rename_book", effect: WRITE) { addBook(title: $title) { id } }
-'''
-POLICY = """
-principals:
-  bot: {api_key: "sha256:%s", roles: [bot], attributes: {tenant: acme}}
-  bare: {api_key: "sha256:%s", roles: [bot]}
-  writer: {api_key: "sha256:%s", roles: [writer]}
-rules:
-  - {id: reads, to: [bot], tools: ["lib__*"], effects: [read], verdict: allow}
-  - {id: unread, to: [bot], tools: [lib__get_hidden], verdict: deny}
-  - id: no-secrets
-    to: [bot]
-    tools: [lib__get_book]
-    arguments: {properties: {by: {required: [id], properties: {id: {const: "7"}}}}, required: [by]}
-    verdict: deny
-  - id: no-seventh
-    to: [bot]
-    tools: [lib__list_several]
-    arguments: {properties: {ids: {contains: {const: "7"}}}, required: [ids]}
-    verdict: deny
-  - {id: asks, to: [bot], tools: [lib__add_book, lib__run_mutation], verdict: allow}
-  - {id: writes, to: [writer], tools: ["lib__*"], effects: [read, write, destructive], verdict: allow}
-egress: {private_networks: %s}
-redact: [{tools: [lib__get_book, lib__list_books], fields: ["$..secret"], with: "[hidden]"}]
-"""
-HASHES = tuple(str(digit) * 64 for digit in (1, 2, 3))
 SEVEN = {"edges": [{"node": {"id": str(number)}} for number in range(1, 8)]}
 
 
@@ -61,46 +27,7 @@ def _origin() -> Iterator[str]:
 
 @pytest.fixture(name="project")
 def _project(tmp_path: Path, origin: str) -> Callable[..., Path]:
-    def make(networks: str = "allow", **source: str) -> Path:
-        (tmp_path / "ops").mkdir(exist_ok=True)
-        (tmp_path / "ops" / "books.graphql").write_text(OPERATIONS, encoding="utf-8")
-        (tmp_path / "lib.graphql").write_text(SDL, encoding="utf-8")
-        (tmp_path / "policies").mkdir(exist_ok=True)
-        (tmp_path / "policies" / "p.yaml").write_text(POLICY % (*HASHES, networks), encoding="utf-8")
-        keys = {
-            "queries": "true",
-            "scalars": "{Price: {type: integer, minimum: 0}}",
-            "operations": "ops/*.graphql",
-            "include": '{operations: ["*"]}',
-            "subscriptions": "{transport: websocket, events: 2, seconds: 20}",
-            **source,
-        }
-        said = "".join(f"\n    {key}: {value}" for key, value in keys.items())
-        path = tmp_path / "toolgen.yaml"
-        path.write_text(
-            f"sources:\n  lib:\n    graphql: lib.graphql\n    endpoint: {origin}/graphql{said}\naudit: {{dir: audit}}\n",
-            encoding="utf-8",
-        )
-        return path
-
-    return make
-
-
-def with_gateway(path: Path, work: Callable[[Gateway], Awaitable[Any]]) -> Any:
-    async def main() -> Any:
-        async with Gateway.load(path) as gateway:
-            return await work(gateway)
-
-    return asyncio.run(main())
-
-
-def call(path: Path, name: str, arguments: dict[str, Any], principal: str = "bot") -> Envelope:
-    made: Envelope = with_gateway(path, lambda gateway: gateway.call(f"lib__{name}", arguments, principal=principal))
-    return made
-
-
-def code(envelope: Envelope) -> str:
-    return envelope.error.code if envelope.error is not None else ""
+    return partial(write_project, tmp_path, origin)
 
 
 def test_a_trusted_operation_runs_with_what_the_gateway_knows_of_the_caller(project: Callable[..., Path]) -> None:
@@ -376,49 +303,6 @@ def test_files_are_sent_by_the_multipart_specification(project: Callable[..., Pa
     assert shown.data["variables"] == {"file": None, "more": [None, None], "note": "n"}
     assert [one["path"] for one in shown.data["files"]] == ["variables.file", "variables.more.0", "variables.more.1"]
     assert code(call(path, "store", {"file": {"base64": "???"}}, "writer")) == "validation"
-
-
-@pytest.mark.parametrize("transport", ["websocket", "sse"])
-def test_a_subscription_ends_by_count_by_time_or_by_itself(project: Callable[..., Path], transport: str) -> None:
-    path = project(subscriptions=f"{{transport: {transport}, events: 2, seconds: 20}}")
-    enough = call(path, "watch_added", {"count": 5})
-    assert (enough.data["ended"], len(enough.data["events"])) == ("events", 2)
-    assert enough.data["events"][0]["added"]["title"] == "Book 1"
-    assert call(path, "watch_added", {"count": 1}).data["ended"] == "complete"
-    short = project(subscriptions=f"{{transport: {transport}, events: 2, seconds: 0.5}}")
-    late = call(short, "watch_added", {"count": 2, "pause": 1})
-    assert late.data["ended"] == "seconds"
-    assert len(late.data["events"]) <= 1
-    broken = call(path, "watch_broken", {})
-    assert code(broken) == "upstream_error"
-    assert broken.data["errors"]
-
-
-@pytest.mark.parametrize("transport", ["websocket", "sse"])
-def test_a_subscription_goes_only_where_the_egress_rules_let_it(project: Callable[..., Path], transport: str) -> None:
-    path = project("deny", subscriptions=f"{{transport: {transport}}}")
-    assert code(call(path, "watch_added", {})) == "egress_refused"
-
-
-def test_a_subscription_needs_a_service_that_speaks_its_protocol(project: Callable[..., Path], origin: str) -> None:
-    closed = project(subscriptions="{transport: websocket, url: 'ws://127.0.0.1:9/'}")
-    assert code(call(closed, "watch_added", {})) == "upstream_unavailable"
-    with serving(_page) as other:
-        for transport, url in (("websocket", "ws" + other.removeprefix("http")), ("sse", other)):
-            path = project(subscriptions=f"{{transport: {transport}, url: '{url}'}}")
-            assert code(call(path, "watch_added", {})) == "upstream_error"
-
-
-async def _page(scope: Any, receive: Any, send: Any) -> None:
-    """A web page at every address, and a redirect in place of every WebSocket."""
-    if scope["type"] == "websocket":
-        await send(
-            {"type": "websocket.http.response.start", "status": 302, "headers": [(b"location", b"ws://127.0.0.1:9/")]}
-        )
-        await send({"type": "websocket.http.response.body", "body": b""})
-        return
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/html")]})
-    await send({"type": "http.response.body", "body": b"<html>"})
 
 
 def test_each_root_field_of_a_document_counts_as_a_call_of_its_tool(project: Callable[..., Path]) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+import msgspec
+
 from toolgen.model.database import Database
 from toolgen.model.graph import Graph
 from toolgen.model.schema import Json, JsonObject
@@ -40,8 +42,7 @@ def parties(principal: Principal) -> tuple[str, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class Statement(msgspec.Struct, frozen=True, kw_only=True):
     """SQL that a guard rendered from the tree it checked: the only text an executor may run.
 
     `parameters` are positional, in the order of the placeholders in `sql`. `tables` and `columns` (`table.column`) are all it may read,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
+import msgspec
 from sqlglot import exp
 
 from toolgen.model.call import Sampling, Statement
@@ -42,7 +42,7 @@ def sampling_of(
     verdict = guard(_text(table, columns, database.dialect), (), database=database, scope=scope, attributes=attributes)
     if not isinstance(verdict, Statement):
         return None
-    statement = replace(
+    statement = msgspec.structs.replace(
         verdict,
         max_bytes=min(verdict.max_bytes, _MOST_BYTES),
         max_cell_bytes=min(verdict.max_cell_bytes, _LONGEST_CELL),

@@ -23,6 +23,7 @@ from toolgen.policy.sql.scope import SqlScope, TableScope
 needs_pglast = pytest.mark.skipif(not module.AVAILABLE, reason="pglast is not installed: pip install 'toolgen[pglast]'")
 
 HONEST = [
+    "SELECT trim(leading FROM name), trim(trailing FROM name), btrim(name) FROM customers WHERE ROW(id, name) <> ROW(1, 'Ann')",
     "SELECT CURRENT_DATE, CURRENT_TIME, CURRENT_TIMESTAMP",
     "SELECT * FROM customers c JOIN orders o ON o.customer_id = c.id",
     "WITH big AS (SELECT customer_id, sum(total) AS s FROM orders GROUP BY 1)"

@@ -33,12 +33,12 @@ _SYNTAX: Final = frozenset(
 _NO_CALLS: Final = frozenset(
     {
         *("coalesce", "extract", "greatest", "grouping", "least", "normalize", "nullif", "overlay", "position", "trim"),
-        *("current_time", "current_timestamp", "localtime", "localtimestamp"),
+        *("current_time", "current_timestamp", "localtime", "localtimestamp", "row"),
         *("json_array", "json_arrayagg", "json_object", "json_objectagg", "json_scalar", "substring"),
     }
 )
-# Operators and tables of values that are rendered as calls: `^`, `|/`, `||/`, UNNEST.
-_RENDERED: Final = frozenset({"cbrt", "power", "sqrt", "unnest"})
+# What is rendered as a call: `^`, `|/`, `||/`, UNNEST, TRIM(LEADING FROM …), TRIM(TRAILING FROM …).
+_RENDERED: Final = frozenset({"cbrt", "ltrim", "power", "rtrim", "sqrt", "unnest"})
 _ROOTS: Final = {"": "SelectStmt", "insert": "InsertStmt", "update": "UpdateStmt", "delete": "DeleteStmt"}
 _STATEMENTS: Final = frozenset({"InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "intoClause", "LockingClause"})
 

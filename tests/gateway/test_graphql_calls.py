@@ -15,6 +15,7 @@ from tests.services.library import WRITTEN, application, serving
 from toolgen.errors import PolicyError
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
+from toolgen.state.pauses import Pause
 
 SEVEN = {"edges": [{"node": {"id": str(number)}} for number in range(1, 8)]}
 
@@ -325,3 +326,16 @@ def test_each_root_field_of_a_document_counts_as_a_call_of_its_tool(project: Cal
     for answer in (third, single):
         assert answer.error is not None
         assert (answer.error.code, answer.error.rule) == ("rate_limited", "books")
+
+
+def test_a_tool_that_is_paused_is_not_called_by_a_document(project: Callable[..., Path]) -> None:
+    async def work(gateway: Gateway) -> list[str]:
+        gateway.pauses.change(lambda known: (Pause(tool="lib__list_several", since=0.0),))
+        texts = (
+            "{ several(ids: [1]) { id } }",
+            "{ marks { label } ... { a: several(ids: [1]) { id } } }",
+            "{ marks { label } }",
+        )
+        return [code(await gateway.call("lib__run_query", {"query": text}, principal="bot")) for text in texts]
+
+    assert with_gateway(project(), work) == ["paused", "paused", ""]

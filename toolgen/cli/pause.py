@@ -86,7 +86,9 @@ def _check(given: Pause, config_path: str) -> None:
         click.echo(f"warning: not checked against the project, which cannot be loaded: {error}", err=True)
         return
     tools, sources = gateway.manifest.tools, gateway.manifest.sources
-    if given.principal and given.principal not in gateway.principals:
+    issuer, colon, subject = given.principal.partition(":")
+    of_issuer = bool(colon and subject) and issuer in gateway.policy.credentials.issuers
+    if given.principal and given.principal not in gateway.principals and not of_issuer:
         known = nearest(given.principal, gateway.principals)
         raise ConfigError(f"the policy has no principal '{given.principal}'{known}")
     if given.source and given.source not in sources:

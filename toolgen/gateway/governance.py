@@ -149,10 +149,13 @@ class Governance:
         return verdict
 
     def _answerable(self, principal: Principal) -> bool:
-        """Whether the policy has somebody who could answer for a call of this principal's."""
+        """Whether the policy has somebody who could answer for a call of this principal's: one of its own, or a user of an issuer."""
+        approval, credentials = self.policy.approval, self.policy.credentials
+        if any(not approval.roles.isdisjoint(issuer.all_roles) for issuer in credentials.issuers.values()):
+            return True
         involved = parties(principal)
-        people = self.policy.principals.values()
-        return any(self.policy.approval.may_answer(person.id, person.roles, involved) for person in people)
+        people = credentials.principals.values()
+        return any(approval.may_answer(person.id, person.roles, involved) for person in people)
 
     def _parts(self, runtime: Runtime) -> Parts:
         policy, manifest = self.policy, runtime.manifest

@@ -1,6 +1,6 @@
 """The one order every call goes through. Read it aloud:
 
-record -> pause -> limit -> access -> arguments -> inspect -> approve -> meter -> redact -> deliver
+record -> pause -> limit -> access -> arguments -> inspect -> approve -> pause -> meter -> redact -> deliver
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ def road(parts: Parts) -> Next:
             parts.arguments,
             parts.inspect,
             parts.approve,
+            parts.pause,  # again: meanwhile the call may have waited at a limit, or turned out to be a document of other tools' fields
             parts.meter,
             parts.redact,
         ),

@@ -7,19 +7,21 @@ from dataclasses import dataclass
 from toolgen.model.call import Call, parties
 from toolgen.model.result import Error, Refused, Result
 from toolgen.pipeline.chain import Next, Trail
-from toolgen.state.pauses import Pauses
+from toolgen.state.pauses import Pause, Pauses
 
 __all__ = ["PauseStage"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseStage:
-    """Refuses what is paused. A tool that does not exist and one the principal may not see have a name alone, and so look the same."""
+    """Refuses what is paused, a document also for the tools of its root fields. A tool that does not exist and one the principal may not
+    see have a name alone, and so look the same.
+    """
 
     pauses: Pauses
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
-        pause = self.pauses.covering(parties(call.principal), call.tool.source, call.tool.name)
+        pause = self._covering(call)
         if pause is None:
             return await proceed(call, trail)
         return Refused(
@@ -30,3 +32,11 @@ class PauseStage:
                 rule="pause",
             )
         )
+
+    def _covering(self, call: Call) -> Pause | None:
+        if not self.pauses.all():
+            return None
+        who = parties(call.principal)
+        tools = (call.tool, *(() if call.document is None else call.document.tools))
+        found = (self.pauses.covering(who, tool.source, tool.name) for tool in tools)
+        return next((pause for pause in found if pause is not None), None)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import toolgen
 from tests.gateway.governed import API
 from toolgen.clock import FixedClock
-from toolgen.gateway.identity import Identity
+from toolgen.gateway.identity import Identity, KeySets
 from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Effect, absent
@@ -44,7 +44,12 @@ def table(manifest: Manifest, tmp_path_factory: pytest.TempPathFactory) -> tuple
     directory.mkdir()
     (directory / "p.yaml").write_text(json.dumps({key: TABLE[key] for key in ("principals", "rules")}))
     policy = load(directory, manifest)
-    return Access(policy.rules, manifest.tools), Identity(policy.principals, FixedClock())
+    clock = FixedClock()
+
+    async def nothing(location: str, largest: int) -> bytes:
+        raise FileNotFoundError(location)
+
+    return Access(policy.rules, manifest.tools), Identity(policy.credentials, clock, KeySets(nothing, clock))
 
 
 def cases() -> Iterator[tuple[str, str, dict[str, Any], str]]:

@@ -11,7 +11,7 @@ from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, GraphQLBinding, Tool
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict, strictest
 from toolgen.policy.binding import Binder, Bound, bind, without_bound
-from toolgen.policy.cel import Facts, History
+from toolgen.policy.cel import Facts, History, Reads, read_together
 from toolgen.policy.graphql.coercion import coerced
 from toolgen.policy.rules import CompiledRule, Note, Rule
 from toolgen.policy.toolsets import Toolset, audience
@@ -55,9 +55,10 @@ class _About:
     shadows: tuple[CompiledRule, ...]
     binding: tuple[Rule, ...]
     could: bool
+    reads: Reads  # by their conditions
 
 
-_NOTHING = _About((), (), (), False)
+_NOTHING = _About((), (), (), False, read_together(()))
 
 
 class Access:
@@ -67,6 +68,7 @@ class Access:
         self, rules: Iterable[Rule], tools: Mapping[str, Tool], toolsets: Mapping[str, Toolset] = NO_TOOLSETS
     ) -> None:
         self._rules = tuple(CompiledRule(rule, tools) for rule in rules)
+        self._shadowed = any(compiled.rule.shadow for compiled in self._rules)
         self._tools = tools
         self._toolsets = toolsets
         self._by_roles: dict[frozenset[str], dict[str, _About]] = {}
@@ -75,7 +77,7 @@ class Access:
         """Whether any arguments at all could let the principal, and whom it acts for, call the tool."""
         party: Principal | None = principal
         while party is not None:
-            if not self._about(party, tool).could or not self._within(party.toolsets, tool):
+            if not self._about(party, tool).could or (party.toolsets and not self._within(party.toolsets, tool)):
                 return False
             party = party.on_behalf_of
         return True
@@ -112,11 +114,12 @@ class Access:
         """The same with what the record should know: conditions without an answer, and what shadow rules would have said."""
         notes: list[Note] = []
         verdict = self._judge(principal, tool, arguments, circumstances, notes)
-        known = self._tools.get(tool.name)
+        known = self._tools.get(tool.name) if self._shadowed else None
         if known is not None:
             for party in _parties(principal):
-                for compiled in self._about(party, known).shadows:
-                    facts = _facts(party, known, arguments, circumstances)
+                about = self._about(party, known)
+                for compiled in about.shadows:
+                    facts = _facts(party, known, arguments, circumstances, about.reads)
                     if compiled.speaks(arguments, facts, []):
                         notes.append(Note(rule=compiled.rule.id, verdict=compiled.rule.verdict, status="shadow"))
         return Judgement(verdict=verdict, notes=tuple(notes))
@@ -149,9 +152,9 @@ class Access:
     def _decide(
         self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances, notes: list[Note]
     ) -> Verdict:
-        about = self._about(principal, tool).rules
-        facts = _facts(principal, tool, arguments, circumstances)
-        speaking = [compiled for compiled in about if compiled.speaks(arguments, facts, notes)]
+        about = self._about(principal, tool)
+        facts = _facts(principal, tool, arguments, circumstances, about.reads)
+        speaking = [compiled for compiled in about.rules if compiled.speaks(arguments, facts, notes)]
         verdict = strictest([compiled.says for compiled in speaking])
         match verdict:
             case Allow() if tool.effect is Effect.DESTRUCTIVE:
@@ -160,7 +163,7 @@ class Access:
                     return Allow(rule=named[0].id)
                 return Ask(rule=verdict.rule, reason="the tool is destructive and no rule allows that outright")
             case Deny(rule="default"):
-                return _unmet(about, arguments)
+                return _unmet(about.rules, arguments)
             case _:
                 return verdict
 
@@ -193,10 +196,11 @@ def _gathered(found: list[CompiledRule]) -> _About:
         shadows=tuple(compiled for compiled in found if compiled.rule.shadow),
         binding=tuple(compiled.rule for compiled in rules if compiled.rule.bind),
         could=not forbidden and any(compiled.rule.verdict != "deny" for compiled in rules),
+        reads=read_together(one.rule.when for one in found if one.rule.when is not None),
     )
 
 
-def _facts(party: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances) -> Facts:
+def _facts(party: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances, reads: Reads) -> Facts:
     return Facts(
         principal=party,
         tool=tool,
@@ -204,6 +208,7 @@ def _facts(party: Principal, tool: Tool, arguments: JsonObject, circumstances: C
         now=circumstances.now,
         session=circumstances.session,
         history=circumstances.history,
+        reads=reads,
     )
 
 

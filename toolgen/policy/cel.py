@@ -7,12 +7,12 @@ and matches regular expressions in linear time. What it would read wrongly it is
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from cel_expr_python import cel
 
@@ -25,7 +25,16 @@ from toolgen.policy.cel_names import VARIABLES, Scope, fault_of
 from toolgen.policy.cel_tree import Comprehension, Identifier, Node, Select, read_tree, walk
 from toolgen.policy.cel_values import Plain, Unevaluated, json_of, kind_word
 
-__all__ = ["Expression", "Facts", "History", "Unevaluated", "compile_expression"]
+__all__ = [
+    "EVERYTHING",
+    "Expression",
+    "Facts",
+    "History",
+    "Reads",
+    "Unevaluated",
+    "compile_expression",
+    "read_together",
+]
 
 _LONGEST = 4_000
 _MOST_TEXT = 1_000_000
@@ -35,7 +44,16 @@ _PLACE = re.compile(r"ERROR: <input>:\d+:(\d+): (.*)")
 _SUFFIX = re.compile(r" ?\(in container ''\)| ?\[[A-Z_]+\]$")
 T = TypeVar("T")
 _MOST_KEPT = 4_096
-_COMMON = ("principal", "user", "tool", "now")
+
+
+class Reads(NamedTuple):
+    """What some expressions read of a call: variables other than `args`, and the arguments of these names, or any of them for None."""
+
+    variables: frozenset[str]
+    arguments: frozenset[str] | None
+
+
+EVERYTHING = Reads(frozenset({"principal", "user", "tool", "now"}), None)
 
 
 class History(Protocol):
@@ -58,7 +76,7 @@ class Facts:
     """What expressions may ask about one call of one party; each part is made ready when it is first asked for.
 
     `now` is in seconds since the epoch. `session` knows the calls of this principal in this session, `history` those of the principal
-    in all of them.
+    in all of them. `reads` covers every expression without a history that is asked of these facts.
     """
 
     principal: Principal
@@ -67,6 +85,7 @@ class Facts:
     now: float
     session: History | None = None
     history: History | None = None
+    reads: Reads = EVERYTHING
     _made: dict[str, object] = field(default_factory=dict)
     _shared: cel.Activation | None = None
     _apart: bool = False
@@ -75,8 +94,8 @@ class Facts:
         """The call as all expressions without a history may read it, made once; None where only some of them may."""
         if self._shared is None and not self._apart:
             try:
-                data = {name: self.of(name) for name in _COMMON}
-                data["args"] = self.given(None, _MOST_ITERATED_TEXT)
+                data = {name: self.of(name) for name in self.reads.variables}
+                data["args"] = self.given(self.reads.arguments, _MOST_ITERATED_TEXT)
                 self._shared = _environment().Activation(data)
             except (Unevaluated, RuntimeError, TypeError, ValueError, OverflowError):
                 self._apart = True
@@ -91,9 +110,10 @@ class Facts:
 
     def given(self, names: frozenset[str] | None, most_text: int) -> dict[str, object]:
         """The arguments of these names, or all of them for None. Raises `Unevaluated` for more than an expression is given."""
-        plain = Plain(most_text)
-        chosen = self.arguments if names is None else {n: self.arguments[n] for n in names if n in self.arguments}
-        return {plain.text(name): plain.value(value) for name, value in chosen.items()}
+        plain, arguments = Plain(most_text), self.arguments
+        if names is None:
+            return {plain.text(name): plain.value(value) for name, value in arguments.items()}
+        return {name: plain.value(arguments[name]) for name in names if name in arguments}
 
     def _make(self, name: str) -> object:
         match name:
@@ -133,6 +153,10 @@ class Expression:
     def variables(self) -> frozenset[str]:
         """The variables it names."""
         return frozenset({*self._variables, *(() if self._arguments == frozenset() else ("args",))})
+
+    def reads(self) -> Reads:
+        """What it reads where it asks no history."""
+        return Reads(frozenset(self._variables), self._arguments)
 
     @property
     def asks_history(self) -> bool:
@@ -208,6 +232,16 @@ def compile_expression(source: str, scope: Scope, *, where: str, wants: str = ""
     if fault := fault_of(tree, scope):
         raise PolicyError(f"'{_shown(source)}': {fault}", where=where)
     return Expression(source, where, compiled, tree)
+
+
+def read_together(expressions: Iterable[Expression]) -> Reads:
+    """What expressions read that can share one conversion of a call: those that ask no history."""
+    each = [expression.reads() for expression in expressions if not expression.asks_history]
+    some = [read.arguments for read in each if read.arguments is not None]
+    return Reads(
+        frozenset().union(*(read.variables for read in each)),
+        frozenset().union(*some) if len(some) == len(each) else None,
+    )
 
 
 _WANTED: Mapping[str, frozenset[str]] = MappingProxyType(

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.gateway.governed import Upstream, project, upstream
 from tests.gateway.issuer import AUDIENCE, ISSUER, PRIVATE, jwk, token
 from toolgen.gateway.service import Gateway
@@ -140,5 +142,33 @@ def test_a_user_whose_claims_make_it_an_approver_can_be_waited_for(tmp_path: Pat
         ended = await gateway.approvals.outcome(asked.call_id, ann, 10)
         assert ended is not None
         assert ended.status == "ok"
+
+    scenario(tmp_path, policy, steps)
+
+
+@pytest.mark.parametrize(
+    ("revoked", "ending"),
+    [
+        ({"subject": "ann", "before": "2100-01-01T00:00:00Z"}, "expired"),
+        ({"issuer": ISSUER, "before": "2100-01-01T00:00:00Z"}, "expired"),
+        ({"subject": "ann", "before": "2000-01-01T00:00:00Z"}, "ok"),
+        ({"issuer": OTHER, "before": "2100-01-01T00:00:00Z"}, "ok"),
+    ],
+)
+def test_a_call_that_waits_ends_with_the_tokens_of_its_caller(
+    tmp_path: Path, revoked: dict[str, Any], ending: str
+) -> None:
+    policy = whole(approvals={"approvers": ["user"], "expires": "1h"})
+
+    async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
+        ann = await who(org={"id": "acme"})
+        asked = await call(gateway, ann, "send_mail", to="x")
+        policies = tmp_path / "p" / "policies"
+        (policies / "keys.yaml").write_text(json.dumps({"revoked": [revoked]}))
+        assert await gateway.reload()
+        await gateway.approvals.decide(asked.call_id, approve=True, note="", principal=gateway.principal("eve"))
+        ended = await gateway.approvals.outcome(asked.call_id, ann, 10)
+        assert ended is not None
+        assert code(ended) == ending
 
     scenario(tmp_path, policy, steps)

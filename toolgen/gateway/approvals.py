@@ -185,7 +185,7 @@ class Approvals:
     def call(self, known: Invocation, governance: Governance) -> Call | None:
         """The call as it was asked for, carrying its approval; None where this policy sees another call in it than was asked for."""
         asked = of_party(known.principal)
-        found = governance.identity.current(asked)
+        found = governance.identity.current(asked, known.asked)
         if found is None:
             return None
         principal = replace(found, toolsets=asked.toolsets)

@@ -147,12 +147,13 @@ class Identity:
             raise ConfigError(f"the policy does not let {name} act for '{on_behalf_of}'")
         return acting
 
-    def current(self, principal: Principal) -> Principal | None:
+    def current(self, principal: Principal, since: float | None = None) -> Principal | None:
         """The principal as this policy has it, acting for whom it acted, or None where the policy has one of them no more.
 
-        Of a user of an issuer the policy has only what it gives to users: one that could no longer have its roles is gone.
+        Of a user of an issuer the policy has only what it gives to users: one that could no longer have its roles is gone, and so is one
+        whose tokens from before `since` (when it called, in seconds since the epoch) are revoked.
         """
-        found = self._principals.get(principal.id) or self._user(principal)
+        found = self._principals.get(principal.id) or self._user(principal, since)
         if found is None or principal.on_behalf_of is None:
             return found
         return self.acting_for(found, principal.on_behalf_of.id)
@@ -169,14 +170,15 @@ class Identity:
                 return self._principals[entry.id]
         return Unaccepted("nobody has this certificate")
 
-    def _user(self, principal: Principal) -> Principal | None:
+    def _user(self, principal: Principal, since: float | None) -> Principal | None:
         name, _, subject = principal.id.partition(":")
         issuer = self._issuers.get(name)
         if issuer is None or not principal.roles <= issuer.all_roles:
             return None
-        claims = {"iss": issuer.token.issuer, "sub": subject}
-        lasting = (item for item in self._revocations if item.before is None)
-        return None if any(item.covers(claims) for item in lasting) else principal
+        # Its token was issued before it called. Without that time, only what is revoked whenever it was issued tells.
+        claims = {"iss": issuer.token.issuer, "sub": subject, "iat": since}
+        revoked = any(item.covers(claims) for item in self._revocations if item.before is None or since is not None)
+        return None if revoked else principal
 
     def acting_for(self, principal: Principal, user: str) -> Principal | None:
         """The principal as it acts for a user, or None when the policy's `acts_for` does not say it may."""

@@ -12,6 +12,7 @@ import pytest
 
 from tests.gateway.library import call, code, with_gateway, write_project
 from tests.services.library import WRITTEN, application, serving
+from toolgen.audit.query import entries
 from toolgen.errors import PolicyError
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
@@ -339,3 +340,12 @@ def test_a_tool_that_is_paused_is_not_called_by_a_document(project: Callable[...
         return [code(await gateway.call("lib__run_query", {"query": text}, principal="bot")) for text in texts]
 
     assert with_gateway(project(), work) == ["paused", "paused", ""]
+
+
+def test_what_rules_about_root_fields_leave_for_the_record_is_recorded(project: Callable[..., Path]) -> None:
+    path = project()
+    rules = "rules: [{id: watched, to: [bot], tools: [lib__list_several], verdict: deny, shadow: true}]\n"
+    (path.parent / "policies" / "shadow.yaml").write_text(rules, encoding="utf-8")
+    assert code(call(path, "run_query", {"query": "{ marks { label } several(ids: [1]) { id } }"})) == ""
+    noted = [entry for entry in entries(path.parent / "audit") if entry.get("event") == "decision"]
+    assert [(entry["rule"], entry["status"]) for entry in noted] == [("watched", "shadow")]

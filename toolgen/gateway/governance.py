@@ -40,6 +40,7 @@ from toolgen.policy.binding import Bound
 from toolgen.policy.document import Policy
 from toolgen.policy.limits import Limits
 from toolgen.policy.redact import conceal, conceal_texts, has_secrets, redactor, replace_at
+from toolgen.policy.rules import Note
 from toolgen.settings import Settings
 from toolgen.sources.graph_options import DEFAULT_MAX_PAGE
 from toolgen.state.buckets import Buckets
@@ -135,7 +136,7 @@ class Governance:
         """The catalog's tool of this name, whoever may see it."""
         return self._tools.get(name)
 
-    def _decide_root(self, call: Call, tool: Tool, arguments: JsonObject) -> Verdict:
+    def _decide_root(self, call: Call, tool: Tool, arguments: JsonObject, notes: list[Note]) -> Verdict:
         """The verdict on a root field of a document, as on a call of its tool; nothing can be set inside of what an agent wrote."""
         if self.access.bound(call.principal, tool):
             return Deny(
@@ -143,10 +144,11 @@ class Governance:
                 reason="the gateway sets arguments of a field in this document",
                 suggestion=f"call {tool.name} instead",
             )
-        verdict = self.access.decide(call.principal, tool, arguments, self.earlier.circumstances(call))
-        if not isinstance(verdict, Deny):
+        judgement = self.access.judge(call.principal, tool, arguments, self.earlier.circumstances(call))
+        notes += judgement.notes
+        if not isinstance(judgement.verdict, Deny):
             self.earlier.add(call, tool, arguments)
-        return verdict
+        return judgement.verdict
 
     def _answerable(self, principal: Principal) -> bool:
         """Whether the policy has somebody who could answer for a call of this principal's: one of its own, or a user of an issuer."""

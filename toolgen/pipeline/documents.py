@@ -17,10 +17,12 @@ from toolgen.model.verdict import Deny, Verdict, strictest
 from toolgen.policy.arguments import Validator
 from toolgen.policy.graphql.guard import check_document
 from toolgen.policy.graphql.schema import compile_schema
+from toolgen.policy.rules import Note
 
 __all__ = ["DocumentGuard", "GuardParts", "document_guards"]
 
-Decide = Callable[[Call, Tool, JsonObject], Verdict]
+Decide = Callable[[Call, Tool, JsonObject, list[Note]], Verdict]
+"""The verdict on a root field as on a call of its tool. What the record should know besides is added to the list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +43,8 @@ class DocumentGuard:
     max_page: int | None
     validators: dict[str, Validator] = field(default_factory=dict)  # of those tools, compiled when first asked for
 
-    def check(self, call: Call) -> tuple[Call, Verdict] | Deny:
-        """The call with the document that may be sent, and the strictest verdict on the calls in it; or a refusal."""
+    def check(self, call: Call, notes: list[Note]) -> tuple[Call, Verdict] | Deny:
+        """The call with the document that may be sent, and the strictest verdict on the calls in it; or a refusal. Adds to `notes`."""
         binding = call.tool.binding
         assert isinstance(binding, GraphQLDocumentBinding)  # noqa: S101 - the stage matched on it
         text, variables = call.arguments.get("query"), call.arguments.get("variables", {})
@@ -63,7 +65,7 @@ class DocumentGuard:
                 return Deny(rule="graphql", code="validation", reason=reason, suggestion="change it and call again")
             tools[tool.name] = tool
             roots.append((tool, root.arguments))
-            verdicts.append(self.decide(call, tool, root.arguments))
+            verdicts.append(self.decide(call, tool, root.arguments, notes))
         verdict = strictest(verdicts)
         if isinstance(verdict, Deny):
             return verdict

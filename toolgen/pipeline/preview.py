@@ -112,7 +112,7 @@ def _documented(call: Call, manifest: Manifest) -> Call | Deny:
         return Deny(rule="graphql", reason="the manifest holds no index of this schema")
     if isinstance(call.tool.binding, GraphQLSchemaBinding):
         return replace(call, graph=guard.part(call))
-    answer = guard.check(call)
+    answer = guard.check(call, [])
     return answer if isinstance(answer, Deny) else answer[0]
 
 

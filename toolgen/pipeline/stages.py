@@ -28,6 +28,7 @@ from toolgen.pipeline.documents import DocumentGuard
 from toolgen.pipeline.earlier import Earlier
 from toolgen.policy.access import NOWHERE, UNKNOWN, Access, Circumstances
 from toolgen.policy.arguments import Validator
+from toolgen.policy.rules import Note
 
 __all__ = ["AccessStage", "ArgumentsStage", "InspectStage", "RedactStage", "SqlGuard"]
 
@@ -157,7 +158,9 @@ class InspectStage:
 
     async def _document(self, endpoint: str, call: Call, trail: Trail, proceed: Next) -> Result:
         guard = self.documents.get(call.tool.source)
-        answer = _NO_INDEX if guard is None else guard.check(call)
+        notes: list[Note] = []
+        answer = _NO_INDEX if guard is None else guard.check(call, notes)
+        trail.notes += tuple(notes)
         if isinstance(answer, Deny):
             trail.rule = answer.rule
             return _refused(answer)

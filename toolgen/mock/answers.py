@@ -20,6 +20,7 @@ __all__ = ["Preference", "Reply", "negotiate", "preference", "problem", "reply"]
 _PAIR = re.compile(r"\s*([A-Za-z-]+)\s*=\s*(\"[^\"]*\"|[^\s;,]*)\s*\Z")
 _OURS = frozenset({"content-type", "content-length", "transfer-encoding", "connection", "content-encoding", "date"})
 _RETRY = frozenset({429, 503})
+_LIMIT = re.compile(r"(?:x-)?rate-?limit|retry-after\Z", re.IGNORECASE)
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*\Z")
 
 
@@ -181,10 +182,13 @@ def _accepts(schema: Schema, value: Json) -> bool:
 
 
 def _headers(description: Description, answer: Answer, status: int) -> dict[str, str]:
-    """The described headers, as far as their values are plain."""
+    """The described headers, as far as their values are plain. Of limits, which a mock has none of, only the answers that are about them
+    tell: a gateway before it would wait."""
     built = {"Retry-After": "1"} if status in _RETRY else {}
     for name, raw in answer.headers.items():
         if name.lower() in _OURS or not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+            continue
+        if _LIMIT.match(name) and status not in _RETRY:
             continue
         value = _header(description, raw)
         if value is not None and _HEADER_VALUE.match(value):

@@ -117,18 +117,20 @@ def test_a_call_cancelled_while_it_is_counted_leaves_no_place_taken(server: Redi
     async def main() -> None:
         buckets = server.buckets()
         ceiling = charge("in-flight", burst=0, concurrency=1)
-        for turns in range(12):
-            task = asyncio.create_task(buckets.acquire((ceiling,)))
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.wait((task,))
-            if not task.cancelled() and isinstance(hold := task.result(), Hold):
-                buckets.release(hold)
-            answer = await buckets.acquire((ceiling,))
-            assert isinstance(answer, Hold)
-            buckets.release(answer)
-        await buckets.close()
+        try:
+            for turns in range(12):
+                task = asyncio.create_task(buckets.acquire((ceiling,)))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.wait((task,))
+                if not task.cancelled() and isinstance(hold := task.result(), Hold):
+                    buckets.release(hold)
+                answer = await buckets.acquire((ceiling,))
+                assert isinstance(answer, Hold), turns
+                buckets.release(answer)
+        finally:
+            await buckets.close()
 
     run(main())
 

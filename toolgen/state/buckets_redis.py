@@ -115,10 +115,15 @@ class RedisBuckets:
             self._sending = asyncio.create_task(self._send())
 
     async def _send(self) -> None:
-        """Everything that was asked in one turn of the loop goes in one batch, and what is asked meanwhile in the next."""
+        """Everything that was asked in one turn of the loop goes in one batch, and what is asked meanwhile in the next.
+
+        Who left before it went is not asked for: it would take a place from the call behind it.
+        """
         while self._asked or self._released:
             batch = [self._asked.popleft() for _ in range(min(len(self._asked), _LARGEST_BATCH))]
-            await self._run(batch)
+            waiting = [asked for asked in batch if not asked.answer.done()]
+            if waiting or self._released:
+                await self._run(waiting)
 
     async def _run(self, batch: Sequence[_Asked], *, beat: bool = False) -> None:
         released, self._released = self._released, []

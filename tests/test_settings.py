@@ -81,7 +81,6 @@ MISTAKES = [
     ("port: 8123", "search_above: 1.5", "toolgen.yaml:13: gateway.search_above: expected `int | str`, got `float`"),
     ("port: 8123", "port: eighty", "toolgen.yaml:13: gateway.port: expected `int`, got `str`"),
     ("port: 8123", "port: 70000", "toolgen.yaml:13: 70000 is not a port"),
-    ("workers: 1", "workers: 4", "toolgen.yaml:13: only one worker is supported"),
     ("state: memory", "state: memcached://127.0.0.1", "toolgen.yaml:14: state: is not understood (use memory, or redis://"),
     ("state: memory", "state: redis:///0", "toolgen.yaml:14: state: is not understood"),
     ("state: memory", "state: 'redis://h:65536'", "toolgen.yaml:14: state: is not understood"),

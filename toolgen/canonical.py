@@ -11,7 +11,7 @@ import orjson
 
 from toolgen.errors import CanonicalError
 
-__all__ = ["canonical", "digest", "encodable"]
+__all__ = ["canonical", "digest", "encodable", "encoded"]
 
 # orjson with sorted keys already *is* RFC 8785 unless the value holds a number that the two write differently or a key outside the BMP
 # (keys sort by UTF-16 unit there). Looking for those costs less than writing the form out in Python.
@@ -28,16 +28,16 @@ def canonical(value: object) -> bytes:
     """
     if type(value) is str:
         return _string(value).encode("utf-8")
-    if _same_in_orjson(value):
-        try:
-            raw = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-        except TypeError:
-            raw = b""  # a key that is no string, or a lone surrogate: the slow way says which
-        if raw and (raw.isascii() or not any(lead in raw for lead in _OUTSIDE_BMP)):
-            return raw
+    if raw := _fast(value):
+        return raw
     parts: list[str] = []
     _write(value, parts, 0)
     return "".join(parts).encode("utf-8")
+
+
+def encoded(value: object) -> bytes:
+    """The canonical form of `encodable(value)`, which for most values is that of the value itself."""
+    return _fast(value) or canonical(encodable(value))
 
 
 def digest(value: object) -> str:
@@ -65,6 +65,17 @@ def encodable(value: object) -> object:
             return [encodable(item) for item in value]
         case _:
             return value
+
+
+def _fast(value: object) -> bytes:
+    """The canonical form as orjson writes it; b"" where the two could differ."""
+    if not _same_in_orjson(value):
+        return b""
+    try:
+        raw = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        return b""  # a key that is no string, or a lone surrogate: the slow way says which
+    return raw if raw.isascii() or not any(lead in raw for lead in _OUTSIDE_BMP) else b""
 
 
 def _same_in_orjson(value: object) -> bool:

@@ -21,8 +21,11 @@ from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.files import read_file
 from toolgen.model.names import SOURCE_NAME
 from toolgen.model.tool import Effect
+from toolgen.settings_audit import AuditSettings, GivenAudit, read_audit
+from toolgen.settings_console import ConsoleSettings, GivenConsole, read_console
 from toolgen.settings_sources import Auth, SourceSettings, read_source, short
 from toolgen.settings_state import StateSettings, read_state
+from toolgen.settings_tools import ToolKeys, ToolSettings, read_tool
 from toolgen.sources.base import SourceConfig, SourceKind, is_networked, is_remote, is_served
 from toolgen.sources.graph_options import GraphOptions
 from toolgen.sources.overrides import ToolOverride
@@ -50,7 +53,7 @@ _LONGEST_TITLE = 200
 _LONGEST_DESCRIPTION = 1024  # what every provider takes
 
 
-class _Override(msgspec.Struct, forbid_unknown_fields=True):
+class _Override(ToolKeys, forbid_unknown_fields=True):
     name: str | None = None
     title: str | None = None
     description: str | None = None
@@ -68,11 +71,8 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     port: int = 8080
     workers: int = 1
     search_above: int | str = 20_000
+    turn_limit: int | str = 4
     client_certificates: _ClientCertificates | None = None
-
-
-class _Audit(msgspec.Struct, forbid_unknown_fields=True):
-    dir: str = "var/audit"
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -82,7 +82,8 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     generated: str = "generated/"
     gateway: _Gateway = msgspec.field(default_factory=_Gateway)
     state: str = "memory"
-    audit: _Audit = msgspec.field(default_factory=_Audit)
+    audit: GivenAudit = msgspec.field(default_factory=GivenAudit)
+    console: GivenConsole = msgspec.field(default_factory=GivenConsole)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,20 +108,26 @@ class Settings:
     """A project. Paths are absolute; `warnings` are sentences for a person.
 
     `search_above` is how many tokens a principal's catalog may cost before tools that search it stand in its place; infinite for never.
+    `turn_limit` is how many turns of tool calls a conversation may have; infinite for any number.
     `state` is None where what is counted stays in this process's memory.
     """
 
     path: Path
     sources: Mapping[str, SourceSettings]
     overrides: tuple[ToolOverride, ...]
+    tools: tuple[ToolSettings, ...]
     policies: Path
     generated: Path
     host: str
     port: int
+    workers: int
     search_above: float
+    turn_limit: float
     state: StateSettings | None
     client_certificates: ClientCertificates | None
     audit_dir: Path
+    audit: AuditSettings
+    console: ConsoleSettings
     warnings: tuple[str, ...]
 
 
@@ -172,6 +179,8 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
             **({"refs": list(config.refs)} if config.refs else {}),
             **({"graph": _portable(config.graph)} if config.graph.to_dict() else {}),
             **({"anonymous": True} if config.anonymous else {}),
+            **({"prefix": config.prefix} if config.prefix else {}),
+            **({"annotations": config.annotations} if config.annotations else {}),
         }
     )
 
@@ -199,6 +208,7 @@ def build_options(
             "exclude": {key: list(values) for key, values in config.exclude.items()},
             "pin": config.pin.digest if config.pin is not None else "",
             "anonymous": config.anonymous,
+            "annotations": config.annotations,
             "refs": list(config.refs),
             "graph": config.graph.to_dict(),
             "references": {url: [pin.digest, pin.base] for url, pin in sorted(config.references.items())},
@@ -217,23 +227,27 @@ def _settings(document: Document, path: Path) -> Settings:
     root = path.parent
     if not file.sources:
         raise ConfigError("names no source", where=document.where("sources"), suggestion="add one under sources:")
-    if file.gateway.workers != 1:
-        raise ConfigError("only one worker is supported", where=document.where("gateway", "workers"))
     if not 0 <= file.gateway.port <= 65535:
         raise ConfigError(f"{file.gateway.port} is not a port", where=document.where("gateway", "port"))
     warnings: list[str] = []
+    entries = [_override(document, key) for key in file.tools]
     return Settings(
         path=path,
         sources=_pinned({name: read_source(document, name, root, warnings) for name in file.sources}, root),
-        overrides=tuple(_override(document, key) for key in file.tools),
+        overrides=tuple(one for one, _ in entries if one is not None),
+        tools=tuple(one for _, one in entries if one is not None),
         policies=root / file.policies,
         generated=root / file.generated,
         host=file.gateway.host,
         port=file.gateway.port,
+        workers=file.gateway.workers,
         search_above=_search_above(document, file.gateway.search_above),
+        turn_limit=_turn_limit(document, file.gateway.turn_limit),
         state=read_state(file.state, document.where("state"), root, warnings),
         client_certificates=_client_certificates(document, file.gateway.client_certificates),
         audit_dir=root / file.audit.dir,
+        audit=read_audit(file.audit, document, root, warnings),
+        console=read_console(file.console, document),
         warnings=tuple(warnings),
     )
 
@@ -245,6 +259,18 @@ def _search_above(document: Document, given: int | str) -> float:
         raise ConfigError(
             "search_above: takes a number of tokens, 0 for always, or never",
             where=document.where("gateway", "search_above"),
+        )
+    return given
+
+
+def _turn_limit(document: Document, given: int | str) -> float:
+    if given == "never":
+        return math.inf
+    if not isinstance(given, int) or given < 1:
+        raise ConfigError(
+            "turn_limit: takes a number of turns, 1 or more, or never",
+            where=document.where("gateway", "turn_limit"),
+            suggestion="a turn is what is called at once in one conversation; `never` stops nobody",
         )
     return given
 
@@ -293,7 +319,8 @@ def _pinned(sources: Mapping[str, SourceSettings], root: Path) -> Mapping[str, S
     return MappingProxyType(found)
 
 
-def _override(document: Document, key: str) -> ToolOverride:
+def _override(document: Document, key: str) -> tuple[ToolOverride | None, ToolSettings | None]:
+    """What an entry says about the tool, and about its calls. Only the former is part of a build."""
     path = ("tools", key)
     given = decode(document, path, _Override, ConfigError)
     where = document.where(*path)
@@ -309,7 +336,10 @@ def _override(document: Document, key: str) -> ToolOverride:
             raise ConfigError(f"{name}: takes 1 to {longest} characters", where=document.where(*path, name))
     if given == _Override():
         raise ConfigError(f"'{short(key)}' changes nothing", where=where, suggestion="give it a key or remove it")
-    return ToolOverride(
+    calls = read_tool(given, document, key, given.name or "")
+    if given == _Override(cache=given.cache, fallback=given.fallback, pages=given.pages):
+        return None, calls
+    override = ToolOverride(
         key=key,
         where=where,
         name=given.name,
@@ -318,6 +348,7 @@ def _override(document: Document, key: str) -> ToolOverride:
         effect=Effect(given.effect) if given.effect else None,
         hidden=given.hidden,
     )
+    return override, calls
 
 
 def _kind_of(spec: str, root: Path) -> SourceKind:

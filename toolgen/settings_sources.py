@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
@@ -11,12 +12,17 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from toolgen.errors import ConfigError, SecretError
-from toolgen.execute.secrets import SecretReference, parse_reference
+from toolgen.errors import ConfigError
+from toolgen.execute.patience import Patience
+from toolgen.model.auth import AuthError, literals, parsed_auth, read_form
+from toolgen.model.graph_auth import HEADERS
 from toolgen.model.location import parse_location, part_password
 from toolgen.model.names import SOURCE_NAME
+from toolgen.model.secret import SecretReference
+from toolgen.settings_failures import FailureKeys, read_patience
+from toolgen.settings_mcp import McpKeys, McpServer, read_mcp
 from toolgen.sources.base import QueryFiles, SourceConfig, SourceKind
-from toolgen.sources.graph_options import GraphKeys, check_headers, graph_options
+from toolgen.sources.graph_options import check_headers, graph_options
 from toolgen.sources.pins import LOCK
 from toolgen.sources.references import UnsafeUrlError, canonical, is_loopback
 from toolgen.strict_yaml import Document, decode
@@ -26,6 +32,7 @@ __all__ = ["Auth", "SourceSettings", "read_source", "short"]
 Auth = Mapping[str, SecretReference | Mapping[str, Any]]
 """By security scheme: the reference of the one value, or a mapping of OpenAPI-independent names to references and plain settings."""
 
+_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
 _KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
 
 
@@ -36,10 +43,13 @@ class _Filter(msgspec.Struct, forbid_unknown_fields=True):
     effects: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
-class _Source(GraphKeys, forbid_unknown_fields=True):
+class _Source(FailureKeys, forbid_unknown_fields=True):
     openapi: str | None = None
     graphql: str | None = None
     sql: str | None = None
+    python: str | None = None
+    mcp: McpKeys | None = None
+    prefix: str = ""
     server: str = ""
     endpoint: str = ""
     overlay: str | list[str] = msgspec.field(default_factory=list)
@@ -56,6 +66,8 @@ class SourceSettings:
 
     config: SourceConfig
     auth: Auth
+    patience: Patience = field(default_factory=Patience)
+    environment: Mapping[str, SecretReference] = field(default_factory=dict)  # of a command
 
 
 def read_source(document: Document, name: str, root: Path, warnings: list[str]) -> SourceSettings:
@@ -85,10 +97,20 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
             )
     if source.writes and kind != "sql":
         raise ConfigError("writes: belongs to sql sources", where=document.where("sources", name, "writes"))
+    if source.prefix and (kind, source.prefix) != ("python", "none"):
+        raise ConfigError(
+            "prefix: takes none, and belongs to python sources", where=document.where("sources", name, "prefix")
+        )
     auth = {} if isinstance(source.auth, str) else dict(source.auth)
-    if kind == "graphql":
+    if kind == "python" and source.auth:
+        raise ConfigError(
+            "auth: does not belong to python sources; a function has its credentials from its own surroundings",
+            where=document.where("sources", name, "auth"),
+        )
+    if kind in {"graphql", "mcp"}:
         check_headers(auth, document, ("sources", name, "auth"))
-    location = getattr(source, kind)
+    server = McpServer() if source.mcp is None else read_mcp(source.mcp, document, name, warnings, bool(source.auth))
+    location = getattr(source, kind) if source.mcp is None else server.location
     if kind == "sql":
         location, auth = _parted(location, auth, where)
     return SourceSettings(
@@ -103,11 +125,17 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
             anonymous=_is_anonymous(document, name, source.auth, kind),
             refs=_refs(document, name, source.refs, kind),
             writes=source.writes,
+            root=str(root) if kind in {"python", "mcp"} else "",
+            command=server.command,
+            annotations=server.annotations,
+            prefix=source.prefix,
             queries=_queries(document, name, source, root),
             include=_filter(source.include),
             exclude=_filter(source.exclude),
         ),
-        auth=_auth(document, name, auth, warnings),
+        auth=_auth(document, name, auth, warnings, kind),
+        environment=server.environment,
+        patience=read_patience(source, document, ("sources", name), kind),
     )
 
 
@@ -195,9 +223,17 @@ def _location(kind: SourceKind, given: str, root: Path, where: str) -> str:
         except ConfigError as error:
             raise ConfigError(error.message, where=where, suggestion=error.suggestion) from error
         return given
+    if kind == "python":
+        if not _MODULE.match(given):
+            raise ConfigError(f"python: '{short(given)}' is no module like my_package.tools", where=where)
+        return given
+    if kind == "mcp" and given.startswith("stdio:"):
+        return given
     if given.startswith(("http://", "https://")):
         _check_remote(kind, given, where)
         return given
+    if kind == "mcp":
+        raise ConfigError("mcp: url: takes an http(s) URL", where=where)
     if "://" in given:
         raise ConfigError(f"{kind}: takes a file or an http(s) URL", where=where)
     return str(root / given)
@@ -252,33 +288,29 @@ def _is_anonymous(document: Document, source: str, auth: Mapping[str, Any] | str
     return True
 
 
-def _auth(document: Document, source: str, auth: Mapping[str, Any], warnings: list[str]) -> Auth:
+def _auth(document: Document, source: str, auth: Mapping[str, Any], warnings: list[str], kind: SourceKind) -> Auth:
     parsed: dict[str, SecretReference | Mapping[str, Any]] = {}
     for scheme, value in auth.items():
         path = ("sources", source, "auth", scheme)
-        if isinstance(value, str):
-            parsed[scheme] = _reference(document, path, value, warnings)
-        elif isinstance(value, dict):
-            parsed[scheme] = MappingProxyType(
-                {
-                    key: _reference(document, (*path, key), item, warnings) if isinstance(item, str) else item
-                    for key, item in value.items()
-                }
-            )
-        else:
+        if not isinstance(value, (str, dict)):
             raise ConfigError(f"auth {scheme}: must be text or a mapping", where=document.where(*path))
+        try:
+            parsed[scheme] = parsed_auth(value)
+            if kind != "sql" and not (kind in {"graphql", "mcp"} and scheme == HEADERS):
+                read_form(parsed[scheme])
+        except AuthError as error:
+            raise ConfigError(
+                f"{(scheme, *error.path)[-1]} {error.message}",
+                where=document.where(*path, *error.path),
+                suggestion=error.suggestion,
+            ) from error
+        except ValueError as error:
+            raise ConfigError(f"auth {scheme}: {error}", where=document.where(*path)) from error
+        warnings += [
+            f"{document.where(*path, *key)}: a secret is written out; keep it outside with ${{env:NAME}} or ${{file:/path}}"
+            for key in literals(parsed[scheme])
+        ]
     return MappingProxyType(parsed)
-
-
-def _reference(document: Document, path: tuple[str, ...], text: str, warnings: list[str]) -> SecretReference:
-    where = document.where(*path)
-    try:
-        reference = parse_reference(text)
-    except SecretError as error:
-        raise ConfigError(f"{path[-1]} {error.message}", where=where, suggestion=error.suggestion) from error
-    if reference.provider == "literal" and path[-1] not in {"username", "client_id"}:
-        warnings.append(f"{where}: a secret is written out; keep it outside with ${{env:NAME}} or ${{file:/path}}")
-    return reference
 
 
 def short(text: str) -> str:

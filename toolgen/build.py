@@ -17,8 +17,10 @@ from toolgen.model.tool import Tool
 from toolgen.policy.arguments import check_schema
 from toolgen.settings import SourceSettings, from_mapping, from_specs, password_of, settings_digest
 from toolgen.sources.base import Reading, SourceConfig, is_remote
+from toolgen.sources.mcp import read_mcp
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.overrides import ToolOverride, override
+from toolgen.sources.python import read_python
 
 __all__ = ["Built", "Progress", "build", "build_sources", "usable"]
 
@@ -178,5 +180,9 @@ def _read(source: SourceSettings) -> Reading:
             from toolgen.queries import read_database  # noqa: PLC0415 - see above
 
             return read_database(config, password_of(source))
+        case "python":
+            return read_python(config)
+        case "mcp":
+            return read_mcp(config)
         case _:
             assert_never(config.kind)

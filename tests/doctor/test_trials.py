@@ -13,6 +13,8 @@ from tests.projects import POLICY, make_project
 from toolgen.audit.query import calls
 from toolgen.audit.verify import verify
 from toolgen.cli import main
+from toolgen.cli.doctor import _print
+from toolgen.doctor.examine import examine
 from toolgen.doctor.trials import Trial, run_trials
 from toolgen.gateway.service import Gateway
 
@@ -127,3 +129,24 @@ def test_a_database_that_is_not_there_fails(
     raw = capfdbinary.readouterr().out
     (database,) = json.loads(raw[raw.index(b'{\n  "ok"') :])["databases"]
     assert "there is no such database file" in database["unread"]
+
+
+def test_references_that_lead_nowhere_are_said_by_name_and_are_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {"to": ["bot"], "source": "pets", "use": {"key": "${env:TEST_ELSEWHERE}"}}
+    root = project(tmp_path / "p", monkeypatch, credentials=[given])
+    monkeypatch.setenv("TEST_ELSEWHERE", "canary-7f3b")
+    for name, said in (
+        ("", "ok: all 2 references"),
+        ("TEST_ELSEWHERE", "note: credentials[0].use.key: the environment"),
+    ):
+        if name:
+            monkeypatch.delenv(name)
+        report = asyncio.run(examine(Gateway.load(root / "toolgen.yaml")))
+        _print(report)
+        shown = capsys.readouterr().out
+        assert said in shown
+        assert "canary" not in shown
+        assert "canary" not in json.dumps(report.to_dict())
+        assert [one.fault == "" for one in report.references] == [True, not name]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from toolgen.doctor.excess import Finding, cascading, excess, lacking
 from toolgen.doctor.grants import fitting_account, password_hint, row_hints
 from toolgen.doctor.needs import needs
+from toolgen.doctor.references import ReferenceReport, check_references
 from toolgen.doctor.trials import Trial, run_trials
 from toolgen.errors import ToolgenError
 from toolgen.gateway.service import Gateway
@@ -61,6 +62,9 @@ class Report:
 
     trials: tuple[Trial, ...]
     databases: tuple[DatabaseReport, ...]
+    references: tuple[
+        ReferenceReport, ...
+    ] = ()  # no fault of the project's: secrets may be where only the gateway runs
 
     @property
     def ok(self) -> bool:
@@ -72,6 +76,7 @@ class Report:
             "ok": self.ok,
             "trials": [trial.to_dict() for trial in self.trials],
             "databases": [one.to_dict() for one in self.databases],
+            "references": [one.to_dict() for one in self.references],
         }
 
 
@@ -83,7 +88,7 @@ async def examine(gateway: Gateway) -> Report:
         for name, source in gateway.settings.sources.items()
         if (database := gateway.manifest.sources[name].database) is not None
     ]
-    return Report(trials=tuple(trials), databases=tuple(databases))
+    return Report(trials=tuple(trials), databases=tuple(databases), references=await check_references(gateway))
 
 
 def _database(source: SourceSettings, database: Database, scope: SqlScope) -> DatabaseReport:

@@ -9,7 +9,16 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from toolgen.model.schema import Schema
-from toolgen.model.tool import GraphQLBinding, HttpBinding, HttpBody, HttpParameter, SqlBinding, Tool
+from toolgen.model.tool import (
+    FunctionBinding,
+    GraphQLBinding,
+    HttpBinding,
+    HttpBody,
+    HttpParameter,
+    McpBinding,
+    SqlBinding,
+    Tool,
+)
 
 __all__ = ["Change", "Level", "binding_changes", "breaking", "change", "compatible"]
 
@@ -72,8 +81,27 @@ def _changes(old: Tool, new: Tool) -> Iterator[Change]:
                 yield breaking("binding", text)
             elif before.statement != after.statement:
                 yield breaking("binding", f"its statement is now: {_one_line(after.statement)}")
+        case FunctionBinding() as before, FunctionBinding() as after:
+            if (before.module, before.function) != (after.module, after.function):
+                yield breaking("binding", f"now calls {after.module}.{after.function}")
+            elif before.code != after.code:
+                yield breaking("binding", "the code of its function is other than before")
+            else:
+                yield breaking("binding", "its function speaks with its caller, or answers, in another way")
+        case McpBinding() as before, McpBinding() as after:
+            yield from _mcp(before, after)
         case before, after:
             yield breaking("binding", f"is now a {after.kind} call (before: {before.kind})")
+
+
+def _mcp(old: McpBinding, new: McpBinding) -> Iterator[Change]:
+    if old.url != new.url:
+        yield breaking("server", f"calls go to {new.url or 'a command'} (before: {old.url or 'a command'})")
+    if old.tool != new.tool:
+        yield breaking("binding", f"now calls {_one_line(new.tool)}")
+    for part in sorted(old.parts.keys() | new.parts.keys()):
+        if old.parts.get(part) != new.parts.get(part):
+            yield compatible("listed", f"its server gives it another {part}")
 
 
 def _one_line(statement: str) -> str:

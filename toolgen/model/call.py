@@ -10,20 +10,38 @@ import msgspec
 
 from toolgen.model.database import Database
 from toolgen.model.graph import Graph
+from toolgen.model.line import Line
 from toolgen.model.schema import Json, JsonObject
+from toolgen.model.secret import Secret
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Deny
 
-__all__ = ["Call", "Described", "Document", "Principal", "Sampling", "Statement", "parties"]
+__all__ = ["Call", "Described", "Document", "Principal", "Proof", "Sampling", "Statement", "parties"]
 
 _NOTHING: Mapping[str, Json] = MappingProxyType({})
+
+
+class Proof(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """By what a caller was known, so that a call it left waiting ends when that is revoked; never the credential itself.
+
+    `key` is the hex SHA-256 of an API key, `certificate` a digest of the rule that a certificate fitted; the others are claims of a token.
+    """
+
+    key: str = ""
+    certificate: str = ""
+    issuer: str = ""
+    subject: str = ""
+    jwt_id: str = ""
+    issued: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
     """Somebody whose credential was verified, and whom they act for. Both must be allowed, both are recorded.
 
-    `toolsets` names the sets of tools that the caller narrowed itself to: it sees what is in all of them.
+    `toolsets` names the sets of tools that the caller narrowed itself to: it sees what is in all of them. `proof` is None for whoever
+    needed no credential, and makes nobody another: a principal is the same by each of its keys. `token` is the one it was known by, kept
+    only where a source exchanges it for one of its own (RFC 8693), in this process alone and written nowhere.
     """
 
     id: str
@@ -31,6 +49,8 @@ class Principal:
     attributes: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
     on_behalf_of: Principal | None = None
     toolsets: frozenset[str] = frozenset()
+    proof: Proof | None = field(default=None, compare=False, repr=False)
+    token: Secret | None = field(default=None, compare=False, repr=False)
 
 
 def parties(principal: Principal) -> tuple[str, ...]:
@@ -49,7 +69,8 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     `functions` all it calls. `limited`: the policy's limit stands in place of a larger one or of none. `writes` is "" for a query,
     otherwise insert, update or delete: it changes its one table, in at most `max_changes` rows or not at all; an update sets the columns
     `sets`. `cascades`: triggers, rules and actions of foreign keys may change more. `page` is what a cursor of the next page ends with, ""
-    where there are no pages; `skip` rows were on the pages before.
+    where there are no pages; `skip` rows were on the pages before. `types` are those of its columns as far as the text tells, for an engine
+    that types values (SQLite) and has none to type.
     """
 
     sql: str
@@ -68,6 +89,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     cascades: bool = False
     page: str = ""
     skip: int = 0
+    types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +135,9 @@ class Call:
     `sampling` for describing a table, and `document` and `graph` (the part of the schema) for those that take or describe GraphQL.
     `session`, `client` and `parent` are ids the front end was given, or "". `bound` names the arguments that the policy set; `denied` says
     why it could not, and then the arguments are as they were sent. `approval` is the digest of what a
-    person agreed to: the gateway alone sets it, when it carries out a call that had to wait.
+    person agreed to: the gateway alone sets it, when it carries out a call that had to wait. `idempotency_key` is what the caller's key
+    became: a digest over the caller, the tool and that key, so that no two callers' keys are ever the same. `line` is the way back to
+    whoever waits, for functions.
     """
 
     id: str
@@ -124,6 +148,7 @@ class Call:
     client: str = ""
     parent: str = ""
     approval: str = ""
+    idempotency_key: str = ""
     repaired: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -134,3 +159,4 @@ class Call:
     document: Document | None = None
     graph: Graph | None = None
     sampling: Sampling | None = None
+    line: Line | None = field(default=None, compare=False, repr=False)

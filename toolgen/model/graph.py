@@ -18,6 +18,7 @@ __all__ = [
     "identifies",
     "named",
     "page_sizes",
+    "reachable",
     "size_fault",
 ]
 
@@ -110,6 +111,29 @@ def identifies(type_: str) -> bool:
 def named(type_: str) -> str:
     """The type inside lists and non-nulls: `[ID!]!` is `ID`."""
     return type_.strip("[]!")
+
+
+def reachable(graph: Graph) -> Graph:
+    """The same with only those types that its roots lead to; of a union or an interface, every type that may stand there."""
+    types = graph.types
+    behind: dict[str, list[str]] = {}
+    for name, one in types.items():  # what may stand where an interface is named
+        if one.kind in {"object", "interface"}:
+            for member in one.members:
+                behind.setdefault(member, []).append(name)
+    met, waiting = set(graph.roots), [*graph.roots]
+    while waiting:
+        name = waiting.pop()
+        if name not in types:
+            continue
+        one = types[name]
+        found = {named(field.type) for field in one.fields.values()}
+        found.update(named(argument.type) for field in one.fields.values() for argument in field.arguments.values())
+        found.update(named(argument.type) for argument in one.inputs.values())
+        found.update(() if one.kind == "enum" else one.members, behind.get(name, ()))
+        waiting += found - met
+        met |= found
+    return msgspec.structs.replace(graph, types={name: one for name, one in types.items() if name in met})
 
 
 def page_sizes(value: object, where: str, *, sized: bool) -> Iterator[tuple[str, float]]:

@@ -39,12 +39,17 @@ def bounded(text: str, limit: int = LONGEST_MESSAGE) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Success:
-    """The system answered. `facts` are what the executor learned; the record keeps `sql`, `rows`, `bytes` and `attempts` of them."""
+    """The system answered. `facts` are what the executor learned; the record keeps `sql`, `rows`, `bytes` and `attempts` of them.
+
+    `age_s`: it answered so many seconds ago, to the same question. `cut_at` is the JSONPath at which the rest of a long answer begins.
+    """
 
     data: Json
     truncated: bool = False
     next_cursor: str = ""
+    cut_at: str = ""
     facts: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
+    age_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +86,14 @@ Result: TypeAlias = Success | Pending | Refused | Failed | Cancelled
 
 
 class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Measurements of one call. `audit_seq` is the sequence number of its outcome entry."""
+    """Measurements of one call. `audit_seq` is the sequence number of its outcome entry, `age_s` the age of an answer that was kept."""
 
     duration_ms: float
     truncated: bool
     next_cursor: str = ""
+    cut_at: str = ""
     audit_seq: int | None = None
+    age_s: float | None = None
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):

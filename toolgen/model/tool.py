@@ -13,6 +13,7 @@ from toolgen.model.schema import Schema
 __all__ = [
     "Binding",
     "Effect",
+    "FunctionBinding",
     "GraphQLBinding",
     "GraphQLDocumentBinding",
     "GraphQLSchemaBinding",
@@ -21,6 +22,7 @@ __all__ = [
     "HttpBody",
     "HttpParameter",
     "HttpPart",
+    "McpBinding",
     "NoBinding",
     "SqlBinding",
     "Tool",
@@ -172,6 +174,40 @@ class SqlBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         return "sql"
 
 
+class FunctionBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="function"):
+    """A Python function of the project. `code` is the SHA-256 of its text: a function that changed since is another tool.
+
+    `converses`: it can tell its caller how far it is, and ask. `content`: it answers with pictures, recordings or documents. `requires`
+    are what its caller must be able to answer: elicitation, roots, sampling.
+    """
+
+    module: str
+    function: str
+    code: str
+    converses: bool = False
+    content: bool = False
+    requires: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        return "function"
+
+
+class McpBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="mcp"):
+    """One tool of an MCP server, by the name that the server knows it by. `url` is "" for a command that is spoken to over its pipes.
+
+    `parts` are digests of what the server said of it when it was built, by part: a server that says something else is not called.
+    """
+
+    tool: str
+    url: str
+    parts: dict[str, str]
+
+    @property
+    def kind(self) -> str:
+        return "mcp"
+
+
 class NoBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="none"):
     """What a tool that does not exist is bound to, so that a call to it takes the same road as any other and ends refused."""
 
@@ -181,7 +217,14 @@ class NoBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
 
 
 Binding: TypeAlias = (
-    HttpBinding | GraphQLBinding | GraphQLDocumentBinding | GraphQLSchemaBinding | SqlBinding | NoBinding
+    HttpBinding
+    | GraphQLBinding
+    | GraphQLDocumentBinding
+    | GraphQLSchemaBinding
+    | SqlBinding
+    | FunctionBinding
+    | McpBinding
+    | NoBinding
 )
 
 

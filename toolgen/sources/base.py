@@ -14,7 +14,7 @@ from toolgen.sources.pins import Pin
 
 __all__ = ["QueryFiles", "Reading", "SourceConfig", "SourceKind", "is_networked", "is_remote", "is_served"]
 
-SourceKind: TypeAlias = Literal["openapi", "graphql", "sql"]
+SourceKind: TypeAlias = Literal["openapi", "graphql", "sql", "python", "mcp"]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NO_OPTIONS = GraphOptions()
 
@@ -50,6 +50,10 @@ class SourceConfig:
     refs: tuple[str, ...] = ()  # openapi: canonical URLs below which it may pull documents in by `$ref`
     writes: bool = False  # sql: a tool that changes tables, for what the policy opens
     queries: tuple[QueryFiles, ...] = ()  # sql: a tool for each named query of these files
+    root: str = ""  # python: where modules are looked for first; mcp: where a command is started
+    prefix: str = ""  # python: "none" for tools that are called as their functions are
+    command: tuple[str, ...] = ()  # mcp: a server that is started, and spoken to over its pipes
+    annotations: Literal["", "trusted"] = ""  # mcp: whether a tool is as harmless as its server says
     references: Mapping[str, Pin] = field(
         default_factory=lambda: _NOTHING
     )  # what it pulled in when it was accepted, by canonical URL
@@ -84,7 +88,9 @@ class Reading:
 
 def is_remote(config: SourceConfig) -> bool:
     """Whether a description is fetched, and so pinned, rather than opened."""
-    return config.kind != "sql" and config.location.startswith(("http://", "https://"))
+    if config.kind == "mcp":
+        return True
+    return config.kind in {"openapi", "graphql"} and config.location.startswith(("http://", "https://"))
 
 
 def is_networked(config: SourceConfig) -> bool:

@@ -13,9 +13,11 @@ from toolgen.queries import read_database
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.graphql import read_graphql
 from toolgen.sources.graphql.description import load_description
+from toolgen.sources.mcp import read_mcp
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.openapi.overlay import apply_overlays
 from toolgen.sources.openapi.read import open_documents
+from toolgen.sources.python import read_python
 from toolgen.verify.http import HttpProver
 from toolgen.verify.operations import prove_operation
 from toolgen.verify.verdicts import NotApplicable, ToolReport, Verdict
@@ -77,6 +79,10 @@ def _prover(
             )
         case "sql":
             return read_database(config, password).tools, _no_description
+        case "python":
+            return read_python(config).tools, _own_code
+        case "mcp":
+            return read_mcp(config).tools, _no_requests
         case _:
             assert_never(config.kind)
 
@@ -90,6 +96,14 @@ def prove_http_tools(
         documents, config.overlay, config.location, lambda *_: None
     )  # the reading has said what is wrong with them
     return HttpProver(documents, config, schemes, examples=examples, seed=seed)
+
+
+def _own_code(tool: Tool) -> Verdict:
+    return NotApplicable(reason="the tool is a function of the project, whose annotations are its description")
+
+
+def _no_requests(tool: Tool) -> Verdict:
+    return NotApplicable(reason="the tool is an MCP server's: its arguments are sent as they are")
 
 
 def _no_description(tool: Tool) -> Verdict:

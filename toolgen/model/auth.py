@@ -1,0 +1,301 @@
+"""What can be written for one security scheme: a value, or a mapping that says how a credential is had. Read once, and strictly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from toolgen.errors import SecretError
+from toolgen.model.names import nearest
+from toolgen.model.secret import SecretReference, parse_reference
+
+__all__ = [
+    "AuthError",
+    "Basic",
+    "Certificate",
+    "Form",
+    "OAuth",
+    "SigV4",
+    "Value",
+    "is_exchange",
+    "literals",
+    "parsed_auth",
+    "read_form",
+]
+
+PLAIN = frozenset(
+    {
+        "audience",
+        "authentication",
+        "key_id",
+        "region",
+        "resource",
+        "service",
+        "subject_token",
+        "token_type",
+        "token_url",
+    }
+)
+"""What is text as it is written, and never a reference."""
+UNSECRET = frozenset({"username", "client_id", "access_key_id"})
+"""What may be a reference, and may as well be written out."""
+_METHODS = ("client_secret_basic", "client_secret_post", "private_key_jwt", "none")
+_CLIENT = frozenset(
+    {
+        "client_id",
+        "client_secret",
+        "private_key",
+        "key_id",
+        "authentication",
+        "token_url",
+        "scopes",
+        "audience",
+        "resource",
+    }
+)
+_EXCHANGE = frozenset({"subject_token", "token_type"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """A credential that is sent as it is: a key, or a token that somebody else keeps fresh."""
+
+    value: SecretReference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basic:
+    """RFC 7617."""
+
+    username: SecretReference
+    password: SecretReference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuth:
+    """A token that is asked for at a token endpoint (RFC 6749).
+
+    `grant` is client_credentials, refresh_token or token_exchange (RFC 8693, of the token that the caller itself came with). `token_url`
+    "" leaves it to the description, as far as that may say. `authentication` is how the client proves who it is.
+    """
+
+    grant: str
+    authentication: str
+    token_url: str = ""
+    client_id: SecretReference | None = None
+    client_secret: SecretReference | None = None
+    private_key: SecretReference | None = None
+    key_id: str = ""
+    refresh_token: SecretReference | None = None
+    scopes: tuple[str, ...] = ()
+    audience: str = ""
+    resource: str = ""
+    token_type: str = ""  # asked for in an exchange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """A client certificate with its key, both PEM, and the authorities that the server's own certificate may be signed by besides."""
+
+    certificate: SecretReference
+    key: SecretReference
+    authorities: SecretReference | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigV4:
+    """AWS Signature Version 4."""
+
+    access_key_id: SecretReference
+    secret_access_key: SecretReference
+    session_token: SecretReference | None
+    region: str
+    service: str
+
+
+Form: TypeAlias = Value | Basic | OAuth | Certificate | SigV4
+
+
+class AuthError(Exception):
+    """A reference that is none. `path` leads to it from the scheme, "" of it being the scheme's own value."""
+
+    def __init__(self, path: tuple[str, ...], message: str, suggestion: str) -> None:
+        super().__init__(message)
+        self.path = path
+        self.message = message
+        self.suggestion = suggestion
+
+
+def parsed_auth(written: object) -> SecretReference | Mapping[str, object]:
+    """What a file of ours says under a scheme, with its references read. Raises `AuthError`."""
+    if isinstance(written, str):
+        return _parsed((), written)
+    if not isinstance(written, Mapping):
+        raise AuthError((), "must be text or a mapping", "")
+    return MappingProxyType(
+        {
+            str(key): _parsed((str(key),), value) if isinstance(value, str) and key not in PLAIN else value
+            for key, value in written.items()
+        }
+    )
+
+
+def literals(parsed: SecretReference | Mapping[str, object]) -> list[tuple[str, ...]]:
+    """Where a secret is written out."""
+    if isinstance(parsed, SecretReference):
+        return [()] if parsed.provider == "literal" else []
+    return [
+        (key,)
+        for key, value in parsed.items()
+        if isinstance(value, SecretReference) and value.provider == "literal" and key not in UNSECRET
+    ]
+
+
+def _parsed(path: tuple[str, ...], text: str) -> SecretReference:
+    try:
+        return parse_reference(text)
+    except SecretError as error:
+        raise AuthError(path, error.message, error.suggestion) from error
+
+
+def read_form(written: object) -> Form:
+    """The form of what stands under a scheme. Raises `ValueError` with a sentence about a key for whatever does not fit together."""
+    if isinstance(written, SecretReference):
+        return Value(value=written)
+    if not isinstance(written, Mapping):
+        raise ValueError("takes a value or a mapping")  # noqa: TRY004 - a fault of a file, as all the others here
+    keys = {str(key) for key in written}
+    if "token" in keys:
+        _only(keys, {"token"})
+        return Value(value=_reference(written, "token"))
+    if keys & {"username", "password"}:
+        _only(keys, {"username", "password"})
+        return Basic(username=_reference(written, "username"), password=_reference(written, "password"))
+    if keys & {"certificate", "key", "authorities"}:
+        _only(keys, {"certificate", "key", "authorities"})
+        return Certificate(
+            certificate=_reference(written, "certificate"),
+            key=_reference(written, "key"),
+            authorities=_optional(written, "authorities"),
+        )
+    if keys & {"access_key_id", "secret_access_key"}:
+        _only(keys, {"access_key_id", "secret_access_key", "session_token", "region", "service"})
+        return SigV4(
+            access_key_id=_reference(written, "access_key_id"),
+            secret_access_key=_reference(written, "secret_access_key"),
+            session_token=_optional(written, "session_token"),
+            region=_text(written, "region", needed=True),
+            service=_text(written, "service", needed=True),
+        )
+    return _oauth(written, keys)
+
+
+def is_exchange(form: Form) -> bool:
+    """Whether it is had for the token that a caller came with."""
+    return isinstance(form, OAuth) and form.grant == "token_exchange"
+
+
+def _oauth(written: Mapping[str, object], keys: set[str]) -> OAuth:
+    grant = (
+        "refresh_token" if "refresh_token" in keys else "token_exchange" if keys & _EXCHANGE else "client_credentials"
+    )
+    own = {"refresh_token": {"refresh_token"}, "token_exchange": set(_EXCHANGE)}.get(grant, set())
+    _only(keys, _CLIENT | own)
+    secret, private = _optional(written, "client_secret"), _optional(written, "private_key")
+    if grant == "token_exchange" and _text(written, "subject_token") != "principal":
+        raise ValueError("subject_token: takes the word principal: the token that the caller came with")
+    client = _optional(written, "client_id")
+    if client is None and (grant == "client_credentials" or secret or private):
+        raise ValueError("client_id: is missing")
+    if grant == "client_credentials" and secret is None and private is None:
+        raise ValueError("client_secret: is missing")
+    return OAuth(
+        grant=grant,
+        authentication=_method(written, client is not None, secret is not None, private is not None),
+        token_url=_url(written),
+        client_id=client,
+        client_secret=secret,
+        private_key=private,
+        key_id=_text(written, "key_id"),
+        refresh_token=_optional(written, "refresh_token"),
+        scopes=_scopes(written),
+        audience=_text(written, "audience"),
+        resource=_text(written, "resource"),
+        token_type=_text(written, "token_type"),
+    )
+
+
+def _method(written: Mapping[str, object], client: bool, secret: bool, private: bool) -> str:
+    if secret and private:
+        raise ValueError("client_secret and private_key: one client proves who it is in one way")
+    usual = "private_key_jwt" if private else "client_secret_basic" if secret else "none"
+    given = _text(written, "authentication") or usual
+    if given not in _METHODS:
+        raise ValueError(f"authentication: '{given[:40]}' is none of {', '.join(_METHODS)}{nearest(given, _METHODS)}")
+    needs = {
+        "private_key_jwt": "private_key",
+        "client_secret_basic": "client_secret",
+        "client_secret_post": "client_secret",
+    }
+    if (needs.get(given, "") or "none") != ("private_key" if private else "client_secret" if secret else "none"):
+        raise ValueError(
+            f"authentication: {given} does not go with what is given; it takes {needs.get(given, 'neither')}"
+        )
+    return given if client else "none"
+
+
+def _only(keys: set[str], known: set[str] | frozenset[str]) -> None:
+    if unknown := sorted(keys - known):
+        raise ValueError(f"{unknown[0][:40]}: does not belong here{nearest(unknown[0], sorted(known))}")
+
+
+def _reference(written: Mapping[str, object], name: str) -> SecretReference:
+    found = _optional(written, name)
+    if found is None:
+        raise ValueError(f"{name}: is missing")
+    return found
+
+
+def _optional(written: Mapping[str, object], name: str) -> SecretReference | None:
+    value = written.get(name)
+    if isinstance(value, str) and name in UNSECRET:
+        return SecretReference("literal", value)
+    if value is None or isinstance(value, SecretReference):
+        return value
+    raise ValueError(f"{name}: must be text")
+
+
+def _text(written: Mapping[str, object], name: str, *, needed: bool = False) -> str:
+    value = written.get(name, "")
+    if not isinstance(value, str) or (needed and not value):
+        raise ValueError(f"{name}: {'must be text' if value else 'is missing'}")
+    if "${" in value:
+        raise ValueError(f"{name}: is no secret, and so takes no reference")
+    return value
+
+
+def _scopes(written: Mapping[str, object]) -> tuple[str, ...]:
+    value = written.get("scopes", [])
+    # RFC 6749 section 3.3: a scope is visible ASCII but quotes and backslashes.
+    if not isinstance(value, (list, tuple)) or not all(_is_scope(item) for item in value):
+        raise ValueError("scopes: must be a list of scopes")
+    return tuple(value)
+
+
+def _is_scope(item: object) -> bool:
+    return isinstance(item, str) and bool(item) and all("!" <= one <= "~" and one not in '"\\' for one in item)
+
+
+def _url(written: Mapping[str, object]) -> str:
+    text = _text(written, "token_url")
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0 and not parts.fragment
+    except ValueError:
+        usable = False
+    if text and (not usable or parts.username or parts.password):
+        raise ValueError("token_url: is not an http(s) URL without user name and fragment")
+    return text

@@ -1,0 +1,49 @@
+"""Which credentials go with which security scheme of a description."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from toolgen.model.auth import Basic, Certificate, Form, OAuth, SigV4, Value
+from toolgen.model.manifest import SecurityScheme
+
+__all__ = ["fits", "takes"]
+
+_TOKEN_SCHEMES = frozenset({"oauth2", "openIdConnect"})
+
+
+def fits(scheme: SecurityScheme, form: Form) -> bool:
+    """Whether a credential of this form can be shown as a scheme says."""
+    match form:
+        case Value():
+            return scheme.type == "apiKey" or _takes_bearer(scheme)
+        case Basic():
+            return scheme.type == "http" and scheme.scheme == "basic"
+        case OAuth():
+            return _takes_bearer(scheme)
+        case Certificate():
+            return scheme.type == "mutualTLS"
+        case SigV4():
+            # Descriptions call it an API key in the Authorization header, or a scheme of HTTP authentication with a name of their own.
+            return scheme.type == "http" or (scheme.type == "apiKey" and scheme.name.lower() == "authorization")
+        case _:
+            assert_never(form)
+
+
+def takes(scheme: SecurityScheme) -> str:
+    """What can be configured for a scheme, in words."""
+    match scheme.type:
+        case "apiKey":
+            return "a value, or an AWS key" if scheme.name.lower() == "authorization" else "a value"
+        case "http" if scheme.scheme == "basic":
+            return "username and password"
+        case "mutualTLS":
+            return "certificate and key"
+        case _ if _takes_bearer(scheme):
+            return "a token, or an OAuth client with client_id and client_secret, refresh_token, or subject_token: principal"
+        case _:
+            return "nothing that toolgen can send (it knows API keys, basic, bearer, OAuth 2.0, mutual TLS and AWS Signature 4)"
+
+
+def _takes_bearer(scheme: SecurityScheme) -> bool:
+    return scheme.type in _TOKEN_SCHEMES or (scheme.type == "http" and scheme.scheme == "bearer")

@@ -1,0 +1,37 @@
+"""The way back to whoever waits for a call: what a function may say or ask while it runs."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from toolgen.model.schema import Json, JsonObject
+
+__all__ = ["InputNeeded", "Line", "Unasked"]
+
+
+class Unasked(Exception):  # noqa: N818 - what a caller is, not a fault of ours
+    """The caller cannot be asked this: it never said that it could answer."""
+
+
+class InputNeeded(BaseException):
+    """The call cannot go on before its caller has answered; it is then made again, with the answer.
+
+    No `Exception`: a function that catches whatever went wrong must not take a question for an error.
+    """
+
+
+class Line(Protocol):
+    """One caller, for as long as it waits for one call."""
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What the caller can be asked for: elicitation, sampling, roots."""
+
+    def left(self) -> bool:
+        """Whether nobody waits any more."""
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        """Says how far the call has come. Costs nothing where nobody asked to be told."""
+
+    async def ask(self, key: str, method: str, params: JsonObject) -> Json:
+        """The caller's answer to a request. Raises `Unasked` and `InputNeeded`."""

@@ -1,0 +1,57 @@
+"""What an MCP server says of its tools, as far as anybody relies on it: what is pinned, and what is held against the pin."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from toolgen.canonical import digest
+
+__all__ = ["ListedTool", "Listing", "parts_of", "read_listing", "write_listing"]
+
+_PARTS: Mapping[str, str] = {
+    "title": "title",
+    "description": "description",
+    "input_schema": "input schema",
+    "output_schema": "output schema",
+    "annotations": "annotations",
+}
+
+
+class ListedTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A tool as its server lists it (MCP, server/tools); icons, `_meta` and whatever else there may be reach no agent and are left out."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None = None
+    annotations: dict[str, Any] = {}
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """All tools of a server, by name: their order is nobody's promise."""
+
+    server: str
+    version: str
+    tools: tuple[ListedTool, ...]
+
+
+def parts_of(tool: ListedTool) -> dict[str, str]:
+    """The digest of each part of a tool that an agent or a reviewer goes by; raises `CanonicalError`."""
+    found = {said: getattr(tool, field) for field, said in _PARTS.items()}
+    return {said: digest(value) for said, value in found.items() if value}
+
+
+def write_listing(listing: Listing) -> bytes:
+    """As it is pinned: laid out for a reviewer, and in ASCII, so that what nobody sees stands there as an escape."""
+    ordered = msgspec.structs.replace(listing, tools=tuple(sorted(listing.tools, key=lambda one: one.name)))
+    return (json.dumps(msgspec.to_builtins(ordered), indent=2, sort_keys=True, ensure_ascii=True) + "\n").encode()
+
+
+def read_listing(data: bytes) -> Listing:
+    """What was pinned; raises `msgspec.DecodeError`."""
+    return msgspec.json.decode(data, type=Listing)

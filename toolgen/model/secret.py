@@ -1,0 +1,77 @@
+"""What a secret is: the reference that a project writes, and the wrapped value that nobody prints by accident."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from toolgen.errors import SecretError
+
+__all__ = ["MASK", "PROVIDERS", "Secret", "SecretReference", "parse_reference"]
+
+MASK = "***"
+PROVIDERS = ("env", "file", "vault", "keyring")
+# Before it, what some headers have before their secret: `token ${env:NAME}`, `session=${env:NAME}`.
+_REFERENCE = re.compile(r"([A-Za-z][A-Za-z0-9_.-]{0,39}[ =])?\$\{(env|file|vault|keyring):([^}]+)\}\Z")
+_SHAPES = {
+    "vault": (re.compile(r"[^/#\s]+(?:/[^/#\s]+)+#[^#]+\Z"), "write it like ${vault:secret/github#token}"),
+    "keyring": (re.compile(r"[^/]+/.+\Z"), "write it like ${keyring:service/name}"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SecretReference:
+    """`${env:NAME}`, `${file:/path}`, `${vault:path#key}` or `${keyring:service/name}`; or a literal that somebody wrote all the same."""
+
+    provider: str  # env | file | vault | keyring | literal
+    locator: str
+    prefix: str = ""  # sent before the value
+
+    def __repr__(self) -> str:
+        return (
+            "SecretReference(literal:***)"
+            if self.provider == "literal"
+            else f"SecretReference({self.provider}:{self.locator})"
+        )
+
+
+class Secret:
+    """A value nobody prints by accident: `repr`, `str` and formatting all give `***`; `reveal` gives the value."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The value itself; called only where a request is put together."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return MASK
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return MASK
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a Secret is not pickled")
+
+
+def parse_reference(text: str) -> SecretReference:
+    """Reads a secret as written in a file of ours. Text that is no reference is a literal secret.
+
+    Raises `SecretError` for `${…}` with a provider this toolgen does not have, or a locator that its provider cannot have.
+    """
+    if found := _REFERENCE.match(text):
+        shape, suggestion = _SHAPES.get(found[2], (None, ""))
+        if shape is not None and not shape.match(found[3]):
+            raise SecretError("is not a secret reference toolgen knows", suggestion=suggestion)
+        return SecretReference(found[2], found[3], found[1] or "")
+    if text.startswith("${"):
+        raise SecretError(
+            "is not a secret reference toolgen knows",
+            suggestion="use ${env:NAME}, ${file:/path}, ${vault:path#key} or ${keyring:service/name}",
+        )
+    return SecretReference("literal", text)

@@ -1,0 +1,237 @@
+"""What a module of marked functions offers: for each its schemas, drawn from its annotations, and how its arguments are had from JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import re
+import sys
+import threading
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from toolgen.errors import DescriptionError
+from toolgen.functions import MARK, Audio, EmbeddedResource, Image, Mark, ToolContext
+from toolgen.model.schema import JsonObject, Schema
+
+__all__ = ["Broken", "Offer", "load_offers", "module_file"]
+
+_CONTENT = (Image, Audio, EmbeddedResource)
+_SECTION = re.compile(r"\s*(?:Args|Arguments|Parameters|Returns|Raises|Yields|Example|Examples|Note|Notes):\s*\Z")
+_ARGUMENTS = re.compile(r"\s*(?:Args|Arguments|Parameters):\s*\Z")
+_ENTRY = re.compile(r"\s*\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)\Z")
+_IMPORTING = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """One marked function. `struct` takes its arguments from JSON, None where it takes them as they are (`**arguments`).
+
+    `context` is the parameter that gets the `ToolContext`, "" where there is none. `content`: it answers with pictures, recordings or
+    documents. `code` is the SHA-256 of its text.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    mark: Mark
+    summary: str
+    input_schema: Schema
+    output_schema: Schema | None
+    struct: type[msgspec.Struct] | None
+    context: str
+    content: bool
+    code: str
+    line: int
+
+    @property
+    def is_async(self) -> bool:
+        """Whether it runs on the gateway's own loop."""
+        return inspect.iscoroutinefunction(self.function)
+
+    def arguments(self, given: JsonObject) -> dict[str, Any]:
+        """The keyword arguments of a call. Raises `msgspec.ValidationError`."""
+        if self.struct is None:
+            return dict(given)
+        made = msgspec.convert(dict(given), self.struct)
+        return {name: getattr(made, name) for name in self.struct.__struct_fields__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """A marked function that cannot be a tool, and why."""
+
+    name: str
+    reason: str
+    line: int
+
+
+def load_offers(module: str, root: str) -> Mapping[str, Offer | Broken]:
+    """The marked functions that a module defines, by the function's name, in the order they stand.
+
+    Imports it, from `root` before any other place, which runs it: it is the project's own code. Raises `DescriptionError`.
+    """
+    loaded = _imported(module, root)
+    found: dict[str, Offer | Broken] = {}
+    for name, function in vars(loaded).items():
+        mark = getattr(function, MARK, None)
+        if isinstance(mark, Mark) and getattr(function, "__module__", "") == module:
+            found[name] = _offer(name, function, mark)
+    return found
+
+
+def module_file(module: str, root: str) -> Path | None:
+    """The file that a module stands in; None for one that has none."""
+    file = getattr(_imported(module, root), "__file__", None)
+    return Path(file) if file else None
+
+
+def _imported(module: str, root: str) -> types.ModuleType:
+    with _IMPORTING:
+        if module in sys.modules:
+            return sys.modules[module]
+        added = root not in sys.path
+        if added:
+            sys.path.insert(0, root)
+        try:
+            return importlib.import_module(module)
+        except Exception as error:
+            raise DescriptionError(
+                f"the module cannot be imported: {_told(error, module)}",
+                where=module,
+                suggestion="it is looked for in the project's folder first, and then where Python looks",
+            ) from error
+        finally:
+            if added:
+                sys.path.remove(root)
+
+
+def _told(error: Exception, module: str) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name and module.startswith(error.name):
+        return f"there is no module {error.name}"
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{type(error).__name__}, line {trace.tb_lineno}" if trace is not None else type(error).__name__
+
+
+def _offer(name: str, function: Callable[..., Any], mark: Mark) -> Offer | Broken:
+    try:
+        text, line = "".join(inspect.getsourcelines(function)[0]), inspect.getsourcelines(function)[1]
+    except (OSError, TypeError):
+        text, line = name, 0
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+        summary, told = _documented(inspect.getdoc(function) or "")
+        context, struct, schema = _input(name, function, mark, hints, told)
+        content, output = _output(hints.get("return"))
+    except (TypeError, ValueError, NameError) as error:
+        return Broken(name=name, reason=str(error), line=line)
+    return Offer(
+        name=name,
+        function=function,
+        mark=mark,
+        summary=mark.description or summary,
+        input_schema=schema,
+        output_schema=output,
+        struct=struct,
+        context=context,
+        content=content,
+        code=hashlib.sha256(text.encode()).hexdigest(),
+        line=line,
+    )
+
+
+def _input(
+    name: str, function: Callable[..., Any], mark: Mark, hints: Mapping[str, Any], told: Mapping[str, str]
+) -> tuple[str, type[msgspec.Struct] | None, Schema]:
+    context, fields, rest = "", [], False
+    for parameter in inspect.signature(function).parameters.values():
+        hint = hints.get(parameter.name)
+        if hint is ToolContext:
+            context = parameter.name
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            rest = True
+        elif parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL}:
+            raise TypeError(f"{parameter.name} has no name that an argument could have")
+        elif hint is None:
+            raise TypeError(f"{parameter.name} has no type")
+        else:
+            fields.append(_field(parameter, hint, told.get(parameter.name, "")))
+    if rest != (mark.input_schema is not None) or (rest and fields):
+        raise TypeError("**arguments and input_schema go with each other, and with nothing but a context")
+    if mark.input_schema is not None:
+        return context, None, dict(mark.input_schema)
+    struct = msgspec.defstruct(name, fields, kw_only=True)
+    return context, struct, _schema(struct)
+
+
+def _field(parameter: inspect.Parameter, hint: Any, told: str) -> Any:
+    kind = Annotated[hint, msgspec.Meta(description=told)] if told else hint
+    if parameter.default is parameter.empty:
+        return parameter.name, kind
+    default = parameter.default
+    if isinstance(default, (list, dict, set, bytearray)):
+        return parameter.name, kind, msgspec.field(default_factory=lambda: copy(default))
+    return parameter.name, kind, default
+
+
+def _schema(struct: type[msgspec.Struct]) -> Schema:
+    """The struct's schema with the struct itself as its root."""
+    whole = msgspec.json.schema(struct)
+    definitions: dict[str, Any] = dict(whole.get("$defs", {}))
+    root = definitions.pop(struct.__name__)
+    built: dict[str, Any] = {"type": "object", "properties": root.get("properties", {})}
+    if root.get("required"):
+        built["required"] = root["required"]
+    return built | ({"$defs": definitions} if definitions else {})
+
+
+def _output(hint: Any) -> tuple[bool, Schema | None]:
+    """Whether an answer is more than JSON, and the schema of one that is not."""
+    if hint is None or hint is type(None) or hint is Any:
+        return False, None
+    if any(one in _CONTENT for one in _mentioned(hint)):
+        return True, None
+    schema: dict[str, Any] = msgspec.json.schema(hint)
+    reference = schema.get("$ref")
+    if isinstance(reference, str):  # providers and clients look for the type at the root
+        name = reference.rpartition("/")[2]
+        root = dict(schema["$defs"][name])
+        inner = {key: value for key, value in schema["$defs"].items() if key != name}
+        if f'"#/$defs/{name}"' in msgspec.json.encode([root, inner]).decode():  # it holds others of itself
+            inner = dict(schema["$defs"])
+        schema = root | ({"$defs": inner} if inner else {})
+    return False, schema
+
+
+def _mentioned(hint: Any) -> Iterator[Any]:
+    yield hint
+    for inner in typing.get_args(hint):
+        yield from _mentioned(inner)
+
+
+def _documented(text: str) -> tuple[str, Mapping[str, str]]:
+    """A docstring's description, and what its `Args:` say of each argument (Google's style)."""
+    said: list[str] = []
+    told: dict[str, str] = {}
+    within, last = "", ""
+    for line in text.splitlines():
+        if _SECTION.match(line):
+            within = "arguments" if _ARGUMENTS.match(line) else "other"
+        elif within == "arguments" and line.strip():
+            if found := _ENTRY.match(line):
+                last = found[1]
+                told[last] = found[2].strip()
+            elif last:
+                told[last] = f"{told[last]} {line.strip()}".strip()
+        elif not within:
+            said.append(line)
+    return "\n".join(said).strip(), told

@@ -1,0 +1,221 @@
+"""A pinned listing of an MCP server -> a Tool for each tool that can be shown and called as it is described."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import msgspec
+import orjson
+
+from toolgen.errors import CanonicalError, ConfigError, DescriptionError
+from toolgen.files import read_file
+from toolgen.model.graph_auth import SCHEMES
+from toolgen.model.listing import ListedTool, Listing, parts_of, read_listing
+from toolgen.model.manifest import Problem, SourceInfo
+from toolgen.model.schema import Json
+from toolgen.model.tool import Effect, McpBinding, Tool
+from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.naming import assign, from_identifier
+from toolgen.sources.pins import digest_of
+from toolgen.sources.syntax import LARGEST_DOCUMENT
+
+__all__ = ["read_mcp"]
+
+_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/")
+_LONGEST_NAME = 128  # MCP 2025-11-25, server/tools, Tool Names
+_LONGEST_TITLE = 120
+_LONGEST_DESCRIPTION = 4096
+_LARGEST_SCHEMA = 65_536
+_DEEPEST_SCHEMA = 24
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co"})
+_JOINERS = frozenset("\u200c\u200d")  # which scripts and emoji are written with
+_REFERENCES = ("$ref", "$dynamicRef")
+
+
+class _UnusableError(Exception):
+    """The tool has none of what it takes; the text says what."""
+
+
+def read_mcp(config: SourceConfig) -> Reading:
+    """Reads what was pinned of the server; nothing is asked. Raises `DescriptionError` for a copy that is no listing."""
+    path = Path(config.file)
+    try:
+        data = read_file(path, LARGEST_DOCUMENT)
+        listing = read_listing(data)
+    except OSError as error:
+        raise DescriptionError(f"cannot be read: {error.strerror}", where=config.name) from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise DescriptionError(
+            "is no listing of an MCP server's tools",
+            where=config.name,
+            suggestion="restore it from version control, or run `toolgen build --update-pins`",
+        ) from error
+    made, problems = _made(config, listing)
+    wanted = _filter(config)
+    tools = tuple(tool for tool in made if wanted(tool))
+    return Reading(
+        info=SourceInfo(
+            kind="mcp",
+            digest=digest_of(data),
+            title=_shown(listing.server, _LONGEST_TITLE) or config.name,
+            version=_shown(listing.version, 40),
+            security_schemes={} if config.command else dict(SCHEMES),
+        ),
+        tools=tools,
+        problems=tuple(problems),
+        operations=len(tools) + sum(problem.level == "error" for problem in problems),
+        identifiers={tool.origin: tool.origin for tool in tools},
+        files={str(path): digest_of(data)},
+    )
+
+
+def _made(config: SourceConfig, listing: Listing) -> tuple[list[Tool], list[Problem]]:
+    tools: list[Tool] = []
+    problems: list[Problem] = []
+    listed = Counter(tool.name for tool in listing.tools)
+    named = {name for name in listed if 0 < len(name) <= _LONGEST_NAME and set(name) <= _NAME}
+    names = assign(config.name, {name: from_identifier(name) or (("call",),) for name in sorted(named)})
+    for tool in listing.tools:
+        origin = _shown(tool.name, _LONGEST_NAME)
+        try:
+            _check_name(tool.name, named, listed[tool.name])
+            made, hidden = _tool(config, tool, names[tool.name])
+        except (_UnusableError, CanonicalError) as error:
+            message = f"{error}; it has no tool here"
+            problems.append(_problem(config, "error", origin, "unusable_tool", message))
+            continue
+        tools.append(made)
+        if hidden:
+            message = "its texts held characters that nobody sees, which were taken out; read them, somebody may have hidden something"
+            problems.append(_problem(config, "warning", origin, "hidden_text", message))
+    return tools, problems
+
+
+def _check_name(name: str, named: set[str], times: int) -> None:
+    if name not in named:
+        raise _UnusableError("its name has other characters than letters, digits and _-./, or too many")
+    if times > 1:
+        raise _UnusableError(f"{times} tools of the server have this name")
+
+
+def _problem(config: SourceConfig, level: str, origin: str, code: str, message: str) -> Problem:
+    return Problem(level=level, source=config.name, origin=origin, code=code, message=message)
+
+
+def _tool(config: SourceConfig, listed: ListedTool, name: str) -> tuple[Tool, bool]:
+    """The tool, and whether anything was hidden in its texts."""
+    seen = _Texts()
+    annotations = listed.annotations
+    effect = _effect(annotations, trusted=config.annotations == "trusted")
+    titled = listed.title or annotations.get("title")
+    output = listed.output_schema
+    tool = Tool(
+        name=name,
+        title=seen.text(titled if isinstance(titled, str) else "", _LONGEST_TITLE) or listed.name,
+        description=seen.text(listed.description, _LONGEST_DESCRIPTION) or f"Calls {listed.name} of {config.name}.",
+        input_schema=seen.schema(listed.input_schema, "input"),
+        output_schema=None if output is None else seen.schema(output, "output"),
+        effect=effect,
+        idempotent=effect is Effect.READ
+        or (config.annotations == "trusted" and annotations.get("idempotentHint") is True),
+        source=config.name,
+        origin=listed.name,
+        binding=McpBinding(tool=listed.name, url="" if config.command else config.location, parts=parts_of(listed)),
+    )
+    return tool, seen.hidden
+
+
+def _effect(annotations: Mapping[str, object], *, trusted: bool) -> Effect:
+    """As the protocol's defaults have it: what says nothing may destroy. Only a server that is trusted is believed to read."""
+    if annotations.get("readOnlyHint") is True:
+        return Effect.READ if trusted else Effect.WRITE
+    return Effect.WRITE if annotations.get("destructiveHint") is False else Effect.DESTRUCTIVE
+
+
+@dataclass(slots=True)
+class _Texts:
+    """Texts of a stranger, made fit to be read by agents and people; `hidden` says that something was taken out."""
+
+    hidden: bool = False
+
+    def text(self, text: str, limit: int) -> str:
+        """The text without what nobody sees, at most `limit` characters."""
+        kept = "".join(_visible(text))
+        self.hidden |= kept != text
+        return _cut(kept.strip(), limit)
+
+    def schema(self, schema: Mapping[str, Json], what: str) -> dict[str, Json]:
+        """The schema with its prose made fit. Raises `_UnusableError` for one that is too large, refers elsewhere or hides something
+        where it cannot be taken out: in names and values."""
+        if schema.get("type") != "object":
+            raise _UnusableError(f"its {what} schema describes no object")
+        if len(orjson.dumps(schema)) > _LARGEST_SCHEMA:
+            raise _UnusableError(f"its {what} schema is larger than {_LARGEST_SCHEMA} bytes")
+        made = self._walk(schema, what, 0)
+        assert isinstance(made, dict)  # noqa: S101 - as it came
+        return made
+
+    def _walk(self, value: Json, what: str, depth: int) -> Json:
+        if depth > _DEEPEST_SCHEMA:
+            raise _UnusableError(f"its {what} schema is nested more than {_DEEPEST_SCHEMA} levels deep")
+        match value:
+            case str():
+                return _plain(value, what)
+            case list():
+                return [self._walk(item, what, depth + 1) for item in value]
+            case dict():
+                return {_plain(key, what): self._member(key, item, what, depth + 1) for key, item in value.items()}
+            case _:
+                return value
+
+    def _member(self, key: str, value: Json, what: str, depth: int) -> Json:
+        if key in {"description", "title", "$comment"} and isinstance(value, str):
+            return self.text(value, _LONGEST_DESCRIPTION)
+        if key in _REFERENCES and isinstance(value, str) and not value.startswith("#"):
+            raise _UnusableError(f"its {what} schema refers to another document, which is never fetched")
+        return self._walk(value, what, depth)
+
+
+def _plain(text: str, what: str) -> str:
+    if "".join(_visible(text)) != text:
+        raise _UnusableError(f"its {what} schema holds characters that nobody sees in a name or a value")
+    return text
+
+
+def _visible(text: str) -> Iterator[str]:
+    return (one for one in text if one in "\n\t" or one in _JOINERS or unicodedata.category(one) not in _UNSEEN)
+
+
+def _shown(text: str, limit: int) -> str:
+    return _cut(" ".join("".join(_visible(text)).split()), limit)
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def _filter(config: SourceConfig) -> Callable[[Tool], bool]:
+    """Every key of `include` must agree; one of `exclude` is enough to leave a tool out. Globs are on the server's own names."""
+    for option, given in (("include", config.include), ("exclude", config.exclude)):
+        where = f"sources.{config.name}.{option}"
+        for key, values in given.items():
+            if key not in {"operations", "effects"}:
+                raise ConfigError(
+                    f"`{key}` does not apply to an MCP server", where=where, suggestion="use operations or effects"
+                )
+            if key == "effects" and (wrong := [value for value in values if value not in set(Effect)]):
+                raise ConfigError(f"{wrong[0]!r} is not read, write or destructive", where=f"{where}.{key}")
+
+    def fits(key: str, values: tuple[str, ...], tool: Tool) -> bool:
+        return tool.effect in values if key == "effects" else any(fnmatchcase(tool.origin, glob) for glob in values)
+
+    def wanted(tool: Tool) -> bool:
+        included = all(fits(key, values, tool) for key, values in config.include.items())
+        return included and not any(fits(key, values, tool) for key, values in config.exclude.items())
+
+    return wanted

@@ -1,0 +1,7 @@
+"""Modules of marked Python functions -> Tools and Problems."""
+
+from __future__ import annotations
+
+from toolgen.sources.python.read import read_python
+
+__all__ = ["read_python"]

@@ -1,0 +1,87 @@
+"""A module of functions marked with `@tool` -> a Tool for each."""
+
+from __future__ import annotations
+
+import hashlib
+
+from toolgen.canonical import digest
+from toolgen.files import read_file
+from toolgen.model.manifest import Problem, SourceInfo
+from toolgen.model.names import LONGEST_NAME, TOOL_NAME, join
+from toolgen.model.tool import Effect, FunctionBinding, Tool
+from toolgen.signatures import Broken, Offer, load_offers, module_file
+from toolgen.sources.base import Reading, SourceConfig
+
+__all__ = ["read_python"]
+
+_LARGEST = 16 * 1024 * 1024
+
+
+def read_python(config: SourceConfig) -> Reading:
+    """Imports the module and reads what it marks. Raises `DescriptionError` for one that cannot be imported.
+
+    What else it imports is not looked at, so a build is never taken for unchanged.
+    """
+    offers = load_offers(config.location, config.root)
+    tools: list[Tool] = []
+    problems: list[Problem] = []
+    places: dict[str, str] = {}
+    for offer in offers.values():
+        origin = f"{config.location}.{offer.name}"
+        places[origin] = f"{config.location.replace('.', '/')}.py:{offer.line}"
+        if isinstance(offer, Broken):
+            problems.append(_problem(config, origin, "bad_function", f"{offer.reason}; the function has no tool"))
+            continue
+        name = offer.mark.name or offer.name
+        name = name if config.prefix == "none" else join(config.name, name)
+        if not TOOL_NAME.match(name):
+            reason = f"{name} is no tool's name: letters, digits, _ and -, at most {LONGEST_NAME} of them"
+            problems.append(_problem(config, origin, "bad_name", reason))
+            continue
+        tools.append(_tool(config, offer, name, origin))
+    path = module_file(config.location, config.root)
+    files = {} if path is None else {str(path): "sha256:" + hashlib.sha256(read_file(path, _LARGEST)).hexdigest()}
+    info = SourceInfo(
+        kind="python",
+        digest=digest({tool.origin: tool.binding.code for tool in tools if isinstance(tool.binding, FunctionBinding)}),
+        title=config.location,
+        version="",
+    )
+    return Reading(
+        info=info,
+        tools=tuple(tools),
+        problems=tuple(problems),
+        operations=len(offers),
+        identifiers={f"{config.location}.{name}": name for name in offers},
+        files=files,
+        complete=False,
+        places=places,
+    )
+
+
+def _tool(config: SourceConfig, offer: Offer, name: str, origin: str) -> Tool:
+    effect = Effect(offer.mark.effect)
+    idempotent = offer.mark.idempotent
+    return Tool(
+        name=name,
+        title=offer.mark.title or offer.name.replace("_", " ").strip().capitalize(),
+        description=offer.summary or f"Calls {offer.name}.",
+        input_schema=offer.input_schema,
+        output_schema=offer.output_schema,
+        effect=effect,
+        idempotent=effect is Effect.READ if idempotent is None else idempotent,
+        source=config.name,
+        origin=origin,
+        binding=FunctionBinding(
+            module=config.location,
+            function=offer.name,
+            code=offer.code,
+            converses=bool(offer.context),
+            content=offer.content,
+            requires=tuple(sorted(offer.mark.requires)),
+        ),
+    )
+
+
+def _problem(config: SourceConfig, origin: str, code: str, message: str) -> Problem:
+    return Problem(level="error", source=config.name, origin=origin, code=code, message=message)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
-from toolgen.canonical import canonical, encodable
+from toolgen.canonical import canonical, encoded
 
-__all__ = ["FIELDS", "FIRST", "Entry", "hashed", "keyed_digest", "seal"]
+__all__ = ["FIELDS", "FIRST", "Entry", "hashed", "keyed_digest", "seal", "unsealed"]
 
 Entry = Mapping[str, Any]
 
@@ -48,14 +48,15 @@ FIELDS = (
 )
 """Every field an entry may have (contracts.md, section Audit entry). A field without a value is left out."""
 
-_KNOWN = frozenset(FIELDS)
 _EMPTY: tuple[object, ...] = ("", (), [])
+# Where a field stands in the canonical form of its entry: before `hash`, between `hash` and `prev`, or behind both.
+_PART = {name: (name > "hash") + (name > "prev") for name in FIELDS if name not in {"hash", "prev"}}
 
 
 def hashed(content: Entry, prev: str) -> str:
     """The hex SHA-256 of `prev` followed by the RFC 8785 form of the entry without `prev` and `hash`."""
     bare = {name: value for name, value in content.items() if name not in {"prev", "hash"}}
-    return hashlib.sha256(prev.encode("ascii") + canonical(bare)).hexdigest()
+    return sha256(prev.encode("ascii") + canonical(bare)).hexdigest()
 
 
 def seal(fields: Entry, *, seq: int, stream: str, time: str, prev: str) -> tuple[str, bytes]:
@@ -63,21 +64,33 @@ def seal(fields: Entry, *, seq: int, stream: str, time: str, prev: str) -> tuple
 
     Raises `KeyError` for a field that is not in `FIELDS` and `CanonicalError` for a value that is not JSON.
     """
-    pieces = {"seq": canonical(seq), "stream": canonical(stream), "time": canonical(time)}
+    parts: tuple[dict[str, object], ...] = ({}, {}, {"seq": seq, "stream": stream, "time": time})
     for name, value in fields.items():
-        if name not in _KNOWN:
-            raise KeyError(name)
+        part = parts[_PART[name]]
         if value is not None and value not in _EMPTY:
-            pieces[name] = canonical(value if type(value) is str else encodable(value))
-    # The same bytes as `hashed` makes of the entry read back, but each field is written only once.
-    digest = hashlib.sha256(prev.encode("ascii") + _joined(pieces)).hexdigest()
-    pieces["prev"], pieces["hash"] = canonical(prev), canonical(digest)
-    return digest, _joined(pieces) + b"\n"
+            part[name] = value
+    # Each field is written once: `hash` and `prev` are put between what is written already.
+    before, between, behind = (encoded(part)[1:-1] for part in parts)
+    middle = b"%b," % between if between else b""
+    first = b"%b," % before if before else b""
+    digest = sha256(b"%b{%b%b%b}" % (prev.encode("ascii"), first, middle, behind)).hexdigest()
+    line = b'{%b"hash":"%b",%b"prev":"%b",%b}\n' % (first, digest.encode(), middle, prev.encode("ascii"), behind)
+    return digest, line
 
 
-def _joined(pieces: Mapping[str, bytes]) -> bytes:
-    """An object of canonical values; field names are plain ASCII, so sorting them as text is sorting them as UTF-16."""
-    return b"{" + b",".join(b'"%b":%b' % (name.encode("ascii"), pieces[name]) for name in sorted(pieces)) + b"}"
+def unsealed(line: bytes, event: str, digest: str, prev: str) -> bytes | None:
+    """What `seal` hashed, of a line without its end: all but `hash` and `prev`. None where those are not where it puts them.
+
+    Whether it is what the hash was made of is for the caller to compute: SHA-256 of `prev` and this.
+    """
+    own = b'"event":"%b","hash":"%b",' % (event.encode(), digest.encode())
+    before = b'"prev":"%b",' % prev.encode()
+    start = line.rfind(own)
+    end = start + len(own)
+    place = line.find(before, end)
+    if start < 0 or place < 0:
+        return None
+    return line[: end - len(digest) - 10] + line[end:place] + line[place + len(before) :]
 
 
 def keyed_digest(key: bytes, value: object) -> str:
@@ -85,4 +98,4 @@ def keyed_digest(key: bytes, value: object) -> str:
 
     Equal values of one log get equal digests, so that a reviewer who knows a value can look it up; nobody else learns it.
     """
-    return "hmac-sha256:" + hmac.new(key, canonical(encodable(value)), hashlib.sha256).hexdigest()
+    return "hmac-sha256:" + hmac.new(key, encoded(value), sha256).hexdigest()

@@ -3,78 +3,96 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
-from concurrent.futures import ThreadPoolExecutor
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolgen.audit.entry import Entry, seal
-from toolgen.audit.segment import Head, Segment
+from toolgen.audit.keeper import Keeper
+from toolgen.audit.plan import Plan
+from toolgen.audit.segment import Head, Mark, Segment
+from toolgen.audit.writer import Writer
 from toolgen.clock import Clock, timestamp
 from toolgen.errors import AuditError, CanonicalError
+from toolgen.key_file import kept_key
 
 __all__ = ["AuditLog", "Position"]
 
 _STREAMS = 64
 _LARGEST_BATCH = 256
+_RETRY_S = 1.0
+_LONGEST_WAIT_S = 30.0
 
 Position = tuple[str, int]
 """Stream and sequence number: where an entry stands."""
+
+Waiting = tuple[Entry, "asyncio.Future[Position]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Entries that are made durable together: their lines, their hashes, and the head they leave."""
+
+    waiting: list[Waiting]
+    data: bytes = b""
+    hashes: Sequence[str] = ()
+    head: Head = field(default_factory=Head)
+    time: float = 0.0
 
 
 class AuditLog:
     """Appends entries to the first stream of a directory that no other process is writing.
 
     A call that is alone in flight is written in place, which costs less than handing it to a thread; when several wait they share one
-    sync in a thread, and the loop goes on. A failed write acknowledges nothing, and the next append tries to open the stream again.
+    sync in a thread, and the loop goes on. A failed write acknowledges nothing, and the next append tries to go on from the last entry
+    that was acknowledged; so does a timer, for a gateway that is sent no calls while it is not ready.
     """
 
-    def __init__(self, directory: Path, clock: Clock) -> None:
+    def __init__(self, directory: Path, clock: Clock, plan: Plan | None = None) -> None:
         self._directory = directory
         self._clock = clock
+        self._plan = plan or Plan()
         self._segment: Segment | None = None
         self._stream = ""
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="audit")
-        self._waiting: list[tuple[Entry, asyncio.Future[Position]]] = []
-        self._acknowledged = Head()
+        self._writer: Writer[AuditError | None] | None = None
+        self._keeper: Keeper | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting: list[Waiting] = []
+        self._acknowledged = Mark(first=1, size=0, head=Head())
         self._writing = False
         self._crowded = False
         self._idle: asyncio.Future[None] | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._broken: str | None = "the audit log is not open"
         self.key = b""
-        self.fault: str | None = "the audit log is not open"
 
     @property
     def stream(self) -> str:
         """The stream this log writes; "" before it was opened."""
         return self._stream
 
+    @property
+    def fault(self) -> str | None:
+        """Why nothing can be recorded, or no call may begin; None when all is well."""
+        return self._broken or (self._keeper.blocked() if self._keeper is not None else "") or None
+
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with looking after the log: signing, delivering, compressing, removing."""
+        return self._keeper.faults() if self._keeper is not None else ()
+
     def open(self) -> None:
         """Opens a stream, recovering it where a crash tore it. Raises `AuditError` when that cannot be done."""
-        self._open()
-
-    def _open(self) -> Segment:
-        try:
-            self.key = _key(self._directory)
-            segment, self._stream = self._free_stream()
-            self._segment = segment
-            if segment.torn:
-                self._write_now([{"event": "recovered", "bytes": segment.torn}])
-                segment.torn = 0
-        except OSError as error:
-            self._fail(error)
-            raise AuditError(self.fault or "", where=str(self._directory)) from error
-        except AuditError as error:
-            self.fault = str(error)
-            raise
-        self.fault = None
-        return segment
+        with contextlib.suppress(RuntimeError):  # opened where no loop runs: the first append knows it
+            self._loop = asyncio.get_running_loop()
+        self._open(None)
 
     async def append(self, fields: Entry) -> Position:
         """Adds an entry and returns its place once it is durable.
 
         Raises `AuditError` when it could not be made so, and `CanonicalError` when the fields are not JSON.
         """
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         future: asyncio.Future[Position] = loop.create_future()
         self._waiting.append((fields, future))
         if not self._writing:
@@ -84,53 +102,88 @@ class AuditLog:
 
     async def close(self) -> None:
         """Writes what still waits and closes the stream cleanly."""
-        if self._writing:
-            self._idle = asyncio.get_running_loop().create_future()
-            await self._idle
-        self._thread.shutdown(wait=True)
+        await self._settled()
+        if self._keeper is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._keeper.stop)
+            self._keeper = None
+            await self._settled()
+        if self._retry is not None:
+            self._retry.cancel()
+        if self._writer is not None:
+            self._writer.stop()
+            self._writer = None
         if self._segment is not None:
             self._segment.close()
             self._segment = None
-        self.fault = "the audit log is not open"
+        self._broken = "the audit log is not open"
+
+    async def _settled(self) -> None:
+        if self._writing:
+            self._idle = asyncio.get_running_loop().create_future()
+            await self._idle
+
+    def _open(self, mark: Mark | None) -> Segment:
+        try:
+            self.key = _key(self._directory)
+            segment, self._stream = self._held_stream(mark) or self._free_stream()
+            if mark is not None and self._segment is segment and segment.head.seq < mark.head.seq:
+                # Entries are gone from the file. The next one still follows them by number and hash, so that `verify` misses them.
+                segment.head = mark.head
+                segment.first = segment.first if segment.size else mark.head.seq + 1
+            self._segment = segment
+            if segment.torn:
+                self._write_now({"event": "recovered", "bytes": segment.torn})
+                segment.torn = 0
+        except OSError as error:
+            self._fail(error)
+            raise AuditError(self._broken or "", where=str(self._directory)) from error
+        except AuditError as error:
+            self._broken = str(error)
+            raise
+        self._acknowledged = segment.mark
+        self._broken = None
+        self._look_after()
+        return segment
 
     def _begin(self) -> None:
         batch, self._waiting = self._waiting[:_LARGEST_BATCH], self._waiting[_LARGEST_BATCH:]
-        if self._segment is None or self.fault is not None or self._segment.changed():
+        if self._segment is None or self._broken is not None or self._segment.changed():
             try:
-                self._reopen()
+                self._open(self._acknowledged)
             except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits is told
                 known = (
                     error if isinstance(error, AuditError) else AuditError(f"the audit log cannot be opened: {error!r}")
                 )
-                self.fault = str(known)
-                self._end(batch, [], known)
+                self._broken = str(known)
+                self._end(Batch(waiting=batch), known)
                 return
-        ready, data, head = self._sealed(batch)
-        if not ready:
-            self._end(ready, [], None)
-            return
-        positions = [(self._stream, number) for number in range(head.seq - len(ready) + 1, head.seq + 1)]
-        if len(ready) == 1 and not self._crowded:
-            self._end(ready, positions, self._write(data, head))
+        made = self._sealed(batch)
+        if not made.waiting:
+            self._end(made, None)
+        elif len(made.waiting) == 1 and not self._crowded and not self._is_due(made.time):
+            self._end(made, self._write(made))
         else:
-            loop = asyncio.get_running_loop()
-            task = loop.run_in_executor(self._thread, self._write, data, head)
-            task.add_done_callback(lambda done: self._end(ready, positions, done.result()))
-        self._crowded = len(ready) > 1
+            self._in_thread(made)
+        self._crowded = len(made.waiting) > 1
 
-    def _end(
-        self,
-        batch: list[tuple[Entry, asyncio.Future[Position]]],
-        positions: list[Position],
-        error: AuditError | None,
-    ) -> None:
-        for number, (_, future) in enumerate(batch):
+    def _in_thread(self, batch: Batch) -> None:
+        loop = asyncio.get_running_loop()
+        if self._writer is None:
+            self._writer = Writer()
+        self._writer.put(lambda: self._write(batch), lambda error: loop.call_soon_threadsafe(self._end, batch, error))
+
+    def _end(self, batch: Batch, error: AuditError | None) -> None:
+        seq = batch.head.seq - len(batch.waiting)
+        for _, future in batch.waiting:
+            seq += 1
             if future.done():
                 continue
             if error is not None:
                 future.set_exception(AuditError(error.message, where=error.where, suggestion=error.suggestion))
             else:
-                future.set_result(positions[number])
+                future.set_result((self._stream, seq))
+        if error is not None:
+            self._try_later()
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._begin)
         else:
@@ -139,69 +192,83 @@ class AuditLog:
                 self._idle.set_result(None)
                 self._idle = None
 
-    def _sealed(
-        self, batch: list[tuple[Entry, asyncio.Future[Position]]]
-    ) -> tuple[list[tuple[Entry, asyncio.Future[Position]]], bytes, Head]:
+    def _sealed(self, waiting: list[Waiting]) -> Batch:
         """The batch chained behind the head as lines; what is no JSON fails alone."""
         assert self._segment is not None  # noqa: S101 - _begin has just opened it
-        head, ready, data = self._segment.head, [], bytearray()
-        for fields, future in batch:
+        now = self._clock.now()
+        time, (seq, digest) = timestamp(now), (self._segment.head.seq, self._segment.head.hash)
+        ready: list[Waiting] = []
+        data = bytearray()
+        hashes: list[str] = []
+        for item in waiting:
             try:
-                head, line = self._line(fields, head)
+                if self._keeper is not None and item[0].get("event") == "intent" and (why := self._keeper.blocked()):
+                    raise AuditError(why)  # noqa: TRY301 - it is told to whoever waits, as every other fault
+                digest, line = seal(item[0], seq=seq + 1, stream=self._stream, time=time, prev=digest)
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one entry must not hold up the others
-                if not future.done():
-                    expected = isinstance(error, CanonicalError)
-                    future.set_exception(error if expected else AuditError(f"an entry is malformed: {error!r}"))
+                if not item[1].done():
+                    expected = isinstance(error, CanonicalError | AuditError)
+                    item[1].set_exception(error if expected else AuditError(f"an entry is malformed: {error!r}"))
                 continue
-            ready.append((fields, future))
+            seq += 1
+            ready.append(item)
+            hashes.append(digest)
             data += line
-        return ready, bytes(data), head
+        return Batch(waiting=ready, data=bytes(data), hashes=hashes, head=Head(seq=seq, hash=digest), time=now)
 
-    def _line(self, fields: Entry, head: Head) -> tuple[Head, bytes]:
-        time = timestamp(self._clock.now())
-        digest, line = seal(fields, seq=head.seq + 1, stream=self._stream, time=time, prev=head.hash)
-        return Head(seq=head.seq + 1, hash=digest), line
-
-    def _write(self, data: bytes, head: Head) -> AuditError | None:
-        """Runs in the thread or in place; nothing else touches the segment meanwhile."""
+    def _is_due(self, now: float) -> bool:
+        """Whether the segment is full or old enough to be closed."""
         segment = self._segment
+        if segment is None or not segment.size:
+            return False
+        old = segment.since is not None and now - segment.since >= self._plan.segment_s
+        return old or segment.size >= self._plan.segment_bytes
+
+    def _write(self, batch: Batch) -> AuditError | None:
+        """Runs in the thread or in place; nothing else touches the segment meanwhile."""
+        segment, keeper = self._segment, self._keeper
         if segment is None:
             return AuditError("the audit log is not open")
+        first = batch.head.seq - len(batch.hashes) + 1
         try:
-            segment.write(data, head)
-            self._acknowledged = head
+            if self._is_due(batch.time):
+                segment.rotate()
+                self._acknowledged = segment.mark
+                if keeper is not None:
+                    keeper.note(first, ())
+            segment.write(batch.data, batch.head, batch.time)
+            self._acknowledged = segment.mark
         except (OSError, ValueError) as error:
             self._fail(error)
-            return AuditError(self.fault or "", where=str(self._directory))
+            return AuditError(self._broken or "", where=str(self._directory))
+        if keeper is not None:
+            keeper.note(first, batch.hashes)
         return None
 
-    def _write_now(self, entries: list[Entry]) -> None:
-        assert self._segment is not None  # noqa: S101 - open has just set it
-        for fields in entries:
-            head, line = self._line(fields, self._segment.head)
-            self._segment.write(line, head)
+    def _write_now(self, fields: Entry) -> None:
+        segment = self._segment
+        assert segment is not None  # noqa: S101 - _open has just set it
+        now, head = self._clock.now(), segment.head
+        digest, line = seal(fields, seq=head.seq + 1, stream=self._stream, time=timestamp(now), prev=head.hash)
+        segment.write(line, Head(seq=head.seq + 1, hash=digest), now)
+        if self._keeper is not None:
+            self._keeper.note(head.seq + 1, (digest,))
 
-    def _reopen(self) -> None:
-        """After a failure: the stream again, going on from the last entry that was acknowledged.
-
-        Where entries are gone from the file, the next one still follows them by number and hash, so that `verify` says they are missing.
-        """
-        before, stream = self._acknowledged, self._stream
-        if self._segment is not None:
-            self._segment.abandon()
+    def _held_stream(self, mark: Mark | None) -> tuple[Segment, str] | None:
+        """The stream this process writes already, opened again from what was acknowledged; None where there is none or it was taken."""
+        if self._segment is None:
+            return None
+        try:
+            self._segment.open(mark)
+        except BlockingIOError:
             self._segment = None
-        segment = self._open()
-        if self._stream == stream and segment.head.seq < before.seq:
-            segment.head = before
-
-    def _fail(self, error: OSError | ValueError) -> None:
-        reason = getattr(error, "strerror", None) or type(error).__name__
-        self.fault = f"the audit log cannot be written: {reason}"
+            return None
+        return self._segment, self._stream
 
     def _free_stream(self) -> tuple[Segment, str]:
         for number in range(1, _STREAMS + 1):
             stream = f"gateway-{number}"
-            segment = Segment(self._directory / f"{stream}.jsonl")
+            segment = Segment(self._directory, stream)
             try:
                 segment.open()
             except BlockingIOError:
@@ -209,21 +276,47 @@ class AuditLog:
             return segment, stream
         raise AuditError(f"all {_STREAMS} audit streams are in use", where=str(self._directory))
 
+    def _look_after(self) -> None:
+        """Has somebody look after this stream, from the first time it is open."""
+        if self._keeper is not None and self._keeper.stream != self._stream:
+            self._keeper.leave()
+            self._keeper = None
+        if self._keeper is None:
+            self._keeper = Keeper(self._directory, self._stream, self._plan, self._clock, self._record)
+            self._keeper.start(lambda: self._acknowledged.head)
+
+    def _record(self, fields: Entry) -> None:
+        """Appends from the keeper's thread, and waits there."""
+        if self._loop is None:
+            raise AuditError("no call was recorded yet")
+        task = asyncio.run_coroutine_threadsafe(self.append(fields), self._loop)
+        try:
+            task.result(_LONGEST_WAIT_S)
+        except TimeoutError:
+            task.cancel()
+            raise AuditError("the entry was not recorded in time") from None
+
+    def _try_later(self) -> None:
+        """Looks again without being asked: whoever balances load sends nothing to a gateway that is not ready."""
+        if self._retry is None and self._broken is not None:
+            self._retry = asyncio.get_running_loop().call_later(_RETRY_S, self._try_again)
+
+    def _try_again(self) -> None:
+        self._retry = None
+        if self._broken is not None and not self._writing:
+            with contextlib.suppress(AuditError):
+                self._open(self._acknowledged)
+            self._try_later()
+
+    def _fail(self, error: OSError | ValueError) -> None:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        self._broken = f"the audit log cannot be written: {reason}"
+
 
 def _key(directory: Path) -> bytes:
     """The key of the digests that stand for sensitive values; made once for a directory and readable by its owner alone."""
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = directory / "hmac.key"
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        key = path.read_text(encoding="ascii").strip()
-        if len(key) != 64:
-            raise AuditError("holds no key of 64 hex digits", where=str(path)) from None
-        return bytes.fromhex(key)
-    made = secrets.token_hex(32)
-    with os.fdopen(fd, "w", encoding="ascii") as file:
-        file.write(made + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    return bytes.fromhex(made)
+        return kept_key(path)
+    except ValueError:
+        raise AuditError("holds no key of 64 hex digits", where=str(path)) from None

@@ -2,65 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from toolgen.audit.entry import Entry
-from toolgen.audit.segment import lines
-from toolgen.errors import AuditError
+from toolgen.audit.files import stream_names
+from toolgen.audit.read import decoded, entries, lines_of
 
-__all__ = ["calls", "entries", "entry_at", "stream_files"]
-
-
-def stream_files(directory: Path) -> list[Path]:
-    """The files of a log, one a stream, in the order of their numbers. Raises `AuditError` when the directory cannot be read."""
-    try:
-        found = [path for path in directory.iterdir() if path.suffix == ".jsonl"]
-    except OSError as error:
-        raise AuditError(
-            f"there is no audit log to read: {error.strerror or type(error).__name__}", where=str(directory)
-        ) from error
-    return sorted(found, key=lambda path: (len(path.name), path.name))
-
-
-def entries(directory: Path, stream: str = "") -> Iterator[Entry]:
-    """Every entry of one stream, or of all, one after the other. A line that is no JSON object is passed over: `verify` is what judges."""
-    for path in stream_files(directory):
-        if stream not in {"", path.stem}:
-            continue
-        for line, _ in lines(path):
-            try:
-                entry = msgspec.json.decode(line)
-            except (msgspec.DecodeError, RecursionError):
-                continue
-            if isinstance(entry, dict):
-                yield entry
+__all__ = ["calls", "entries", "entry_at", "merged"]
 
 
 def entry_at(directory: Path, seq: int, stream: str = "") -> list[Entry]:
-    """The entries with a number: one, or one a stream when no stream is named."""
-    return [item for item in entries(directory, stream) if item.get("seq") == seq]
+    """The entries with a number: one, or the first of each stream that has one when no stream is named."""
+    mark = b'"seq":%d,' % seq  # most lines need not be decoded to be passed over
+    found = []
+    for name in stream_names(directory) if not stream else (stream,):
+        near = decoded(line for line in lines_of(directory, name, seq) if mark in line)
+        found += list(islice((item for item in near if item.get("seq") == seq), 1))
+    return found
 
 
 def calls(directory: Path) -> list[dict[str, Any]]:
     """One row a call, in the order of their intents: the intent's fields with the outcome's, `status` "unfinished" where there is none.
 
     `seq` is the intent's number and `outcome_seq` the outcome's. A call that waited for a person is begun again when it is carried out,
-    perhaps by another worker and so in another stream: then the later counts. A decision that ends a call says how.
+    perhaps by another worker and so in another stream: then the later counts. A decision that ends a call says how. `users` has the roles
+    and attributes of those parties that no policy names, by id.
     """
+    return merged(entries(directory))
+
+
+def merged(found_entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    """The same of entries from anywhere: those of a stream in their order, streams in any."""
     found: dict[str, dict[str, _Chapter]] = {}
-    for entry in entries(directory):
+    users = _Users()
+    for entry in found_entries:
         call_id = entry.get("call_id")
-        if isinstance(call_id, str):
-            chapters = found.setdefault(call_id, {})
-            stream = str(entry.get("stream", ""))
-            chapters[stream] = _told(chapters.get(stream), entry)
+        if not isinstance(call_id, str):
+            continue
+        if entry.get("event") == "identity":
+            users.add(call_id, entry)
+            continue
+        chapters = found.setdefault(call_id, {})
+        stream = str(entry.get("stream", ""))
+        chapter = chapters[stream] = _told(chapters.get(stream), entry)
+        if entry.get("event") == "intent" and (known := users.of(call_id, entry)):
+            chapter.row["users"] = known
     begun = [chapters.values() for chapters in found.values() if any(chapter.begun for chapter in chapters.values())]
     return sorted(map(_whole, begun), key=lambda row: str(row.get("time", "")))
+
+
+class _Users:
+    """What the record says of users: each call's own word, or else the last word of its stream before it."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[object, object], Any] = {}
+        self._own: dict[tuple[str, object], Any] = {}
+
+    def add(self, call_id: str, entry: Entry) -> None:
+        said = entry.get("arguments")
+        self._last[(entry.get("stream"), entry.get("principal"))] = said
+        self._own[(call_id, entry.get("principal"))] = said
+
+    def of(self, call_id: str, entry: Entry) -> dict[str, Any]:
+        parties = [name for name in (entry.get("principal"), entry.get("on_behalf_of")) if isinstance(name, str)]
+        said = {name: self._own.get((call_id, name), self._last.get((entry.get("stream"), name))) for name in parties}
+        return {name: item for name, item in said.items() if isinstance(item, dict)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""One file of a stream: preallocated, appended to, made durable, and recovered after a crash."""
+"""The segment of a stream that is being written: preallocated, appended to, made durable, recovered after a crash, and closed."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import contextlib
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
 
 from toolgen.audit.entry import FIRST, Entry, hashed
+from toolgen.audit.files import active_path, closed_name, closed_segments, lines, opened, sync_directory
 from toolgen.errors import AuditError, CanonicalError
 
-__all__ = ["Head", "Segment", "lines"]
+__all__ = ["Head", "Mark", "Segment", "last_of"]
 
 _STEP = 1024 * 1024
 _WINDOW = 8 * 1024 * 1024
 _PUT_ASIDE = "run `toolgen audit verify`, put the file aside and start again"
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _fdatasync = getattr(os, "fdatasync", os.fsync)
 
 
@@ -31,50 +33,105 @@ class Head:
     hash: str = FIRST
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """How far a segment was acknowledged: its first entry's number, its bytes, and the last entry in them."""
+
+    first: int
+    size: int
+    head: Head
+
+
 class Segment:
-    """The file a stream is written to. One process holds its lock at a time.
+    """The file a stream is written to. One process holds the stream's lock at a time.
 
     Blocks of zeros are written ahead, because a file whose size does not change is synced ten times faster; a clean close cuts them off,
     and whoever reads the file stops at the first zero byte.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, directory: Path, stream: str) -> None:
+        self.stream = stream
+        self.path = active_path(directory, stream)
         self.head = Head()
         self.torn = 0
+        self.first = 1
+        self.since: float | None = None
         self._fd = -1
+        self._lock = -1
         self._size = 0
         self._allocated = 0
 
-    def open(self) -> None:
-        """Takes the lock, finds the end and checks the last entries.
+    @property
+    def size(self) -> int:
+        """Bytes of entries written so far."""
+        return self._size
 
-        What a crash left behind the last whole line is put into a file of its own, then cut off, and its size left in `torn`. Raises
-        `BlockingIOError` when another process holds the stream, and `AuditError` when an entry near the end is not what was written,
-        because nothing may be built on that.
+    @property
+    def mark(self) -> Mark:
+        """How far this segment is written and durable."""
+        return Mark(first=self.first, size=self._size, head=self.head)
+
+    def open(self, mark: Mark | None = None) -> None:
+        """Takes the lock, unless it is held, finds the end and checks the last entries.
+
+        With the `mark` that this process acknowledged before a write failed, everything behind it is cut off, however whole it looks:
+        after a failed sync a file reads back what never reached the disk. What a crash left behind the last whole line, or a failed
+        write behind the mark, is put into a file of its own, then cut off, and its size left in `torn`. Raises `BlockingIOError` when
+        another process holds the stream, and `AuditError` when an entry near the end is not what was written, because nothing may be
+        built on that.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        created = not self.path.exists()
-        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        held = self._is_held()
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._recover()
+            if not held:
+                self.abandon()
+                self._lock = os.open(self._lock_path, _FLAGS, 0o600)
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._close_file()
+            created = not self.path.exists()
+            self._fd = os.open(self.path, _FLAGS, 0o600)
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # what earlier versions hold instead
+            if mark is None or not held or not self._go_on(mark):
+                self._recover()
             if created:
-                _sync_directory(self.path.parent)
+                sync_directory(self.path.parent)
+            self._allocate(
+                self._size
+            )  # on a full or failing disk this is where it shows, before anything is said to be recorded
         except BaseException:
-            self.abandon()
+            self._close_file()
+            if not held:  # a stream that could only not be gone on with stays this process's
+                self.abandon()
             raise
 
-    def write(self, data: bytes, head: Head) -> None:
-        """Appends lines and returns once they are on the disk. After an `OSError` the end is where it was before."""
+    def write(self, data: bytes, head: Head, time: float) -> None:
+        """Appends lines and returns once they are on the disk. After an `OSError` only `open` with `mark` makes the file usable again."""
         end = self._size + len(data)
         if end > self._allocated:
             self._allocate(end)
-        written = 0
-        while written < len(data):
-            written += os.pwrite(self._fd, data[written:], self._size + written)
+        self._put(data, self._size)
         _fdatasync(self._fd)
+        if self.since is None:
+            self.since = time
         self._size, self.head = end, head
+
+    def rotate(self) -> None:
+        """Closes the segment under a name that says where it begins, and begins the next.
+
+        Killed in between, there is a closed segment and none that is being written: `open` begins it.
+        """
+        closed = self.path.with_name(closed_name(self.stream, self.first))
+        if closed.exists():
+            raise FileExistsError(errno.EEXIST, "a segment of this number is closed already", closed.name)
+        os.ftruncate(self._fd, self._size)
+        os.fsync(self._fd)
+        os.rename(self.path, closed)
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        os.close(self._fd)
+        self._fd, self._size, self._allocated = fd, 0, 0
+        self.first, self.since = self.head.seq + 1, None
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        sync_directory(self.path.parent)
 
     def changed(self) -> bool:
         """Whether somebody moved, deleted or cut the file while it was written to."""
@@ -82,7 +139,7 @@ class Segment:
             there, here = os.stat(self.path), os.fstat(self._fd)
         except OSError:
             return True
-        moved = (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino)
+        moved = there.st_ino != here.st_ino or there.st_dev != here.st_dev
         return moved or here.st_size != self._allocated
 
     def close(self) -> None:
@@ -94,27 +151,66 @@ class Segment:
             self.abandon()
 
     def abandon(self) -> None:
-        """Lets the file go as it is."""
+        """Lets the file and the lock go as they are."""
+        self._close_file()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    @property
+    def _lock_path(self) -> Path:
+        return self.path.with_suffix(".lock")
+
+    def _is_held(self) -> bool:
+        """Whether this process holds the lock, and the lock is still the one that others would ask for."""
+        try:
+            return self._lock >= 0 and os.path.samestat(os.stat(self._lock_path), os.fstat(self._lock))
+        except OSError:
+            return False
+
+    def _close_file(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def _put(self, data: bytes, offset: int) -> None:
+        written = 0
+        while written < len(data):
+            written += os.pwrite(self._fd, data[written:], offset + written)
 
     def _allocate(self, end: int) -> None:
         target = (end // _STEP + 1) * _STEP
         zeros = bytes(64 * 1024)
         offset = self._allocated
         while offset < target:
-            chunk = zeros[: target - offset]
-            written = os.pwrite(self._fd, chunk, offset)
+            written = os.pwrite(self._fd, zeros[: target - offset], offset)
             if written == 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             offset += written
         os.fsync(self._fd)
         self._allocated = target
 
+    def _go_on(self, mark: Mark) -> bool:
+        """Goes on behind what was acknowledged, where the file still holds that; the bytes behind it count as torn."""
+        total = os.fstat(self._fd).st_size
+        start = max(0, mark.size - _WINDOW)
+        data = os.pread(self._fd, mark.size - start, start)
+        rest = os.pread(self._fd, max(0, total - mark.size), mark.size).rstrip(b"\0")
+        if mark.size:
+            entry = _parse(data[data.rfind(b"\n", 0, -1) + 1 : -1]) if len(data) == mark.size - start else None
+            known = entry is not None and entry["hash"] == mark.head.hash and _is_whole(entry)
+        else:  # nothing of this segment was acknowledged: what stands in it has to be what we tried to write
+            entry = _parse(rest.partition(b"\n")[0])
+            known = entry is None or (entry["prev"] == mark.head.hash and entry["seq"] == mark.head.seq + 1)
+        if known:
+            self.head, self.first, self._size, self.torn = mark.head, mark.first, mark.size, len(rest)
+            self._end_at(mark.size, rest)
+            self._look_at_first()
+        return known
+
     def _recover(self) -> None:
         start, data = self._tail()
-        good, head = self._walk(data, whole=start == 0)
+        good, head = self._walk(data)
         rest = data[good:].rstrip(b"\0")
         if any(_is_whole(_parse(line)) for line in rest.lstrip(b"\0").split(b"\n")[:-1]):
             raise AuditError(
@@ -122,13 +218,36 @@ class Segment:
                 where=self.path.name,
                 suggestion=_PUT_ASIDE,
             )
+        if start + good == 0:
+            head = last_of(self.path.parent, self.stream)
+            self.first = head.seq + 1
         self._size, self.head, self.torn = start + good, head, len(rest)
+        if len(data) > good:
+            # The writer did not close the file, and perhaps could not sync it. What is read here may then never have reached the
+            # disk, and no later sync would bring it there; so it is written once more.
+            self._put(data[:good], start)
+            self._end_at(start + good, rest)
+        self._allocated = self._size
+        self._look_at_first()
+
+    def _end_at(self, size: int, rest: bytes) -> None:
         if rest:
             self._keep(rest)
-        if len(data) > good:
-            os.ftruncate(self._fd, self._size)
-            os.fsync(self._fd)
-        self._allocated = self._size
+        os.ftruncate(self._fd, size)
+        os.fsync(self._fd)
+        self._allocated = size
+
+    def _look_at_first(self) -> None:
+        """What the first line says of where and when the segment began."""
+        if not self._size:
+            return
+        with os.fdopen(os.dup(self._fd), "rb") as file:
+            file.seek(0)
+            entry = _parse(file.readline().removesuffix(b"\n"))
+        if entry is not None:
+            self.first = entry["seq"]
+            with contextlib.suppress(ValueError, TypeError):
+                self.since = datetime.fromisoformat(entry["time"]).timestamp()
 
     def _tail(self) -> tuple[int, bytes]:
         """The last lines of the file and where they start: enough of them to hold at least one whole line, unless there is none."""
@@ -144,17 +263,22 @@ class Segment:
 
     def _keep(self, rest: bytes) -> None:
         """Puts torn bytes where a reviewer finds them."""
-        path = self.path.with_name(f"{self.path.stem}.torn-{self.head.seq}")
+        path = self.path.with_name(f"{self.stream}.torn-{self.head.seq}")
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            os.write(fd, rest)
+            view = memoryview(rest)
+            while view:
+                view = view[os.write(fd, view) :]
             os.fsync(fd)
         finally:
             os.close(fd)
 
-    def _walk(self, data: bytes, *, whole: bool) -> tuple[int, Head]:
-        """Checks the chain over the lines read; returns where the last whole one ends, and the head it leaves."""
-        good, head, first = 0, Head(), not whole
+    def _walk(self, data: bytes) -> tuple[int, Head]:
+        """Checks the chain over the lines read; returns where the last whole one ends, and the head it leaves.
+
+        The first of them is taken as it is: what it follows stands outside of what was read, and is `verify`'s to judge.
+        """
+        good, head, first = 0, Head(), True
         while (end := data.find(b"\n", good)) >= 0:
             line = data[good:end]
             if b"\0" in line:
@@ -171,23 +295,19 @@ class Segment:
         return good, head
 
 
-def lines(path: Path) -> Iterator[tuple[bytes, bool]]:
-    """The lines of a segment without their line ends, and whether each was written whole.
-
-    A last line without an end is not whole, and neither is anything that stands behind a zero byte: only zeros belong there.
-    """
-    with path.open("rb") as file:
-        zeros = False
-        for line in file:
-            if zeros or b"\0" in line:
-                head, _, rest = line.partition(b"\0") if not zeros else (b"", b"", line)
-                zeros = True
-                if head:
-                    yield head, False
-                if rest.strip(b"\0"):
-                    yield rest.strip(b"\0").removesuffix(b"\n"), False
-            else:
-                yield line.removesuffix(b"\n"), line.endswith(b"\n")
+def last_of(directory: Path, stream: str) -> Head:
+    """The last entry of the newest closed segment; a new stream's head when there is none."""
+    closed = closed_segments(directory, stream)
+    if not closed:
+        return Head()
+    last = b""
+    with opened(closed[-1]) as file:
+        for line, _ in lines(file):
+            last = line
+    entry = _parse(last)
+    if entry is None or not _is_whole(entry):
+        raise AuditError("its last entry is not what was written", where=closed[-1].path.name, suggestion=_PUT_ASIDE)
+    return Head(seq=entry["seq"], hash=entry["hash"])
 
 
 def _parse(line: bytes) -> Entry | None:
@@ -209,11 +329,3 @@ def _is_whole(entry: Entry | None) -> bool:
         return entry is not None and hashed(entry, entry["prev"]) == entry["hash"]
     except (CanonicalError, UnicodeEncodeError):
         return False
-
-
-def _sync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -1,51 +1,46 @@
-"""Offline proof that a log is what was written: every line canonical, every hash right, every number in its place."""
+"""Offline proof that a log is what was written: every line canonical, every hash right, every number in its place, every signature good."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
+from toolgen.audit.checkpoint import Checkpoint, Removal
 from toolgen.audit.entry import FIRST, hashed
-from toolgen.audit.query import stream_files
-from toolgen.audit.segment import lines
+from toolgen.audit.files import SegmentFile, lines, opened, segments, stream_names
+from toolgen.audit.keys import Verifiers, public_keys
+from toolgen.audit.signed import Fault, Statements, Witness, read_statements
 from toolgen.canonical import canonical
 from toolgen.errors import AuditError, CanonicalError
 
 __all__ = ["Fault", "Report", "verify"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """One thing that is wrong: in which file, on which line (from 1), about which entry, of which kind.
-
-    Kinds: `unreadable` (no entry at all), `edited` (content and hash disagree), `removed` (numbers are missing before it), `reordered` (an
-    entry in another's place, or one too many), `forked` (right number, wrong predecessor), `unmatched` (an outcome without its intent).
-    """
-
-    file: str
-    line: int
-    seq: int | None
-    kind: str
-    message: str
-
-    def to_dict(self) -> dict[str, object]:
-        """The JSON form."""
-        return {"file": self.file, "line": self.line, "seq": self.seq, "kind": self.kind, "message": self.message}
+_CHUNK = 1 << 14
+Progress = Callable[[int, int], None]
+"""Told now and then how many bytes of how many are done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What verification found. A torn last line and unfinished calls are told, and are no faults: a crash leaves them."""
+    """What verification found. A torn last line and unfinished calls are told, and are no faults: a crash leaves them.
+
+    `signed` has the newest good checkpoint of each stream, `removed` what policy took away and signed for.
+    """
 
     streams: int
     entries: int
     unfinished: tuple[str, ...]
     torn: tuple[str, ...]
     faults: tuple[Fault, ...]
+    signed: tuple[Checkpoint, ...] = ()
+    removed: tuple[Removal, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -60,79 +55,246 @@ class Report:
             "unfinished": list(self.unfinished),
             "torn": list(self.torn),
             "faults": [fault.to_dict() for fault in self.faults],
+            "signed": [{"stream": it.stream, "size": it.size, "time": it.time, "key": it.key} for it in self.signed],
+            "removed": [
+                {"stream": it.stream, "first": it.first, "last": it.size, "time": it.time, "policy": it.policy}
+                for it in self.removed
+            ],
         }
 
 
-def verify(directory: Path) -> Report:
-    """Verifies every stream of a log. Reads only; raises `AuditError` when there is nothing to read."""
-    files = stream_files(directory)
-    if not files:
+def verify(
+    directory: Path,
+    *,
+    keys: Verifiers | None = None,
+    kept: Sequence[Path] = (),
+    progress: Progress = lambda done, total: None,
+) -> Report:
+    """Verifies every stream of a log. Reads only.
+
+    `keys` are the public keys whose signatures count, those beside the log when none are given; `kept` are files and folders with
+    checkpoints from outside. Raises `AuditError` when there is nothing to read.
+    """
+    names = stream_names(directory)
+    if not names:
         raise AuditError("holds no audit log", where=str(directory))
-    streams = [_Stream(path) for path in files]
-    faults = [fault for stream in streams for fault in stream.run()]
+    found, faults = read_statements(directory, names, public_keys((), directory) if keys is None else keys, kept)
+    meter = _Meter(directory, progress)
+    streams = [_Stream(directory, name, statements, meter) for name, statements in found.items()]
+    for stream in streams:
+        faults += stream.run()
     return Report(
-        streams=len(files),
+        streams=len(names),
         entries=sum(stream.count for stream in streams),
         unfinished=tuple(call for stream in streams for call in stream.open_calls),
-        torn=tuple(stream.path.name for stream in streams if stream.torn),
+        torn=tuple(name for stream in streams for name in stream.torn),
         faults=tuple(faults),
+        signed=tuple(stream.witness.newest for stream in streams if stream.witness.newest is not None),
+        removed=tuple(stream.witness.removal for stream in streams if stream.witness.removal is not None),
     )
+
+
+class _Meter:
+    """How far verification has come, in bytes on the disk."""
+
+    def __init__(self, directory: Path, progress: Progress) -> None:
+        self._progress = progress
+        self._total = self._done = 0
+        for path in directory.glob("*.jsonl*"):
+            with contextlib.suppress(OSError):  # closed or packed meanwhile
+                self._total += path.stat().st_size
+
+    def at(self, segment: SegmentFile, file: BinaryIO) -> None:
+        """Somewhere in a plain segment; how far a packed one is cannot be told."""
+        if not segment.packed:
+            self._progress(self._done + file.tell(), self._total)
+
+    def done(self, segment: SegmentFile) -> None:
+        """At the end of one."""
+        with contextlib.suppress(OSError):
+            self._done += segment.path.stat().st_size
+        self._progress(self._done, max(self._done, self._total))
+
+
+class _Link(msgspec.Struct):
+    """What of an entry says where it stands."""
+
+    seq: int
+    hash: str
+    prev: str
+    event: str
+    stream: str
+    call_id: str = ""
+
+
+_link = msgspec.json.Decoder(_Link).decode
+# What may follow `prev` in the canonical form of an entry.
+_BEHIND = (b'"principal":', b'"repaired":', b'"rows":', b'"rule":', b'"seq":')
 
 
 class _Stream:
     """Walks one stream, remembering where it is and which calls are still open."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, directory: Path, name: str, statements: Statements, meter: _Meter) -> None:
+        self.name = name
         self.count = 0
-        self.torn = False
+        self.torn: list[str] = []
         self.open_calls: dict[str, None] = {}
+        self.witness = Witness(statements)
+        self._directory = directory
+        self._meter = meter
+        self._statements = statements
+        self._leaves: list[bytes] = []  # the hashes of the entries walked last, without a gap up to `_seq`
         self._seq = 0
         self._hash = FIRST
+        self._file = ""
 
     def run(self) -> Iterator[Fault]:
-        for number, (line, whole) in enumerate(lines(self.path), start=1):
-            if whole or _decoded(line) is not None:
-                if self.torn:
-                    yield self._fault(
-                        number, None, "unreadable", "entries follow bytes that are none: they were overwritten"
-                    )
-                yield from self._check(number, line)
-            else:
-                self.torn = True
+        with segments(self._directory, self.name) as found:
+            for segment, file in found:
+                self._file = segment.path.name
+                with opened(segment, file) as plain:
+                    yield from self._segment(segment, plain)
+                self._meter.done(segment)
+        yield from self._settle(0)
+        if self._statements.size > self._seq:
+            place, newest = self._statements.checkpoints[-1]
+            message = (
+                f"the stream {self.name} ends here, but had {newest.size} entries when it was signed at {newest.time}"
+            )
+            kind = "truncated" if found else "missing"
+            yield Fault(file=self._file or place, line=0, seq=self._seq, kind=kind, message=message)
 
-    def _check(self, number: int, line: bytes) -> Iterator[Fault]:
+    def _segment(self, segment: SegmentFile, plain: BinaryIO) -> Iterator[Fault]:
+        """The whole file. A line that is in order is seen to be so without making an object of it; any other is looked at closely."""
+        name, open_calls, leaves, number = self.name, self.open_calls, self._leaves, 0
+        seq, head, due = self._seq, self._hash, self._due()
+        for number, line in enumerate(plain, start=1):
+            link = _in_order(line, head.encode())
+            if link is not None and link.seq == seq + 1 and link.stream == name:
+                seq, head = link.seq, link.hash
+                leaves.append(bytes.fromhex(head))
+                self.count += 1
+                if link.event == "intent":
+                    open_calls[link.call_id] = None
+                elif link.event == "outcome" and open_calls.pop(link.call_id, ...) is ...:
+                    yield from self._unmatched(number, seq)
+                if seq < due:
+                    continue
+                self._seq, self._hash = seq, head
+            else:
+                self._seq, self._hash = seq, head
+                if b"\0" in line or not line.endswith(b"\n"):
+                    yield from self._ending(segment, number, chain((line,), plain))
+                    return
+                yield from self._check(segment, number, line[:-1])
+                seq, head = self._seq, self._hash
+            yield from self._settle(number)
+            self._meter.at(segment, plain)
+            due = self._due()
+        self._seq, self._hash = seq, head
+
+    def _due(self) -> int:
+        """The number of the entry after which the tree grows: not too far away, so that what is kept of the log stays small."""
+        return min(
+            self._seq + _CHUNK,
+            max(self.witness.next_size, self._seq + 1) if self.witness.next_size else self._seq + _CHUNK,
+        )
+
+    def _ending(self, segment: SegmentFile, number: int, rest: Iterable[bytes]) -> Iterator[Fault]:
+        """What stands where a file ends otherwise than with a whole line: zeros, or what a crash tore."""
+        torn = False
+        for line, whole in lines(rest):
+            if whole or _decoded(line) is not None:
+                if torn:
+                    message = "entries follow bytes that are none: they were overwritten"
+                    yield self._fault(number, None, "unreadable", message)
+                yield from self._check(segment, number, line)
+                yield from self._settle(number)
+            else:
+                torn = True
+            number += 1
+        if torn:
+            self.torn.append(self._file)
+
+    def _check(self, segment: SegmentFile, number: int, line: bytes) -> Iterator[Fault]:
+        """One line, looked at closely: what is wrong with it, if anything is."""
         entry = _decoded(line)
         if entry is None:
             yield self._fault(number, None, "unreadable", "the line is not an audit entry in canonical form")
             return
+        yield from self._settle(number)
         self.count += 1
         seq, prev = entry["seq"], entry["prev"]
-        if hashed(entry, prev) != entry["hash"]:
+        digest = hashed(entry, prev)
+        if digest != entry["hash"]:
             yield self._fault(number, seq, "edited", "its content is not what its hash was made of")
-        elif entry.get("stream") != self.path.stem:
+        elif entry.get("stream") != self.name:
             yield self._fault(number, seq, "reordered", f"it belongs to the stream {entry.get('stream')!r:.40}")
         elif seq > self._seq + 1:
-            yield self._fault(number, seq, "removed", f"the {seq - self._seq - 1} entries before it are missing")
+            if self._seq or not self.witness.let_go(seq, prev):
+                yield self._gap(segment, number, seq)
         elif seq <= self._seq:
             yield self._fault(number, seq, "reordered", f"it stands after entry {self._seq}")
         elif prev != self._hash:
             yield self._fault(number, seq, "forked", "it follows another entry than the one before it")
         self._seq, self._hash = seq, entry["hash"]
+        self._leaves.append(bytes.fromhex(digest))
         yield from self._pair(number, entry)
+
+    def _gap(self, segment: SegmentFile, number: int, seq: int) -> Fault:
+        missing = f"the {seq - self._seq - 1} entries before it are missing"
+        if number == 1 and (segment.first == seq or (not segment.first and self._seq)):
+            return self._fault(number, seq, "missing", f"{missing}: a whole segment, or more than one")
+        return self._fault(number, seq, "removed", missing)
+
+    def _settle(self, number: int) -> Iterator[Fault]:
+        """Holds what was walked since against what was signed about it."""
+        leaves, self._leaves[:] = self._leaves[:], []
+        for seq, message in self.witness.walk(self._seq, leaves) if leaves else ():
+            yield self._fault(number, seq, "forked", message)
 
     def _pair(self, number: int, entry: dict[str, Any]) -> Iterator[Fault]:
         call_id = entry.get("call_id", "")
         match entry.get("event"):
             case "intent":
                 self.open_calls[call_id] = None
-            case "outcome":
-                if call_id not in self.open_calls:
-                    yield self._fault(number, entry["seq"], "unmatched", "an outcome without an intent before it")
-                self.open_calls.pop(call_id, None)
+            case "outcome" if self.open_calls.pop(call_id, ...) is ...:
+                yield from self._unmatched(number, entry["seq"])
+
+    def _unmatched(self, number: int, seq: int) -> Iterator[Fault]:
+        """An outcome without an intent, unless the intent may be among what policy removed."""
+        if self.witness.removal is None:
+            yield self._fault(number, seq, "unmatched", "an outcome without an intent before it")
 
     def _fault(self, line: int, seq: int | None, kind: str, message: str) -> Fault:
-        return Fault(file=self.path.name, line=line, seq=seq, kind=kind, message=message)
+        return Fault(file=self._file, line=line, seq=seq, kind=kind, message=message)
+
+
+def _in_order(line: bytes, head: bytes) -> _Link | None:
+    """What an entry says of its place, when it follows `head` and its hash is that of everything else in the line; None if not.
+
+    `hash` and `prev` are cut out of the line where the canonical form has them, and what is left has to be what was hashed. So the bytes
+    are the writer's own, and canonical because the writer's are; making the form anew would cost as much again and tell nothing more.
+    """
+    try:
+        link = _link(line)
+        own = b'"event":"%b","hash":"%b",' % (link.event.encode(), link.hash.encode())
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+    before = b'"prev":"%b",' % head
+    start = line.rfind(own)
+    end = start + len(own)
+    place = line.find(before, end)
+    behind = place + len(before)
+    if start < 0 or place < 0 or not line.startswith(_BEHIND, behind) or line.find(b'"principal":"', end, place) >= 0:
+        return None
+    start = end - len(link.hash) - 10
+    return (
+        link
+        if sha256(b"%b%b%b%b" % (head, line[:start], line[end:place], line[behind:-1])).hexdigest() == link.hash
+        else None
+    )
 
 
 def _decoded(line: bytes) -> dict[str, Any] | None:
@@ -145,5 +307,5 @@ def _decoded(line: bytes) -> dict[str, Any] | None:
     typed = (
         isinstance(entry.get("seq"), int) and isinstance(entry.get("prev"), str) and isinstance(entry.get("hash"), str)
     )
-    ascii_prev = typed and entry["prev"].isascii() and isinstance(entry.get("call_id", ""), str)
-    return entry if ascii_prev else None
+    usable = typed and entry["prev"].isascii() and isinstance(entry.get("call_id", ""), str)
+    return entry if usable else None

@@ -1,0 +1,152 @@
+"""What the record costs: appending as a gateway does, group commit, signing, and verifying against the floor that SHA-256 sets.
+
+`python -m bench.audit` runs it. CPU is that of the whole process, threads and kernel included, with the stage that makes the entries and
+the log that keeps them, less the same calls without either. Rounds are interleaved, medians reported. `--dir` says on which disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import uvloop
+
+from tests.catalogs import PETS
+from toolgen.audit.keys import PRIVATE, make_key
+from toolgen.audit.log import AuditLog
+from toolgen.audit.plan import Plan
+from toolgen.audit.read import lines_of
+from toolgen.audit.verify import verify
+from toolgen.clock import SystemClock
+from toolgen.model.call import Call, Principal
+from toolgen.model.result import Result, Success
+from toolgen.pipeline.chain import Next, Trail
+from toolgen.pipeline.record import Record
+from toolgen.pipeline.users import Users
+
+CALL = Call(
+    id="call_0",
+    tool=PETS.tools["pets__get_pet"],
+    arguments={"petId": 1, "name": "Rex"},
+    principal=Principal(id="support-bot", on_behalf_of=Principal(id="ann")),
+    session="s-1",
+    client="client/1.0",
+)
+ANSWER = Success(data=1, facts={"bytes": 1024, "attempts": 1})
+Stage = Callable[[Call, Trail, Next], Awaitable[Result]]
+
+
+async def answer(call: Call, trail: Trail) -> Result:
+    """What a call comes to when nothing of it costs anything: one turn of the loop, as for any answer."""
+    trail.verdict, trail.rule = "allow", "support-reads"
+    await asyncio.sleep(0)
+    return ANSWER
+
+
+async def bare(call: Call, trail: Trail, proceed: Next) -> Result:
+    """The same without a record."""
+    return await proceed(call, trail)
+
+
+async def run(stage: Stage, lanes: int, calls: int) -> tuple[float, float]:
+    """Wall seconds and CPU seconds of so many calls, that many at a time."""
+    each = calls // lanes
+
+    async def lane(number: int) -> None:
+        for turn in range(each):
+            await stage(replace(CALL, id=f"call_{number}_{turn}"), Trail(), answer)
+
+    cpu, wall = time.process_time(), time.perf_counter()
+    await asyncio.gather(*(lane(number) for number in range(lanes)))
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+async def appending(directory: Path, *, rounds: int, calls: int) -> None:
+    """Prints what a call costs at 1, 16 and 64 in flight, signed and not."""
+    clock = SystemClock()
+    logs: dict[str, AuditLog] = {}
+    for name in ("plain", "signed"):
+        place = directory / name
+        if name == "signed":
+            make_key(place / PRIVATE, place)
+        logs[name] = AuditLog(place, clock, Plan(checkpoint_entries=5000, checkpoint_s=1.0))
+        logs[name].open()
+    await asyncio.sleep(0.2)  # until the keepers have found their keys
+    measured: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    stages: dict[str, Stage] = {}
+    for name, log in logs.items():
+        stages[name] = Record(
+            journal=log,
+            clock=clock,
+            policy_digest="sha256:" + "0" * 64,
+            conceal=lambda call: call.arguments,
+            users=Users(named={"support-bot", "ann"}, conceal=dict),
+        )
+    stages["none"] = bare
+    for _ in range(rounds):
+        for lanes in (1, 16, 64):
+            some = calls if lanes > 1 else max(calls // 8, 100)
+            for name, stage in stages.items():
+                wall, cpu = await run(stage, lanes, some)
+                measured.setdefault((name, lanes), []).append((wall / some, cpu / some))
+    for log in logs.values():
+        await log.close()
+    print(
+        f"a call's two entries, CPU us above the same call without a record, median of {rounds} rounds; records a second"
+    )
+    for name in logs:
+        row = []
+        for lanes in (1, 16, 64):
+            extra = [
+                cpu - without
+                for (_, cpu), (_, without) in zip(measured[name, lanes], measured["none", lanes], strict=True)
+            ]
+            rate = 2 / statistics.median(wall for wall, _ in measured[name, lanes])
+            row.append(f"c={lanes}: {statistics.median(extra) * 1e6:.0f} us, {rate:,.0f}/s")
+        print(f"  {name:7} {'   '.join(row)}")
+
+
+def verifying(directory: Path, rounds: int) -> None:
+    """Prints how many entries a second are verified, and how many SHA-256 alone would come to."""
+    for name in ("plain", "signed"):
+        place = directory / name
+        rates, floors = [], []
+        for _ in range(rounds):
+            began = time.process_time()
+            report = verify(place)
+            rates.append(report.entries / (time.process_time() - began))
+            assert report.ok, report.faults[:3]
+            data = list(lines_of(place, "gateway-1"))
+            began = time.process_time()
+            for line in data:
+                hashlib.sha256(line).hexdigest()
+            floors.append(len(data) / (time.process_time() - began))
+        size = sum(map(len, data)) / len(data)
+        print(
+            f"verify, {name}: {statistics.median(rates):,.0f} entries/s of {size:.0f} bytes on one core ({report.entries:,} entries); "
+            f"hashing them alone, already read: {statistics.median(floors):,.0f}/s"
+        )
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--calls", type=int, default=8000)
+    parser.add_argument("--dir", type=Path, default=None, help="where the log is written, to measure that disk")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.dir) as folder:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(appending(Path(folder), rounds=options.rounds, calls=options.calls))
+        verifying(Path(folder), 3)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""The log on a machine that fails: killed at any moment, a full disk, a disk that turns read-only. All of it real."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.audit.logs import PLAIN, opened, with_key, write
+from toolgen.audit.keys import public_keys
+from toolgen.audit.query import entries
+from toolgen.audit.verify import verify
+
+ROOT = Path(__file__).parent.parent.parent
+KILLS = int(os.environ.get("TOOLGEN_KILLS", "25"))  # 200 take a minute and a half; `TOOLGEN_KILLS=200` runs them
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from toolgen.audit.log import AuditLog
+from toolgen.audit.plan import Plan
+from toolgen.clock import SystemClock
+
+async def main():
+    log = AuditLog(Path(sys.argv[1]), SystemClock(), Plan(segment_bytes=20_000, checkpoint_entries=64, checkpoint_s=0.01))
+    log.open()
+    async def work(lane):
+        for number in range(1_000_000):
+            _, seq = await log.append({"event": "intent", "call_id": f"call_{lane}_{number}", "arguments": {"text": "x" * (number % 50)}})
+            sys.stdout.write(f"{seq}\\n")
+            sys.stdout.flush()
+    await asyncio.gather(*(work(lane) for lane in range(8)))
+
+asyncio.run(main())
+"""
+
+
+def test_killed_at_any_moment_it_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    """One log, killed again and again while segments are closed, packed and signed, and gone on with each time."""
+    with_key(tmp_path)
+    chance = random.Random(7)
+    acknowledged = 0
+    for _ in range(KILLS):
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        last = 0
+        for _ in range(chance.randrange(1, 400)):
+            line = process.stdout.readline()
+            assert line, "the log could not be gone on with"
+            last = max(last, int(line))
+        process.send_signal(signal.SIGKILL)
+        rest = process.stdout.read().split("\n")[:-1]
+        process.wait()
+        process.stdout.close()
+        acknowledged = max(acknowledged, last, *map(int, rest)) if rest else max(acknowledged, last)
+    report = verify(tmp_path)
+    assert report.ok, report.faults
+    seqs = [entry["seq"] for entry in entries(tmp_path)]
+    assert seqs == list(range(1, len(seqs) + 1))
+    assert len(seqs) >= acknowledged > KILLS
+    assert report.signed
+    assert len(list(tmp_path.glob("gateway-1.0*.gz"))) > 1
+    write(tmp_path, 1, PLAIN)
+    assert verify(tmp_path).ok
+
+
+IN_NAMESPACE = """
+import asyncio, json, subprocess, sys
+from pathlib import Path
+from toolgen.audit.log import AuditLog
+from toolgen.audit.query import entries
+from toolgen.audit.verify import verify
+from toolgen.clock import SystemClock
+from toolgen.errors import AuditError
+
+folder, kind = Path(sys.argv[1]), sys.argv[2]
+
+async def main():
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], check=True)
+    log = AuditLog(folder, SystemClock())
+    log.open()
+    acknowledged, refused = 0, []
+    async def add(size=10):
+        nonlocal acknowledged
+        try:
+            await log.append({"event": "intent", "call_id": f"call_{acknowledged}", "arguments": {"text": "x" * size}})
+            acknowledged += 1
+        except AuditError as error:
+            refused.append(error.message)
+    for _ in range(20):
+        await add()
+    before = acknowledged
+    if kind == "full":
+        (folder / "filler").write_bytes(bytes(2_000_000))
+        for _ in range(40):
+            await add(100_000)
+    else:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(folder)], check=True)
+        for _ in range(3):
+            await asyncio.gather(*(add() for _ in range(10)))
+    ready_when_broken = log.fault
+    broken = acknowledged
+    if kind == "full":
+        (folder / "filler").unlink()
+    else:
+        subprocess.run(["umount", str(folder)], check=True)
+    for _ in range(20):
+        await add()
+    ready_after = log.fault
+    await log.close()
+    report = verify(folder)
+    written = sum(1 for entry in entries(folder) if entry["event"] == "intent")
+    print(json.dumps({
+        "before": before, "broken": broken, "refused": len(refused), "why": sorted(set(refused)), "fault": ready_when_broken,
+        "after": acknowledged - broken, "still": ready_after, "ok": report.ok, "written": written, "acknowledged": acknowledged,
+    }))
+
+asyncio.run(main())
+"""
+
+
+def in_namespace(folder: Path, kind: str) -> dict[str, object]:
+    """Runs the scenario in a mount namespace of its own, where a small file system can be filled and turned read-only."""
+    command = ["unshare", "--mount", "--propagation", "private"]
+    if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this user may not make a mount namespace")
+    done = subprocess.run(
+        [*command, sys.executable, "-c", IN_NAMESPACE, str(folder), kind],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_a_full_disk_stops_calls_and_nothing_else_until_there_is_room(tmp_path: Path) -> None:
+    found = in_namespace(tmp_path, "full")
+    assert found["refused"]
+    assert found["why"] == ["the audit log cannot be written: No space left on device"]
+    assert found["fault"] == "the audit log cannot be written: No space left on device"
+    assert (found["after"], found["still"], found["ok"]) == (20, None, True)
+    assert found["written"] == found["acknowledged"]
+
+
+def test_a_read_only_file_system_in_its_place_stops_calls_until_it_can_be_written(tmp_path: Path) -> None:
+    found = in_namespace(tmp_path, "read-only")
+    assert (found["before"], found["broken"], found["refused"]) == (20, 20, 30)
+    assert found["why"] == ["the audit log cannot be written: Read-only file system"]
+    assert found["ok"] is True
+    assert found["written"] == found["acknowledged"]
+    assert (found["after"], found["still"]) == (20, None)
+
+
+def test_every_edit_swap_removal_and_truncation_of_a_thousand_entries_is_found(tmp_path: Path) -> None:
+    with_key(tmp_path)
+
+    async def scenario() -> None:
+        log = opened(tmp_path, PLAIN)
+        for number in range(500):
+            await log.append({"event": "intent", "call_id": f"call_{number}", "principal": "bot"})
+            await log.append({"event": "outcome", "call_id": f"call_{number}", "status": "ok"})
+        await log.close()
+
+    asyncio.run(scenario())
+    path, keys = tmp_path / "gateway-1.jsonl", public_keys((), tmp_path)
+    whole = path.read_bytes().splitlines(keepends=True)
+    assert len(whole) == 1000
+
+    def first(lines: list[bytes]) -> tuple[str, int | None]:
+        path.write_bytes(b"".join(lines))
+        fault = verify(tmp_path, keys=keys).faults[0]
+        return fault.kind, fault.seq
+
+    for index in range(1000):
+        seq, line = index + 1, whole[index]
+        edited = line.replace(b'"call_id":"call_', b'"call_id":"cal1_')
+        assert first([*whole[:index], edited, *whole[index + 1 :]]) == ("edited", seq)
+        cut = whole[:index] + whole[index + 1 :]
+        assert first(cut) == (("removed", seq + 1) if seq < 1000 else ("truncated", 999))
+        assert first(whole[:index]) == ("truncated", index)
+        if seq < 1000:
+            assert first([*whole[:index], whole[seq], line, *whole[seq + 1 :]]) == ("removed", seq + 1)
+    path.write_bytes(b"".join(whole))
+    assert verify(tmp_path, keys=keys).ok

@@ -1,0 +1,167 @@
+"""Which files a log is made of: the segment a stream is written to, and those that were closed, in the order of their entries."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from toolgen.errors import AuditError
+
+__all__ = [
+    "SegmentFile",
+    "active_path",
+    "closed_name",
+    "closed_segments",
+    "lines",
+    "opened",
+    "segments",
+    "stream_names",
+    "sync_directory",
+]
+
+# gateway-1.jsonl is being written, gateway-1.000000000001.jsonl begins with entry 1 and was closed, .gz is the same, compressed.
+_NAME = re.compile(r"(?P<stream>[^.]+)(?:\.(?P<first>\d{12,}))?\.jsonl(?P<packed>\.gz)?\Z")
+_TRIES = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFile:
+    """One file of a stream. `first` is the number of its first entry, 0 where only its content says."""
+
+    path: Path
+    stream: str
+    first: int = 0
+
+    @property
+    def packed(self) -> bool:
+        """Whether it is compressed."""
+        return self.path.suffix == ".gz"
+
+
+def active_path(directory: Path, stream: str) -> Path:
+    """The file a stream is written to."""
+    return directory / f"{stream}.jsonl"
+
+
+def closed_name(stream: str, first: int) -> str:
+    """What a segment is called once it is closed. Twelve digits, so that names sort as entries do."""
+    return f"{stream}.{first:012d}.jsonl"
+
+
+def stream_names(directory: Path) -> list[str]:
+    """The streams of a log in the order of their numbers. Raises `AuditError` when the directory cannot be read."""
+    found = {match["stream"] for match in map(_NAME.match, _listed(directory)) if match}
+    return sorted(found, key=lambda name: (len(name), name))
+
+
+def closed_segments(directory: Path, stream: str) -> list[SegmentFile]:
+    """The closed segments of a stream, oldest first. Where one is there plain and packed, the packing was not finished: plain counts."""
+    found: dict[int, SegmentFile] = {}
+    for name in sorted(_listed(directory), reverse=True):  # x.jsonl.gz before x.jsonl, which takes its place
+        match = _NAME.match(name)
+        if match and match["stream"] == stream and match["first"]:
+            first = int(match["first"])
+            found[first] = SegmentFile(path=directory / name, stream=stream, first=first)
+    return [found[first] for first in sorted(found)]
+
+
+@contextmanager
+def segments(directory: Path, stream: str) -> Iterator[list[tuple[SegmentFile, BinaryIO | None]]]:
+    """The segments of a stream as they stand together at one moment; the last may come with its file, opened already.
+
+    A gateway may close a segment at any time by giving it another name. The file being written is opened first and looked at again after
+    the others were listed: had it been closed meanwhile, it would be read twice, or what was begun after it missed.
+    """
+    path = active_path(directory, stream)
+    for _ in range(_TRIES):
+        try:
+            file: BinaryIO | None = path.open("rb")
+        except FileNotFoundError:
+            file = None
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        try:
+            closed = closed_segments(directory, stream)
+            if _same(path, file):
+                yield [
+                    *((segment, None) for segment in closed),
+                    *([(SegmentFile(path=path, stream=stream), file)] if file is not None else []),
+                ]
+                return
+        finally:
+            if file is not None:
+                file.close()
+    raise AuditError("changes faster than it can be read", where=str(path))
+
+
+@contextmanager
+def opened(segment: SegmentFile, file: BinaryIO | None = None) -> Iterator[BinaryIO]:
+    """The plain bytes of a segment, which may have been packed since it was listed. Raises `AuditError`."""
+    if file is not None:
+        yield file
+        return
+    packed = segment.path if segment.packed else segment.path.with_name(segment.path.name + ".gz")
+    for path in (segment.path, packed):
+        with suppress(FileNotFoundError), path.open("rb") as found:
+            if path == packed:
+                with gzip.open(found) as plain:
+                    yield io.BufferedReader(plain, 256 * 1024)
+            else:
+                yield found
+            return
+    raise AuditError("was removed while it was to be read", where=segment.path.name, suggestion="try again")
+
+
+def lines(file: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """The lines of a segment without their line ends, and whether each was written whole.
+
+    A last line without an end is not whole, and neither is anything that stands behind a zero byte: only zeros belong there.
+    """
+    zeros = False
+    for line in file:
+        if zeros or b"\0" in line:
+            head, _, rest = line.partition(b"\0") if not zeros else (b"", b"", line)
+            zeros = True
+            if head:
+                yield head, False
+            if rest.strip(b"\0"):
+                yield rest.strip(b"\0").removesuffix(b"\n"), False
+        else:
+            yield line.removesuffix(b"\n"), line.endswith(b"\n")
+
+
+def sync_directory(path: Path) -> None:
+    """Makes names that were given, changed or taken away in a directory durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _listed(directory: Path) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError as error:
+        raise AuditError(
+            f"there is no audit log to read: {error.strerror or type(error).__name__}", where=str(directory)
+        ) from error
+
+
+def _same(path: Path, file: BinaryIO | None) -> bool:
+    try:
+        there = os.stat(path)
+    except OSError:
+        return file is None
+    return file is not None and os.path.samestat(there, os.fstat(file.fileno()))
+
+
+def _unreadable(path: Path, error: OSError) -> AuditError:
+    return AuditError(f"cannot be read: {error.strerror or type(error).__name__}", where=str(path))

@@ -1,0 +1,174 @@
+"""The keys that checkpoints are signed with: one private key, and the public keys of all there ever were."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from toolgen.audit.files import sync_directory
+from toolgen.errors import AuditError
+
+__all__ = [
+    "PRIVATE",
+    "PublicKey",
+    "SigningKey",
+    "Verifiers",
+    "keep_in",
+    "make_key",
+    "public_keys",
+    "read_public",
+    "signing_key",
+]
+
+PRIVATE = "checkpoint.key"
+_LARGEST = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKey:
+    """A key that signatures are held against. `id` is the first half of the SHA-256 of its raw bytes, in hex."""
+
+    id: str
+    key: Ed25519PublicKey
+
+    def accepts(self, signature: bytes, data: bytes) -> bool:
+        """Whether this key's owner signed exactly these bytes."""
+        try:
+            self.key.verify(signature, data)
+        except InvalidSignature:
+            return False
+        return True
+
+
+Verifiers = Mapping[str, PublicKey]
+"""Public keys by their ids."""
+
+
+class SigningKey:
+    """A private key; nothing prints it."""
+
+    __slots__ = ("_key", "id")
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+        self.id = _id(key.public_key())
+
+    def sign(self, data: bytes) -> bytes:
+        """The 64 bytes of an Ed25519 signature (RFC 8032)."""
+        return self._key.sign(data)
+
+    @property
+    def public(self) -> PublicKey:
+        """Its other half."""
+        return PublicKey(self.id, self._key.public_key())
+
+
+def make_key(private: Path, directory: Path) -> tuple[str, Path]:
+    """Makes a new key: private at `private`, readable by its owner alone, public beside the log. Returns its id and the public file.
+
+    Where there was one it is replaced, so that nobody can sign with it any more; its public half stays. A gateway takes the new key up
+    at its next checkpoint. Raises `AuditError`.
+    """
+    key = Ed25519PrivateKey.generate()
+    made = SigningKey(key)
+    public = directory / f"checkpoint-{made.id}.pub"
+    try:
+        for folder in (directory, private.parent):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # The public key is durable before anything can be signed with the private one.
+        _write(public, _pem(key.public_key()), 0o644)
+        _write(
+            private,
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            ),
+            0o600,
+        )
+    except OSError as error:
+        raise AuditError(
+            f"the key cannot be written: {error.strerror}", where=str(error.filename or private)
+        ) from error
+    return made.id, public
+
+
+def signing_key(path: Path) -> SigningKey | None:
+    """The private key in a file, None where there is no file. Raises `AuditError` when it is none, or others could read it."""
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            data = file.read(_LARGEST)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise AuditError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    if mode & 0o077:
+        raise AuditError("can be read by others than its owner", where=str(path), suggestion="chmod 600")
+    try:
+        key = serialization.load_pem_private_key(data, password=None)
+    except (ValueError, TypeError) as error:
+        raise AuditError("is no private key in PEM", where=str(path)) from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise AuditError("is no Ed25519 key", where=str(path), suggestion="`toolgen audit keys new` makes one")
+    return SigningKey(key)
+
+
+def read_public(path: Path) -> PublicKey:
+    """The public key in a file. Raises `AuditError`."""
+    try:
+        data = path.read_bytes()[:_LARGEST]
+        key = serialization.load_pem_public_key(data)
+    except OSError as error:
+        raise AuditError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    except ValueError as error:
+        raise AuditError("is no public key in PEM", where=str(path)) from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise AuditError("is no Ed25519 key", where=str(path))
+    return PublicKey(_id(key), key)
+
+
+def public_keys(paths: Iterable[Path], directory: Path) -> Verifiers:
+    """The keys in these files, or in the folders among them; those beside the log when none are named. Raises `AuditError`."""
+    folders = [*paths]
+    files = [file for path in folders for file in (sorted(path.glob("*.pub")) if path.is_dir() else [path])]
+    files = files if folders else sorted(directory.glob("*.pub"))
+    return {key.id: key for key in map(read_public, files)}
+
+
+def keep_in(folder: Path, name: str, data: bytes) -> None:
+    """Puts a checkpoint into a folder, durably. One that is there already is left as it is: such a folder may let nothing be changed."""
+    path = folder / name
+    if path.exists():
+        if path.read_bytes() != data:
+            raise FileExistsError(errno.EEXIST, "another checkpoint is there under its name", str(path))
+        return
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _write(path, data, 0o600)
+
+
+def _id(key: Ed25519PublicKey) -> str:
+    return hashlib.sha256(key.public_bytes_raw()).hexdigest()[:32]
+
+
+def _pem(key: Ed25519PublicKey) -> bytes:
+    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def _write(path: Path, data: bytes, mode: int) -> None:
+    """Puts a file in place at once: whoever reads it sees the old one or the new one."""
+    part = path.with_name(path.name + ".part")
+    part.unlink(missing_ok=True)
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
+    sync_directory(path.parent)

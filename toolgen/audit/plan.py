@@ -1,0 +1,50 @@
+"""What a project asks of its log: when segments are closed, how long they are kept, when the log is signed and where that goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+__all__ = ["Deliver", "Place", "Plan"]
+
+_MIB = 1024 * 1024
+_DAY_S = 86_400.0
+
+
+class Deliver(Protocol):
+    """Brings one checkpoint to where it is kept, under a name; raises `OSError`, with a text for people, when that did not work."""
+
+    def __call__(self, name: str, data: bytes) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A place outside the log that checkpoints go to. `name` is what people call it: it holds no secret."""
+
+    name: str
+    deliver: Deliver
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The settings of `audit:`, sizes in bytes and times in seconds.
+
+    `keep_s` and `keep_bytes` are what closed segments are kept for, None for ever. `key` is the private key of checkpoints, None for the
+    one beside the log. `required_s` stops calls once no checkpoint has reached a place for so long; None for never.
+    """
+
+    segment_bytes: int = 64 * _MIB
+    segment_s: float = _DAY_S
+    compress: bool = True
+    keep_s: float | None = None
+    keep_bytes: int | None = None
+    checkpoint_entries: int = 10_000
+    checkpoint_s: float = 60.0
+    key: Path | None = None
+    places: tuple[Place, ...] = ()
+    required_s: float | None = None
+
+    def with_places(self, places: tuple[Place, ...]) -> Plan:
+        """The same, with somewhere for checkpoints to go."""
+        return replace(self, places=places)

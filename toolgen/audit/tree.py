@@ -1,0 +1,140 @@
+"""A Merkle tree over the entries of a stream (RFC 9162, section 2.1), so that one entry is proven against a checkpoint by a few hashes.
+
+A leaf is the hash of its entry as it stands. The RFC puts a zero byte before what it hashes into a leaf so that nobody can pass a node off
+as one; here an entry's hash is made of text that begins with a hex digit or `{`, and a node's of bytes that begin with 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+
+__all__ = ["Tree", "climbed", "path_of"]
+
+_CHUNK_HEIGHT = 7
+_CHUNK = 1 << _CHUNK_HEIGHT
+
+Run = tuple[int, bytes]
+"""A perfect subtree: its height and its root."""
+
+
+class Tree:
+    """The tree over `first` and what follows it, as the roots of the perfect subtrees that it is made of: a few hundred bytes."""
+
+    def __init__(self, *, first: int = 1, size: int = 0, runs: Sequence[bytes] = ()) -> None:
+        """`size` is the number of the last entry in it. Raises `ValueError` when the runs are not as many as that size has."""
+        self.first = first
+        self.size = size or first - 1
+        heights = _heights(self.size - first + 1)
+        if len(heights) != len(runs) or self.size < first - 1:
+            raise ValueError("these are not the subtrees of that size")
+        self._runs: list[Run] = list(zip(heights, runs, strict=True))
+
+    @property
+    def runs(self) -> tuple[bytes, ...]:
+        """The roots of its perfect subtrees, largest first."""
+        return tuple(root for _, root in self._runs)
+
+    def extend(self, leaves: Sequence[bytes]) -> None:
+        """Adds the hashes of the entries that follow."""
+        done = 0
+        while done < len(leaves):
+            aligned = (self.size - self.first + 1) % _CHUNK == 0
+            if aligned and len(leaves) - done >= _CHUNK:
+                self._add(_CHUNK_HEIGHT, _perfect(leaves[done : done + _CHUNK]))
+                done += _CHUNK
+            else:
+                self._add(0, leaves[done])
+                done += 1
+
+    def _add(self, height: int, node: bytes) -> None:
+        runs = self._runs
+        self.size += 1 << height
+        while runs and runs[-1][0] == height:
+            node = sha256(b"\1" + runs.pop()[1] + node).digest()
+            height += 1
+        runs.append((height, node))
+
+    def root(self) -> bytes:
+        """The root of the whole; of nothing, the hash of nothing."""
+        if not self._runs:
+            return sha256(b"").digest()
+        node = self._runs[-1][1]
+        for _, left in reversed(self._runs[:-1]):
+            node = sha256(b"\1" + left + node).digest()
+        return node
+
+    def copy(self) -> Tree:
+        """The same tree, to go on from."""
+        return Tree(first=self.first, size=self.size, runs=self.runs)
+
+
+def _perfect(nodes: Sequence[bytes]) -> bytes:
+    """The root over as many leaves as a power of two says: level by level, which costs less than one after the other."""
+    while len(nodes) > 1:
+        pairs = iter(nodes)
+        nodes = [sha256(b"\1%b%b" % pair).digest() for pair in zip(pairs, pairs, strict=True)]
+    return nodes[0]
+
+
+def path_of(runs: Sequence[bytes], known: int, leaves: Sequence[bytes], index: int) -> list[bytes]:
+    """The nodes beside the way from a leaf to the root, lowest first (RFC 9162, section 2.1.3.1).
+
+    Of the first `known` leaves only the perfect subtrees are given as `runs`, which is all that is left of removed segments; `leaves` are
+    those behind them. `index` counts from 0 over both, and is not among the first.
+    """
+    nodes: dict[
+        tuple[int, int], bytes
+    ] = {}  # the perfect subtree of a height at a place, counted in subtrees of that height
+    start = 0
+    for height, root in zip(_heights(known), runs, strict=True):
+        nodes[height, start >> height] = root
+        start += 1 << height
+    total = known + len(leaves)
+
+    def node(low: int, high: int) -> bytes:
+        count = high - low
+        height = (count - 1).bit_length()
+        if count == 1 << height and (height, low >> height) in nodes:
+            return nodes[height, low >> height]
+        if low >= known:
+            whole = Tree()
+            whole.extend(leaves[low - known : high - known])
+            return whole.root()
+        middle = low + (1 << (height - 1))
+        return sha256(b"\1" + node(low, middle) + node(middle, high)).digest()
+
+    path: list[bytes] = []
+    low, high = 0, total
+    while high - low > 1:
+        middle = low + (1 << ((high - low - 1).bit_length() - 1))
+        if index < middle:
+            path.append(node(middle, high))
+            high = middle
+        else:
+            path.append(node(low, middle))
+            low = middle
+    return path[::-1]
+
+
+def climbed(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes | None:
+    """The root that a leaf and the nodes beside its way lead to (RFC 9162, section 2.1.3.2); None when they cannot be of such a tree."""
+    if not 0 <= index < size:
+        return None
+    place, last, node = index, size - 1, leaf
+    for beside in path:
+        if last == 0:
+            return None
+        if place & 1 or place == last:
+            node = sha256(b"\1" + beside + node).digest()
+            while not place & 1 and place:
+                place, last = place >> 1, last >> 1
+        else:
+            node = sha256(b"\1" + node + beside).digest()
+        place, last = place >> 1, last >> 1
+    return node if last == 0 else None
+
+
+def _heights(size: int) -> list[int]:
+    """The heights of the perfect subtrees of a tree, largest first: the bits of its size."""
+    return [height for height in reversed(range(size.bit_length())) if size >> height & 1]

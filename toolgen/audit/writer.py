@@ -1,0 +1,39 @@
+"""One thread that does one thing at a time: a pool's promises and wake-ups cost more than what is asked of it here."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Generic, TypeVar
+
+__all__ = ["Writer"]
+
+T = TypeVar("T")
+_Job = tuple[Callable[[], T], Callable[[T], object]]
+
+
+class Writer(Generic[T]):
+    """Does what it is handed, in order, and passes the result on."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[_Job[T] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="audit-writer", daemon=True)
+        self._thread.start()
+
+    def put(self, work: Callable[[], T], then: Callable[[T], object]) -> None:
+        """Has `work` done, which must not raise, and `then` called with its result, both in the thread."""
+        self._jobs.put((work, then))
+
+    def stop(self) -> None:
+        """Ends once everything was done."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            work, then = job
+            result = work()
+            with contextlib.suppress(RuntimeError):  # the loop that waited was closed
+                then(result)

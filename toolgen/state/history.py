@@ -13,59 +13,59 @@ from typing import TypeAlias
 
 from toolgen.clock import Clock
 
-__all__ = ["Histories", "Ledger", "View"]
+__all__ = ["Entry", "Histories", "Ledger", "Number", "Page", "Tally", "View", "exact"]
 
 _HOUR = 3600
 _WINDOW_HOURS = 24
 _IDLE = 24 * 3600.0
 _FILTER_BITS = 1 << 19
 _NO_TIME = 0
-_Number: TypeAlias = int | Fraction
+Number: TypeAlias = int | Fraction
 """Exact either way; whole numbers, which most are, are added in a fraction of the time."""
 
 
 @dataclass(slots=True)
-class _Tally:
+class Tally:
     """The calls of one tool: how many succeeded, how many may have done something, and the sums of their numbers over the latter."""
 
     succeeded: int = 0
     counted: int = 0
-    sums: dict[str, _Number | None] = field(default_factory=dict)
+    sums: dict[str, Number | None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class _Page:
+class Page:
     """The tallies of one stretch of time, by tool, and how many calls set each label."""
 
-    tallies: dict[str, _Tally] = field(default_factory=dict)
+    tallies: dict[str, Tally] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class Entry:
     """One call of one tool that was begun in a page, to be taken back if nothing came of it."""
 
-    page: _Page
+    page: Page
     tool: str
-    numbers: Mapping[str, _Number | None]
+    numbers: Mapping[str, Number | None]
     labels: tuple[str, ...]
 
 
 class Ledger:
     """The calls of one session, or of one principal in the last 24 hours, to the hour."""
 
-    __slots__ = ("_pages", "_windowed", "flying", "touched")
+    __slots__ = ("_windowed", "by_time", "flying", "touched")
 
     def __init__(self, *, windowed: bool) -> None:  # the two kinds differ in nothing else
-        self._pages: dict[int, _Page] = {}
+        self.by_time: dict[int, Page] = {}
         self._windowed = windowed
         self.flying = 0
         self.touched = 0.0
 
-    def begin(self, now: float, tool: str, numbers: Mapping[str, _Number | None], labels: tuple[str, ...]) -> _Entry:
+    def begin(self, now: float, tool: str, numbers: Mapping[str, Number | None], labels: tuple[str, ...]) -> Entry:
         """Counts a call that is about to be made."""
-        page = self._pages.setdefault(int(now // _HOUR) if self._windowed else _NO_TIME, _Page())
-        tally = page.tallies.setdefault(tool, _Tally())
+        page = self.by_time.setdefault(int(now // _HOUR) if self._windowed else _NO_TIME, Page())
+        tally = page.tallies.setdefault(tool, Tally())
         tally.counted += 1
         for name, number in numbers.items():
             held = tally.sums.get(name, 0)
@@ -74,9 +74,9 @@ class Ledger:
             page.labels[label] = page.labels.get(label, 0) + 1
         self.flying += 1
         self.touched = now
-        return _Entry(page, tool, numbers, labels)
+        return Entry(page, tool, numbers, labels)
 
-    def end(self, entry: _Entry, outcome: str) -> None:
+    def end(self, entry: Entry, outcome: str) -> None:
         """Settles a call: `ok`, `failed` (it may have done something), or `none` for one that was never made."""
         self.flying -= 1
         tally = entry.page.tallies[entry.tool]
@@ -91,13 +91,13 @@ class Ledger:
             for label in entry.labels:
                 entry.page.labels[label] -= 1
 
-    def pages(self, now: float) -> Iterator[_Page]:
+    def pages(self, now: float) -> Iterator[Page]:
         """The pages that still count; older ones are dropped."""
         if self._windowed:
             oldest = int(now // _HOUR) - _WINDOW_HOURS
-            for hour in [hour for hour in self._pages if hour < oldest]:
-                del self._pages[hour]
-        yield from self._pages.values()
+            for hour in [hour for hour in self.by_time if hour < oldest]:
+                del self.by_time[hour]
+        yield from self.by_time.values()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class View:
         return sum(tally.counted for tally in self._tallies(tools))
 
     def sum(self, tools: str, argument: str) -> int | float:
-        total: _Number = 0
+        total: Number = 0
         for tally in self._tallies(tools):
             held = tally.sums.get(argument, 0)
             if held is None:
@@ -126,13 +126,13 @@ class View:
             total += held
         return total.numerator if total.denominator == 1 else float(total)
 
-    def _tallies(self, tools: str) -> Iterator[_Tally]:
+    def _tallies(self, tools: str) -> Iterator[Tally]:
         for page in self._pages():
             for name, tally in page.tallies.items():
                 if fnmatchcase(name, tools):
                     yield tally
 
-    def _pages(self) -> Iterator[_Page]:
+    def _pages(self) -> Iterator[Page]:
         if self.forgotten:
             raise LookupError("forgotten")
         return iter(()) if self.ledger is None else self.ledger.pages(self.now)
@@ -154,12 +154,14 @@ class Histories:
     day, is remembered as forgotten, and a question about it is a `LookupError` and never "nothing".
     """
 
+    shared = False
+
     def __init__(self, clock: Clock, *, most_sessions: int = 1_000, most_principals: int = 10_000) -> None:
         self._clock = clock
         self._most_sessions, self._most_principals = most_sessions, most_principals
         self._shelves: OrderedDict[str, _Shelf] = OrderedDict()
         self._forgotten: _Filter | None = None
-        self._flying: dict[str, list[tuple[Ledger, _Entry]]] = {}
+        self._flying: dict[str, list[tuple[Ledger, Entry]]] = {}
 
     def views(self, principal: str, session: str) -> tuple[View, View]:
         """What conditions may ask: the session's view and the principal's. Without a session id no call came before."""
@@ -184,11 +186,11 @@ class Histories:
         """Counts a call before it is made; again for each further tool that stands in it. `numbers` are its numeric arguments."""
         now = self._clock.now()
         shelf = self._shelf(principal)
-        exact = {name: _exact(value) for name, value in numbers.items()}
+        told = {name: exact(value) for name, value in numbers.items()}
         ledgers = [shelf.whole, *([self._session(shelf, session)] if session else [])]
         entries = self._flying.setdefault(call, [])
         for ledger in ledgers:
-            entries.append((ledger, ledger.begin(now, tool, exact, tuple(labels))))
+            entries.append((ledger, ledger.begin(now, tool, told, tuple(labels))))
 
     def flies(self, call: str) -> bool:
         """Whether a call was begun and is not settled."""
@@ -258,7 +260,7 @@ def _has(names: _Filter | None, name: str) -> bool:
     return names is not None and name in names
 
 
-def _exact(value: object) -> _Number | None:
+def exact(value: object) -> Number | None:
     """A number exactly, or None for what is none: its sum is then unknown."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value - value != 0:
         return None

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
 import msgspec
 
-__all__ = ["Invocation", "Invocations", "Party", "Status"]
+from toolgen.model.call import Proof
+
+__all__ = ["Invocation", "Invocations", "Party", "Status", "as_json", "from_json"]
 
 Status = Literal["pending", "approved", "running", "ended"]
 
 
 class Party(msgspec.Struct, frozen=True, kw_only=True):
-    """A principal as it was when it called."""
+    """A principal as it was when it called, and by what it was known."""
 
     id: str
     roles: tuple[str, ...]
     attributes: dict[str, Any]
     on_behalf_of: Party | None = None
     toolsets: tuple[str, ...] = ()
+    proof: Proof | None = None
 
 
 class Invocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +49,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
     client: str = ""
     parent: str = ""
+    idempotency_key: str = ""
     asked: float
     expires: float
     owner: str = ""
@@ -76,3 +81,19 @@ class Invocations(Protocol):
 
     async def close(self) -> None:
         """Lets go of what is open."""
+
+
+def as_json(invocation: Invocation) -> bytes:
+    """An invocation as it is kept."""
+    return msgspec.json.encode(invocation, enc_hook=_plain)
+
+
+def from_json(body: bytes) -> Invocation:
+    """An invocation as it was kept. Raises `msgspec.MsgspecError`."""
+    return msgspec.json.decode(body, type=Invocation)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(type(value).__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from toolgen.errors import StateError
-from toolgen.state.invocations import Invocation
+from toolgen.state.invocations import Invocation, as_json, from_json
 
 __all__ = ["SqliteInvocations"]
 
@@ -59,14 +59,14 @@ class SqliteInvocations:
     async def get(self, call_id: str) -> Invocation | None:
         def work(connection: sqlite3.Connection) -> Invocation | None:
             row = connection.execute("SELECT body FROM invocations WHERE id = ?", (call_id,)).fetchone()
-            return None if row is None else _invocation(row[0])
+            return None if row is None else from_json(row[0])
 
         return await self._run(work, absent=None)
 
     async def unfinished(self) -> tuple[Invocation, ...]:
         def work(connection: sqlite3.Connection) -> tuple[Invocation, ...]:
             rows = connection.execute("SELECT body FROM invocations WHERE status <> 'ended' ORDER BY asked, id")
-            return tuple(_invocation(row[0]) for row in rows)
+            return tuple(from_json(row[0]) for row in rows)
 
         return await self._run(work, absent=())
 
@@ -170,15 +170,5 @@ def _row(invocation: Invocation) -> tuple[object, ...]:
         invocation.principal.id,
         invocation.asked,
         invocation.ended,
-        msgspec.json.encode(invocation, enc_hook=_plain),
+        as_json(invocation),
     )
-
-
-def _invocation(body: bytes) -> Invocation:
-    return msgspec.json.decode(body, type=Invocation)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(type(value).__name__)

@@ -33,10 +33,21 @@ class RedisLink:
         self._turn = asyncio.Lock()
 
     async def run(self, script: str, argument: bytes) -> list[int]:
-        """What a script answers. Raises `UnreachableError` within `TIMEOUT_S` for the connection and again for the answer."""
+        """The whole numbers that a script answers. Raises `UnreachableError` within twice `TIMEOUT_S`."""
+        answer = await self._ask(script, (), (argument,))
+        if not isinstance(answer, list) or not all(isinstance(item, int) for item in answer):
+            await self._drop()
+            raise UnreachableError("TypeError")
+        return answer
+
+    async def ask(self, script: str, key: str, *arguments: str | bytes) -> Any:
+        """What a script answers about one key (KEYS[1]), whatever it is. Raises `UnreachableError` as `run` does."""
+        return await self._ask(script, (key,), arguments)
+
+    async def _ask(self, script: str, keys: tuple[str, ...], arguments: tuple[str | bytes, ...]) -> Any:
         try:
             async with self._turn, asyncio.timeout(2 * TIMEOUT_S):
-                return await self._run(script, argument)
+                return await self._run(script, keys, arguments)
         except asyncio.CancelledError:
             await self._drop()
             raise
@@ -44,25 +55,23 @@ class RedisLink:
             await self._drop()
             raise UnreachableError(type(error).__name__) from None
 
-    async def _run(self, script: str, argument: bytes) -> list[int]:
+    async def _run(self, script: str, keys: tuple[str, ...], arguments: tuple[str | bytes, ...]) -> Any:
         from redis.exceptions import NoScriptError  # noqa: PLC0415 - an optional dependency
 
-        client = self._client
+        client: Any = self._client
         if client is None:
-            client = self._client = self._connected()
+            # Whoever keeps the password (Vault, a keyring) may take its time, and nobody else waits for that.
+            client = self._client = self._connected(await asyncio.to_thread(self._password))
         try:
-            answer: Any = await client.evalsha(_digest(script), 0, argument)
+            return await client.evalsha(_digest(script), len(keys), *keys, *arguments)
         except NoScriptError:
-            answer = await client.eval(script, 0, argument)
-        if not isinstance(answer, list) or not all(isinstance(item, int) for item in answer):
-            raise TypeError
-        return answer
+            return await client.eval(script, len(keys), *keys, *arguments)
 
     async def close(self) -> None:
         """Closes the connection; what is asked afterwards makes another."""
         await self._drop()
 
-    def _connected(self) -> Redis:
+    def _connected(self, password: str) -> Redis:
         from redis.asyncio import Redis  # noqa: PLC0415 - an optional dependency
         from redis.asyncio.retry import Retry  # noqa: PLC0415
         from redis.backoff import NoBackoff  # noqa: PLC0415
@@ -77,7 +86,7 @@ class RedisLink:
             port=where.port,
             db=where.database,
             username=where.user or None,
-            password=self._password() or None,
+            password=password or None,
             socket_timeout=TIMEOUT_S,
             socket_connect_timeout=TIMEOUT_S,
             retry=Retry(NoBackoff(), 0),  # what was sent may have been counted: nothing is sent twice

@@ -49,6 +49,19 @@ class Pauses:
         self._state: tuple[int, ...] | None = None
         self._found: tuple[Pause, ...] = ()
 
+    stale, known = False, True
+    """What a file says is never old."""
+
+    async def refresh(self) -> bool:
+        """There is nothing to ask for."""
+        return True
+
+    async def start(self) -> None:
+        """There is nothing to begin."""
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
     def all(self) -> tuple[Pause, ...]:
         """Everything that is paused now, the oldest first. The file is read when it is another than before: one `stat` a call."""
         try:

@@ -1,0 +1,196 @@
+"""Histories in a real Redis: exact whatever comes in between, and honest where Redis forgot."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from redis.asyncio import Redis
+
+from tests.redis_server import RedisServer
+from toolgen.clock import FixedClock
+from toolgen.errors import StateError
+from toolgen.state.history import Ledger, View, exact
+from toolgen.state.history_pages import Kept, read, written
+from toolgen.state.history_redis import SharedHistories
+from toolgen.state.link import RedisLink
+from toolgen.state.redis_location import RedisLocation
+from toolgen.state.seal import Seal
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+def using(server: RedisServer, work: Callable[[Callable[[], SharedHistories], FixedClock], Awaitable[None]]) -> None:
+    async def main() -> None:
+        clock, opened = FixedClock(), list[SharedHistories]()
+
+        def worker() -> SharedHistories:
+            link = RedisLink(RedisLocation(host="127.0.0.1", port=server.port), lambda: "")
+            opened.append(SharedHistories(link, lambda: Seal(b"k"), clock))
+            return opened[-1]
+
+        try:
+            async with asyncio.timeout(30):
+                await work(worker, clock)
+        finally:
+            for item in opened:
+                await item.close()
+
+    asyncio.run(main())
+
+
+async def let_through(histories: SharedHistories, call: str, most: int, cost: int = 1, session: str = "s") -> bool:
+    """Begins a call unless the sum of all before it would go beyond `most`; a call that never ends is still in flight."""
+    async with histories.turn(("bot",), session) as turn:
+        while True:
+            _, whole = histories.views("bot", session)
+            fits = whole.sum("pay", "cents") + cost <= most
+            if fits:
+                histories.begin(call, "bot", session, "pay", {"cents": cost}, ("paid",))
+            if await turn.commit():
+                return fits
+
+
+async def total(histories: SharedHistories, session: str = "") -> float:
+    async with histories.turn(("bot",), session) as turn:
+        while not await turn.commit():
+            pass
+        return histories.views("bot", session)[0 if session else 1].sum("pay", "cents")
+
+
+def test_of_many_workers_that_race_no_more_go_through_than_fit(server: RedisServer) -> None:
+    async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
+        workers = [worker() for _ in range(6)]
+        racing = [let_through(one, f"{index}-{call}", 40) for index, one in enumerate(workers) for call in range(20)]
+        assert sum(await asyncio.gather(*racing)) == 40
+        assert await total(worker()) == 40
+
+    using(server, work)
+
+
+def test_how_calls_ended_is_settled_for_all_and_a_call_that_waited_flies_twice(server: RedisServer) -> None:
+    async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
+        one, two = worker(), worker()
+        assert await let_through(one, "asked", 100, 60)
+        assert not await let_through(two, "other", 100, 60)
+        one.end("asked", "none")  # it waits for a person, and another carries it out
+        while await total(two):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert await let_through(two, "asked", 100, 60)
+        one.end("asked", "none")  # it is not this one's any more
+        assert await total(one) == 60
+        two.end("asked", "ok")
+        while True:
+            async with one.turn(("bot",), "s") as turn:
+                while not await turn.commit():
+                    pass
+                session, _ = one.views("bot", "s")
+                if session.called("pay") == 1:
+                    assert session.labels() == ["paid"]
+                    break
+
+    using(server, work)
+
+
+def test_sessions_are_apart_and_one_idle_for_a_day_has_no_answer(server: RedisServer) -> None:
+    async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
+        one, two = worker(), worker()
+        assert await let_through(one, "a", 100, 10, "s")
+        assert await let_through(one, "b", 100, 20, "t")
+        assert [await total(two, "s"), await total(two, "t"), await total(two)] == [10, 20, 30]
+        one.end("a", "ok")
+        while one._settling:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        clock.seconds += DAY + 3_700
+        with pytest.raises(LookupError):
+            await total(two, "s")
+        assert await total(two, "t") == 20  # in flight, as far as anybody knows
+        assert await total(two) == 0
+
+    using(server, work)
+
+
+def test_what_redis_forgot_has_no_answer_for_a_day_and_is_never_nothing(server: RedisServer) -> None:
+    async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
+        one, two = worker(), worker()
+        assert await let_through(one, "a", 100, 90)
+        assert await total(two) == 90
+        redis = Redis(host="127.0.0.1", port=server.port)
+        await redis.flushall()
+        await redis.aclose()
+        for histories in (one, two, worker()):
+            with pytest.raises(LookupError):
+                await total(histories)
+        clock.seconds += DAY + 1
+        assert await total(two) == 0
+
+    using(server, work)
+
+
+def test_while_redis_is_away_nothing_is_let_through(server: RedisServer) -> None:
+    async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
+        one = worker()
+        assert await let_through(one, "a", 100, 10)
+        server.stop()
+        with pytest.raises(StateError, match="cannot be reached"):
+            await let_through(one, "b", 100, 10)
+        one.end("a", "none")
+        one.end("b", "none")
+        server.start()
+
+    using(server, work)
+
+
+CALLS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b"]),
+        st.one_of(st.integers(-(2**70), 2**70), st.floats(allow_nan=True, allow_infinity=True), st.booleans()),
+        st.sampled_from(["ok", "failed", "none", "running"]),
+        st.floats(0, 3 * DAY),
+    )
+)
+
+
+@given(CALLS)
+def test_a_ledger_comes_back_exactly(calls: list[tuple[str, float, str, float]]) -> None:
+    kept = Kept(ledger=Ledger(windowed=True))
+    now = 0.0
+    for number, (tool, value, outcome, later) in enumerate(calls):
+        now += later / 100
+        entry = kept.ledger.begin(now, tool, {"n": exact(value)}, ("x",))
+        if outcome == "running":
+            kept.flying[str(number)] = [(now, entry)]
+        else:
+            kept.ledger.end(entry, outcome)
+    again = read(written(kept, now), windowed=True, now=now)
+    for tools in ("a", "b", "*"):
+        before, after = View(kept.ledger, now), View(again.ledger, now)
+        assert (before.called(tools), before.count(tools)) == (after.called(tools), after.count(tools))
+        assert _sum(before, tools) == _sum(after, tools)
+    assert View(kept.ledger, now).labels() == View(again.ledger, now).labels()
+    assert written(again, now) == written(kept, now)
+
+
+def _sum(view: View, tools: str) -> object:
+    try:
+        return view.sum(tools, "n")
+    except (LookupError, OverflowError) as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("body", [b"", b"\x90", b"x" * 50, b"\x94\x00\x00\x90\x91\x96\xa1a\x00\x07\xa1t\x80\x90"])
+def test_what_is_no_ledger_is_an_error(body: bytes) -> None:
+    with pytest.raises(StateError):
+        read(body, windowed=False, now=0.0)

@@ -1,0 +1,310 @@
+"""Calls that wait and pauses in a real Redis: the same as in files, sealed, and never taken back by a Redis that forgot."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from redis.asyncio import Redis
+
+from tests.redis_server import RedisServer
+from tests.state.test_invocations import invocation
+from toolgen.clock import SystemClock
+from toolgen.errors import StateError
+from toolgen.state.invocations_redis import RedisInvocations
+from toolgen.state.link import RedisLink
+from toolgen.state.pauses import Pause, Pauses
+from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.redis_location import RedisLocation
+from toolgen.state.seal import Seal, seal_of
+
+KEY = b"k" * 32
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+class World:
+    """One Redis, and as many processes on it as a test wants."""
+
+    def __init__(self, server: RedisServer, folder: Path) -> None:
+        self.server, self._folder = server, folder
+        self.redis = Redis(host="127.0.0.1", port=server.port)
+        self._open: list[RedisInvocations | SharedPauses] = []
+
+    def link(self) -> RedisLink:
+        return RedisLink(RedisLocation(host="127.0.0.1", port=self.server.port), lambda: "")
+
+    def store(self, key: bytes = KEY) -> RedisInvocations:
+        store = RedisInvocations(self.link(), lambda: Seal(key))
+        self._open.append(store)
+        return store
+
+    def pauses(self, key: bytes = KEY) -> SharedPauses:
+        pauses = SharedPauses(self.link(), lambda: Seal(key), SystemClock(), Pauses(self._folder / "pauses.json"))
+        self._open.append(pauses)
+        return pauses
+
+    async def close(self) -> None:
+        for item in self._open:
+            await item.close()
+        await self.redis.aclose()
+
+
+def using(server: RedisServer, folder: Path, work: Callable[[World], Awaitable[None]]) -> None:
+    async def main() -> None:
+        world = World(server, folder)
+        try:
+            async with asyncio.timeout(30):
+                await work(world)
+        finally:
+            await world.close()
+
+    asyncio.run(main())
+
+
+async def kept(store: RedisInvocations, **changes: Any) -> None:
+    assert await store.add(invocation(**changes), each=100, total=100)
+
+
+ID = invocation().id
+
+
+def test_a_call_comes_back_exactly_and_redis_holds_nothing_that_can_be_read(
+    server: RedisServer, tmp_path: Path
+) -> None:
+    async def work(world: World) -> None:
+        arguments = {"card": "4111-canary", "big": 2**53 + 1, "part": 0.1, "none": None, "deep": [{"a": ["ä", ""]}]}
+        await kept(world.store(), arguments=arguments, sql="SELECT canary", principal="canary-bot")
+        found = await world.store().get(ID)
+        assert found is not None
+        assert found.arguments == arguments
+        assert await world.store().unfinished() == (found,)
+        for name in await world.redis.keys():
+            assert b"canary" not in name + (await world.redis.dump(name) or b"")
+        assert await world.store().get("call_of_nobody") is None
+
+    using(server, tmp_path, work)
+
+
+def test_of_many_who_move_a_call_on_one_does_and_all_hear_of_it(server: RedisServer, tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        workers = [world.store() for _ in range(8)]
+        await kept(workers[0])
+        assert [await workers[1].changed(), await workers[1].changed()] == [True, False]
+        known = [await worker.get(ID) for worker in workers]
+        claims = [
+            worker.replace(item, msgspec.structs.replace(item, status="running", owner=str(number)))
+            for number, (worker, item) in enumerate(zip(workers, known, strict=True))
+            if item is not None
+        ]
+        won = [item for item in await asyncio.gather(*claims) if item is not None]
+        assert [item.version for item in won] == [2]
+        assert await world.store().get(ID) == won[0]
+        assert [await workers[1].changed(), await workers[1].changed()] == [True, False]
+
+    using(server, tmp_path, work)
+
+
+def test_a_storm_is_bounded_and_what_ended_is_forgotten(server: RedisServer, tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        store = world.store()
+        added = [await store.add(invocation(number), each=2, total=3) for number in range(1, 4)]
+        others = [await store.add(invocation(number, principal="other"), each=2, total=3) for number in (4, 5)]
+        assert (added, others) == ([True, True, False], [True, False])
+        first = await store.get(ID)
+        assert first is not None
+        ended = await store.replace(first, msgspec.structs.replace(first, status="ended", ended=50.0))
+        assert ended is not None
+        assert [item.id for item in await store.unfinished()] == [invocation(2).id, invocation(4).id]
+        assert await store.add(invocation(6), each=2, total=3)
+        await store.forget(50.0)
+        assert await store.get(ID) == ended
+        await store.forget(50.5)
+        assert await store.get(ID) is None
+        with pytest.raises(StateError, match="cannot be kept"):
+            await store.add(invocation(2), each=10, total=10)  # an id is given out once
+
+    using(server, tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        {"box": b"x" * 80},
+        {"version": b"7"},
+        {"box": b""},
+    ],
+)
+def test_what_somebody_changed_in_redis_is_nobodys_call(
+    server: RedisServer, tmp_path: Path, forge: dict[str, bytes]
+) -> None:
+    async def work(world: World) -> None:
+        store = world.store()
+        await kept(store)
+        await kept(store, number=2)
+        await world.redis.hset(f"toolgen:calls:call:{ID}", mapping=forge)  # type: ignore[misc]
+        with pytest.raises(StateError):
+            await store.get(ID)
+        assert [item.id for item in await store.unfinished()] == [invocation(2).id]
+
+    using(server, tmp_path, work)
+
+
+def test_the_box_of_one_call_does_not_open_as_another(server: RedisServer, tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        store = world.store()
+        await kept(store)
+        await kept(store, number=2)
+        box = await world.redis.hget(f"toolgen:calls:call:{ID}", "box")  # type: ignore[misc]
+        await world.redis.hset(f"toolgen:calls:call:{invocation(2).id}", "box", box)  # type: ignore[misc]
+        with pytest.raises(StateError, match="changed there"):
+            await store.get(invocation(2).id)
+
+    using(server, tmp_path, work)
+
+
+def test_a_redis_that_was_set_back_does_not_make_a_worker_carry_a_call_out_twice(
+    server: RedisServer, tmp_path: Path
+) -> None:
+    async def work(world: World) -> None:
+        store = world.store()
+        await kept(store)
+        name = f"toolgen:calls:call:{ID}"
+        before = await world.redis.dump(name)
+        known = await store.get(ID)
+        assert known is not None
+        assert await store.replace(known, msgspec.structs.replace(known, status="running")) is not None
+        assert before is not None
+        await world.redis.restore(name, 0, before, replace=True)
+        with pytest.raises(StateError, match="lost how far"):
+            await store.get(ID)
+        assert await store.unfinished() == ()
+
+    using(server, tmp_path, work)
+
+
+def test_another_key_reads_nothing_and_adds_nothing(server: RedisServer, tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        await kept(world.store())
+        stranger = world.store(b"another")
+        for ask in (stranger.get(ID), stranger.unfinished(), kept(stranger, number=2)):
+            with pytest.raises(StateError, match="sealed with another key"):
+                await ask
+
+    using(server, tmp_path, work)
+
+
+def test_a_redis_that_is_away_is_an_error_and_not_an_empty_place(server: RedisServer, tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        store = world.store()
+        await kept(store)
+        server.stop()
+        for ask in (store.get(ID), store.unfinished(), kept(store, number=2), store.changed(), store.forget(1.0)):
+            with pytest.raises(StateError, match="cannot be reached"):
+                await ask
+
+    using(server, tmp_path, work)
+
+
+def pause(name: str) -> Pause:
+    return Pause(source=name, since=0.0)
+
+
+def names(pauses: SharedPauses) -> list[str]:
+    return sorted(item.source for item in pauses.all())
+
+
+def test_a_pause_of_one_machine_holds_on_another_until_it_is_resumed(server: RedisServer, tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        one, two = world.pauses(), world.pauses()
+        assert (two.stale, two.known) == (True, False)
+        assert await two.refresh()
+        assert (two.stale, names(two)) == (False, [])
+        assert await one.change(lambda known: (*known, pause("shop"))) == (pause("shop"),)
+        assert await two.refresh()
+        assert two.covering(("bot",), "shop", "shop__x") == pause("shop")
+        assert two.covering(("bot",), "pets", "pets__x") is None
+        await two.change(lambda known: ())
+        assert await one.refresh()
+        assert names(one) == []
+        assert b"shop" not in (await world.redis.dump("toolgen:pauses") or b"")
+
+    using(server, tmp_path, work)
+
+
+def test_changes_at_the_same_time_lose_none(server: RedisServer, tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        async def add(name: str) -> None:
+            await world.pauses().change(lambda known: (*known, pause(name)))
+
+        await asyncio.gather(*(add(f"s{number}") for number in range(8)))
+        reader = world.pauses()
+        assert await reader.refresh()
+        assert names(reader) == [f"s{number}" for number in range(8)]
+
+    using(server, tmp_path, work)
+
+
+@pytest.mark.parametrize("lost", ["emptied", "set back"])
+def test_a_redis_that_forgot_a_pause_is_told_again(server: RedisServer, tmp_path: Path, lost: str) -> None:
+    async def work(world: World) -> None:
+        one, two = world.pauses(), world.pauses()
+        await one.change(lambda known: (pause("old"),))
+        before = await world.redis.dump("toolgen:pauses")
+        await one.change(lambda known: (pause("new"),))
+        assert await two.refresh()
+        if lost == "emptied":
+            await world.redis.flushall()
+        else:
+            assert before is not None
+            await world.redis.restore("toolgen:pauses", 0, before, replace=True)
+        assert await two.refresh()
+        assert names(two) == ["new"]
+        assert await world.pauses().read() == (pause("new"),)
+
+    using(server, tmp_path, work)
+
+
+def test_what_cannot_be_read_is_stale_at_once_where_nothing_was_heard(server: RedisServer, tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        await world.pauses().change(lambda known: (pause("shop"),))
+        stranger = world.pauses(b"another")
+        assert not await stranger.refresh()
+        assert (stranger.stale, stranger.known) == (True, False)
+        server.stop()
+        gone = world.pauses()
+        assert not await gone.refresh()
+        assert gone.stale
+
+    using(server, tmp_path, work)
+
+
+def test_of_many_who_make_the_key_all_have_the_same(tmp_path: Path) -> None:
+    async def main() -> None:
+        path = tmp_path / "audit" / "seal.key"
+        seals = await asyncio.gather(*(asyncio.to_thread(seal_of, path) for _ in range(16)))
+        assert len({seal.id for seal in seals}) == 1
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert [item.name for item in path.parent.iterdir()] == ["seal.key"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("content", ["", "short", "z" * 64, "a" * 63, "\u00e4" * 64])
+def test_a_key_that_is_none_is_an_error_with_its_place(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "seal.key"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(StateError) as caught:
+        seal_of(path)
+    assert str(path) in str(caught.value)
+    assert path.read_text(encoding="utf-8") == content

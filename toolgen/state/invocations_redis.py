@@ -1,0 +1,130 @@
+"""Invocations in Redis: seen by every process of every machine that shares it, and sealed there."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from toolgen.errors import StateError
+from toolgen.state.invocations import Invocation, as_json, from_json
+from toolgen.state.link import RedisLink, UnreachableError
+from toolgen.state.seal import Seal
+
+__all__ = ["RedisInvocations"]
+
+_SCRIPT = Path(__file__).with_name("invocations.lua").read_text(encoding="utf-8")
+_MOST_MOVED = 10_000
+_logger = logging.getLogger(__name__)
+
+
+class RedisInvocations:
+    """What Redis has of a call, and of which version it is, is inside a box that only whoever has the key of `seal` can make or open.
+
+    A process remembers how far it saw each call come. Where Redis has lost what it said was kept (it failed over to a copy that was
+    behind, or was set back), an older version of a call is refused here and never taken up a second time.
+    """
+
+    def __init__(self, link: RedisLink, seal: Callable[[], Seal]) -> None:
+        self._link = link
+        self._seal_of = seal
+        self._seal: Seal | None = None
+        self._root = f"{link.location.prefix}:calls"
+        self._seen = -1
+        self._moved: OrderedDict[str, int] = OrderedDict()
+        self._unusable: set[bytes] = set()
+
+    async def add(self, invocation: Invocation, *, each: int, total: int) -> bool:
+        seal = await self._ready()
+        box = seal.close(as_json(invocation), _about(invocation.id, 1))
+        who = _who(invocation)
+        added = await self._run("add", invocation.id, who, str(each), str(total), repr(invocation.asked), box)
+        return bool(added == 1)
+
+    async def get(self, call_id: str) -> Invocation | None:
+        seal = await self._ready()
+        found = await self._run("get", call_id)
+        return None if found[0] is None else self._opened(seal, call_id, int(found[0]), found[1])
+
+    async def unfinished(self) -> tuple[Invocation, ...]:
+        seal = await self._ready()
+        found = await self._run("unfinished")
+        opened = []
+        for call_id, version, box in zip(found[::3], found[1::3], found[2::3], strict=True):
+            try:
+                opened.append(self._opened(seal, call_id.decode(), int(version), box))
+            except StateError as error:  # one that nobody can use holds up no other
+                if call_id not in self._unusable:
+                    self._unusable.add(call_id)
+                    _logger.error("call %s is left alone: %s", call_id.decode(), error)  # noqa: TRY400
+        return tuple(opened)
+
+    async def replace(self, known: Invocation, changed: Invocation) -> Invocation | None:
+        seal = await self._ready()
+        kept = msgspec.structs.replace(changed, version=known.version + 1)
+        box = seal.close(as_json(kept), _about(kept.id, kept.version))
+        # Before it is asked: whether an answer that never came was yes, nobody knows, and a call is made at most once.
+        self._remember(known.id, known.version)
+        done = await self._run("replace", kept.id, str(known.version), kept.status, _who(kept), repr(kept.ended), box)
+        if done != 1:
+            return None
+        self._remember(kept.id, kept.version)
+        return kept
+
+    async def forget(self, before: float) -> None:
+        await self._run("forget", repr(before))
+
+    async def changed(self) -> bool:
+        number = await self._run("changes")
+        news, self._seen = bool(number != self._seen), number
+        return news
+
+    async def close(self) -> None:
+        await self._link.close()
+
+    def _opened(self, seal: Seal, call_id: str, version: int, box: bytes) -> Invocation:
+        found = from_json(seal.open(box, _about(call_id, version)))
+        if found.id != call_id or found.version != version:
+            raise StateError("a call that waits is not the one it stands for")
+        if version < self._moved.get(call_id, 0):
+            raise StateError("Redis has lost how far a call had come; it is not carried out again")
+        self._remember(call_id, version)
+        return found
+
+    def _remember(self, call_id: str, version: int) -> None:
+        self._moved[call_id] = max(version, self._moved.get(call_id, 0))
+        self._moved.move_to_end(call_id)
+        if len(self._moved) > _MOST_MOVED:
+            self._moved.popitem(last=False)
+
+    async def _ready(self) -> Seal:
+        """The seal, once it is known to be the one that all others use."""
+        if self._seal is None:
+            seal = self._seal_of()
+            if await self._run("key", seal.id) != 1:
+                raise StateError(
+                    "the calls that wait in this Redis are sealed with another key",
+                    suggestion="give every machine of the project the same seal.key, beside its audit log; another project takes ?prefix=",
+                )
+            self._seal = seal
+        return self._seal
+
+    async def _run(self, *arguments: str | bytes) -> Any:
+        try:
+            return await self._link.ask(_SCRIPT, self._root, *arguments)
+        except UnreachableError as error:
+            raise StateError(f"the calls that wait cannot be kept: Redis cannot be reached ({error})") from error
+
+
+def _about(call_id: str, version: int) -> str:
+    return f"call {call_id} {version}"
+
+
+def _who(invocation: Invocation) -> str:
+    """A principal, for counting: its name is nobody's business there."""
+    return hashlib.sha256(invocation.principal.id.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -26,7 +26,9 @@ class Echo(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         Echo.seen.append(self.headers.get("X-Key", ""))
-        body = json.dumps({"headers": dict(self.headers), "twice": self.headers.get("X-Key", "") * 2}).encode()
+        key = self.headers.get("X-Key", "")
+        long = [key + "x" * 100] * 2000 if self.path.endswith("/7") else []
+        body = json.dumps({"headers": dict(self.headers), "twice": key * 2, "long": long}).encode()
         self.send_response(500 if self.path.endswith("/6") else 200)
         self.send_header("Content-Type", "application/json")
         self.send_header("X-Echo", self.headers.get("X-Key", ""))
@@ -62,12 +64,22 @@ def test_a_credential_the_upstream_echoes_reaches_nobody(
             for pet in (5, 6):
                 envelope = await gateway.call("pets__get_pet", {"petId": pet}, principal="bot")
                 said.extend([envelope.to_dict(), envelope, repr(envelope)])
+            for _ in range(2):  # kept for its idempotency key, and the rest of it for whoever reads on
+                envelope = await gateway.call("pets__get_pet", {"petId": 7}, principal="bot", idempotency_key="once")
+                assert envelope.meta.next_cursor
+                said.extend([envelope.to_dict(), repr(envelope)])
+            reading = {"petId": 7, "_answer": {"cursor": envelope.meta.next_cursor}}
+            further = await gateway.call("pets__get_pet", reading, principal="bot")
+            assert further.status == "ok"
+            said.append(further.to_dict())
             said.append((await gateway.preview("pets__get_pet", {"petId": 5}, principal="bot")).to_dict())
             said.extend([repr(gateway.settings), repr(gateway.policy), gateway.manifest.to_dict(), vars(gateway)])
             said.extend(gateway.audit_entries())
 
     asyncio.run(scenario())
-    assert Echo.seen[-2:] == [SECRET, SECRET]
+    assert Echo.seen[-3:] == [SECRET] * 3
+    kept = {item.name for item in (tmp_path / "project" / "var" / "state").iterdir()}
+    assert {"keys.db", "answers.db"} <= kept
     assert SECRET not in json.dumps(said, default=repr)
     assert SECRET not in caplog.text
     assert KEY not in caplog.text

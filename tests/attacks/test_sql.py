@@ -66,7 +66,8 @@ def test_an_attack_is_refused_by_its_rule_and_never_reaches_the_executor(case: d
         return Success(data=None)
 
     stage = InspectStage(
-        guards={"lab": partial(sql_verdict, database=DATABASE, scope=SCOPE)}, destination=lambda url: Allow(rule="none")
+        guards={"lab": partial(sql_verdict, database=DATABASE, scope=SCOPE)},
+        destination=lambda url, source: Allow(rule="none"),
     )
     result = asyncio.run(stage(call(case["sql"]), Trail(), deliver))
     assert isinstance(result, Refused)

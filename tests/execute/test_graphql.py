@@ -314,8 +314,11 @@ def test_a_refused_address_is_never_connected_to(service: Scripted, origin: str)
 
 
 def test_a_redirect_is_not_followed(service: Scripted, origin: str) -> None:
+    def unless_redirected(destination: Destination) -> Verdict:
+        return Deny(rule="egress", reason="no") if destination.service == "redirect" else Allow(rule="t")
+
     service.status, service.headers, service.body = 307, {"location": f"{origin}/elsewhere"}, b""
-    result = execute(call(tool(f"{origin}/graphql")))
+    result = execute(call(tool(f"{origin}/graphql")), executor(unless_redirected))
     assert isinstance(result, Failed)
     assert result.error.code == "upstream_error"
     assert len(service.seen) == 1

@@ -13,7 +13,9 @@ from tests.services.library import serving
 from toolgen.clock import SystemClock
 from toolgen.execute.graphql.subscribe import Listener
 from toolgen.execute.http.dial import system_resolver
+from toolgen.execute.http.wallet import Wallet
 from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.model.call import Principal
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import Failed, Success
 from toolgen.model.tool import GraphQLSubscription
@@ -28,16 +30,14 @@ def listen(app: Any, transport: str, *, seconds: float = 20.0, events: int = 2) 
     async def main(origin: str) -> Success | Failed:
         url = origin if transport == "sse" else "ws" + origin.removeprefix("http")
         listener = Listener(
-            schemes=BEARER,
-            auth={"bearer": SecretReference("literal", "tok-5e3c1")},
-            secrets=Secrets(),
+            wallet=Wallet(schemes=BEARER, auth={"bearer": SecretReference("literal", "tok-5e3c1")}, secrets=Secrets()),
             permit=lambda _: Allow(rule="test"),
             resolver=system_resolver,
             clock=SystemClock(),
         )
         try:
             subscription = GraphQLSubscription(transport=transport, url=url, events=events, seconds=seconds)
-            return await listener.listen(subscription, REQUEST, (("bearer",),))
+            return await listener.listen(subscription, REQUEST, (("bearer",),), Principal(id="p"))
         finally:
             await listener.close()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from toolgen.model.call import Call
-from toolgen.model.result import Failed, Success
+from toolgen.model.result import Failed, Refused, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.verdict import Verdict
 
@@ -18,14 +18,16 @@ __all__ = ["Destination", "Executor", "Permit"]
 class Destination:
     """A place on the network. `address` is an IP address literal once it was resolved, and "" before.
 
-    `service`: a database's address is written into toolgen.yaml and a key set's into the policy, and nowhere else; no description or
-    argument can change them.
+    `service`: a redirect is asked about before the place that it leads to. A database's address is written into toolgen.yaml and a key
+    set's into the policy, and nowhere else; no description or argument can change them. `source` is the one that is called, or "" for
+    what belongs to none.
     """
 
     host: str
     port: int
     address: str = ""
-    service: Literal["http", "database", "keys"] = "http"
+    service: Literal["http", "redirect", "database", "keys"] = "http"
+    source: str = ""
 
 
 Permit: TypeAlias = Callable[[Destination], Verdict]
@@ -35,11 +37,11 @@ Permit: TypeAlias = Callable[[Destination], Verdict]
 class Executor(Protocol):
     """Turns a checked call into a real one.
 
-    `execute` returns Failed for whatever the other system did wrong and never raises for it. `preview` renders what `execute` would send,
-    with `***` for every secret, and touches nothing outside the process.
+    `execute` returns Failed for whatever the other system did wrong and never raises for it, and Refused where nothing was tried.
+    `preview` renders what `execute` would send, with `***` for every secret, and touches nothing outside the process.
     """
 
-    async def execute(self, call: Call) -> Success | Failed: ...
+    async def execute(self, call: Call) -> Success | Failed | Refused: ...
 
     def preview(self, call: Call) -> JsonObject: ...
 

@@ -17,7 +17,7 @@ from toolgen.model.verdict import Verdict
 
 __all__ = ["fetch_key_set"]
 
-_TIMEOUTS = Timeouts(connect_s=3.0, read_s=5.0, total_s=5.0)
+_TIMEOUTS = Timeouts(connect_s=3.0, first_byte_s=5.0, total_s=5.0)
 
 
 async def fetch_key_set(

@@ -1,101 +1,112 @@
-"""Secret references and the wrapped values they resolve to, at send time and not before."""
+"""Resolves secret references at send time: what is here at once, what is elsewhere when it was fetched."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-import re
+from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
+from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError
+from toolgen.execute.base import Permit
+from toolgen.execute.keyring_store import read_keyring
+from toolgen.execute.vault import Vault
+from toolgen.files import read_file
+from toolgen.model.secret import MASK, Secret, SecretReference, parse_reference
 
 __all__ = ["MASK", "Secret", "SecretReference", "Secrets", "parse_reference"]
 
-MASK = "***"
-# Before it, what some headers have before their secret: `token ${env:NAME}`, `session=${env:NAME}`.
-_REFERENCE = re.compile(r"([A-Za-z][A-Za-z0-9_.-]{0,39}[ =])?\$\{(env|file):([^}]+)\}\Z")
 _LARGEST_FILE = 65_536
-
-
-@dataclass(frozen=True, slots=True)
-class SecretReference:
-    """`${env:NAME}` or `${file:/path}`, or a literal that somebody wrote into toolgen.yaml all the same."""
-
-    provider: str  # env | file | literal
-    locator: str
-    prefix: str = ""  # sent before the value
-
-    def __repr__(self) -> str:
-        return (
-            "SecretReference(literal:***)"
-            if self.provider == "literal"
-            else f"SecretReference({self.provider}:{self.locator})"
-        )
-
-
-class Secret:
-    """A value nobody prints by accident: `repr`, `str` and formatting all give `***`; `reveal` gives the value."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: str) -> None:
-        self._value = value
-
-    def reveal(self) -> str:
-        """The value itself; called only where a request is put together."""
-        return self._value
-
-    def __repr__(self) -> str:
-        return MASK
-
-    __str__ = __repr__
-
-    def __format__(self, spec: str) -> str:
-        return MASK
-
-    def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a Secret is not pickled")
-
-
-def parse_reference(text: str) -> SecretReference:
-    """Reads a secret as written in toolgen.yaml. Text that is no reference is a literal secret.
-
-    Raises `SecretError` for `${…}` with a provider this toolgen does not have.
-    """
-    if found := _REFERENCE.match(text):
-        return SecretReference(found[2], found[3], found[1] or "")
-    if text.startswith("${"):
-        raise SecretError("is not a secret reference toolgen knows", suggestion="use ${env:NAME} or ${file:/path}")
-    return SecretReference("literal", text)
+_MOST_FILES = 1024
+_KEYRING_S = 60.0
+_CLOCK = SystemClock()
+_SUGGESTION = "set it where the gateway runs"
 
 
 class Secrets:
-    """Resolves references each time one is needed, so that a rotated file or variable is seen by the next call."""
+    """Resolves references each time one is needed, so that a rotated variable, file or entry is seen by the next call.
 
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+    Variables and files are looked at every time; what has to be fetched (Vault, keyrings) is remembered for a while. `permit` is asked
+    about the address of a Vault, and lets every one through where it is None: for what an operator starts by hand.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        permit: Permit | None = None,
+        clock: Clock = _CLOCK,
+    ) -> None:
         self._environment = environment
+        self._clock = clock
+        self._files: OrderedDict[str, tuple[tuple[int, int, int], str]] = OrderedDict()
+        self._vault = Vault(environment, permit=permit, clock=clock)
+        self._keyring: dict[str, tuple[float, str]] = {}
 
-    def resolve(self, reference: SecretReference) -> Secret:
-        """Raises `SecretError`, naming the reference, when there is no value or an empty one."""
+    def known(self, reference: SecretReference) -> Secret | None:
+        """The value, where it can be had without waiting for anybody; None where `fetch` must be asked.
+
+        Raises `SecretError`, naming the reference, when there is no value or an empty one.
+        """
         match reference.provider:
             case "env":
                 value = self._environment.get(reference.locator, "")
                 missing = f"the environment variable {reference.locator} is not set"
             case "file":
-                value = _read(reference.locator)
+                value = self._file(reference.locator)
                 missing = f"the secret file {reference.locator} is empty or cannot be read"
+            case "vault":
+                found = self._vault.known(reference.locator)
+                return None if found is None else Secret(reference.prefix + found)
+            case "keyring":
+                entry = self._keyring.get(reference.locator)
+                if entry is None or entry[0] <= self._clock.monotonic():
+                    return None
+                return Secret(reference.prefix + entry[1])
             case _:
                 value = reference.locator
                 missing = "a secret in toolgen.yaml is empty"
         if not value:
-            raise SecretError(missing, suggestion="set it where the gateway runs")
+            raise SecretError(missing, suggestion=_SUGGESTION)
         return Secret(reference.prefix + value)
 
+    async def fetch(self, reference: SecretReference) -> Secret:
+        """The value, wherever it is. Raises `SecretError` as `known` does."""
+        known = self.known(reference)
+        if known is not None:
+            return known
+        if reference.provider == "vault":
+            return Secret(reference.prefix + await self._vault.read(reference.locator))
+        value = await asyncio.to_thread(read_keyring, reference.locator)
+        self._keyring[reference.locator] = (self._clock.monotonic() + _KEYRING_S, value)
+        return Secret(reference.prefix + value)
 
-def _read(path: str) -> str:
-    try:
-        with Path(path).open(encoding="utf-8") as file:
-            return file.read(_LARGEST_FILE).strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
+    def resolve(self, reference: SecretReference) -> Secret:
+        """The same for who cannot await: a build, a command. Waits where it has to."""
+        known = self.known(reference)
+        if known is not None:
+            return known
+        with ThreadPoolExecutor(max_workers=1) as aside:  # there may be a loop in this thread already
+            return aside.submit(lambda: asyncio.run(self.fetch(reference))).result()
+
+    def _file(self, path: str) -> str:
+        """The content of a file, read again whenever the file is another: one replaced, written to or touched."""
+        try:
+            stat = os.stat(path)
+            mark = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
+            known = self._files.get(path)
+            if known is not None and known[0] == mark:
+                return known[1]
+            text = read_file(path, _LARGEST_FILE).decode("utf-8")
+        except (OSError, UnicodeDecodeError, ValueError):
+            self._files.pop(path, None)
+            return ""
+        if len(text) > _LARGEST_FILE:
+            return ""
+        text = text.strip()
+        self._files[path] = (mark, text)
+        if len(self._files) > _MOST_FILES:
+            self._files.popitem(last=False)
+        return text

@@ -176,3 +176,82 @@ def test_head_answers_with_its_headers() -> None:
 )
 def test_retry_after_is_a_number_or_a_date(value: str, seconds: float | None) -> None:
     assert retry_after(value, 1_000_000_000.0) == seconds
+
+
+@pytest.mark.parametrize("code", [*range(0x20), 0x7F, 0x80, 0x9F, 0x200B, 0x202E])
+def test_a_control_character_is_stripped_wherever_it_stands_in_json(code: int) -> None:
+    """Raw ones are no JSON below 0x20 but for blanks between values; beyond, and escaped, they are."""
+    escaped = f'{{"a":"x\\u{code:04x}y"}}'.encode()
+    kept = chr(code) in "\t\n\r"
+    found = decode(answer(escaped), Scrubber(()))
+    assert found == {"a": f"x{chr(code) if kept else ''}y"}
+    if code >= 0x7F:
+        assert decode(answer(f'{{"a":"x{chr(code)}y"}}'.encode()), Scrubber(())) == {"a": "xy"}
+
+
+@pytest.mark.parametrize("digits", [18, 19, 20, 40])
+def test_a_long_number_keeps_its_digits_wherever_it_stands(digits: int) -> None:
+    number = "9" * digits
+    body = f'{{"a":[1,{number}],"{number}":"{number}"}}'.encode()
+    assert decode(answer(body), Scrubber(())) == {"a": [1, int(number)], number: number}
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            {"type": "https://e.test/credit", "title": "No credit", "detail": "30 is less than 50"},
+            "No credit: 30 is less than 50",
+        ),
+        ({"title": "No credit"}, "No credit"),
+        (
+            {
+                "title": "Invalid",
+                "errors": [
+                    {"pointer": "#/age", "detail": "must be positive"},
+                    {"pointer": "#/name", "detail": "is missing"},
+                ],
+            },
+            "Invalid (#/age: must be positive; #/name: is missing)",
+        ),
+        (
+            {"message": "Validation Failed", "errors": [{"field": "title", "code": "missing_field"}]},
+            "Validation Failed (title: missing_field)",
+        ),
+        ({"title": "One or more", "errors": {"Name": ["is required", "is odd"]}}, "One or more (Name: is required)"),
+        ({"detail": "no", "errors": ["a", 1, None, {}]}, "no (a)"),
+        ({"detail": "no", "errors": [{"name": "x" * 5000, "reason": "y"}] * 1000}, "no (" + "x" * 119 + "…"),
+    ],
+)
+def test_problem_details_say_what_to_change(body: Any, said: str) -> None:
+    answer = Answer(
+        status=422, content_type="application/problem+json", body=json.dumps(body).encode(), truncated=False, headers={}
+    )
+    outcome = result(answer, Scrubber(()), "POST", {})
+    assert isinstance(outcome, Failed)
+    assert said in outcome.error.message
+    assert len(outcome.error.message) <= 1000
+    assert outcome.error.suggestion == "change the arguments as the answer says"
+
+
+def test_problem_details_are_scrubbed() -> None:
+    body = json.dumps(
+        {"title": "bad key canary-1f9c2e", "detail": "a\x1b[31m\u202eb", "errors": ["canary-1f9c2e"]}
+    ).encode()
+    answer = Answer(status=400, content_type="application/problem+json", body=body, truncated=False, headers={})
+    outcome = result(answer, Scrubber(("canary-1f9c2e",)), "GET", {})
+    assert isinstance(outcome, Failed)
+    assert "canary" not in repr(outcome)
+    assert "\x1b" not in outcome.error.message
+    assert "\u202e" not in outcome.error.message
+
+
+def test_json_that_goes_on_beyond_the_cap_is_cut_after_a_whole_element() -> None:
+    body = json.dumps({"items": [{"id": number} for number in range(1000)]}).encode()[:5000]
+    answer = Answer(status=200, content_type="application/json", body=body, truncated=True, headers={})
+    outcome = result(answer, Scrubber(()), "GET", {})
+    assert isinstance(outcome, Success)
+    assert outcome.truncated
+    assert isinstance(outcome.data, dict)
+    assert outcome.data["items"] == [{"id": number} for number in range(len(outcome.data["items"]))]
+    assert len(outcome.data["items"]) > 300

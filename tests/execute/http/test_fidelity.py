@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from pathlib import Path
@@ -78,7 +79,7 @@ def signed(
     auth = {name: reference(value, schemes[name].type) for name, value in written.items()}
     credentials = Credentials(schemes=schemes, auth=auth, secrets=Secrets({}))
     try:
-        return credentials.sign(bind(binding, arguments), credentials.choose(binding.security)).request
+        return asyncio.run(credentials.sign(bind(binding, arguments), credentials.choose(binding.security))).request
     except (UnbindableError, SecretError):
         return None
 

@@ -232,4 +232,4 @@ def test_the_build_warns_where_the_source_writes(engine: str, tmp_path: Path) ->
     assert "trigger noted (update)" in told[0].message
     assert "part (delete)" in told[0].message
     assert not any(problem.code == "cascades" for problem in reading.problems)
-    assert not any(table.cascades for table in reading.info.database.tables)  # type: ignore[union-attr] - a database has tables
+    assert not any(table.cascades for table in reading.info.database.tables)  # type: ignore[union-attr]  # a database has tables

@@ -21,9 +21,11 @@ from toolgen.execute.graphql.fields import choose_fields
 from toolgen.execute.graphql.sdl import describe_types
 from toolgen.execute.graphql.subscribe import Listener
 from toolgen.execute.graphql.uploads import Upload, extract, multipart
+from toolgen.execute.http.answers import LARGEST_ANSWER
 from toolgen.execute.http.dial import Resolver, Timeouts, system_resolver
 from toolgen.execute.http.executor import HttpExecutor
 from toolgen.execute.http.styles import UnbindableError
+from toolgen.execute.http.wallet import Provision, Wallet
 from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call, Principal
 from toolgen.model.graph import Graph, page_sizes, size_fault
@@ -74,12 +76,16 @@ class GraphQLExecutor:
         permit: Permit,
         graph: Graph | None = None,
         max_page: int | None = None,
+        provision: Provision | None = None,
         resolver: Resolver = system_resolver,
         timeouts: Timeouts = _TIMEOUTS,
         clock: Clock = _CLOCK,
+        key_header: str = "",
+        largest: int = LARGEST_ANSWER,
     ) -> None:
         schemes, auth = with_headers(schemes, auth)
         self._security = (tuple(sorted(auth)),) if auth else ()
+        self._provision = provision
         self._graph = graph
         self._max_page = max_page
         self._documents: dict[str, DocumentNode] = {}
@@ -90,13 +96,15 @@ class GraphQLExecutor:
             auth=auth,
             secrets=secrets,
             permit=permit,
+            provision=provision,
             resolver=resolver,
             timeouts=timeouts,
             clock=clock,
+            key_header=key_header,
+            largest=largest,
         )
-        self._listener = Listener(
-            schemes=schemes, auth=auth, secrets=secrets, permit=permit, resolver=resolver, clock=clock
-        )
+        wallet = Wallet(schemes=schemes, auth=auth, secrets=secrets, provision=provision, clock=clock)
+        self._listener = Listener(wallet=wallet, permit=permit, resolver=resolver, clock=clock)
 
     async def execute(self, call: Call) -> Success | Failed:
         """`data` of a Success is the `data` of the response; of a Failed, the `data` and `errors` of a response that had errors.
@@ -117,9 +125,10 @@ class GraphQLExecutor:
             )
         request, files = self._request(call)
         if isinstance(sent, GraphQLBinding) and sent.subscription is not None:
-            return await self._listener.listen(sent.subscription, request, self._security)
+            security = self._security_of(call.principal)
+            return await self._listener.listen(sent.subscription, request, security, call.principal)
         arguments: JsonObject = {"accept": _ACCEPT, "request": request}
-        http = self._over_http(sent)
+        http = self._over_http(sent, call.principal)
         if files:
             http, arguments = multipart(http, request, files, _ACCEPT)
         tool = msgspec.structs.replace(call.tool, binding=http)
@@ -219,7 +228,12 @@ class GraphQLExecutor:
                         suggestion="ask for a smaller page, and for the next one with the cursor of the answer",
                     )
 
-    def _over_http(self, binding: _Bound) -> HttpBinding:
+    def _security_of(self, principal: Principal) -> tuple[tuple[str, ...], ...]:
+        """Everything that is configured: for this caller by the policy, otherwise for the source."""
+        given = None if self._provision is None else self._provision.assigned(principal)
+        return self._security if given is None else (tuple(sorted(given)),)
+
+    def _over_http(self, binding: _Bound, principal: Principal) -> HttpBinding:
         parts = urlsplit(binding.endpoint)
         return HttpBinding(
             method="POST",
@@ -227,7 +241,7 @@ class GraphQLExecutor:
             servers=(f"{parts.scheme}://{parts.netloc}",),
             parameters=_HEADERS,
             body=_BODY,
-            security=self._security,
+            security=self._security_of(principal),
         )
 
 

@@ -17,12 +17,12 @@ from toolgen.errors import SecretError
 from toolgen.execute.base import Permit
 from toolgen.execute.graphql.sse import HEARD, Refused, events_of
 from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, Scrubber, decode
-from toolgen.execute.http.credentials import Credentials, Signed
+from toolgen.execute.http.credentials import NoTokenError, Signed
 from toolgen.execute.http.dial import Dialer, Refusal, Resolver, Target, Timeouts
 from toolgen.execute.http.styles import UnbindableError
+from toolgen.execute.http.wallet import Wallet
 from toolgen.execute.http.wire import Request
-from toolgen.execute.secrets import Secrets
-from toolgen.model.manifest import SecurityScheme
+from toolgen.model.call import Principal
 from toolgen.model.result import Error, Failed, Success, bounded
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLSubscription
@@ -49,34 +49,36 @@ class Listener:
     def __init__(
         self,
         *,
-        schemes: Mapping[str, SecurityScheme],
-        auth: Mapping[str, object],
-        secrets: Secrets,
+        wallet: Wallet,
         permit: Permit,
         resolver: Resolver,
         clock: Clock,
     ) -> None:
-        self._credentials = Credentials(schemes=schemes, auth=auth, secrets=secrets)
+        self._wallet = wallet
         timeouts = Timeouts(
-            connect_s=_CONNECT_S, read_s=600.0, total_s=600.0
+            connect_s=_CONNECT_S, first_byte_s=600.0, total_s=600.0
         )  # the subscription's own bound is shorter
         self._dialer = Dialer(permit=permit, resolver=resolver, timeouts=timeouts, clock=clock)
 
     async def listen(
-        self, subscription: GraphQLSubscription, request: JsonObject, security: tuple[tuple[str, ...], ...]
+        self,
+        subscription: GraphQLSubscription,
+        request: JsonObject,
+        security: tuple[tuple[str, ...], ...],
+        principal: Principal,
     ) -> Success | Failed:
         """`{"events": […], "ended": …}`, with the `data` of each event. Never raises for what the service does."""
         if subscription.transport == "websocket" and find_spec("websockets") is None:
             return _failed("handler_error", "subscriptions over WebSocket need toolgen[subscriptions]", "install it")
         heard = _Heard()
         try:
-            signed = self._signed(subscription, request, security)
+            signed = await self._signed(subscription, request, security, principal)
             target = Target.of(signed.request.url)
             addresses = await self._dialer.addresses(target)
             scrubber = Scrubber(signed.secrets)
             stream = self._stream(subscription, signed, target, addresses[0], request)
             await _collect(stream, subscription, heard, scrubber)
-        except (UnbindableError, SecretError) as error:
+        except (UnbindableError, SecretError, NoTokenError) as error:
             return _failed(error.code, error.message, error.suggestion)
         except Refusal as refusal:
             verdict = refusal.verdict
@@ -120,13 +122,20 @@ class Listener:
         """Closes every connection."""
         await self._dialer.close()
 
-    def _signed(
-        self, subscription: GraphQLSubscription, request: JsonObject, security: tuple[tuple[str, ...], ...]
+    async def _signed(
+        self,
+        subscription: GraphQLSubscription,
+        request: JsonObject,
+        security: tuple[tuple[str, ...], ...],
+        principal: Principal,
     ) -> Signed:
         url = "http" + subscription.url.removeprefix("ws") if subscription.url.startswith("ws") else subscription.url
         body = orjson.dumps(request, default=dict)
         plain = Request(method="POST", url=url, headers=(("User-Agent", "toolgen"),), body=body)
-        return self._credentials.sign(plain, self._credentials.choose(security))
+        signed = await self._wallet.sign(plain, security, principal)
+        if signed.certificate is not None and subscription.transport == "websocket":
+            raise SecretError("subscriptions over WebSocket show no client certificate")
+        return signed
 
     def _stream(
         self,
@@ -146,7 +155,7 @@ class Listener:
     async def _sse(self, signed: Signed, target: Target, address: str) -> AsyncIterator[bytes | None]:
         request = signed.request
         headers = (*request.headers, ("Accept", "text/event-stream"), ("Content-Type", "application/json"))
-        async with self._dialer.client(target, address) as client:
+        async with self._dialer.client(target, address, certificate=signed.certificate) as client:
             async for event in events_of(client, replace(request, headers=headers)):
                 yield event
 

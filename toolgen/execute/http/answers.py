@@ -16,22 +16,26 @@ from urllib.parse import quote, quote_plus
 
 import orjson
 
+from toolgen.execute.http.beginnings import closed, without_half
 from toolgen.execute.secrets import MASK
 from toolgen.model.result import Error, Failed, Success, bounded
 from toolgen.model.schema import Json, JsonObject
 
-__all__ = ["LARGEST_ANSWER", "Answer", "Scrubber", "decode", "read", "result", "retry_after"]
+__all__ = ["LARGEST_ANSWER", "Answer", "Scrubber", "decode", "read", "result", "retry_after", "scrubber_of"]
 
 LARGEST_ANSWER = 1024 * 1024
 _DEEPEST = 200
 _LONGEST_EXCERPT = 600
+_MOST_FAULTS, _LONGEST_FAULT = 8, 120
 _SHORTEST_SUBSTRING = 6
 # Everything a terminal or a model would act on and a reader would not see: C0 and C1 controls but tab and line ends, bidi controls,
 # zero-width marks (joiners stay: scripts and emoji need them), the tag block; and lone surrogates, which no output can carry.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f\ud800-\udfff]"
 )
-_MANY_DIGITS = re.compile(rb"[0-9]{19}")
+_MANY_DIGITS = b"0" * 19
+_DIGITS_ALIKE = bytes(0x30 if 0x30 <= code <= 0x39 else 0x78 for code in range(256))
+_SEEN = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _JSON = re.compile(r"[^;\s]+/(?:[^;\s]+\+)?json\Z")
 _TEXT = re.compile(
     r"text/.*|application/(?:xml|yaml|x-yaml|javascript|graphql|x-www-form-urlencoded|x-ndjson)|.*\+(?:xml|yaml)\Z"
@@ -61,17 +65,25 @@ class Stream(Protocol):
     def read_chunk(self) -> Awaitable[object]: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Answer:
-    """What came back. `truncated` says the body went on beyond the cap, `rates` what it said of the service's limits (`rates.told`)."""
+    """What came back. `truncated` says the body went on beyond the cap of `largest` bytes, `rates` what it said of the service's limits
+    (`rates.told`), `location` where a redirect leads, `lifetime_s` for how long it may be kept at most (`freshness.lifetime`).
+    """
 
     status: int
     content_type: str
     body: bytes
     truncated: bool
+    largest: int = LARGEST_ANSWER
     retry_after_s: float | None = None
     headers: Mapping[str, str]
     rates: JsonObject = field(default_factory=dict)
+    location: str = ""
+    lifetime_s: float | None = None
+
+    def __repr__(self) -> str:
+        return f"Answer({self.status}, ***)"
 
 
 @lru_cache(maxsize=256)
@@ -92,6 +104,12 @@ def _echoes(secret: str) -> tuple[str, ...]:
         raw.hex().upper(),
     ]
     return tuple(dict.fromkeys(forms))
+
+
+@lru_cache(maxsize=256)
+def scrubber_of(secrets: tuple[str, ...]) -> Scrubber:
+    """The scrubber of these secrets, which are the same for most calls of a source."""
+    return Scrubber(secrets)
 
 
 class Scrubber:
@@ -188,7 +206,7 @@ def _charset(parameters: str) -> str:
 def _json(body: bytes, scrubber: Scrubber) -> Json:
     body = body.removeprefix(b"\xef\xbb\xbf")
     value: Json
-    if _MANY_DIGITS.search(body):
+    if _MANY_DIGITS in body.translate(_DIGITS_ALIKE):
         value = json.loads(body, parse_constant=_no_constant)  # orjson would round an integer beyond 64 bits
     else:
         try:
@@ -197,9 +215,26 @@ def _json(body: bytes, scrubber: Scrubber) -> Json:
             value = json.loads(body, parse_constant=_no_constant)
     text = body.decode("utf-8", "replace")
     # An escape can hide what the raw text does not show, and only brackets nest; most answers have nothing to look for.
-    if "\\" in text or _UNSEEN.search(text) or scrubber.touches(text) or text.count("[") + text.count("{") > _DEEPEST:
+    if "\\" in text or _unseen(body, text) or scrubber.touches(text) or text.count("[") + text.count("{") > _DEEPEST:
         return _clean(value, scrubber, 0)
     return value
+
+
+def _unseen(body: bytes, text: str) -> bool:
+    """Whether a text holds what nobody sees; in ASCII, which most answers are, found without looking at every character by itself."""
+    return bool(body.translate(None, _SEEN)) if body.isascii() else _UNSEEN.search(text) is not None
+
+
+def _beginning(body: bytes, scrubber: Scrubber) -> Json:
+    """The whole elements of an object or array that went on beyond the cap; None where there are none."""
+    found = closed(body)
+    if found is None:
+        return None
+    try:
+        value = without_half(_json(found[0], scrubber), found[1])
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, (dict, list)) else None
 
 
 def _no_constant(text: str) -> float:
@@ -241,11 +276,13 @@ def result(answer: Answer, scrubber: Scrubber, method: str, facts: Mapping[str, 
         return Success(data={"status": answer.status, "headers": shown}, facts=facts)
     if answer.truncated:
         kind = answer.content_type.partition(";")[0].strip().lower()
+        if (_JSON.match(kind) or not kind) and (beginning := _beginning(answer.body, scrubber)) is not None:
+            return Success(data=beginning, truncated=True, facts=facts)
         if not _TEXT.match(kind):
             return Failed(
                 error=Error(
                     code="response_too_large",
-                    message=f"the server answered {answer.status}, but with more than {LARGEST_ANSWER} bytes",
+                    message=f"the server answered {answer.status}, but with more than {answer.largest} bytes",
                     suggestion="ask for less: a filter, fewer fields or a smaller page",
                 ),
                 facts=facts,
@@ -260,7 +297,7 @@ def _failed(answer: Answer, scrubber: Scrubber, facts: Mapping[str, Json]) -> Fa
     except ValueError:
         phrase = str(answer.status)
     if 300 <= answer.status < 400:
-        suggestion = "redirects are not followed; set `server:` to where the API really is"
+        suggestion = "this redirect is not followed; set `server:` of the source to where the API really is"
     else:
         suggestion = _SUGGESTIONS.get(
             answer.status, "try again later" if answer.status >= 500 else "change the arguments"
@@ -290,5 +327,41 @@ def _excerpt(data: Json) -> str:
         for key in ("detail", "message", "error_description", "error", "title", "reason"):
             said = holder.get(key)
             if isinstance(said, str) and said:
-                return bounded(" ".join(said.split()), _LONGEST_EXCERPT)
+                title = holder.get("title")
+                if isinstance(title, str) and title and title != said:
+                    said = f"{bounded(title, _LONGEST_FAULT)}: {said}"
+                return bounded(" ".join(f"{said}{_faults(holder)}".split()), _LONGEST_EXCERPT)
     return bounded(json.dumps(data, ensure_ascii=False), _LONGEST_EXCERPT)
+
+
+def _faults(problem: Mapping[str, Json]) -> str:
+    """What is wrong with which part of a request, as extensions of problem details say it (RFC 9457, section 3), and the APIs like it."""
+    listed = next((problem[key] for key in ("errors", "invalid-params", "invalid_params") if problem.get(key)), None)
+    said: list[str] = []
+    if isinstance(listed, Mapping):
+        listed = [
+            {"name": name, "detail": what[0] if isinstance(what, list) and what else what}
+            for name, what in listed.items()
+        ]
+    for fault in listed[:_MOST_FAULTS] if isinstance(listed, list) else []:
+        if isinstance(fault, str):
+            said.append(bounded(fault, _LONGEST_FAULT))
+        elif isinstance(fault, Mapping):
+            where = next(
+                (
+                    fault[key]
+                    for key in ("pointer", "name", "field", "path", "param")
+                    if isinstance(fault.get(key), str)
+                ),
+                "",
+            )
+            what = next(
+                (
+                    fault[key]
+                    for key in ("detail", "message", "reason", "title", "code")
+                    if isinstance(fault.get(key), str)
+                ),
+                "",
+            )
+            said.append(bounded(f"{where}: {what}" if where and what else f"{where}{what}", _LONGEST_FAULT))
+    return f" ({'; '.join(one for one in said if one)})" if any(said) else ""

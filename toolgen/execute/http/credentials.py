@@ -4,33 +4,67 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from urllib.parse import unquote_plus
+from typing import assert_never
+from urllib.parse import unquote_plus, urljoin, urlsplit
 
-from toolgen.errors import SecretError
+from toolgen.clock import Clock, SystemClock
+from toolgen.errors import SecretError, ToolgenError
+from toolgen.execute.base import Destination
+from toolgen.execute.http.client_certificates import ClientCertificate, client_certificate
+from toolgen.execute.http.sigv4 import AwsKey, sign_aws
 from toolgen.execute.http.styles import UnbindableError, percent
 from toolgen.execute.http.wire import Request
-from toolgen.execute.secrets import MASK, SecretReference, Secrets
+from toolgen.execute.oauth import Grant, Grants
+from toolgen.execute.secrets import MASK, Secret, SecretReference, Secrets
+from toolgen.model.auth import Basic, Certificate, Form, OAuth, SigV4, Value, read_form
+from toolgen.model.auth_schemes import fits
+from toolgen.model.call import Principal, parties
 from toolgen.model.manifest import SecurityScheme
+from toolgen.model.verdict import Allow
 
-__all__ = ["Credentials", "Signed"]
+__all__ = ["Credentials", "NoTokenError", "Renewal", "Signed"]
 
 _HEADER_UNSAFE = re.compile(r"[^\x21-\x7e\x80-\uffff \t]")
 _COOKIE_UNSAFE = re.compile(r'[\x00-\x20\x7f",;\\]|[^\x00-\x7f]')
 _BETWEEN = re.compile(r"[\s;,=]+")
 _SHORTEST_PART = 8  # shorter ones are words like Bearer
-_TOKEN_SCHEMES = frozenset({"oauth2", "openIdConnect"})
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_CLOCK = SystemClock()
 
-Reveal = Callable[[SecretReference], str]
+
+class NoTokenError(ToolgenError):
+    """The caller came without a token that could be exchanged."""
+
+    code = "forbidden"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Renewal:
+    """A token that was sent and that its grant can replace, if the system does not accept it."""
+
+    grant: Grant
+    who: str
+    subject: Secret | None
+    token: str
+
+    def mends(self) -> bool:
+        """Whether signing again may help."""
+        return self.grant.reject(self.who, self.subject, self.token)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Signed:
-    """A request with its credentials. `secrets` is every form in which an answer could echo one; none of it is ever printed."""
+    """A request with its credentials. `secrets` is every form in which an answer could echo one; none of it is ever printed.
+
+    `certificate` is what the connection itself has to show, `renewal` the token in the request that can be replaced.
+    """
 
     request: Request
     secrets: tuple[str, ...]
+    certificate: ClientCertificate | None = None
+    renewal: Renewal | None = None
 
     def __repr__(self) -> str:
         return "Signed(***)"
@@ -47,12 +81,29 @@ class _Shown:
 
 
 class Credentials:
-    """The credentials of one source. `auth` maps a scheme's name to a `SecretReference` or a mapping of them, as toolgen.yaml has it."""
+    """One set of credentials for one source. `auth` maps a scheme's name to what toolgen.yaml or a policy says: a `SecretReference` or a
+    mapping of them. `grants` has the tokens that are asked for; without it none can be.
+    """
 
-    def __init__(self, *, schemes: Mapping[str, SecurityScheme], auth: Mapping[str, object], secrets: Secrets) -> None:
+    def __init__(
+        self,
+        *,
+        schemes: Mapping[str, SecurityScheme],
+        auth: Mapping[str, object],
+        secrets: Secrets,
+        grants: Grants | None = None,
+        clock: Clock = _CLOCK,
+    ) -> None:
         self._schemes = schemes
-        self._auth = auth
         self._secrets = secrets
+        self._grants = grants
+        self._clock = clock
+        self._forms: dict[str, Form] = {}
+        self._bound: dict[tuple[str, str], Grant] = {}
+        for name, written in auth.items():
+            scheme, form = schemes.get(name), _form(written)
+            if scheme is not None and form is not None and fits(scheme, form):
+                self._forms[name] = form
 
     def choose(self, security: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
         """The first alternative whose schemes are all configured; `()` where none is needed, and for `{}` among them where none is.
@@ -63,7 +114,7 @@ class Credentials:
         if not security:
             return ()
         for option in security:
-            if option and all(self._configured(name) for name in option):
+            if option and all(name in self._forms for name in option):
                 return option
         if () in security:
             return ()
@@ -73,88 +124,202 @@ class Credentials:
             suggestion="set it under `auth:` of the source in toolgen.yaml",
         )
 
-    def sign(self, request: Request, option: tuple[str, ...]) -> Signed:
+    async def sign(self, request: Request, option: tuple[str, ...], principal: Principal | None = None) -> Signed:
         """Resolves the secrets and puts them on the request.
 
-        Raises `SecretError`, and `UnbindableError` where an argument already says what a credential says.
+        Raises `SecretError`, `UnbindableError` where an argument already says what a credential says, and a `forbidden` error for a
+        caller whose token should be exchanged and who has none.
         """
-        return self._sign(request, option, lambda reference: self._secrets.resolve(reference).reveal())
+        shown: list[_Shown] = []
+        certificate: ClientCertificate | None = None
+        renewal: Renewal | None = None
+        key: AwsKey | None = None
+        for name in option:
+            form = self._forms[name]
+            match form:
+                case Value(value=reference):
+                    shown.append(_valued(self._schemes[name], name, await self._revealed(reference)))
+                case Basic(username=user, password=password):
+                    shown.append(_basic(name, await self._revealed(user), await self._revealed(password)))
+                case OAuth():
+                    renewal = await self._renewal(name, form, request, principal)
+                    shown.append(_bearer(renewal.token, name))
+                case Certificate():
+                    certificate = client_certificate(
+                        await self._revealed(form.certificate),
+                        await self._revealed(form.key),
+                        "" if form.authorities is None else await self._revealed(form.authorities),
+                    )
+                case SigV4():
+                    key = await self._aws_key(form)
+                case _:
+                    assert_never(form)
+        request, secrets = _together(request, shown)
+        if key is not None:
+            request, secrets = self._aws_signed(request, key), (*secrets, *_aws_secrets(key))
+        return Signed(request=request, secrets=secrets, certificate=certificate, renewal=renewal)
 
     def mask(self, request: Request, option: tuple[str, ...]) -> Request:
-        """The same request with `***` for every secret; nothing is resolved."""
-        return self._sign(request, option, lambda _: MASK).request
-
-    def _configured(self, name: str) -> bool:
-        scheme, written = self._schemes.get(name), self._auth.get(name)
-        if scheme is None or written is None:
-            return False
-        if scheme.type == "apiKey":
-            return _value(written) is not None
-        if scheme.type == "http" and scheme.scheme == "basic":
-            return _field(written, "username") is not None and _field(written, "password") is not None
-        if scheme.type in _TOKEN_SCHEMES or (scheme.type == "http" and scheme.scheme == "bearer"):
-            return _value(written) is not None
-        return False
-
-    def _sign(self, request: Request, option: tuple[str, ...], reveal: Reveal) -> Signed:
-        secrets: list[str] = []
-        seen: set[tuple[str, str]] = set()
+        """The same request with `***` for every secret; nothing is resolved, and nobody asked for a token."""
+        shown: list[_Shown] = []
+        amazon = False
         for name in option:
-            shown = self._show(name, reveal)
-            place = (shown.place, shown.name.lower() if shown.place == "header" else shown.name)
-            if place in seen:
-                raise SecretError(f"two security schemes of one operation both send the {shown.place} {shown.name}")
-            seen.add(place)
-            request = _put(request, shown)
-            secrets.extend(shown.secrets)
-        return Signed(request=request, secrets=tuple(dict.fromkeys(secret for secret in secrets if secret)))
+            match self._forms[name]:
+                case Value():
+                    shown.append(_valued(self._schemes[name], name, MASK))
+                case Basic():
+                    shown.append(_Shown(place="header", name="Authorization", value=f"Basic {MASK}", secrets=()))
+                case OAuth():
+                    shown.append(_Shown(place="header", name="Authorization", value=f"Bearer {MASK}", secrets=()))
+                case Certificate():
+                    pass  # it is shown by the connection
+                case SigV4():
+                    amazon = True
+        request, _ = _together(request, shown)
+        if amazon:
+            value = f"AWS4-HMAC-SHA256 {MASK}"
+            return _put(request, _Shown(place="header", name="Authorization", value=value, secrets=()))
+        return request
 
-    def _show(self, name: str, reveal: Reveal) -> _Shown:
-        scheme, written = self._schemes[name], self._auth[name]
-        if scheme.type == "http" and scheme.scheme == "basic":
-            user, password = (
-                _revealed(_field(written, "username"), reveal),
-                _revealed(_field(written, "password"), reveal),
+    async def _revealed(self, reference: SecretReference) -> str:
+        return ((self._secrets.known(reference)) or await self._secrets.fetch(reference)).reveal()
+
+    async def _renewal(self, name: str, form: OAuth, request: Request, principal: Principal | None) -> Renewal:
+        grant = self._grant(name, form, request.url)
+        who, subject = "", None
+        if form.grant == "token_exchange":
+            who, subject = _subject(principal)
+        token = grant.known(who, subject) or await grant.fetch(who, subject)
+        return Renewal(grant=grant, who=who, subject=subject, token=token)
+
+    def _grant(self, name: str, form: OAuth, url: str) -> Grant:
+        origin = url[: url.find("/", url.find("://") + 3)] if url.find("/", url.find("://") + 3) > 0 else url
+        found = self._bound.get((name, origin))
+        if found is None:
+            if self._grants is None:
+                raise SecretError(f"a token for {name} is asked for when a call is made, and this is none")
+            endpoint = form.token_url or self._described(name, origin, self._grants)
+            found = self._bound[name, origin] = self._grants.grant(form, endpoint)
+        return found
+
+    def _described(self, name: str, origin: str, grants: Grants) -> str:
+        """The description's token endpoint, where it may say: at the server itself, or where the policy lists it.
+
+        A description is somebody else's text, and whoever it names would be sent the client's secret.
+        """
+        written = self._schemes[name].token_url
+        if not written:
+            raise SecretError(
+                f"the description names no token endpoint for {name}", suggestion="set token_url: beside it"
             )
-            if MASK in (user, password):
-                return _Shown(place="header", name="Authorization", value=f"Basic {MASK}", secrets=())
-            if ":" in user:
-                raise SecretError(f"the username for {name} holds a colon, which Basic authentication cannot send")
-            token = base64.b64encode(f"{user}:{password}".encode()).decode()
-            return _Shown(
-                place="header",
-                name="Authorization",
-                value=f"Basic {token}",
-                secrets=(password, percent(password), token),
+        endpoint = urljoin(f"{origin}/", written)
+        try:
+            to, here = urlsplit(endpoint), urlsplit(origin)
+            port = to.port or {"https": 443, "http": 80}[to.scheme]
+            same = (to.scheme, to.hostname, port) == (
+                here.scheme,
+                here.hostname,
+                here.port or {"https": 443, "http": 80}[here.scheme],
             )
-        secret = _revealed(_value(written), reveal)
-        forms: tuple[str, ...] = (secret, percent(secret)) if secret != MASK else ()
-        if scheme.type == "apiKey":
-            _sendable(secret, scheme.in_, name)
-            if scheme.in_ == "header":
-                # Of `token abc` and `session=abc; other=def`, an answer may repeat a part.
-                forms += tuple(part for part in _BETWEEN.split(secret) if len(part) >= _SHORTEST_PART)
-            return _Shown(place=scheme.in_, name=scheme.name, value=secret, secrets=forms)
-        _sendable(secret, "header", name)
-        return _Shown(place="header", name="Authorization", value=f"Bearer {secret}", secrets=forms)
+        except (ValueError, KeyError):
+            raise SecretError(f"the token endpoint that the description names for {name} is no http(s) URL") from None
+        near = to.hostname in _LOOPBACK and here.hostname in _LOOPBACK
+        if same or near or (to.hostname and self._listed(to.hostname, port, grants)):
+            return endpoint
+        raise SecretError(
+            f"the description names a token endpoint for {name} at {(to.hostname or '')[:100]}, which is not where the API is",
+            suggestion="if it is the right one, set token_url: beside the client's credentials",
+        )
+
+    def _listed(self, host: str, port: int, grants: Grants) -> bool:
+        verdict = grants.permit(Destination(host=host, port=port))
+        return isinstance(verdict, Allow) and verdict.rule == "egress.allow"
+
+    async def _aws_key(self, form: SigV4) -> AwsKey:
+        return AwsKey(
+            access_key_id=await self._revealed(form.access_key_id),
+            secret_access_key=await self._revealed(form.secret_access_key),
+            session_token="" if form.session_token is None else await self._revealed(form.session_token),
+            region=form.region,
+            service=form.service,
+        )
+
+    def _aws_signed(self, request: Request, key: AwsKey) -> Request:
+        own = {"authorization", "x-amz-date", "x-amz-security-token", "x-amz-content-sha256"}
+        for name, _ in request.headers:
+            if name.lower() in own:
+                raise UnbindableError(
+                    f"an argument sets the header {name!r}, which belongs to the gateway's credential"
+                )
+        for secret in (key.access_key_id, key.session_token):
+            _sendable(secret, "header", "aws")
+        return sign_aws(request, key, self._clock.now())
 
 
-def _value(written: object) -> SecretReference | None:
-    """A bare reference, or `{token: …}`."""
-    return written if isinstance(written, SecretReference) else _field(written, "token")
+def _subject(principal: Principal | None) -> tuple[str, Secret]:
+    """Whom a call is made as, and the token that says so: the caller's own, or that of the user it acts for, and no other in its place."""
+    party = principal
+    while party is not None and party.on_behalf_of is not None:
+        party = party.on_behalf_of
+    if principal is None or party is None or party.token is None:
+        raise NoTokenError(
+            "this tool acts upstream as whoever it is called for, who came without a token of an identity provider",
+            suggestion="call with a token of an issuer of the policy, not with an API key; calls that waited for a person have none",
+        )
+    return "\0".join(parties(principal)), party.token
 
 
-def _field(written: object, name: str) -> SecretReference | None:
-    value = written.get(name) if isinstance(written, Mapping) else None
-    if isinstance(value, str) and name == "username":
-        return SecretReference("literal", value)
-    return value if isinstance(value, SecretReference) else None
+def _form(written: object) -> Form | None:
+    try:
+        return read_form(written)
+    except ValueError:
+        return None  # toolgen.yaml and policies refuse it when they are read
 
 
-def _revealed(reference: SecretReference | None, reveal: Reveal) -> str:
-    if reference is None:
-        raise SecretError("a credential is not configured")
-    return reveal(reference)
+def _together(request: Request, shown: list[_Shown]) -> tuple[Request, tuple[str, ...]]:
+    seen: set[tuple[str, str]] = set()
+    secrets: list[str] = []
+    for one in shown:
+        place = (one.place, one.name.lower() if one.place == "header" else one.name)
+        if place in seen:
+            raise SecretError(f"two security schemes of one operation both send the {one.place} {one.name}")
+        seen.add(place)
+        request = _put(request, one)
+        secrets.extend(one.secrets)
+    return request, tuple(dict.fromkeys(secret for secret in secrets if secret))
+
+
+def _aws_secrets(key: AwsKey) -> tuple[str, ...]:
+    return tuple(secret for secret in (key.secret_access_key, key.session_token, key.access_key_id) if secret)
+
+
+def _basic(name: str, user: str, password: str) -> _Shown:
+    if ":" in user:
+        raise SecretError(f"the username for {name} holds a colon, which Basic authentication cannot send")
+    token = base64.b64encode(f"{user}:{password}".encode()).decode()
+    return _Shown(
+        place="header",
+        name="Authorization",
+        value=f"Basic {token}",
+        secrets=(password, percent(password), token),
+    )
+
+
+def _valued(scheme: SecurityScheme, name: str, secret: str) -> _Shown:
+    if scheme.type != "apiKey":
+        return _bearer(secret, name)
+    forms: tuple[str, ...] = (secret, percent(secret)) if secret != MASK else ()
+    _sendable(secret, scheme.in_, name)
+    if scheme.in_ == "header" and secret != MASK:
+        # Of `token abc` and `session=abc; other=def`, an answer may repeat a part.
+        forms += tuple(part for part in _BETWEEN.split(secret) if len(part) >= _SHORTEST_PART)
+    return _Shown(place=scheme.in_, name=scheme.name, value=secret, secrets=forms)
+
+
+def _bearer(secret: str, name: str) -> _Shown:
+    _sendable(secret, "header", name)
+    forms = (secret, percent(secret)) if secret != MASK else ()
+    return _Shown(place="header", name="Authorization", value=f"Bearer {secret}", secrets=forms)
 
 
 def _sendable(secret: str, place: str, name: str) -> None:

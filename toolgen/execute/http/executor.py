@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
-from collections.abc import Mapping
-
-from pyreqwest.client import Client
-from pyreqwest.exceptions import (
-    BuilderError,
-    PoolTimeoutError,
-    PyreqwestError,
-    RequestTimeoutError,
-)
-from pyreqwest.request import StreamRequest
-from pyreqwest.response import Response
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError, ToolgenError
-from toolgen.execute.base import Permit
-from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, Scrubber, read, result, retry_after
-from toolgen.execute.http.credentials import Credentials, Signed
+from toolgen.execute.base import Destination, Permit
+from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, Scrubber, result, retry_after, scrubber_of
+from toolgen.execute.http.client import Client, UnsentError
+from toolgen.execute.http.coding import UndecodableError
+from toolgen.execute.http.connection import BrokenError, Reply, TimedOutError
+from toolgen.execute.http.credentials import NoTokenError, Renewal, Signed
 from toolgen.execute.http.dial import Dialer, Refusal, Resolver, Target, Timeouts, system_resolver
+from toolgen.execute.http.freshness import lifetime
+from toolgen.execute.http.keys import keyed, repeatable
 from toolgen.execute.http.rates import told
+from toolgen.execute.http.redirects import MOST_HOPS, moved
 from toolgen.execute.http.styles import UnbindableError
+from toolgen.execute.http.wallet import Provision, Wallet
 from toolgen.execute.http.wire import Request, bind
 from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call
@@ -30,69 +30,126 @@ from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import Error, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBinding
+from toolgen.model.verdict import Allow
 
-__all__ = ["HttpExecutor"]
+__all__ = ["HttpExecutor", "Reader"]
 
 _HEAD_HEADERS = ("content-type", "content-length", "etag", "last-modified", "accept-ranges", "cache-control", "link")
 _TIMEOUTS = Timeouts()
+Reader = Callable[[Answer, Scrubber, str, Mapping[str, Json]], Success | Failed]
 _CLOCK = SystemClock()
-# pyreqwest 0.15 calls every failure before the answer's head a ConnectError, also when the request was already on its way; what really
-# happened stands in the causes that hyper reports, so only this one of them counts as "nothing was sent".
-_CONNECTING = "client error (Connect)"
+# What is known of a failure for whoever decides about another attempt.
+_UNSENT: Mapping[str, Json] = {"attempts": 1, "unsent": True}
 
 
-class _UnsentError(Exception):
-    """The connection was not made, so another address may be tried and nothing has happened yet."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Course:
+    """Of one call, redirects and new tokens included: whether breaking it off is harmless, and when it is over then (the loop's time)."""
 
-    def __init__(self, cause: PyreqwestError) -> None:
-        super().__init__()
-        self.cause = cause
+    harmless: bool
+    until: float
 
 
 class HttpExecutor:
     """Sends the calls of one source.
 
     `schemes` are the source's security schemes, `auth` its credentials as parsed from toolgen.yaml: a `SecretReference` per scheme, or a
-    mapping of them (`username` and `password`, or `token`). `permit` is asked about every address.
+    mapping of them (`username` and `password`, or `token`). `permit` is asked about every address, and whether an answer may redirect to
+    its own origin. `reader` makes a result of an answer, for which the headers `kept` are kept.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything a source is made of
         self,
         *,
         schemes: Mapping[str, SecurityScheme],
         auth: Mapping[str, object],
         secrets: Secrets,
         permit: Permit,
+        provision: Provision | None = None,
         resolver: Resolver = system_resolver,
         timeouts: Timeouts = _TIMEOUTS,
         clock: Clock = _CLOCK,
+        key_header: str = "",
+        reader: Reader = result,
+        kept: tuple[str, ...] = _HEAD_HEADERS,
+        largest: int = LARGEST_ANSWER,
     ) -> None:
-        self._credentials = Credentials(schemes=schemes, auth=auth, secrets=secrets)
+        self._largest = largest
+        self._reader = reader
+        self._kept = kept
+        self._key_header = key_header
+        self._wallet = Wallet(schemes=schemes, auth=auth, secrets=secrets, provision=provision, clock=clock)
         self._dialer = Dialer(permit=permit, resolver=resolver, timeouts=timeouts, clock=clock)
         self._clock = clock
+        self._permit = permit
+        self._total_s = timeouts.total_s
+        self._query_names = frozenset(
+            one.name for one in schemes.values() if one.type == "apiKey" and one.in_ == "query"
+        )
 
     async def execute(self, call: Call) -> Success | Failed:
         """Never raises for what the other system does. A request that cannot be bound is Failed with the code `validation`."""
         binding = _binding(call)
         try:
-            request = bind(binding, call.arguments)
-            signed = self._credentials.sign(request, self._credentials.choose(binding.security))
+            request = keyed(bind(binding, call.arguments), call, self._key_header)
+        except UnbindableError as error:
+            return _failed(error.code, error.message, error.suggestion)
+        harmless = repeatable(call, self._key_header)
+        ends = asyncio.get_running_loop().time() + self._total_s if harmless else math.inf
+        course = _Course(harmless=harmless, until=ends)
+        for hop in range(MOST_HOPS + 1):
+            outcome = await self._once(request, call, course)
+            further = self._further(request, outcome) if hop < MOST_HOPS and "location" in outcome.facts else None
+            if further is None:
+                break
+            request = further
+        return outcome if not hop else _redirected(outcome, hop, harmless=harmless)
+
+    def _further(self, request: Request, outcome: Success | Failed) -> Request | None:
+        """The request that an answer redirects to, where the policy lets it."""
+        status, location = int(str(outcome.facts["upstream_status"])), str(outcome.facts["location"])
+        further = moved(request, status, location, self._query_names)
+        if further is None:
+            return None
+        target = Target.of(request.url)  # it was sent, so it has one
+        verdict = self._permit(Destination(host=target.host, port=target.port, service="redirect"))
+        return further if isinstance(verdict, Allow) else None
+
+    async def _once(self, request: Request, call: Call, course: _Course) -> Success | Failed:
+        """One request to where its URL says, with the credentials of its operation.
+
+        A token that is not accepted (401: nothing was done) is replaced once, and the request made again with the new one.
+        """
+        outcome, renewal = await self._signed(request, call, course)
+        if renewal is None or outcome.facts.get("upstream_status") != 401 or not renewal.mends():
+            return outcome
+        again, _ = await self._signed(request, call, course)
+        return replace(again, facts={**again.facts, "attempts": 2})
+
+    async def _signed(self, request: Request, call: Call, course: _Course) -> tuple[Success | Failed, Renewal | None]:
+        """One request, and the token in it that could be replaced."""
+        binding = _binding(call)
+        try:
+            signed = await self._wallet.sign(request, binding.security, call.principal)
             target = Target.of(signed.request.url)
             addresses = await self._dialer.addresses(target)
-        except (UnbindableError, SecretError) as error:
-            return _failed(error.code, error.message, error.suggestion)
+        except (UnbindableError, SecretError, NoTokenError) as fault:
+            return _failed(fault.code, fault.message, fault.suggestion), None
         except ValueError:
-            return _failed("validation", "the request's URL cannot be sent as it is described", "")
+            return _failed("validation", "the request's URL cannot be sent as it is described", ""), None
         except Refusal as refusal:
             verdict = refusal.verdict
-            return Failed(
-                error=Error(
-                    code="egress_refused", message=verdict.reason, suggestion=verdict.suggestion, rule=verdict.rule
-                )
+            error = Error(
+                code="egress_refused", message=verdict.reason, suggestion=verdict.suggestion, rule=verdict.rule
             )
+            return Failed(error=error), None
+        except TimeoutError:
+            message = f"the name {_host(binding)} was not resolved in time; nothing was sent"
+            return _failed("upstream_timeout", message, "try again later", _UNSENT), None
         except OSError:
-            return _failed("upstream_unavailable", f"the name {_host(binding)} cannot be resolved", "try again later")
-        return await self._send(signed, target, addresses, idempotent=call.tool.idempotent)
+            message = f"the name {_host(binding)} cannot be resolved"
+            return _failed("upstream_unavailable", message, "try again later", _UNSENT), None
+        return await self._send(signed, target, addresses, course), signed.renewal
 
     def preview(self, call: Call) -> JsonObject:
         """What `execute` would send, with `***` for every secret; resolves no secret and touches no network.
@@ -100,51 +157,57 @@ class HttpExecutor:
         Raises `UnbindableError` (code `validation`) or `SecretError` where `execute` would return Failed with that code.
         """
         binding = _binding(call)
-        request = bind(binding, call.arguments)
-        return _shown(self._credentials.mask(request, self._credentials.choose(binding.security)))
+        request = keyed(bind(binding, call.arguments), call, self._key_header)
+        return _shown(self._wallet.mask(request, binding.security, call.principal))
 
     async def close(self) -> None:
         """Closes every connection."""
+        await self._wallet.close()
         await self._dialer.close()
 
     async def _send(
-        self, signed: Signed, target: Target, addresses: tuple[str, ...], *, idempotent: bool
+        self, signed: Signed, target: Target, addresses: tuple[str, ...], course: _Course
     ) -> Success | Failed:
         place = f"{target.host}:{target.port}"
-        cause: PyreqwestError | None = None
+        cause = UnsentError("")
         for address in addresses:
-            async with self._dialer.client(target, address) as client:
-                try:
-                    return await self._attempt(client, signed, place, idempotent=idempotent)
-                except _UnsentError as error:
-                    cause = error.cause
-        if isinstance(cause, RequestTimeoutError):
+            try:
+                client = self._dialer.connections(target, address, len(addresses), signed.certificate)
+                return await self._attempt(client, signed, place, course)
+            except UnsentError as error:
+                cause = error
+        if cause.late:
             return _failed(
-                "upstream_timeout", f"{place} did not accept a connection in time; nothing was sent", "try again later"
+                "upstream_timeout",
+                f"{place} did not accept a connection in time; nothing was sent",
+                "try again later",
+                _UNSENT,
             )
         return _failed(
-            "upstream_unavailable", f"no connection to {place}{_reason(cause)}; nothing was sent", "try again later"
+            "upstream_unavailable",
+            f"no connection to {place}{f' ({cause.reason[:200]})' if cause.reason else ''}; nothing was sent",
+            "try again later",
+            _UNSENT,
         )
 
-    async def _attempt(self, client: Client, signed: Signed, place: str, *, idempotent: bool) -> Success | Failed:
+    async def _attempt(self, client: Client, signed: Signed, place: str, course: _Course) -> Success | Failed:
         request = signed.request
         facts: dict[str, Json] = {"attempts": 1}
         try:
-            sending = _prepared(client, request)
+            reply = await client.send(request, self._largest, course.until)
         except ValueError:
             return _failed("validation", "the request holds something HTTP cannot send", "")
-        try:
-            async with sending as response:
-                answer = await self._read(response)
-        except PyreqwestError as error:
-            if _unsent(error):
-                raise _UnsentError(error) from None
-            if isinstance(error, RequestTimeoutError):
-                if idempotent:
-                    return _failed("upstream_timeout", f"{place} did not answer in time", "try again later", facts)
-                return _unknown(f"{place} did not answer in time", facts)
-            # The library's text holds the URL, and a URL may hold a credential: it is never repeated.
-            if idempotent:
+        except TimedOutError:
+            facts["broken"] = True
+            if course.harmless:
+                return _failed("upstream_timeout", f"{place} did not answer in time", "try again later", facts)
+            return _unknown(f"{place} did not answer in time", facts)
+        except UndecodableError as error:
+            what = f"{place} answered, but the body {error.reason}"
+            return _failed("upstream_error", what, "find out what happened before trying again", facts)
+        except BrokenError:
+            facts["broken"] = True
+            if course.harmless:
                 return _failed(
                     "upstream_error",
                     f"the connection to {place} broke before the answer was complete",
@@ -152,33 +215,41 @@ class HttpExecutor:
                     facts,
                 )
             return _unknown(f"the connection to {place} broke before the answer was complete", facts)
+        answer = self._read(reply)
         facts |= {"bytes": len(answer.body), "upstream_status": answer.status}
         if answer.rates:
             facts["upstream_rates"] = answer.rates
-        return result(answer, Scrubber(signed.secrets), request.method, facts)
+        if (link := answer.headers.get("link")) is not None:
+            facts["link"] = link
+        if answer.location:
+            facts["location"] = answer.location
+        if answer.lifetime_s is not None:
+            facts["lifetime_s"] = answer.lifetime_s
+        return self._reader(answer, scrubber_of(signed.secrets), request.method, facts)
 
-    async def _read(self, response: Response) -> Answer:
-        wait = response.get_header("retry-after")
-        rates = told(response.get_header, response.status, self._clock.now())
-        body, truncated = await read(response.body_reader, LARGEST_ANSWER)
+    def _read(self, reply: Reply) -> Answer:
+        header = reply.headers.get
+        wait, now = header("retry-after"), self._clock.now()
         return Answer(
-            status=response.status,
-            content_type=response.get_header("content-type") or "",
-            body=body,
-            truncated=truncated,
-            retry_after_s=retry_after(wait, self._clock.now()) if wait else None,
-            rates=rates,
-            headers={name: value for name in _HEAD_HEADERS if (value := response.get_header(name)) is not None},
+            status=reply.status,
+            content_type=header("content-type") or "",
+            body=reply.body,
+            truncated=reply.truncated,
+            largest=self._largest,
+            retry_after_s=retry_after(wait, now) if wait else None,
+            rates=told(header, reply.status, now),
+            location=(header("location") or "") if 300 <= reply.status < 400 else "",
+            lifetime_s=lifetime(header),
+            headers={name: value for name in self._kept if (value := header(name)) is not None},
         )
 
 
-def _prepared(client: Client, request: Request) -> StreamRequest:
-    builder = client.request(request.method, request.url)
-    for name, value in request.headers:
-        builder = builder.header(name, value, is_sensitive=True)
-    if request.body is not None:
-        builder = builder.body_bytes(request.body)
-    return builder.build_streamed()
+def _redirected(outcome: Success | Failed, hops: int, *, harmless: bool) -> Success | Failed:
+    """How a call ended that was redirected: its first request was sent, whatever became of the last."""
+    facts = {name: value for name, value in outcome.facts.items() if name != "unsent"} | {"attempts": hops + 1}
+    if isinstance(outcome, Failed) and not harmless and "upstream_status" not in facts:
+        return _unknown("the redirect that was its answer could not be followed", facts)
+    return replace(outcome, facts=facts)
 
 
 def _binding(call: Call) -> HttpBinding:
@@ -190,23 +261,6 @@ def _binding(call: Call) -> HttpBinding:
 
 def _host(binding: HttpBinding) -> str:
     return binding.servers[0].partition("://")[2].partition("/")[0] if binding.servers else ""
-
-
-def _causes(error: PyreqwestError | None) -> list[str]:
-    details = getattr(error, "details", None)
-    causes = details.get("causes") if isinstance(details, dict) else None
-    return [str(cause.get("message", "")) for cause in causes or ()]
-
-
-def _unsent(error: PyreqwestError) -> bool:
-    """Whether it is certain that no byte of the request left; in doubt it did."""
-    return isinstance(error, (PoolTimeoutError, BuilderError)) or _CONNECTING in _causes(error)
-
-
-def _reason(error: PyreqwestError | None) -> str:
-    """The innermost cause ("Connection refused"), which unlike the outer ones never holds the URL."""
-    text = (_causes(error) or [""])[-1]
-    return f" ({text[:200]})" if text and "://" not in text else ""
 
 
 def _failed(code: str, message: str, suggestion: str, facts: Mapping[str, Json] | None = None) -> Failed:

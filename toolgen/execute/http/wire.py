@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
@@ -44,19 +45,25 @@ _AGENT = "toolgen"
 _DECODINGS = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Request:
-    """Everything that goes on the wire but framing and credentials. `url` is percent-encoded and sent unchanged."""
+    """Everything that goes on the wire but framing; credentials too once it is signed, so it is never printed.
+
+    `url` is percent-encoded and sent unchanged.
+    """
 
     method: str
     url: str
     headers: Headers
     body: bytes | None
 
+    def __repr__(self) -> str:
+        return f"Request({self.method}, ***)"
+
 
 def bind(binding: HttpBinding, arguments: JsonObject) -> Request:
     """The request of one call. Raises `UnbindableError`, naming the argument, for what cannot be sent as it is described."""
-    base = _base(binding)
+    base = _base(binding.servers[0].strip(" ") if binding.servers else "")
     path, question, fixed = binding.path.partition("?")
     query: list[str] = []
     headers: list[tuple[str, str]] = [("Accept", _ACCEPT), ("User-Agent", _AGENT)]
@@ -96,9 +103,9 @@ def bind(binding: HttpBinding, arguments: JsonObject) -> Request:
     return Request(method=binding.method, url=target, headers=tuple(headers), body=body)
 
 
-def _base(binding: HttpBinding) -> str:
+@lru_cache(maxsize=4096)
+def _base(server: str) -> str:
     """The server's URL without a slash at its end; what it may hold was decided by configuration and the pinned description."""
-    server = binding.servers[0].strip(" ") if binding.servers else ""
     try:
         parts = urlsplit(server)
         origin = f"{parts.scheme}://{parts.netloc}"
@@ -116,11 +123,16 @@ def _base(binding: HttpBinding) -> str:
 def _fill(path: str, filled: Mapping[str, str], base: str) -> str:
     """The path with its values in place. No value can add, remove or climb a segment (RFC 3986, sections 3.3 and 5.2.4)."""
     built = "/".join(_segment(segment, filled) for segment in path.split("/"))
-    if any(unquote(segment) in {".", ".."} for segment in f"{base.partition('://')[2]}{built}".split("/")):
+    if any(_climbs(unquote(segment)) for segment in f"{base.partition('://')[2]}{built}".split("/")):
         raise UnbindableError("a path argument is a dot segment, which would change the route")
     if not _SAFE_TARGET.match(built):
         raise UnbindableError("the path holds a character that cannot be sent")
     return built
+
+
+def _climbs(segment: str) -> bool:
+    """Whether it is a dot segment, also to servers that take a segment's parameters (`..;a`, RFC 3986, section 3.3) off before."""
+    return segment.partition(";")[0] in {".", ".."}
 
 
 def _segment(segment: str, filled: Mapping[str, str]) -> str:
@@ -147,7 +159,7 @@ def _path_value(parameter: HttpParameter, value: Json) -> str:
     plain = text
     for _ in range(_DECODINGS if "." in text or "%" in text else 0):
         plain = unquote(plain)
-        if any(segment in {".", ".."} for segment in re.split(r"[/\\]", plain)):
+        if any(_climbs(segment) for segment in re.split(r"[/\\]", plain)):
             raise UnbindableError(
                 f"the argument {parameter.argument!r} holds a dot segment, which would change the route",
                 suggestion="send the plain identifier",

@@ -50,11 +50,12 @@ class Column:
 
     name: str
     type: str
+    declared: str = ""  # what it is without a value
     computed: bool = False
     rounded: bool = False
 
     def to_json(self) -> JsonObject:
-        told: dict[str, Json] = {"name": self.name, "type": self.type or "null"}
+        told: dict[str, Json] = {"name": self.name, "type": self.type or self.declared or "null"}
         if self.rounded:
             told["rounded"] = True
         return told

@@ -10,6 +10,7 @@ from typing import Final
 
 from toolgen.clock import Clock
 from toolgen.errors import ConfigError
+from toolgen.execute.secrets import Secret
 from toolgen.execute.sql.answer import Answer, Column, failed, not_a_query
 from toolgen.execute.sql.change import Change, not_a_change
 from toolgen.execute.sql.engine import EXPLAIN
@@ -106,9 +107,10 @@ class _Driver:
             raise UnreachableError(
                 "the name of the database server cannot be resolved", "the operator should check its host"
             ) from error
+        secret = await self._reach.password()
         failure: MySQLError | None = None
         for address in addresses or [""]:
-            connection = self._connection(address)
+            connection = self._connection(address, secret)
             try:
                 async with asyncio.timeout(location.connect_timeout_s):
                     await connection.connect()
@@ -122,9 +124,8 @@ class _Driver:
                 return connection
         raise _unreachable(failure)
 
-    def _connection(self, address: str) -> WireConnection:
+    def _connection(self, address: str, secret: Secret | None) -> WireConnection:
         location = self._location
-        secret = self._reach.password()
         return WireConnection(
             host=address,
             port=location.port,

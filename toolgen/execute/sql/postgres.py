@@ -155,7 +155,7 @@ class _Driver:
 
     async def _connect(self, addresses: Sequence[str]) -> MeteredConnection:
         location = self._location
-        secret = self._reach.password()
+        secret = await self._reach.password()
         connection = await MeteredConnection.connect(
             host=location.socket or ",".join([location.host] * len(addresses)),
             hostaddr=",".join(addresses) or None,

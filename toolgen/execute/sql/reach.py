@@ -33,9 +33,9 @@ class Reach:
         self._permit = permit
         self._resolver = resolver
 
-    def password(self) -> Secret | None:
+    async def password(self) -> Secret | None:
         """Raises `SecretError` when there should be one and it cannot be had."""
-        return self._secrets.resolve(self._password) if self._password is not None else None
+        return await self._secrets.fetch(self._password) if self._password is not None else None
 
     async def addresses(self, location: ServerLocation) -> Sequence[str]:
         """Every address of the server, each of them permitted; none for a Unix socket, which is a file of this machine.

@@ -56,7 +56,7 @@ def query(path: Path, statement: Statement, prefix: str, watch: Watch) -> Succes
     try:
         connection = open_session(path, statement, watch)
         try:
-            return _read(connection, prefix + statement.sql, statement)
+            return _read(connection, prefix, statement)
         finally:
             connection.close()
     except sqlite3.Error as error:
@@ -77,11 +77,14 @@ def change(path: Path, change: Change, watch: Watch, committing: Callable[[], No
         return _explained(error, statement, watch)
 
 
-def _read(connection: sqlite3.Connection, sql: str, statement: Statement) -> Success | Failed:
-    cursor = connection.execute(sql, statement.parameters)
+def _read(connection: sqlite3.Connection, prefix: str, statement: Statement) -> Success | Failed:
+    cursor = connection.execute(prefix + statement.sql, statement.parameters)
     if cursor.description is None:
         return not_a_query(statement)
-    answer = Answer(statement, [Column(name=column[0], type="") for column in cursor.description])
+    names = [column[0] for column in cursor.description]
+    types = statement.types if not prefix and len(statement.types) == len(names) else ("",) * len(names)
+    columns = [Column(name=name, type="", declared=kind) for name, kind in zip(names, types, strict=True)]
+    answer = Answer(statement, columns)
     for row in cursor:
         if not answer.take(row):
             break

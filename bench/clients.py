@@ -1,0 +1,133 @@
+"""What a request costs with each HTTP client that could carry tool calls: `python -m bench.clients [--calls 2000] [--in-flight 32]`.
+
+Each sends the same GET to the same server on loopback (a process of its own) and reads 1 KB of JSON. Prints microseconds of this process's
+CPU per call, its threads included, medians of interleaved rounds. aiohttp is measured where it is installed; nothing here needs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import multiprocessing
+import socket
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+import httpx
+import uvloop
+from pyreqwest.client import ClientBuilder
+
+from toolgen.execute.http.client import Client, trusting_the_system
+from toolgen.execute.http.connection import Times
+from toolgen.execute.http.wire import Request
+
+_BODY = b'{"items": [' + b'{"id": 1, "name": "abcdefgh"}, ' * 31 + b'{"id": 2}]}'
+_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(_BODY) + _BODY
+_ROUNDS = 5
+_LIMIT = 1024 * 1024
+_Send = Callable[[], Awaitable[object]]
+
+
+class _Serving(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: Any = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._transport.write(_ANSWER * data.count(b"\r\n\r\n"))
+
+
+def serve(said: Connection) -> None:
+    """Answers every request alike."""
+
+    async def main() -> None:
+        listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        server = await asyncio.get_running_loop().create_server(_Serving, sock=listener)
+        said.send(listener.getsockname()[1])
+        await server.serve_forever()
+
+    uvloop.run(main())
+
+
+async def spent(send: _Send, calls: int, in_flight: int) -> float:
+    """Microseconds of CPU a call."""
+
+    async def some() -> None:
+        for _ in range(calls // in_flight):
+            await send()
+
+    began = time.process_time()
+    await asyncio.gather(*(some() for _ in range(in_flight)))
+    return (time.process_time() - began) / (calls // in_flight * in_flight) * 1e6
+
+
+async def clients(port: int) -> tuple[dict[str, _Send], list[Callable[[], Awaitable[object]]]]:
+    """How each sends the request, and what closes them."""
+    url = f"http://127.0.0.1:{port}/e"
+    times = Times(connect_s=5, read_s=30, total_s=60)
+    own = Client(scheme="http", host="127.0.0.1", port=port, address="127.0.0.1", times=times, tls=trusting_the_system)
+    asked = Request(method="GET", url=url, headers=(), body=None)
+    rust = ClientBuilder().no_proxy().follow_redirects(False).http1_only().build()
+    plain = httpx.AsyncClient(trust_env=False, limits=httpx.Limits(max_connections=None))
+
+    async def by_rust() -> object:
+        return await (await rust.get(url).build().send()).bytes()
+
+    found: dict[str, _Send] = {
+        "our own": lambda: own.send(asked, _LIMIT),
+        "pyreqwest": by_rust,
+        "httpx": lambda: plain.get(url),
+    }
+    closing: list[Callable[[], Awaitable[object]]] = [rust.close, plain.aclose]
+    try:
+        aiohttp = importlib.import_module("aiohttp")
+    except ImportError:
+        return found, closing
+    session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), trust_env=False)
+
+    async def by_aiohttp() -> object:
+        async with session.get(url, allow_redirects=False) as response:
+            return await response.read()
+
+    return {**found, "aiohttp": by_aiohttp}, [*closing, session.close]
+
+
+async def compared(port: int, calls: int, in_flight: int) -> dict[str, float]:
+    """Medians by client."""
+    found, closing = await clients(port)
+    rounds: dict[str, list[float]] = {name: [] for name in found}
+    for number in range(_ROUNDS + 1):
+        for name, send in found.items():
+            cost = await spent(send, calls, in_flight)
+            if number:  # the first one warms up
+                rounds[name].append(cost)
+    for close in closing:
+        await close()
+    return {name: statistics.median(costs) for name, costs in rounds.items()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calls", type=int, default=2000)
+    parser.add_argument("--in-flight", type=int, default=32)
+    asked = parser.parse_args()
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
+    server.start()
+    try:
+        port = ours.recv()
+        for in_flight in (1, asked.in_flight):
+            for name, cost in uvloop.run(compared(port, asked.calls, in_flight)).items():
+                print(f"{name:10} {in_flight:3} in flight {cost:8.0f} us")
+    finally:
+        server.terminate()
+        server.join()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""TLS of the client: certificates are held against the name that was asked for, and without a good one nothing is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import ipaddress
+import ssl
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.execute.http.upstreams import LOOPS, OK, Run, Server, answers, asked
+from toolgen.execute.http.client import UnsentError
+from toolgen.execute.http.connection import Times
+
+
+@pytest.fixture(params=LOOPS, ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    def go(main: Coroutine[Any, Any, Any]) -> Any:
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            return runner.run(main)
+
+    return go  # type: ignore[return-value]
+
+
+def certificates(folder: Path, *names: x509.GeneralName) -> tuple[ssl.SSLContext, Path]:
+    """A server's context with a certificate for these names, and the authority that signed it."""
+    now = datetime.datetime.now(datetime.UTC)
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
+    subjects = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)]) for text in ("authority", "server")]
+
+    def certificate(subject: int, extension: x509.ExtensionType) -> x509.Certificate:
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subjects[subject])
+            .issuer_name(subjects[0])
+            .public_key(keys[subject].public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(days=1))
+            .not_valid_after(now + datetime.timedelta(days=1))
+            .add_extension(extension, critical=subject == 0)
+            .sign(keys[0], hashes.SHA256())
+        )
+
+    authority = certificate(0, x509.BasicConstraints(ca=True, path_length=None))
+    server = certificate(1, x509.SubjectAlternativeName(names))
+    (folder / "authority.pem").write_bytes(authority.public_bytes(serialization.Encoding.PEM))
+    (folder / "server.pem").write_bytes(
+        server.public_bytes(serialization.Encoding.PEM)
+        + keys[1].private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "server.pem")
+    return context, folder / "authority.pem"
+
+
+@pytest.fixture
+def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ssl.SSLContext]:
+    """Makes a server's context whose authority is the machine's only one."""
+
+    def trust(*names: x509.GeneralName) -> ssl.SSLContext:
+        context, authority = certificates(tmp_path, *names)
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+        return context
+
+    return trust
+
+
+def test_a_certificate_is_held_against_the_name_and_not_the_address(
+    trusted: Callable[..., ssl.SSLContext], run: Run
+) -> None:
+    context = trusted(x509.DNSName("api.invalid"))
+    server = Server(OK, OK)
+    found = run(answers(server, asked(), asked("POST", body=b"x"), scheme="https", ssl=context))
+    assert [reply.body for reply in found] == [b"ok", b"ok"]
+    assert server.connections == 1
+
+
+def test_an_address_in_a_url_is_held_against_addresses(trusted: Callable[..., ssl.SSLContext], run: Run) -> None:
+    context = trusted(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
+    (reply,) = run(answers(Server(OK), asked(), scheme="https", host="127.0.0.1", ssl=context))
+    assert reply.body == b"ok"
+
+
+@pytest.mark.parametrize("name", ["other.invalid", "127.0.0.1"])
+def test_a_certificate_for_another_name_is_sent_nothing(
+    name: str, trusted: Callable[..., ssl.SSLContext], run: Run
+) -> None:
+    server = Server(OK)
+    (found,) = run(answers(server, asked(), scheme="https", ssl=trusted(x509.DNSName(name))))
+    assert isinstance(found, UnsentError)
+    assert "certificate was not accepted" in found.reason
+    assert server.heads == []
+
+
+def test_a_certificate_nobody_vouches_for_is_sent_nothing(
+    trusted: Callable[..., ssl.SSLContext], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    context = trusted(x509.DNSName("api.invalid"))
+    (tmp_path / "other").mkdir()
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates(tmp_path / "other", x509.DNSName("x"))[1]))
+    server = Server(OK)
+    (found,) = run(answers(server, asked(), scheme="https", ssl=context))
+    assert isinstance(found, UnsentError)
+    assert server.heads == []
+
+
+def test_old_tls_is_not_spoken(trusted: Callable[..., ssl.SSLContext], run: Run) -> None:
+    context = trusted(x509.DNSName("api.invalid"))
+    with pytest.warns(DeprecationWarning, match="TLS"):
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.warns(DeprecationWarning, match="TLS"):
+        context.minimum_version = ssl.TLSVersion.TLSv1
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    (found,) = run(answers(Server(OK), asked(), scheme="https", ssl=context))
+    assert isinstance(found, UnsentError)
+
+
+def test_a_server_without_tls_is_sent_nothing_in_the_clear(run: Run) -> None:
+    async def main() -> None:
+        server = Server(OK)
+        async with server.serving(scheme="https", times=Times(connect_s=0.5, read_s=5, total_s=5)) as client:
+            with pytest.raises(UnsentError):
+                await client.send(asked(), 10)
+        assert not any(b"secret" in head for head in server.heads)
+
+    run(main())

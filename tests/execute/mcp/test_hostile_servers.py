@@ -1,0 +1,260 @@
+"""Calls of MCP servers that crash, hang, ask back, answer too much or too little, over pipes and HTTP. Every server really runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolgen as package
+from tests.cli.commands import Run, runner
+from tests.services.bridged import POLICY, call, calls, hostile, listed, over_http, tell, with_gateway, write_project
+from toolgen.model.result import Envelope
+
+SHORT = {"connect": "1s", "first_byte": "3s", "total": "3s"}
+TOKEN = "hostile-token-7f3a9c"
+NAMES = ("echo", "big", "crash", "hang", "demanding", "hidden", "environment", "fails", "input", "picture", "deep")
+
+
+@pytest.fixture(name="toolgen")
+def _toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    return runner(capfdbinary)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TOKEN_OF_TEST", TOKEN)
+
+
+@pytest.fixture(name="piped")
+def _piped(tmp_path: Path, toolgen: Run) -> Path:
+    """A project over pipes, built."""
+    tools = [*listed(*NAMES), {**listed("typed")[0], "inputSchema": {"type": "object", "properties": {"a": {}}}}]
+    server = {"command": hostile(tmp_path, *tools), "env": {"HOSTILE_TOKEN": "${env:TOKEN_OF_TEST}"}}
+    path = write_project(tmp_path, mcp=server, timeouts=SHORT)
+    assert toolgen("build").code == 0
+    return path
+
+
+@pytest.fixture(name="url")
+def _url(tmp_path: Path) -> Iterator[str]:
+    with over_http(*hostile(tmp_path, *listed(*NAMES), token=TOKEN)) as url:
+        yield url
+
+
+@pytest.fixture(name="posted")
+def _posted(tmp_path: Path, toolgen: Run, url: str) -> Path:
+    """A project over HTTP, built."""
+    path = write_project(tmp_path, mcp={"url": url}, auth={"bearer": "${env:TOKEN_OF_TEST}"}, timeouts=SHORT)
+    done = toolgen("build")
+    assert done.code == 0, done.err
+    return path
+
+
+@pytest.fixture(name="either", params=["piped", "posted"])
+def _either(request: pytest.FixtureRequest) -> Path:
+    found: Path = request.getfixturevalue(request.param)
+    return found
+
+
+def code(envelope: Envelope) -> str:
+    return envelope.error.code if envelope.error is not None else ""
+
+
+def requests(root: Path) -> list[tuple[dict[str, str], dict[str, Any]]]:
+    lines = (root / "requests").read_text(encoding="utf-8").splitlines()
+    return [
+        ({name.lower(): value for name, value in headers.items()}, message)
+        for headers, message in map(json.loads, lines)
+    ]
+
+
+def test_answers_are_read_cleaned_and_scrubbed(either: Path) -> None:
+    assert call(either, "echo").data == {"arguments": {}}
+    hidden = call(either, "hidden").data
+    assert isinstance(hidden, str)
+    assert hidden.startswith("ab[31mc ")
+    assert TOKEN not in hidden
+    failed = call(either, "fails")
+    assert code(failed) == "upstream_error"
+    assert failed.error is not None
+    assert "no such [1mthing" in failed.error.message
+    picture = call(either, "picture").data
+    assert picture == {"content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]}
+
+
+def test_what_is_too_much_or_not_offered_fails_by_name(either: Path) -> None:
+    assert code(call(either, "big")) in {"response_too_large", "outcome_unknown"}
+    assert code(call(either, "input")) == "upstream_error"
+    assert call(either, "deep").data is None
+    assert call(either, "echo").status == "ok"
+
+
+def test_a_call_that_hangs_ends_unknown_and_is_not_made_twice(either: Path, tmp_path: Path) -> None:
+    assert code(call(either, "hang")) == "outcome_unknown"
+    assert calls(tmp_path) == ["hang"]
+
+
+def test_a_command_that_crashes_or_hangs_is_started_anew(piped: Path, tmp_path: Path) -> None:
+    async def work(gateway: Any) -> list[str]:
+        async def ask(name: str) -> Envelope:
+            made: Envelope = await gateway.call(f"far__{name}", {}, principal="bot")
+            return made
+
+        return [code(await ask(name)) for name in ("crash", "echo", "hang", "echo")]
+
+    assert with_gateway(piped, work) == ["outcome_unknown", "", "outcome_unknown", ""]
+    assert calls(tmp_path) == ["crash", "echo", "hang", "echo"]
+
+
+def test_one_call_that_hangs_holds_up_no_other(piped: Path) -> None:
+    async def work(gateway: Any) -> list[str]:
+        made = await asyncio.gather(
+            *(gateway.call(f"far__{name}", {}, principal="bot") for name in ("hang", "echo", "echo"))
+        )
+        return [code(one) for one in made]
+
+    assert with_gateway(piped, work) == ["outcome_unknown", "", ""]
+
+
+def test_a_server_is_given_nothing_that_it_asks_for(piped: Path) -> None:
+    assert call(piped, "demanding").data == "[-32601, -32601]"
+
+
+def test_a_command_has_its_own_environment_and_folder_and_no_other(
+    piped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATEWAYS_OWN_SECRET", "x")
+    found = call(piped, "environment").data
+    assert isinstance(found, dict)
+    assert "HOSTILE_TOKEN" in found["names"]
+    assert "GATEWAYS_OWN_SECRET" not in found["names"]
+    assert "TOKEN_OF_TEST" not in found["names"]
+    assert found["folder"] == str(tmp_path)
+
+
+def test_a_command_ends_with_the_gateway(piped: Path, tmp_path: Path) -> None:
+    call(piped, "echo")
+    mine = str(tmp_path / "state.json").encode()
+
+    def command(process: str) -> bytes:
+        try:
+            return Path("/proc", process, "cmdline").read_bytes()
+        except OSError:
+            return b""
+
+    assert not [one for one in os.listdir("/proc") if one.isdigit() and mine in command(one)]
+
+
+def test_no_secret_is_printed_recorded_or_logged(
+    either: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, toolgen: Run
+) -> None:
+    caplog.set_level("DEBUG")
+    for name in ("echo", "hidden", "crash" if "command" in either.read_text(encoding="utf-8") else "fails"):
+        call(either, name)
+    shown = toolgen("call", "far__echo", "--as", "bot", "--dry-run")
+    kept = [
+        path.read_bytes()
+        for path in tmp_path.rglob("*")
+        if path.is_file() and path.name not in {"state.json", "requests"}
+    ]
+    assert TOKEN not in caplog.text + shown.out + shown.err
+    assert not any(TOKEN.encode() in one for one in kept)
+
+
+def test_over_http_every_message_bears_its_credential_version_and_session(posted: Path, tmp_path: Path) -> None:
+    (tmp_path / "requests").unlink()
+    call(posted, "echo")
+    made = requests(tmp_path)
+    assert [message["method"] for _, message in made] == [
+        "initialize",
+        "notifications/initialized",
+        "tools/list",
+        "tools/call",
+    ]
+    assert all(headers["authorization"] == f"Bearer {TOKEN}" for headers, _ in made)
+    assert {headers.get("mcp-protocol-version") for headers, _ in made[1:]} == {"2025-06-18"}
+    assert len({headers.get("mcp-session-id") for headers, _ in made[1:]}) == 1
+    assert made[0][1]["params"]["capabilities"] == {}
+
+
+def test_callers_do_not_share_a_session(posted: Path, tmp_path: Path) -> None:
+    async def work(gateway: Any) -> None:
+        for principal in ("bot", "other", "bot"):
+            await gateway.call("far__echo", {}, principal=principal)
+
+    (tmp_path / "requests").unlink()
+    with_gateway(posted, work)
+    sessions = [
+        headers["mcp-session-id"] for headers, message in requests(tmp_path) if message["method"] == "tools/call"
+    ]
+    assert sessions[0] == sessions[2] != sessions[1]
+
+
+def test_a_session_that_the_server_lost_is_begun_again(posted: Path, tmp_path: Path) -> None:
+    async def work(gateway: Any) -> list[str]:
+        first = await gateway.call("far__echo", {}, principal="bot")
+        tell(tmp_path, run="two")
+        return [first.status, (await gateway.call("far__echo", {}, principal="bot")).status]
+
+    assert with_gateway(posted, work) == ["ok", "ok"]
+    assert calls(tmp_path) == ["echo", "echo"]
+
+
+def test_the_newest_revision_needs_no_handshake(tmp_path: Path, toolgen: Run, url: str) -> None:
+    tell(tmp_path, era="modern")
+    path = write_project(tmp_path, mcp={"url": url}, auth={"bearer": "${env:TOKEN_OF_TEST}"})
+    assert toolgen("build").code == 0
+    (tmp_path / "requests").unlink()
+    assert call(path, "echo").data == {"arguments": {}}
+    headers, message = requests(tmp_path)[-1]
+    assert (headers["mcp-protocol-version"], headers["mcp-method"], headers["mcp-name"]) == (
+        "2026-07-28",
+        "tools/call",
+        "echo",
+    )
+    assert message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
+    assert "mcp-session-id" not in headers
+
+
+def test_a_wrong_credential_is_said_and_nothing_else_is_tried(posted: Path, tmp_path: Path) -> None:
+    tell(tmp_path, token="another-token-of-the-server")
+    (tmp_path / "requests").unlink()
+    refused = call(posted, "echo")
+    assert code(refused) == "upstream_error"
+    assert [message["method"] for _, message in requests(tmp_path)] == ["initialize"]
+    assert calls(tmp_path) == []
+
+
+def test_the_egress_rules_hold(posted: Path, tmp_path: Path, url: str) -> None:
+    write_project(
+        tmp_path,
+        {**POLICY, "egress": {"private_networks": "deny"}},
+        **json.loads(posted.read_bytes())["sources"]["far"],
+    )
+    (tmp_path / "requests").unlink()
+    assert code(call(posted, "echo")) == "egress_refused"
+    assert not (tmp_path / "requests").exists()
+
+
+def test_what_would_be_sent_is_shown(either: Path, toolgen: Run, url: str) -> None:
+    shown = json.loads(toolgen("call", "far__echo", "--as", "bot", "--dry-run").out)
+    if "url" in shown:
+        assert (shown["method"], shown["url"]) == ("POST", url)
+        assert ["Authorization", "Bearer ***"] in shown["headers"]
+        shown = {"message": json.loads(shown["body"])}
+    assert shown["message"]["params"] == {"name": "echo", "arguments": {}}
+
+
+def test_a_manifest_alone_is_enough_for_a_preview(either: Path, tmp_path: Path) -> None:
+    from toolgen.model.manifest import load  # noqa: PLC0415
+
+    manifest = load((tmp_path / "generated" / "manifest.json").read_bytes(), where="manifest")
+    shown = package.preview(manifest, "far__echo", {})
+    assert "error" not in shown

@@ -1,0 +1,100 @@
+"""Projects over MCP servers that really run: their toolgen.yaml, their policy, their pins, and calls of their tools."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from toolgen.gateway.service import Gateway
+from toolgen.model.result import Envelope
+
+ROOT = Path(__file__).parents[2]
+POLICY: dict[str, Any] = {
+    "principals": {
+        "bot": {"api_key": "sha256:" + "1" * 64, "roles": ["bot"]},
+        "other": {"api_key": "sha256:" + "2" * 64, "roles": ["bot"]},
+        "reader": {"api_key": "sha256:" + "3" * 64, "roles": ["reader"]},
+    },
+    "rules": [
+        {
+            "id": "all",
+            "to": ["bot"],
+            "tools": ["far__*"],
+            "effects": ["read", "write", "destructive"],
+            "verdict": "allow",
+        },
+    ],
+    "egress": {"private_networks": "allow"},
+}
+# A rule about reading alone cannot stand where nothing is believed to read.
+READS = {"id": "reads", "to": ["reader"], "tools": ["far__*"], "effects": ["read"], "verdict": "allow"}
+READING = {**POLICY, "rules": [*POLICY["rules"], READS]}
+
+
+def listed(*names: str, **more: Any) -> list[dict[str, Any]]:
+    return [{"name": name, "description": f"Does {name}.", "inputSchema": {"type": "object"}, **more} for name in names]
+
+
+def hostile(root: Path, *tools: dict[str, Any], **said: Any) -> list[str]:
+    """The command of a hostile server that does as it is told here."""
+    tell(root, tools=list(tools), **said)
+    return [sys.executable, "-B", str(ROOT / "tests" / "services" / "mcp_hostile.py"), str(root / "state.json")]
+
+
+def tell(root: Path, **said: Any) -> None:
+    """Changes what a hostile server does, from its next message on."""
+    path = root / "state.json"
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    path.write_text(json.dumps({**before, **said}), encoding="utf-8")
+
+
+def calls(root: Path) -> list[str]:
+    """The calls that reached a hostile server."""
+    path = root / "calls"
+    return path.read_text(encoding="utf-8").split() if path.exists() else []
+
+
+@contextmanager
+def over_http(*command: str) -> Iterator[str]:
+    """A server in a process of its own; gives its URL."""
+    with subprocess.Popen([*command, "http"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}/mcp"
+        finally:
+            process.kill()
+
+
+def write_project(root: Path, policy: dict[str, Any] | None = None, **source: Any) -> Path:
+    """Where toolgen.yaml is, of a project with the source `far`."""
+    (root / "policies").mkdir(exist_ok=True)
+    (root / "policies" / "p.yaml").write_text(json.dumps(policy or POLICY), encoding="utf-8")
+    path = root / "toolgen.yaml"
+    path.write_text(json.dumps({"sources": {"far": source}, "audit": {"dir": "audit"}}), encoding="utf-8")
+    return path
+
+
+def with_gateway(path: Path, work: Callable[[Gateway], Awaitable[Any]]) -> Any:
+    async def main() -> Any:
+        async with Gateway.load(path) as gateway:
+            return await work(gateway)
+
+    return asyncio.run(main())
+
+
+def call(path: Path, name: str, arguments: dict[str, Any] | None = None, principal: str = "bot") -> Envelope:
+    made: Envelope = with_gateway(
+        path, lambda gateway: gateway.call(f"far__{name}", arguments or {}, principal=principal)
+    )
+    return made
+
+
+def manifest(root: Path) -> dict[str, Any]:
+    found = json.loads((root / "generated" / "manifest.json").read_bytes())
+    return {**found, "tools": {tool["name"]: tool for tool in found["tools"]}}

@@ -1,0 +1,182 @@
+"""Streamable HTTP: every message is a POST by the HTTP executor, with its credentials, egress rules, limits and scrubbing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from urllib.parse import urlsplit
+
+import msgspec
+import orjson
+
+from toolgen.clock import Clock, SystemClock
+from toolgen.execute.base import Permit
+from toolgen.execute.http.answers import Answer, Scrubber, result
+from toolgen.execute.http.executor import HttpExecutor, Reader
+from toolgen.execute.http.wallet import Provision
+from toolgen.execute.mcp.messages import MODERN, Agreed
+from toolgen.execute.patience import Timeouts
+from toolgen.execute.secrets import Secrets
+from toolgen.model.call import Call, Principal
+from toolgen.model.graph_auth import SCHEMES, with_headers
+from toolgen.model.result import Failed, Success
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter
+
+__all__ = ["HttpWire"]
+
+_ACCEPT = "application/json, text/event-stream"
+_HEADERS = {
+    "accept": "Accept",
+    "version": "MCP-Protocol-Version",
+    "session": "Mcp-Session-Id",
+    "method": "Mcp-Method",
+    "name": "Mcp-Name",
+}
+_BODY = HttpBody(media_type="application/json", argument="message", required=True)
+_SESSION = "mcp-session-id"
+_LONGEST_SESSION = 1024
+_TIMEOUTS = Timeouts()
+_CLOCK = SystemClock()
+# What may be asked twice: it changes nothing.
+_HARMLESS = frozenset({"initialize", "server/discover", "tools/list", "notifications/initialized"})
+
+
+class HttpWire:
+    """One server at a URL. `auth` are its credentials, as for a GraphQL source: all of them are shown with every message."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        auth: Mapping[str, object],
+        secrets: Secrets,
+        permit: Permit,
+        provision: Provision | None = None,
+        timeouts: Timeouts = _TIMEOUTS,
+        clock: Clock = _CLOCK,
+    ) -> None:
+        schemes, auth = with_headers(SCHEMES, auth)
+        self._url = url
+        self._security = (tuple(sorted(auth)),) if auth else ()
+        self._provision = provision
+        made = partial(
+            HttpExecutor,
+            schemes=schemes,
+            auth=auth,
+            secrets=secrets,
+            permit=permit,
+            provision=provision,
+            timeouts=timeouts,
+            clock=clock,
+            kept=(_SESSION,),
+        )
+        self._http = made(reader=partial(_read, read=result))
+        self._lister = made(reader=partial(_read, read=_as_written))
+
+    async def begin(self) -> int:
+        """There is nothing to make ready: each message finds its own way."""
+        return 0
+
+    async def ask(self, message: JsonObject, agreed: Agreed, call: Call) -> Success | Failed:
+        """The answer to a request, out of the body or out of the stream of events that the body is."""
+        http = self._lister if message["method"] == "tools/list" else self._http
+        outcome = await http.execute(self._over_http(message, agreed, call))
+        if isinstance(outcome, Success) and isinstance(outcome.data, list):
+            return dataclasses.replace(outcome, data=_answer_to(message["id"], outcome.data))
+        return outcome
+
+    async def tell(self, message: JsonObject, agreed: Agreed, call: Call) -> None:
+        """A notification, to which there is no answer: what became of it shows with the next request."""
+        await self._http.execute(self._over_http(message, agreed, call))
+
+    def stale(self) -> bool:
+        """A server that is asked over HTTP has no way to say so unasked."""
+        return False
+
+    def preview(self, message: JsonObject, call: Call) -> JsonObject:
+        """The request of a message, secrets masked."""
+        return self._http.preview(self._over_http(message, Agreed(), call))
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        await self._http.close()
+        await self._lister.close()
+
+    def _over_http(self, message: JsonObject, agreed: Agreed, call: Call) -> Call:
+        method, params = str(message["method"]), message.get("params")
+        said: dict[str, str] = {"accept": _ACCEPT, "version": agreed.version, "session": agreed.session}
+        if agreed.version == MODERN:
+            said["method"] = method
+            name = params.get("name") if isinstance(params, Mapping) else None
+            said["name"] = name if isinstance(name, str) else ""
+        said = {key: value for key, value in said.items() if value}
+        parts = urlsplit(self._url)
+        binding = HttpBinding(
+            method="POST",
+            path=f"{parts.path}?{parts.query}" if parts.query else parts.path,
+            servers=(f"{parts.scheme}://{parts.netloc}",),
+            parameters=tuple(
+                HttpParameter(argument=key, in_="header", name=_HEADERS[key], style="simple", explode=False)
+                for key in said
+            ),
+            body=_BODY,
+            security=self._security_of(call.principal),
+        )
+        tool = msgspec.structs.replace(
+            call.tool, binding=binding, idempotent=call.tool.idempotent or method in _HARMLESS
+        )
+        return dataclasses.replace(call, tool=tool, arguments={**said, "message": message})
+
+    def _security_of(self, principal: Principal) -> tuple[tuple[str, ...], ...]:
+        given = None if self._provision is None else self._provision.assigned(principal)
+        return self._security if given is None else (tuple(sorted(given)),)
+
+
+def _read(
+    answer: Answer, scrubber: Scrubber, method: str, facts: Mapping[str, Json], *, read: Reader
+) -> Success | Failed:
+    """As `read` reads any answer, but for event streams: those are the list of the messages in them, each read as JSON is."""
+    session = answer.headers.get(_SESSION, "")
+    if session and len(session) <= _LONGEST_SESSION and session.isascii() and session.isprintable():
+        facts = {**facts, "session": session}
+    kind = answer.content_type.partition(";")[0].strip().lower()
+    if answer.status != 200 or kind != "text/event-stream" or answer.truncated:
+        return read(answer, scrubber, method, facts)
+    messages: list[Json] = []
+    for event in _events(answer.body):
+        one = dataclasses.replace(answer, body=event, content_type="application/json")
+        found = read(one, scrubber, method, facts)
+        if isinstance(found, Success):
+            messages.append(found.data)
+    return Success(data=messages, facts=facts)
+
+
+def _as_written(answer: Answer, scrubber: Scrubber, method: str, facts: Mapping[str, Json]) -> Success | Failed:
+    """A listing, without what was sent in confidence, but with all that nobody sees: whoever reads it has to know that it is there."""
+    if answer.status == 200 and not answer.truncated:
+        with suppress(orjson.JSONDecodeError):
+            return Success(data=orjson.loads(scrubber.raw(answer.body)), facts=facts)
+    return result(answer, scrubber, method, facts)
+
+
+def _events(body: bytes) -> list[bytes]:
+    """The data of each event (WHATWG HTML, section 9.2.6); their names and ids say nothing here."""
+    found: list[bytes] = []
+    lines: list[bytes] = []
+    for line in [*body.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"), b""]:
+        if line.startswith(b"data:"):
+            lines.append(line[5:].removeprefix(b" "))
+        elif not line and lines:
+            found.append(b"\n".join(lines))
+            lines = []
+    return found
+
+
+def _answer_to(number: Json, messages: list[Json]) -> Json:
+    """The answer among the messages; what the server wants of us beside it is not given."""
+    return next(
+        (one for one in messages if isinstance(one, Mapping) and one.get("id") == number and "method" not in one), None
+    )

@@ -1,0 +1,7 @@
+"""OAuth 2.0 tokens for upstream systems: asked for, kept, refreshed ahead of time and exchanged."""
+
+from __future__ import annotations
+
+from toolgen.execute.oauth.grants import Grant, Grants, Token
+
+__all__ = ["Grant", "Grants", "Token"]

@@ -1,0 +1,54 @@
+"""What a rare request, to a token endpoint or a Vault, is: what is asked, by whose leave, and what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from toolgen.execute.base import Destination, Permit
+from toolgen.execute.resolver import Resolver, system_resolver
+
+__all__ = ["Asked", "RareError", "Replied", "Via"]
+
+_TOTAL_S = 10.0
+
+
+class RareError(Exception):
+    """There is no answer. The text is for a person and never holds what was sent or said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Via:
+    """How a place is reached: whose verdict is asked (None: the operator's own errand), as what, and which authorities are believed."""
+
+    permit: Permit | None = None
+    destination: Destination = field(default_factory=lambda: Destination(host="", port=0))
+    resolver: Resolver = system_resolver
+    authorities: str = ""  # a file of certificates, "" for the usual ones
+    total_s: float = _TOTAL_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Asked:
+    """A request; its headers and body may hold secrets."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    def __repr__(self) -> str:
+        return f"Asked({self.method} ***)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Replied:
+    """An answer, whole."""
+
+    status: int
+    content_type: str
+    body: bytes
+    retry_after: str = ""
+
+    def __repr__(self) -> str:
+        return f"Replied({self.status})"

@@ -1,0 +1,17 @@
+"""Sends rare requests. What it takes is loaded with the first of them."""
+
+from __future__ import annotations
+
+from toolgen.execute.rare import Asked, Replied, Via
+
+__all__ = ["ask"]
+
+
+async def ask(asked: Asked, via: Via) -> Replied:
+    """Sends one request, once. Raises `RareError`.
+
+    A connection of its own each time: these are minutes apart, and what was allowed once need not be allowed any more.
+    """
+    from toolgen.execute.rare_http import exchange  # noqa: PLC0415 - httpx is a tenth of a start, and most never ask anything
+
+    return await exchange(asked, via)

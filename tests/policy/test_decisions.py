@@ -1,32 +1,24 @@
-"""Decisions as a table, and what must hold of any policy: nothing that takes away adds, and no order matters."""
+"""Decisions as a table. What must hold of any policy is in test_any_policy.py."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import toolgen
 from tests.gateway.governed import API
 from toolgen.clock import FixedClock
 from toolgen.gateway.identity import Identity, KeySets
-from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest
-from toolgen.model.tool import Effect, absent
+from toolgen.model.tool import absent
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.policy.access import Access
-from toolgen.policy.cel import compile_expression
-from toolgen.policy.cel_names import Scope
 from toolgen.policy.document import load
-from toolgen.policy.rules import Rule
-from toolgen.policy.toolsets import Toolset
 
 TABLE: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "decisions.yaml").read_text())
 
@@ -85,145 +77,6 @@ def test_each_is_decided_as_the_table_says(
     if expected != "u":
         bound = access.bind(principal, found, arguments)
         assert (bound.names, bound.denied) == ((), None)
-
-
-ROLES = ("bot", "user")
-CONDITIONS = (
-    None,
-    "true",
-    "false",
-    "principal.attributes.tenant == 'acme'",
-    "user == null",
-    "args.amount_cents > 5",
-    "1 / args.amount_cents > 0",
-    "'bot' in principal.roles",
-)
-NARROWINGS = (None, {"required": ["amount_cents"]}, {"properties": {"amount_cents": {"maximum": 5}}})
-TOOLS = ("orders__*", "orders__create_order", "orders__delete_order", "orders__list_orders", "orders__send_mail")
-ARGUMENTS: tuple[dict[str, Any], ...] = (
-    {},
-    {"amount_cents": 0},
-    {"amount_cents": 5},
-    {"amount_cents": 9},
-    {"amount_cents": "x"},
-)
-
-
-@st.composite
-def drawn_rules(draw: st.DrawFn) -> list[Rule]:
-    manifest = _manifest()
-    scope = Scope(
-        tools=manifest.tools,
-        catalog=manifest.tools,
-        attributes={"tenant": frozenset({"string"})},
-        roles=frozenset(ROLES),
-    )
-    rules = []
-    for number in range(draw(st.integers(0, 7))):
-        effects = draw(
-            st.sampled_from(
-                [frozenset(Effect), frozenset({Effect.DESTRUCTIVE}), frozenset({Effect.READ, Effect.WRITE})]
-            )
-        )
-        condition = draw(st.sampled_from(CONDITIONS))
-        rules.append(
-            Rule(
-                id=f"r{number}",
-                roles=frozenset(draw(st.lists(st.sampled_from(ROLES), min_size=1))),
-                tools=(draw(st.sampled_from(TOOLS)),),
-                effects=effects,
-                names_destructive=effects == {Effect.DESTRUCTIVE},
-                arguments=draw(st.sampled_from(NARROWINGS)),
-                verdict=draw(st.sampled_from(["allow", "allow", "ask", "deny"])),
-                where="p.yaml:1",
-                when=None if condition is None else compile_expression(condition, scope, where="p.yaml:1"),
-            )
-        )
-    return rules
-
-
-_BUILT: list[Manifest] = []
-
-
-def _manifest() -> Manifest:
-    if not _BUILT:
-        import tempfile  # noqa: PLC0415 - hypothesis draws before any fixture is there
-
-        with tempfile.TemporaryDirectory() as directory:
-            path = Path(directory) / "orders.json"
-            path.write_text(json.dumps(API))
-            _BUILT.append(toolgen.build(str(path)))
-    return _BUILT[0]
-
-
-def people() -> list[Principal]:
-    attributes = {"tenant": "acme"}
-    user = Principal(id="ann", roles=frozenset({"user"}))
-    bot = Principal(id="bot", roles=frozenset({"bot"}), attributes=attributes)
-    return [
-        bot,
-        user,
-        Principal(id="both", roles=frozenset(ROLES), attributes=attributes),
-        Principal(id="none"),
-        replace(bot, on_behalf_of=user),
-    ]
-
-
-def outcomes(rules: list[Rule], toolsets: dict[str, Toolset] | None = None, narrowed: str = "") -> list[int]:
-    """How far each of a few hundred calls gets: 0 refused, 1 asked, 2 allowed."""
-    access = Access(rules, _manifest().tools, toolsets or {})
-    ranks = {"a": 2, "k": 1, "f": 0, "u": 0}
-    return [
-        ranks[letter(access.decide(replace(who, toolsets=frozenset({narrowed} - {""})), tool, arguments))]
-        for who in people()
-        for tool in _manifest().tools.values()
-        for arguments in ARGUMENTS
-    ]
-
-
-def never_more(after: list[int], before: list[int]) -> bool:
-    return all(one <= other for one, other in zip(after, before, strict=True))
-
-
-@settings(max_examples=40, deadline=None)
-@given(drawn_rules(), drawn_rules())
-def test_adding_denials_never_allows_more(rules: list[Rule], more: list[Rule]) -> None:
-    denials = [replace(rule, id=f"d-{rule.id}", verdict="deny") for rule in more]
-    assert never_more(outcomes([*rules, *denials]), outcomes(rules))
-
-
-@settings(max_examples=40, deadline=None)
-@given(drawn_rules(), st.data())
-def test_removing_what_allows_never_allows_more(rules: list[Rule], data: st.DataObject) -> None:
-    allowing = [rule for rule in rules if rule.verdict == "allow"]
-    gone = data.draw(st.sampled_from(allowing)) if allowing else None
-    assert never_more(outcomes([rule for rule in rules if rule is not gone]), outcomes(rules))
-
-
-@settings(max_examples=40, deadline=None)
-@given(drawn_rules(), st.randoms(use_true_random=False))
-def test_the_order_of_rules_never_matters(rules: list[Rule], random: Any) -> None:
-    shuffled = [*rules]
-    random.shuffle(shuffled)
-    assert outcomes(shuffled) == outcomes(rules)
-
-
-@settings(max_examples=40, deadline=None)
-@given(drawn_rules(), drawn_rules())
-def test_shadow_rules_change_nothing(rules: list[Rule], more: list[Rule]) -> None:
-    shadows = [replace(rule, id=f"s-{rule.id}", shadow=True) for rule in more]
-    assert outcomes([*rules, *shadows]) == outcomes(rules)
-
-
-@settings(max_examples=40, deadline=None)
-@given(drawn_rules(), st.sets(st.sampled_from(ROLES)), st.sampled_from(["", "some", "none"]))
-def test_toolsets_never_add(rules: list[Rule], to: set[str], narrowed: str) -> None:
-    names = frozenset({"orders__create_order", "orders__get_health"})
-    toolsets = {
-        "some": Toolset(tools=names, roles=frozenset(to)),
-        "none": Toolset(tools=frozenset(), roles=frozenset()),
-    }
-    assert never_more(outcomes(rules, toolsets, narrowed), outcomes(rules))
 
 
 def test_the_order_of_files_never_matters(manifest: Manifest, tmp_path: Path) -> None:

@@ -123,6 +123,8 @@ MISTAKES = [
     ("500ms", "\"0s\"", "shop.yaml:11: timeout: must be like 2s or 500ms"),
     ("max_rows: 10", "max_rows: 0", "shop.yaml:11: "),
     ("api.example.com:443", "api.example.com", "shop.yaml:12: 'api.example.com' is not host:port"),
+    ("redirects: none", "sources: {shap: []}", "shop.yaml:12: there is no source 'shap' (did you mean 'shop'?)"),
+    ("redirects: none", "sources: {shop: [x]}", "shop.yaml:12: 'x' is not host:port, like api.example.com:443"),
     ("redirects: none", "redirects: any", "shop.yaml:12: egress.redirects: invalid enum value 'any'"),
     ("$..card_number", "..card_number", "shop.yaml:13: '..card_number' is not a JSONPath"),
     ("$..email", "$[", "shop.yaml:15: '$[' is not a JSONPath"),
@@ -138,7 +140,7 @@ MISTAKES = [
     ("principals:\n", "jwt: {}\nprincipals:\n", "shop.yaml:1: unknown key 'jwt' in the file"),
     ("approvers: [user]", "approvers: [usr]", "shop.yaml:18: no principal has the role 'usr' (did you mean 'user'?)"),
     ("approvers: [user]", "approvers: []", "shop.yaml:18: approvals.approvers"),
-    ("approvers: [user], ", "", "shop.yaml:18: approvals"),
+    ("approvers: [user], ", "elicitation: maybe, ", "shop.yaml:18: elicitation: takes allow or deny"),
     ("approvers: [user]", "approver: [user]", "shop.yaml:18: unknown key 'approver'"),
     *(
         ("expires: 30m", f"expires: {text}", "shop.yaml:18: expires: must be like 30m or 1h")

@@ -91,6 +91,7 @@ MISTAKES = [
     (f'fingerprint: "{B}"', "", "who.yaml:4: mtls: takes a fingerprint, or a subject and its issuer"),
     (f'fingerprint: "{B}"', 'subject: "CN=x"', "who.yaml:4: mtls: takes a fingerprint"),
     (f'fingerprint: "{B}"', f'fingerprint: "{B}", subject: "CN=x"', "who.yaml:4: mtls: takes a fingerprint"),
+    ("  mesh:", f'  two: {{mtls: {{fingerprint: ["{A}", "{B}"]}}}}\n  mesh:', "who.yaml:5: mtls: 'two' and 'edge' have the same"),
     ("  staff:\n", "  Staff:\n", "who.yaml:7: an issuer's name is like staff"),
     ("  edge:", '  "staff:ann":', "has a name that a user of the issuer 'staff' could have"),
     ("roles: [staff]\n    grants: {groups: {eng: [engineer, bot], sre: ops}}", "", "gives its users no role"),
@@ -139,3 +140,48 @@ def test_a_key_set_may_be_a_file_beside_the_policy(tmp_path: Path) -> None:
     assert token is not None
     assert token.jwks == str(tmp_path / "keys.json")
     assert load(tmp_path / "policies", PETS).digest == policy.digest
+
+
+TESTED = (
+    WHOLE
+    + """\
+tests:
+  - {as: {issuer: staff, subject: ann, claims: {groups: [eng], org: {tenant: acme}}}, call: pets__list_pets, expect: allow}
+  - {as: edge, on_behalf_of: {issuer: staff, subject: ann}, call: pets__list_pets, expect: allow}
+"""
+)
+ACTING = "edge: {acts_for: ['staff:*'], "
+
+
+def test_the_caller_of_a_test_is_made_of_its_claims(tmp_path: Path) -> None:
+    first, second = loaded(tmp_path, who=TESTED.replace("edge: {", ACTING)).tests
+    assert (first.caller.id, first.caller.roles) == ("staff:ann", {"staff", "engineer", "bot"})
+    assert dict(first.caller.attributes) == {"tenant": "acme"}
+    assert second.caller.on_behalf_of is not None
+    assert (second.caller.id, second.caller.on_behalf_of.id) == ("edge", "staff:ann")
+    assert second.caller.on_behalf_of.roles == {"staff"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("issuer: staff, subject: ann, c", "issuer: stuff, subject: ann, c", "who.yaml:22: there is no issuer 'stuff' (did you"),
+        ("groups: [eng], org", "group: [eng], org", "who.yaml:22: the issuer 'staff' reads no claim 'group' (did you mean 'groups'?)"),
+        ("groups: [eng]", "groups: [[eng]]", "who.yaml:22: no token with these claims is accepted: its claim"),
+        ("tenant: acme}}}", "tenant: {a: b}}}}", "who.yaml:22: no token with these claims is accepted: one of the claims"),
+        ("subject: ann, c", 'subject: "", c', "who.yaml:22: no token with these claims is accepted: its subject"),
+        ("subject: ann, c", "subject: 5, c", "who.yaml:22: "),
+        ("subject: ann, c", "c", "who.yaml:22: "),
+        ("subject: ann, c", "subject: ann, roles: [x], c", "who.yaml:22: "),
+        ("as: edge", "as: 'staff:ann'", "who.yaml:23: there is no principal 'staff:ann' (write a user of an issuer as"),
+        ("", "", "who.yaml:23: edge has no 'staff:ann' under acts_for"),
+        ("edge: {", "edge: {acts_for: ['stuff:*'], ", "who.yaml:4: there is no principal 'stuff:*' (did you mean 'staff:*'?)"),
+        ("edge: {", "edge: {acts_for: ['staff:'], ", "who.yaml:4: there is no principal 'staff:'"),
+        ("edge: {", "edge: {acts_for: ['staff:bob'], ", "who.yaml:23: edge has no 'staff:ann' under acts_for"),
+        ("edge: {", "edge: {acts_for: ['*'], ", "who.yaml:4: there is no principal '*'"),
+    ],
+)  # fmt: skip
+def test_a_user_that_cannot_be_is_named_with_its_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    with pytest.raises(PolicyError) as raised:
+        loaded(tmp_path, who=TESTED.replace(old, new, 1))
+    assert message in str(raised.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolgen.model.verdict import Allow
+from toolgen.model.verdict import Allow, Deny
 from toolgen.policy.egress import Egress, parse_allowed
 
 CLOSED = [
@@ -144,3 +144,29 @@ def test_a_database_may_be_where_databases_are_and_nowhere_a_request_may_never_g
     assert isinstance(Egress().check_database("db", 5432, "93.184.216.34"), Allow)
     assert isinstance(listed.check_database("db", 5432, "93.184.216.34"), Allow)
     assert not isinstance(listed.check_database("db", 5433, "93.184.216.34"), Allow)
+
+
+def test_a_source_that_is_named_reaches_its_places_and_no_other() -> None:
+    egress = Egress(sources={"shop": frozenset({("api.shop.test", 443)})})
+    public = "93.184.216.34"
+    assert isinstance(egress.check("API.shop.test.", 443, public, source="shop"), Allow)
+    for host, port in (("other.test", 443), ("api.shop.test", 80), ("api.shop.test.evil.test", 443)):
+        verdict = egress.check(host, port, public, source="shop")
+        assert isinstance(verdict, Deny)
+        assert "egress.sources.shop" in verdict.suggestion
+    assert isinstance(egress.check("other.test", 443, public, source="mail"), Allow)
+    assert isinstance(egress.check("other.test", 443, public), Allow)
+    assert isinstance(egress.check_database("db.test", 5432, public, source="shop"), Deny)
+
+
+def test_a_place_of_a_source_opens_nothing_that_the_rest_closes() -> None:
+    egress = Egress(sources={"shop": frozenset({("api.shop.test", 443)})}, allow=frozenset({("mail.test", 443)}))
+    assert isinstance(egress.check("api.shop.test", 443, "10.0.0.1", source="shop"), Deny)
+    assert isinstance(egress.check("api.shop.test", 443, "93.184.216.34", source="shop"), Deny)
+
+
+def test_redirects_are_followed_where_the_policy_says_so_and_the_place_is_open() -> None:
+    public = "93.184.216.34"
+    assert isinstance(Egress().check_redirect("api.test", 443, public), Deny)
+    assert isinstance(Egress(same_origin=True).check_redirect("api.test", 443, public), Allow)
+    assert isinstance(Egress(same_origin=True).check_redirect("api.test", 443, "10.0.0.1"), Deny)

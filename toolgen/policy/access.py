@@ -28,11 +28,23 @@ UNKNOWN = Deny(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What a condition may ask about besides the call itself: the time (seconds since the epoch) and earlier calls."""
+    """What a condition may ask about besides the call itself: the time (seconds since the epoch) and earlier calls.
+
+    The earlier calls are those of the caller. `user` has those made by, or for, whom the caller acts for; without it they are the same.
+    """
 
     now: float = 0.0
     session: History | None = None
     history: History | None = None
+    user: Circumstances | None = None
+
+    def each(self, principal: Principal) -> Iterator[tuple[Principal, Circumstances]]:
+        """The parties of a call, each with what its own rules may ask."""
+        yield principal, self
+        party = principal.on_behalf_of
+        while party is not None:
+            yield party, self.user or self
+            party = party.on_behalf_of
 
 
 NOWHERE = Circumstances()
@@ -116,10 +128,10 @@ class Access:
         verdict = self._judge(principal, tool, arguments, circumstances, notes)
         known = self._tools.get(tool.name) if self._shadowed else None
         if known is not None:
-            for party in _parties(principal):
+            for party, around in circumstances.each(principal):
                 about = self._about(party, known)
                 for compiled in about.shadows:
-                    facts = _facts(party, known, arguments, circumstances, about.reads)
+                    facts = _facts(party, known, arguments, around, about.reads)
                     if compiled.speaks(arguments, facts, []):
                         notes.append(Note(rule=compiled.rule.id, verdict=compiled.rule.verdict, status="shadow"))
         return Judgement(verdict=verdict, notes=tuple(notes))
@@ -143,8 +155,8 @@ class Access:
             return self._decide(principal, tool, arguments, circumstances, notes)
         return strictest(
             [
-                self._decide(party, tool, given, circumstances, notes)
-                for party in _parties(principal)
+                self._decide(party, tool, given, around, notes)
+                for party, around in circumstances.each(principal)
                 for given in _readings(tool, arguments)
             ]
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -140,8 +142,8 @@ def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _sent(path: str, tool: Tool, arguments: JsonObject) -> str:
-    """The name under which the caller sent a bound argument, or "": its own in any case, since services read names so, or one that
-    would be sent under the same name."""
+    """The name under which the caller sent a bound argument, or "": its own as some service would read it, or one that would be sent
+    under the same name."""
     known = tool.input_schema.get("properties", {})
     first, *below = path.split(".")
     others = {name: value for name, value in arguments.items() if name == first or name not in known}
@@ -153,8 +155,9 @@ def _sent(path: str, tool: Tool, arguments: JsonObject) -> str:
 def _named(names: Sequence[str], holder: Json) -> str:
     if not isinstance(holder, Mapping):
         return ""
+    wanted = _squashed(names[0])
     for name, value in holder.items():
-        if name.casefold() == names[0].casefold():
+        if wanted in _read_as(name):
             if len(names) == 1:
                 return name
             if found := _named(names[1:], value):
@@ -166,26 +169,43 @@ def _smuggled(path: str, tool: Tool, arguments: JsonObject) -> str:
     """Of a request: an object whose members become parameters of their own, or an argument the schema does not know, of the same name."""
     binding = tool.binding
     assert isinstance(binding, HttpBinding)  # noqa: S101 - the caller matched on it
-    wire = {parameter.name for parameter in binding.parameters if parameter.argument == path}
-    if binding.body is not None and path in binding.body.properties:
-        wire.add(binding.body.properties[path])
-    folded = {name.casefold() for name in wire}
+    first, _, rest = path.partition(".")
+    wire = {parameter.name for parameter in binding.parameters if parameter.argument == first}
+    if binding.body is not None and first in binding.body.properties:
+        wire.add(binding.body.properties[first])
+    # A member stands on the wire as `holder[member]`, or by its own name.
+    wanted = {_squashed(f"{name}{rest}") for name in wire} | (
+        {_squashed(rest)} if rest and _explodes(binding, first) else set()
+    )
     known = tool.input_schema.get("properties", {})
     for name, value in arguments.items():
-        if name not in known and name.casefold() in folded:
+        if name not in known and wanted & _read_as(name):
             return name
-        if isinstance(value, Mapping) and _explodes(binding, name):
-            taken = next((key for key in value if key.casefold() in folded), "")
+        if name != first and isinstance(value, Mapping) and _explodes(binding, name):
+            taken = next((key for key in value if wanted & _read_as(key)), "")
             if taken:
                 return f"{name}.{taken}"
     return ""
 
 
 def _explodes(binding: HttpBinding, argument: str) -> bool:
-    return any(
+    """Whether the members of an object are sent as if they were arguments."""
+    body = binding.body
+    part = body.parts.get(body.properties.get(argument, "")) if body is not None else None
+    return (part is not None and bool(part.style or part.explode)) or any(
         one.argument == argument and (one.in_ == "querystring" or (one.explode and one.style == "form"))
         for one in binding.parameters
     )
+
+
+def _read_as(name: str) -> frozenset[str]:
+    """What services take a name for: any case and any spelling of `tenant_id` (JSON of Protocol Buffers takes `tenantId`, PHP `tenant.id`
+    and ` tenant_id`), and what stands before a bracket or a NUL (`tenant_id[]`)."""
+    return frozenset({_squashed(name), _squashed(re.split(r"(?<=.)[\[\0]", name, maxsplit=1)[0])})
+
+
+def _squashed(name: str) -> str:
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", name).casefold())) or name
 
 
 def _put(target: dict[str, Any], names: Sequence[str], value: Json) -> bool:

@@ -21,6 +21,7 @@ from toolgen.model.call import Principal
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
+from toolgen.policy.cel_literals import probes
 from toolgen.policy.cel_names import VARIABLES, Scope, fault_of
 from toolgen.policy.cel_tree import Comprehension, Identifier, Node, Select, read_tree, walk
 from toolgen.policy.cel_values import Plain, Unevaluated, json_of, kind_word
@@ -231,7 +232,17 @@ def compile_expression(source: str, scope: Scope, *, where: str, wants: str = ""
         raise PolicyError(f"'{_shown(source)}' is {kind.lower()}, not {wants}", where=where)
     if fault := fault_of(tree, scope):
         raise PolicyError(f"'{_shown(source)}': {fault}", where=where)
+    for probe, said in probes(tree):
+        if not _answers(probe):
+            raise PolicyError(f"'{_shown(source)}': {said}", where=where)
     return Expression(source, where, compiled, tree)
+
+
+def _answers(probe: str) -> bool:
+    try:
+        return bool(_environment().compile(probe).eval(data={}).type() != cel.Type.ERROR)
+    except (RuntimeError, TypeError, ValueError):
+        return False
 
 
 def read_together(expressions: Iterable[Expression]) -> Reads:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from toolgen.model.call import Principal
+
 __all__ = [
     "ALGORITHMS",
     "ApiKey",
@@ -63,7 +65,8 @@ class CertificateRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrincipalEntry:
-    """A principal as a policy names it. `acts_for` lists the principals it may say it acts on behalf of.
+    """A principal as a policy names it. `acts_for` lists whom it may say it acts on behalf of: principals, users of issuers
+    (`staff:ann`), or all users of one (`staff:*`).
 
     Tokens that `token` accepts are its own when they have the subject `subject`.
     """
@@ -76,6 +79,16 @@ class PrincipalEntry:
     token: TokenRule | None = None
     subject: str = ""
     certificate: CertificateRule | None = None
+
+    @property
+    def principal(self) -> Principal:
+        """Who it is to every rule."""
+        return Principal(id=self.id, roles=self.roles, attributes=self.attributes)
+
+    def may_act_for(self, user: str) -> bool:
+        """Whether it may act on behalf of who has this id. No principal's name begins like that of an issuer's user."""
+        issuer, colon, _ = user.partition(":")
+        return user in self.acts_for or (bool(colon) and f"{issuer}:*" in self.acts_for)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,23 +15,24 @@ from toolgen.model.names import nearest
 from toolgen.model.tool import SqlBinding, Tool
 from toolgen.policy.access import Rule
 from toolgen.policy.approval import NOBODY, Approval
-from toolgen.policy.arguments import repair
+from toolgen.policy.assignment import Assignment
 from toolgen.policy.cel_names import Scope
 from toolgen.policy.credentials import Credentials, PrincipalEntry
 from toolgen.policy.document_approvals import read_approval
+from toolgen.policy.document_credentials import read_assignment
 from toolgen.policy.document_limits import read_limits
-from toolgen.policy.document_principals import PrincipalSections, instant
+from toolgen.policy.document_principals import PrincipalSections
 from toolgen.policy.document_rules import (
     Draft,
     finished,
     matched,
-    read_earlier,
     read_labels,
     read_rule,
     read_toolset,
 )
 from toolgen.policy.document_sql import masked, read_scope
-from toolgen.policy.egress import Egress, parse_allowed
+from toolgen.policy.document_tests import TestDraft, finished_test, read_test
+from toolgen.policy.egress import Egress, Place, parse_allowed
 from toolgen.policy.limits import Limit
 from toolgen.policy.redact import Redaction, column_of, compile_path
 from toolgen.policy.selftest import SelfTest
@@ -39,7 +40,6 @@ from toolgen.policy.shapes import (
     EgressShape,
     FileShape,
     RedactShape,
-    TestShape,
 )
 from toolgen.policy.sql.grants import SqlScope
 from toolgen.policy.sql.scope import row_attributes
@@ -70,6 +70,7 @@ class Policy:
     tests: tuple[SelfTest, ...]
     labels: Mapping[str, tuple[str, ...]]
     toolsets: Mapping[str, Toolset]
+    assignments: tuple[Assignment, ...] = ()
 
     @property
     def principals(self) -> Mapping[str, PrincipalEntry]:
@@ -100,7 +101,9 @@ def load_credentials(directory: Path) -> Credentials:
 def _documents(directory: Path) -> Iterator[Document]:
     files = _files(directory, f"{directory.name}/")
     if not files:
-        raise PolicyError("holds no policy (*.yaml)", where=f"{directory.name}/", suggestion="write one; see README.md")
+        raise PolicyError(
+            "holds no policy (*.yaml)", where=f"{directory.name}/", suggestion="write one; docs/policy.md says how"
+        )
     for path in files:
         yield read(path, f"{directory.name}/{path.name}", PolicyError)
 
@@ -134,16 +137,15 @@ class _Collector:
         self._approval = NOBODY
         self._sensitive: list[str] = []
         self._redactions: list[Redaction] = []
-        self._tests: list[SelfTest] = []
+        self._tests: list[TestDraft] = []
         self._labels: dict[str, set[str]] = {}
         self._toolsets: dict[str, Toolset] = {}
+        self._assignments: list[Assignment] = []
         self._content: list[Any] = []
         self._key_content: list[Any] = []
         # What can only be checked when every file was read: (where, …).
         self._roles: list[tuple[str, str]] = []
-        self._actors: list[tuple[str, str]] = []
         self._limits: list[tuple[Document, int]] = []
-        self._test_names: list[tuple[str, SelfTest]] = []
         self._row_attributes: list[tuple[str, str]] = []
 
     def add(self, document: Document) -> None:
@@ -168,6 +170,10 @@ class _Collector:
             self._roles += [(document.where("toolsets", name, "to"), role) for role in sorted(toolset.roles)]
         for source in file.sql:
             self._add_sql(document, source)
+        for index in range(len(file.credentials)):
+            assignment = read_assignment(document, index, self._manifest)
+            self._assignments.append(assignment)
+            self._roles += [(document.where("credentials", index, "to"), role) for role in sorted(assignment.roles)]
         if file.egress is not None:
             self._add_egress(document, file.egress)
         if file.approvals is not None:
@@ -181,29 +187,15 @@ class _Collector:
             self._sensitive.append(path)
         for index in range(len(file.redact)):
             self._add_redaction(document, index)
-        for index in range(len(file.tests)):
-            self._add_test(document, index)
+        self._tests += [read_test(document, index, self._manifest) for index in range(len(file.tests))]
 
     def policy(self) -> Policy:
         """The whole policy, once every reference between files was found to lead somewhere."""
         credentials = self._who.finished()
-        principals, roles, attributes = credentials.principals, self._who.roles(), self._who.attribute_kinds()
+        roles, attributes = self._who.roles(), self._who.attribute_kinds()
         for where, role in self._roles:
             if role not in roles:
                 raise PolicyError(f"no principal has the role '{role}'{nearest(role, roles)}", where=where)
-        for where, actor in (*self._who.actors, *self._actors):
-            if actor not in principals:
-                raise PolicyError(f"there is no principal '{actor}'{nearest(actor, principals)}", where=where)
-        for where, test in self._test_names:
-            user = test.on_behalf_of
-            if user is not None and user not in principals[test.principal].acts_for:
-                raise PolicyError(f"{test.principal} has no '{user}' under acts_for", where=where)
-            if test.toolset and test.toolset not in self._toolsets:
-                raise PolicyError(
-                    f"there is no toolset '{test.toolset}'{nearest(test.toolset, self._toolsets)}", where=where
-                )
-            if test.rule not in {None, "default", *self._rules}:
-                raise PolicyError(f"there is no rule '{test.rule}'{nearest(test.rule or '', self._rules)}", where=where)
         for where, name in self._row_attributes:
             if name not in attributes:
                 raise PolicyError(f"no principal has the attribute '{name}'{nearest(name, attributes)}", where=where)
@@ -218,9 +210,10 @@ class _Collector:
             approval=self._approval,
             sensitive=tuple(self._sensitive),
             redactions=tuple(self._redactions),
-            tests=tuple(self._tests),
+            tests=tuple(finished_test(draft, credentials, self._rules, self._toolsets) for draft in self._tests),
             labels=MappingProxyType({name: tuple(sorted(labels)) for name, labels in self._labels.items()}),
             toolsets=MappingProxyType(self._toolsets),
+            assignments=tuple(self._assignments),
         )
 
     def _scope(self, tools: Mapping[str, Tool]) -> Scope:
@@ -264,16 +257,20 @@ class _Collector:
     def _add_egress(self, document: Document, given: EgressShape) -> None:
         if self._egress is not None:
             raise PolicyError("egress: stands in two files", where=document.where("egress"))
-        allowed = []
-        for index, text in enumerate(given.allow):
-            parsed = parse_allowed(text)
-            if parsed is None:
+        for source in given.sources:
+            if source not in self._manifest.sources:
+                known = nearest(source, self._manifest.sources)
                 raise PolicyError(
-                    f"'{text}' is not host:port, like api.example.com:443",
-                    where=document.where("egress", "allow", index),
+                    f"there is no source '{source}'{known}", where=document.where("egress", "sources", source)
                 )
-            allowed.append(parsed)
-        self._egress = Egress(allow=frozenset(allowed), private_networks=given.private_networks == "allow")
+        self._egress = Egress(
+            allow=_places(document, given.allow, "allow"),
+            private_networks=given.private_networks == "allow",
+            sources=MappingProxyType(
+                {name: _places(document, texts, "sources", name) for name, texts in given.sources.items()}
+            ),
+            same_origin=given.redirects == "same-origin",
+        )
 
     def _add_redaction(self, document: Document, index: int) -> None:
         path = ("redact", index)
@@ -292,39 +289,25 @@ class _Collector:
                     )
         self._redactions.append(redaction)
 
-    def _add_test(self, document: Document, index: int) -> None:
-        path = ("tests", index)
-        given = decode(document, path, TestShape, PolicyError)
-        where = document.where(*path)
-        test = SelfTest(
-            principal=given.as_,
-            tool=given.call,
-            arguments=given.arguments,
-            expect=given.expect,
-            rule=given.rule,
-            on_behalf_of=given.on_behalf_of,
-            at=None if given.at is None else instant(given.at, "at", where),
-            after=read_earlier(document, path, given, self._manifest),
-            toolset=given.toolset,
-            where=where,
-        )
-        self._actors += [(where, name) for name in (given.as_, given.on_behalf_of) if name is not None]
-        if given.call not in self._manifest.tools:
-            raise PolicyError(
-                f"there is no tool '{given.call}'{nearest(given.call, self._manifest.tools)}", where=where
-            )
-        for dropped in repair(self._manifest.tools[given.call].input_schema, given.arguments).dropped:
-            known = self._manifest.tools[given.call].input_schema.get("properties", {})
-            raise PolicyError(f"{given.call} has no argument '{dropped}'{nearest(dropped, known)}", where=where)
-        self._test_names.append((where, test))
-        self._tests.append(test)
-
     def _matching(self, patterns: list[str], document: Document, path: tuple[str | int, ...]) -> list[Tool]:
         return matched(patterns, self._manifest, document, path)
 
 
 def _digest_of(contents: list[Any]) -> str:
     return digest(sorted(digest(encodable(content)) for content in contents if content))
+
+
+def _places(document: Document, texts: list[str], *path: str) -> frozenset[Place]:
+    """The places that a list below `egress` names."""
+    found = []
+    for index, text in enumerate(texts):
+        parsed = parse_allowed(text)
+        if parsed is None:
+            raise PolicyError(
+                f"'{text}' is not host:port, like api.example.com:443", where=document.where("egress", *path, index)
+            )
+        found.append(parsed)
+    return frozenset(found)
 
 
 def _checked_path(path: str, where: str) -> None:

@@ -19,4 +19,8 @@ def read_approval(document: Document, given: ApprovalShape) -> Approval:
             f"expires: must be like 30m or 1h, from 1s to {LONGEST_S / 3600:g}h",
             where=document.where("approvals", "expires"),
         )
-    return Approval(roles=frozenset(given.approvers), expires_s=expires)
+    if given.elicitation not in {"", "allow", "deny"}:
+        raise PolicyError("elicitation: takes allow or deny", where=document.where("approvals", "elicitation"))
+    # Who names approvers wants them asked, and not whoever sits before the agent.
+    elicits = given.elicitation == "allow" or (not given.elicitation and not given.approvers)
+    return Approval(roles=frozenset(given.approvers), expires_s=expires, elicits=elicits)

@@ -55,9 +55,10 @@ class PrincipalSections:
         self.revocations: list[Revocation] = []
         self.revoked_keys: set[str] = set()
         self._owners: dict[str, str] = {}  # of each key's digest
+        self._shown: dict[str | tuple[str, str], str] = {}  # whose certificates have this fingerprint, or these names
         self._managed: dict[str, list[ApiKey]] = {}
         self._rules: list[tuple[str, TokenRule]] = []
-        self.actors: list[tuple[str, str]] = []
+        self._actors: list[tuple[str, str]] = []
 
     def add(self, document: Document, file: FileShape) -> None:
         """Reads these sections of one file. Raises `PolicyError` with file and line."""
@@ -86,6 +87,7 @@ class PrincipalSections:
                     suggestion="give one of the two another name",
                 )
         self._check_tokens()
+        self._check_actors()
         return Credentials(
             principals=MappingProxyType({name: self._with_keys(entry) for name, entry in self.principals.items()}),
             issuers=MappingProxyType(self.issuers),
@@ -148,9 +150,11 @@ class PrincipalSections:
             acts_for=frozenset(entry.acts_for),
             token=token,
             subject=(entry.jwt.subject or "") if entry.jwt is not None else "",
-            certificate=None if entry.mtls is None else _certificate(entry.mtls, document.where(*path, "mtls")),
+            certificate=None
+            if entry.mtls is None
+            else self._certificate(entry.mtls, name, document.where(*path, "mtls")),
         )
-        self.actors += [(document.where(*path, "acts_for"), other) for other in entry.acts_for]
+        self._actors += [(document.where(*path, "acts_for"), other) for other in entry.acts_for]
 
     def _add_issuer(self, document: Document, name: str) -> None:
         path = ("issuers", name)
@@ -209,6 +213,13 @@ class PrincipalSections:
             )
         )
 
+    def _certificate(self, given: CertificateShape, name: str, where: str) -> CertificateRule:
+        rule = _certificate(given, where)
+        for shown in rule.fingerprints or {(rule.subject, rule.issuer)}:
+            if self._shown.setdefault(shown, name) != name:
+                raise PolicyError(f"mtls: '{name}' and '{self._shown[shown]}' have the same certificate", where=where)
+        return rule
+
     def _own(self, key: ApiKey, name: str) -> None:
         if self._owners.setdefault(key.sha256, name) != name:
             raise PolicyError(f"'{name}' and '{self._owners[key.sha256]}' have the same key", where=key.where)
@@ -223,6 +234,15 @@ class PrincipalSections:
         )
         self._rules.append((document.where(*path), rule))
         return rule
+
+    def _check_actors(self) -> None:
+        """Whoever stands under acts_for is a principal, or a user of an issuer that there is."""
+        for where, actor in self._actors:
+            issuer, colon, subject = actor.partition(":")
+            user = bool(colon and subject) and issuer in self.issuers
+            if not user and actor not in self.principals:
+                known = (*self.principals, *(f"{name}:{subject}" for name in self.issuers))
+                raise PolicyError(f"there is no principal '{actor}'{nearest(actor, known)}", where=where)
 
     def _check_tokens(self) -> None:
         """One issuer has one set of keys and algorithms, and one token leads to one principal."""

@@ -19,11 +19,21 @@ from toolgen.policy.cel_names import Scope
 from toolgen.policy.narrowing import fault_of
 from toolgen.policy.rules import Rule, matching
 from toolgen.policy.selftest import EarlierCall
-from toolgen.policy.shapes import LabelShape, RuleShape, TestShape, ToolsetShape
+from toolgen.policy.shapes import EarlierShape, LabelShape, RuleShape, TestShape, ToolsetShape
 from toolgen.policy.toolsets import Toolset
 from toolgen.strict_yaml import Document, decode
 
-__all__ = ["Draft", "ScopeOf", "finished", "matched", "read_earlier", "read_labels", "read_rule", "read_toolset"]
+__all__ = [
+    "Draft",
+    "ScopeOf",
+    "earlier_call",
+    "finished",
+    "matched",
+    "read_earlier",
+    "read_labels",
+    "read_rule",
+    "read_toolset",
+]
 
 ScopeOf = Callable[[Mapping[str, Tool]], Scope]
 _LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,47}\Z")
@@ -138,19 +148,19 @@ def read_earlier(
     document: Document, path: tuple[str | int, ...], given: TestShape, manifest: Manifest
 ) -> tuple[EarlierCall, ...]:
     """The calls that a test says were made before. Raises `PolicyError`."""
-    earlier = []
-    for index, call in enumerate(given.after):
-        where = document.where(*path, "after", index)
-        tool = manifest.tools.get(call.call)
-        if tool is None:
-            raise PolicyError(f"there is no tool '{call.call}'{nearest(call.call, manifest.tools)}", where=where)
-        known = tool.input_schema.get("properties", {})
-        for name in repair(tool.input_schema, call.arguments).dropped:
-            raise PolicyError(f"{call.call} has no argument '{name}'{nearest(name, known)}", where=where)
-        earlier.append(
-            EarlierCall(tool=call.call, arguments=call.arguments, outcome=call.outcome, in_session=call.session)
-        )
-    return tuple(earlier)
+    places = (document.where(*path, "after", index) for index in range(len(given.after)))
+    return tuple(earlier_call(call, manifest, where=where) for call, where in zip(given.after, places, strict=True))
+
+
+def earlier_call(given: EarlierShape, manifest: Manifest, *, where: str) -> EarlierCall:
+    """One call made before, of a tool and with arguments that there are. Raises `PolicyError`."""
+    tool = manifest.tools.get(given.call)
+    if tool is None:
+        raise PolicyError(f"there is no tool '{given.call}'{nearest(given.call, manifest.tools)}", where=where)
+    known = tool.input_schema.get("properties", {})
+    for name in repair(tool.input_schema, given.arguments).dropped:
+        raise PolicyError(f"{given.call} has no argument '{name}'{nearest(name, known)}", where=where)
+    return EarlierCall(tool=given.call, arguments=given.arguments, outcome=given.outcome, in_session=given.session)
 
 
 def finished(draft: Draft, scope_of: ScopeOf) -> Rule:

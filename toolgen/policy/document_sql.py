@@ -16,6 +16,7 @@ from toolgen.policy.redact import Redaction, column_of
 from toolgen.policy.shapes import SqlShape
 from toolgen.policy.sql.cross_check import AVAILABLE as CROSS_CHECKED
 from toolgen.policy.sql.grants import SqlScope, TableScope, find_table
+from toolgen.policy.sql.kinds import compared_kinds
 from toolgen.policy.sql.scope import check_scope
 from toolgen.strict_yaml import Document, decode
 
@@ -60,7 +61,7 @@ def read_scope(document: Document, source: str, database: Database) -> SqlScope:
     if faults:
         culprit = next((table for table in given.tables if table in faults[0]), "")
         raise PolicyError(faults[0], where=document.where(*path, "tables", culprit))
-    return scope
+    return replace(scope, compared=MappingProxyType(compared_kinds(scope, database)))
 
 
 def masked(

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from types import MappingProxyType
 
 from toolgen.model.verdict import Allow, Deny, Verdict
 
-__all__ = ["Egress", "parse_allowed"]
+__all__ = ["Egress", "Place", "parse_allowed"]
+
+Place = tuple[str, int]
+"""A host in lower case, without a dot at its end, and a port."""
 
 _HOST_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})\Z")
 _NAT64 = ip_network("64:ff9b::/96")
@@ -27,6 +33,7 @@ _SPECIAL = tuple(
         "fd20:ce::/32",
     )
 )
+_NO_SOURCES: Mapping[str, frozenset[Place]] = MappingProxyType({})
 _CGNAT = ip_network("100.64.0.0/10")
 _GLOBAL_UNICAST = ip_network("2000::/3")  # all that RFC 4291 section 2.4 has given out so far
 
@@ -36,15 +43,25 @@ class Egress:
     """`allow` holds (host, port) pairs that are open whatever their address; with any there, no other public place is.
 
     `private_networks` opens loopback and private addresses (RFC 1918, RFC 4193), but never link-local, shared, multicast or reserved
-    ones, where cloud metadata services live: those take an entry of their own.
+    ones, where cloud metadata services live: those take an entry of their own. `sources` narrows: a source that is named there reaches
+    its places and no other, and only where the rest of the rules lets it. `same_origin` lets answers redirect to their own origin.
     """
 
-    allow: frozenset[tuple[str, int]] = frozenset()
+    allow: frozenset[Place] = frozenset()
     private_networks: bool = False
+    sources: Mapping[str, frozenset[Place]] = field(default_factory=lambda: _NO_SOURCES)
+    same_origin: bool = False
 
-    def check(self, host: str, port: int, address: str = "") -> Verdict:
-        """The verdict on one destination; `address` is the resolved IP address, or "" while it is not known."""
+    def check(self, host: str, port: int, address: str = "", *, source: str = "") -> Verdict:
+        """The verdict on one destination of a source; `address` is the resolved IP address, or "" while it is not known."""
         name = host.strip("[]").rstrip(".").lower()
+        if source in self.sources and (name, port) not in self.sources[source]:
+            return _deny(
+                host,
+                port,
+                f"it is not listed under egress.sources.{source}",
+                suggestion=f"a reviewer can list host:port under egress.sources.{source} in the policy",
+            )
         if (name, port) in self.allow:
             return Allow(rule="egress.allow")
         literal = _literal(address or name)
@@ -60,14 +77,20 @@ class Egress:
             return _deny(host, port, "its address is link-local, shared, multicast or reserved")
         return _unlisted(host, port) if self.allow else Allow(rule="egress")
 
-    def check_database(self, host: str, port: int, address: str) -> Verdict:
+    def check_redirect(self, host: str, port: int, address: str = "", *, source: str = "") -> Verdict:
+        """The verdict on following a redirect of this place to its own origin; where it leads is checked for itself."""
+        if self.same_origin:
+            return self.check(host, port, address, source=source)
+        return _deny(host, port, "redirects are not followed", suggestion="set `egress.redirects` in the policy")
+
+    def check_database(self, host: str, port: int, address: str, *, source: str = "") -> Verdict:
         """The verdict on a database server. The operator wrote its address, and loopback and private networks are where databases are.
 
         Everything else is as for a request: `allow` lists the public ones, and what no request may reach no database is at.
         """
-        return replace(self, private_networks=True).check(host, port, address)
+        return replace(self, private_networks=True).check(host, port, address, source=source)
 
-    def check_keys(self, host: str, port: int, address: str) -> Verdict:
+    def check_keys(self, host: str, port: int, address: str, *, source: str = "") -> Verdict:
         """The verdict on the key set of an identity provider. Its URL stands in the policy, which opens that place and no other.
 
         `allow` need not list it as well; but where cloud metadata and the like is, only `allow` opens it.
@@ -85,6 +108,7 @@ def parse_allowed(text: str) -> tuple[str, int] | None:
     return (found[1] or found[2]).rstrip(".").lower(), int(found[3])
 
 
+@lru_cache(maxsize=1024)
 def _literal(text: str) -> IPv4Address | IPv6Address | None:
     """An IP address, seen through every form that carries an IPv4 address inside an IPv6 one."""
     try:
@@ -101,10 +125,12 @@ def _literal(text: str) -> IPv4Address | IPv6Address | None:
     return address
 
 
+@lru_cache(maxsize=1024)
 def _is_private(address: IPv4Address | IPv6Address) -> bool:
     return address.is_private and _is_ordinary(address)
 
 
+@lru_cache(maxsize=1024)
 def _is_public(address: IPv4Address | IPv6Address) -> bool:
     allocated = isinstance(address, IPv4Address) or address in _GLOBAL_UNICAST
     return allocated and address.is_global and _is_ordinary(address)
@@ -121,12 +147,18 @@ def _is_ordinary(address: IPv4Address | IPv6Address) -> bool:
     )
 
 
-def _deny(host: str, port: int, reason: str) -> Deny:
+def _deny(
+    host: str,
+    port: int,
+    reason: str,
+    *,
+    suggestion: str = "a reviewer can list host:port under egress.allow in the policy",
+) -> Deny:
     return Deny(
         rule="egress",
         code="egress_refused",
         reason=f"the gateway does not connect to {host[:100]}:{port}: {reason}",
-        suggestion="a reviewer can list host:port under egress.allow in the policy",
+        suggestion=suggestion,
     )
 
 

@@ -36,10 +36,9 @@ def explain(
     access: Access, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances
 ) -> Iterator[Considered]:
     """Every rule of the policy, for the caller and then for whom it acts, in the order of their ids."""
-    party: Principal | None = principal
-    while party is not None:
+    for party, around in circumstances.each(principal):
         for compiled in access.rules:
-            speaks, why = _considered(compiled, party, tool, arguments, circumstances)
+            speaks, why = _considered(compiled, party, tool, arguments, around)
             rule = compiled.rule
             yield Considered(
                 party=party.id,
@@ -50,7 +49,6 @@ def explain(
                 speaks=speaks,
                 why=why,
             )
-        party = party.on_behalf_of
 
 
 def _considered(

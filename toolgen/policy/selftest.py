@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from toolgen.model.call import Principal
@@ -30,16 +30,14 @@ class EarlierCall:
 class SelfTest:
     """One entry of `tests:` in a policy file."""
 
-    principal: str
+    caller: Principal
     tool: str
     arguments: Mapping[str, Any]
     expect: str  # allow | deny | ask
     rule: str | None
-    on_behalf_of: str | None
     where: str
     at: float | None = None  # seconds since the epoch; None is now
     after: tuple[EarlierCall, ...] = ()
-    toolset: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +56,7 @@ class SelfTestResult:
         """The JSON form, for `toolgen policy check --json`."""
         return {
             "where": self.test.where,
-            "as": self.test.principal,
+            "as": self.test.caller.id,
             "call": self.test.tool,
             "expect": self.test.expect,
             "expect_rule": self.test.rule,
@@ -72,17 +70,15 @@ def run(
     tests: Iterable[SelfTest],
     access: Access,
     tools: Mapping[str, Tool],
-    principal: Callable[[str, str | None], Principal],
     circumstances: Callable[[SelfTest], Circumstances],
 ) -> tuple[SelfTestResult, ...]:
-    """Runs tests against the rules. `principal` makes a Principal of a name and of whom it acts for, `circumstances` what went before."""
+    """Runs tests against the rules. `circumstances` has what went before."""
     results = []
     for test in tests:
         tool = tools[test.tool]
         arguments: JsonObject = repair(tool.input_schema, test.arguments).arguments
-        who = replace(principal(test.principal, test.on_behalf_of), toolsets=frozenset({test.toolset} - {""}))
-        bound = access.bind(who, tool, arguments)
-        verdict = bound.denied or access.decide(who, tool, bound.arguments, circumstances(test))
+        bound = access.bind(test.caller, tool, arguments)
+        verdict = bound.denied or access.decide(test.caller, tool, bound.arguments, circumstances(test))
         results.append(SelfTestResult(test=test, verdict=_word(verdict), rule=verdict.rule))
     return tuple(results)
 

@@ -10,6 +10,7 @@ from toolgen.model.tool import Effect
 
 __all__ = [
     "ApprovalShape",
+    "AssignmentShape",
     "CertificateShape",
     "EarlierShape",
     "EgressShape",
@@ -27,6 +28,7 @@ __all__ = [
     "SqlShape",
     "TestShape",
     "ToolsetShape",
+    "UserShape",
 ]
 
 
@@ -153,7 +155,8 @@ class SqlShape(msgspec.Struct, forbid_unknown_fields=True):
 class EgressShape(msgspec.Struct, forbid_unknown_fields=True):
     allow: list[str] = []
     private_networks: Literal["deny", "allow"] = "deny"
-    redirects: Literal["none"] = "none"
+    redirects: Literal["none", "same-origin"] = "none"
+    sources: dict[str, list[str]] = {}
 
 
 class RedactShape(msgspec.Struct, forbid_unknown_fields=True):
@@ -162,21 +165,34 @@ class RedactShape(msgspec.Struct, forbid_unknown_fields=True):
     with_: str = msgspec.field(name="with", default="[redacted]")
 
 
+class UserShape(msgspec.Struct, forbid_unknown_fields=True):
+    issuer: str
+    subject: str
+    claims: dict[str, Any] = {}
+
+
 class TestShape(msgspec.Struct, forbid_unknown_fields=True):
-    as_: str = msgspec.field(name="as")
+    as_: str | UserShape = msgspec.field(name="as")
     call: str
     expect: Literal["allow", "deny", "ask"]
     arguments: dict[str, Any] = {}
     rule: str | None = None
-    on_behalf_of: str | None = None
+    on_behalf_of: str | UserShape | None = None
     at: str | None = None
     after: list[EarlierShape] = []
     toolset: str = ""
 
 
 class ApprovalShape(msgspec.Struct, forbid_unknown_fields=True):
-    approvers: _Names
+    approvers: _Names = msgspec.field(default_factory=list)
     expires: str = "1h"
+    elicitation: str = ""
+
+
+class AssignmentShape(msgspec.Struct, forbid_unknown_fields=True):
+    to: _Names
+    source: str
+    use: Annotated[dict[str, Any], msgspec.Meta(min_length=1)]
 
 
 class FileShape(msgspec.Struct, forbid_unknown_fields=True):
@@ -191,6 +207,7 @@ class FileShape(msgspec.Struct, forbid_unknown_fields=True):
     limits: list[Any] = []
     sql: dict[str, Any] = {}
     egress: EgressShape | None = None
+    credentials: list[Any] = []
     sensitive: list[str] = []
     redact: list[Any] = []
     tests: list[Any] = []

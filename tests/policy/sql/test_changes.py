@@ -283,3 +283,19 @@ def test_what_was_rendered_changes_the_rows_it_means_and_no_other(lab: sqlite3.C
 
     assert dict(lab.execute("SELECT id, body FROM tickets WHERE tenant <> 'acme'")) == before
     assert {body for (body,) in lab.execute("SELECT body FROM tickets WHERE tenant = 'acme'")} == {"seen", "new"}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql"),
+    [
+        ("postgres", "UPDATE orders SET status = replace(status, $1, 'x') WHERE id = 1"),
+        ("postgres", "DELETE FROM orders WHERE detail LIKE '%' || $1"),
+        ("mysql", "UPDATE orders SET status = 'x' WHERE LOCATE(?, detail) > 0"),
+    ],
+)
+def test_what_a_change_searches_for_is_as_short_as_in_a_query(dialect: str, sql: str) -> None:
+    refused = judge(sql, "a" * 1_001, dialect=dialect)
+
+    assert isinstance(refused, Deny)
+    assert refused.rule == "sql:parameters"
+    assert isinstance(judge(sql, "a" * 1_000, dialect=dialect), Statement)

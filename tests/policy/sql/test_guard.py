@@ -377,3 +377,25 @@ def allowed_in(dialect: str, sql: str) -> Statement:
     verdict = guard(sql, [], database=database(dialect), scope=SCOPE, attributes=ATTRIBUTES)
     assert isinstance(verdict, Statement), verdict
     return verdict
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql", "advice"),
+    [
+        ("sqlite", "SELECT id FROM customers WHERE", "behind WHERE"),
+        ("sqlite", "SELECT id FROM customers LIMIT 5 OFFSET", "behind OFFSET"),
+        ("postgres", "SELECT (id FROM customers", "close every parenthesis"),
+        ("postgres", "SELECT id)) FROM customers", "closes nothing"),
+        ("duckdb", "SELECT TOP 5 id FROM customers", "LIMIT"),
+        ("sqlite", "SELECT 'abc FROM customers", "quote texts with '"),
+        ("mysql", "SELECT 'abc FROM customers", "names with `"),
+        ("mysql", "SELECT id name x FROM customers", "as MySQL does"),
+        ("postgres", "SELECT id /* FROM customers", "quote texts with '"),
+    ],
+)
+def test_a_statement_that_cannot_be_read_says_what_to_write(dialect: str, sql: str, advice: str) -> None:
+    verdict = refused(sql, dialect=dialect)
+
+    assert verdict.rule == "sql:syntax"
+    assert advice in verdict.suggestion
+    assert "abc" not in verdict.reason + verdict.suggestion

@@ -29,6 +29,7 @@ from toolgen.policy.sql.plan import Plan, bound, slots_of
 from toolgen.policy.sql.refusal import Refusal, refuse, shown
 from toolgen.policy.sql.searches import check_searches
 from toolgen.policy.sql.text import CHANGES, SLOT, parse, render, slot_number
+from toolgen.policy.sql.transforms import check_transforms
 
 __all__ = ["guard_change"]
 
@@ -79,6 +80,7 @@ class _Change:
         self._columns = Columns(database.dialect)
         self._attributes: list[str] = []
         self._asked = 0
+        self._needles: frozenset[int] = frozenset()
 
     def plan(self, sql: str) -> Plan:
         if not isinstance(sql, str):
@@ -129,6 +131,7 @@ class _Change:
             writes=kind,
             sets=sets,
             cascades=target.scope.cascades,
+            needles=self._needles,
         )
 
     def _target(self, root: exp.Expr, kind: str) -> _Target:
@@ -306,7 +309,8 @@ class _Change:
         scope = Scope(outer=None, relations=[target.relation] if target else [])
         for node in nodes:
             check_grammar(node, self._dialect, self._scope.functions, frozenset(self._database.functions))
-            check_searches(node, self._dialect)
+            self._needles |= check_searches(node, self._dialect)
+            check_transforms(node, self._dialect)
             for part in node.walk():
                 if isinstance(part, (exp.Query, exp.Values, exp.Table, exp.Star, exp.Window, exp.Lambda)):
                     refuse(

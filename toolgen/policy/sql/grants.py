@@ -43,7 +43,8 @@ class SqlScope:
     """The tables a principal may read and how much of an answer it is given; sizes are bytes. Compared by identity, as caches need it.
 
     `tables` is keyed by the table's name as the database spells it, `schema.table` outside the default schema. `functions` are added to
-    the curated list of the dialect. `max_changes` is how many rows one statement may change.
+    the curated list of the dialect. `max_changes` is how many rows one statement may change. `compared` says what the
+    attributes in row filters are compared with, where it matters (policy/sql/kinds.py).
     """
 
     tables: Mapping[str, TableScope] = field(default_factory=lambda: MappingProxyType({}))
@@ -53,6 +54,7 @@ class SqlScope:
     timeout_s: float = 5.0
     functions: frozenset[str] = frozenset()
     max_changes: int = 1
+    compared: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def full_name(table: Table) -> str:

@@ -26,6 +26,8 @@ from toolgen.policy.sql.refusal import Refusal, refuse
 from toolgen.policy.sql.resolve import Resolver
 from toolgen.policy.sql.searches import check_searches
 from toolgen.policy.sql.text import parse, render
+from toolgen.policy.sql.transforms import check_transforms
+from toolgen.policy.sql.value_types import value_types
 
 __all__ = ["DIALECTS", "guard", "is_seen", "visible"]
 
@@ -113,6 +115,7 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
     parsed = parse(sql, dialect)
     check_grammar(parsed.root, dialect, scope.functions, frozenset(database.functions))
     needles = check_searches(parsed.root, dialect)
+    check_transforms(parsed.root, dialect)
     root = _query_root(parsed.root)
     limited, counts = _limit(root, scope.max_rows, dialect, skip)
     ordered = bool(root.args.get("order")) and "offset" not in counts.values()
@@ -131,6 +134,7 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
         attributes.extend(names)
         columns |= read
     functions = frozenset(called(node) for node in root.find_all(exp.Anonymous))
+    types = value_types(root, database) if dialect == "sqlite" else ()
     text, order = render(root, dialect)
     if dialect == "postgres":
         cross_check(text, tables=resolver.tables, functions=functions)
@@ -145,6 +149,7 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
         lists=dialect == "postgres",
         page=text_digest(sql) if ordered else "",
         skip=skip,
+        types=types,
         needles=needles,
     )
 

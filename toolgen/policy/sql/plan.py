@@ -59,6 +59,7 @@ class Plan:
     cascades: bool = False
     page: str = ""  # the digest of its text, when it has pages
     skip: int = 0  # rows of earlier pages
+    types: tuple[str, ...] = ()  # of the columns, where only values would tell
     needles: frozenset[int] = frozenset()  # the parameters that a text is searched for
 
 
@@ -112,6 +113,7 @@ def bound(plan: Plan, parameters: Sequence[Json], scope: SqlScope, attributes: M
         cascades=plan.cascades,
         page=page_of(plan.page, parameters) if plan.page else "",
         skip=plan.skip,
+        types=plan.types,
     )
 
 
@@ -177,7 +179,7 @@ def _attribute(attributes: Mapping[str, object], name: str) -> Json:
     if not isinstance(value, (bool, int, float, str)) or (isinstance(value, str) and not _is_text(value)):
         refuse(
             "row-filter",
-            "rows of this table are filtered by an attribute that is not a plain value",
+            "rows of this table are filtered by an attribute that is no plain value of the kind they are compared with",
             "ask the operator to change it",
         )
     return value

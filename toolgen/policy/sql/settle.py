@@ -51,13 +51,29 @@ def _takes_functions(node: exp.Expr | None) -> bool:
 
 
 def _settle_duckdb(root: exp.Expr) -> None:
-    """An arrow is put in parentheses, as its precedence is not that of every version; `a, unnest(a.b)` is a cross join."""
+    """An arrow is put in parentheses, as its precedence is not that of every version; `a, unnest(a.b)` is a cross join; `a.f()` is f(a)."""
+    for dot in reversed(list(root.find_all(exp.Dot))):
+        call = dot.expression
+        if isinstance(call, exp.Anonymous) and (value := _value(dot.this)) is not None:
+            dot.replace(exp.Anonymous(this=CALL + call.name, expressions=[value, *call.expressions]))
     for arrow in list(root.find_all(exp.JSONExtract, exp.JSONExtractScalar)):
         if isinstance(arrow.parent, _AROUND_ARROWS) and type(arrow.parent) is not type(arrow):
             arrow.replace(exp.Paren(this=arrow.copy()))
     for join in root.find_all(exp.Join):
         if isinstance(join.this, exp.Unnest) and {name for name, value in join.args.items() if value} == {"this"}:
             join.set("kind", "CROSS")
+
+
+def _value(node: exp.Expr) -> exp.Expr | None:
+    """What stands before the dot of a call, as a value: a name is a column's there, never a schema's, so it has to be one that is known."""
+    match node:
+        case exp.Identifier():
+            return exp.Column(this=node.copy())
+        case exp.Dot(this=exp.Identifier() as table, expression=exp.Identifier() as column):
+            return exp.Column(this=column.copy(), table=table.copy())
+        case exp.Literal() | exp.Paren() | exp.Anonymous() | exp.Bracket() | exp.Array() | exp.Column():
+            return node.copy()
+    return None
 
 
 def _arrow(node: exp.Lambda, dialect: str) -> None:

@@ -31,6 +31,21 @@ _NUMBERED = {
 }  # what stands before a parameter's number; MySQL has no numbers
 QUERIES = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN})
 _QUERIES_TOO = {"postgres": frozenset({TokenType.TABLE}), "duckdb": frozenset({TokenType.TABLE, TokenType.FROM})}
+_NAMES = {"sqlite": "SQLite", "postgres": "PostgreSQL", "mysql": "MySQL", "duckdb": "DuckDB"}
+_QUOTES = {
+    **dict.fromkeys(("sqlite", "postgres", "duckdb"), "quote texts with ' (doubled inside of one) and names with \""),
+    "mysql": "quote texts with ' (doubled inside of one) and names with `",
+}
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET})
+_UNFINISHED = frozenset(
+    {
+        *(TokenType.WHERE, TokenType.FROM, TokenType.AND, TokenType.OR, TokenType.NOT, TokenType.ON, TokenType.COMMA, TokenType.EQ),
+        *(TokenType.GROUP_BY, TokenType.ORDER_BY, TokenType.HAVING, TokenType.LIMIT, TokenType.JOIN, TokenType.ALIAS, TokenType.IN),
+        *(TokenType.SELECT, TokenType.GT, TokenType.LT, TokenType.LIKE, TokenType.BETWEEN, TokenType.UNION, TokenType.PLUS),
+    }
+)  # fmt: skip
+_UNFINISHED_WORDS = frozenset({"OFFSET", "BY", "SET", "VALUES", "INTO"})
 CHANGES = frozenset({TokenType.INSERT, TokenType.UPDATE, TokenType.DELETE})
 """What a statement may begin with: one that reads, and one that changes a table."""
 
@@ -58,8 +73,8 @@ def parse(sql: str, dialect: str, starts: frozenset[TokenType] = QUERIES) -> Par
     reader = Dialect.get_or_raise(dialect)
     try:
         tokens = reader.tokenize(sql)
-    except (TokenError, ValueError, RecursionError) as error:
-        raise_unreadable(error)
+    except (TokenError, ValueError, RecursionError):
+        refuse("syntax", "a quote or a comment is opened and not closed", _QUOTES[dialect])
     check_spaces(sql, tokens)
     tokens = _one_statement(tokens, dialect, starts)
     check_tokens(tokens)
@@ -70,7 +85,7 @@ def parse(sql: str, dialect: str, starts: frozenset[TokenType] = QUERIES) -> Par
     try:
         trees = reader.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql)
     except (SqlglotError, ValueError, RecursionError, AttributeError, TypeError, KeyError, IndexError) as error:
-        raise_unreadable(error)
+        raise_unreadable(error, hint(tokens, dialect))
     if len(trees) != 1 or not isinstance(trees[0], exp.Expr):
         refuse("one-statement", "there is not exactly one statement", "send one SELECT")
     settle(trees[0], dialect)
@@ -78,13 +93,29 @@ def parse(sql: str, dialect: str, starts: frozenset[TokenType] = QUERIES) -> Par
     return Parsed(root=trees[0], asked=placeholders.asked, names=placeholders.names, style=placeholders.style)
 
 
-def raise_unreadable(error: Exception) -> None:
+def hint(tokens: Sequence[Token], dialect: str) -> str:
+    """What to write instead of a statement that could not be read, as far as its tokens tell."""
+    kinds = [token.token_type for token in tokens]
+    open_ones = sum(kind in _OPENING for kind in kinds) - sum(kind in _CLOSING for kind in kinds)
+    if open_ones > 0:
+        return "close every parenthesis and bracket that is opened"
+    if open_ones < 0:
+        return "take away the parenthesis or bracket that closes nothing"
+    words = [token.text.upper() for token in tokens]
+    if words[1:2] == ["TOP"]:
+        return "write LIMIT and the number at the end, instead of TOP"
+    if kinds[-1] in _UNFINISHED or words[-1] in _UNFINISHED_WORDS:
+        return f"write what belongs behind {shown(words[-1])}, or take that away"
+    return f"write it as {_NAMES[dialect]} does; {_QUOTES[dialect]}"
+
+
+def raise_unreadable(error: Exception, suggestion: str = "write it more simply") -> None:
     """Refuses what the parser could not read, saying where, without repeating the text."""
     where = ""
     if isinstance(error, ParseError) and error.errors:
         first = error.errors[0]
         where = f" at line {first.get('line')}, column {first.get('col')}"
-    refuse("syntax", f"the statement could not be parsed{where}", "check the syntax of this SQL dialect")
+    refuse("syntax", f"the statement could not be parsed{where}", suggestion)
 
 
 def _one_statement(tokens: list[Token], dialect: str, starts: frozenset[TokenType]) -> list[Token]:

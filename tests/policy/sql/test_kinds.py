@@ -1,0 +1,143 @@
+"""Values of another kind than the rows are compared with find none of them, at a real server whose comparisons would find them all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.databases import mysql_database, postgres_database
+from toolgen.gateway.service import Gateway
+from toolgen.model.call import Principal
+from toolgen.model.database import Column, Database, Table
+from toolgen.policy.sql.grants import SqlScope, TableScope
+from toolgen.policy.sql.kinds import compared_kinds, fits
+
+SCRIPT = """CREATE TABLE notes (id INTEGER PRIMARY KEY, tenant VARCHAR(20), number INTEGER);
+CREATE TABLE others (id INTEGER PRIMARY KEY);
+INSERT INTO notes VALUES (1, 'acme', 12), (2, 'globex', 13), (3, '0', 0);
+INSERT INTO others VALUES (7);
+"""
+FOREIGN: list[Any] = [0, False, True, 0.0, ["acme"], [], None, "x' OR '1'='1", "", {}]
+
+
+@pytest.fixture(scope="module", params=[mysql_database, postgres_database])
+def location(request: pytest.FixtureRequest) -> Iterator[str]:
+    with request.param(SCRIPT) as found:
+        yield found
+
+
+def found_rows(root: Path, location: str, rows: str, values: list[Any]) -> list[Any]:
+    """The ids that each of these values of the attribute leads to, or the code of a refusal."""
+    policy = {
+        "principals": {"p": {"api_key": "sha256:" + "0" * 64, "roles": ["r"], "attributes": {"tenant": "acme"}}},
+        "rules": [{"id": "q", "to": ["r"], "tools": ["db__*"], "verdict": "allow"}],
+        "sql": {"db": {"tables": {"notes": {"rows": rows}, "others": {}}}},
+        "egress": {"private_networks": "allow"},
+    }
+    (root / "policies").mkdir()
+    (root / "policies" / "p.yaml").write_text(json.dumps(policy))
+    (root / "toolgen.yaml").write_text(json.dumps({"sources": {"db": {"sql": location}}, "audit": {"dir": "audit"}}))
+
+    async def main() -> list[Any]:
+        found: list[Any] = []
+        async with Gateway.load(root / "toolgen.yaml") as gateway:
+            for value in values:
+                who = Principal(id="staff:ann", roles=frozenset({"r"}), attributes={"tenant": value})
+                answers = [
+                    await gateway.call("db__query", {"sql": f"SELECT id FROM {table}"}, principal=who)
+                    for table in ("notes", "others")
+                ]
+                assert answers[1].to_dict()["data"]["rows"] == [[7]]  # no filter of its own, no refusal of its own
+                told = answers[0].to_dict()
+                found.append(told["error"]["code"] if "error" in told else [row[0] for row in told["data"]["rows"]])
+        return found
+
+    return asyncio.run(main())
+
+
+def test_a_name_of_a_tenant_leads_to_its_rows_and_nothing_else_to_any(tmp_path: Path, location: str) -> None:
+    found = found_rows(tmp_path, location, "tenant = :tenant", ["acme", *FOREIGN])
+    assert found[0] == [1]
+    assert all(rows in ([], "sql_refused", "upstream_error") for rows in found[1:]), found
+
+
+def test_a_number_of_a_tenant_may_be_written_as_text_and_is_never_guessed(tmp_path: Path, location: str) -> None:
+    values = [12, "12", "12abc", "acme", "", " 12", "1e1", "012", ["12"], None, "12.0"]
+    found = found_rows(tmp_path, location, "number = :tenant", values)
+    assert found[:2] == [[1], [1]]
+    # PostgreSQL reads " 12" and "012" as what they are: the number twelve, exactly.
+    assert all(
+        rows in ([], "sql_refused", "upstream_error") or (rows == [1] and "postgres" in location) for rows in found[2:]
+    )
+
+
+NOTES = Table(
+    name="notes",
+    columns=(
+        Column(name="id", type="int(11)"),
+        Column(name="Tenant", type="varchar(20)"),
+        Column(name="on", type="date"),
+        Column(name="open", type="tinyint(1)"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kinds"),
+    [
+        ("tenant = :t", {"text"}),
+        (":t = tenant", {"text"}),
+        ("(tenant) = (:t)", {"text"}),
+        ("tenant <=> :t", {"text"}),
+        ("tenant IN (:t, 'all')", {"text"}),
+        (":t IN (tenant, id)", {"text", "number"}),
+        ("id BETWEEN 1 AND :t", {"number"}),
+        ("tenant LIKE :t", {"text"}),
+        ("lower(tenant) = :t", {"text"}),
+        ("coalesce(tenant, '') <> :t", {"text"}),
+        ("nullif(:t, tenant) IS NULL", {"text"}),
+        ("CASE :t WHEN tenant THEN 1 ELSE 0 END = 1", {"text", "number"}),
+        ("id = :t AND tenant = :t", {"text", "number"}),
+        ("`on` = :t", {"text"}),
+        ("open = :t", {"truth"}),
+        ("id = 1 OR :t", set()),
+        ("id = 1 OR NOT (:t)", set()),
+        ("tenant = lower(:t)", set()),
+    ],
+)
+def test_an_attribute_is_of_the_kinds_of_what_it_is_compared_with(rows: str, kinds: set[str]) -> None:
+    scope = SqlScope(tables={"notes": TableScope(rows=rows)})
+    assert compared_kinds(scope, Database(dialect="mysql", tables=(NOTES,))).get("t", set()) == kinds
+    assert compared_kinds(scope, Database(dialect="sqlite", tables=())) == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "kinds", "fitting"),
+    [
+        ("a", {"text"}, True),
+        (1, {"text"}, False),
+        (1, {"number"}, True),
+        ("1", {"number"}, True),
+        ("1", {"number", "text"}, True),
+        ("a", {"number", "text"}, False),
+        (1, {"number", "text"}, False),
+        ("１", {"number"}, False),
+        ("1\n", {"number"}, False),
+        (True, {"number"}, False),
+        (True, {"truth"}, True),
+        (True, {"text"}, False),
+        (1, {"truth"}, True),
+        (2, {"truth"}, False),
+        ("1", {"truth"}, False),
+        ([], set(), True),
+        (None, {"number"}, False),
+        ([1], {"number"}, False),
+    ],
+)
+def test_what_fits_means_one_thing(value: Any, kinds: set[str], fitting: bool) -> None:
+    assert fits(value, frozenset(kinds)) is fitting

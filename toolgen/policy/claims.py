@@ -1,0 +1,102 @@
+"""What the claims of a token make of its bearer, once they are believed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from toolgen.model.call import Principal
+from toolgen.model.schema import Json
+from toolgen.policy.credentials import IssuerEntry, TokenRule
+
+__all__ = ["ClaimsError", "audience_fits", "claims_read", "subject_of", "user_of"]
+
+_LONGEST_SUBJECT = 128
+_LONGEST_VALUE = 1024
+_MOST_VALUES = 1000
+_LARGEST = 2**53 - 1  # what every reader of JSON reads exactly (RFC 8259, section 6)
+
+
+class ClaimsError(ValueError):
+    """Claims that make nobody. The text says why in a fixed sentence, with nothing of the claims in it."""
+
+
+def audience_fits(rule: TokenRule, claims: Mapping[str, Any]) -> bool:
+    """Whether a token is meant for us: `aud` is a text or a list of them (RFC 7519 section 4.1.3)."""
+    return not rule.audience.isdisjoint(_texts(claims.get("aud"), "audience"))
+
+
+def subject_of(claims: Mapping[str, Any]) -> str:
+    """The `sub` claim. Raises `ClaimsError` for what cannot name anybody."""
+    subject = claims.get("sub")
+    if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_SUBJECT or not subject.isprintable():
+        raise ClaimsError(f"its subject is not 1 to {_LONGEST_SUBJECT} printable characters")
+    return subject
+
+
+def user_of(issuer: IssuerEntry, claims: Mapping[str, Any]) -> Principal:
+    """The principal that a user of an issuer is: the id begins with the issuer's name, so it is nobody else's.
+
+    Raises `ClaimsError`. A role comes only from what the policy lists; claims that nobody listed mean nothing.
+    """
+    roles = set(issuer.roles)
+    for path, granted in issuer.grants.items():
+        for value in _values(_claim(claims, path)):
+            roles |= granted.get(value, frozenset())
+    attributes = {name: _attribute(_claim(claims, path)) for name, path in issuer.attributes.items()}
+    return Principal(
+        id=f"{issuer.name}:{subject_of(claims)}",
+        roles=frozenset(roles),
+        attributes=MappingProxyType({name: value for name, value in attributes.items() if value is not None}),
+    )
+
+
+def claims_read(issuer: IssuerEntry) -> frozenset[str]:
+    """The names of the claims that say anything of a user, those that hold what a JSON pointer leads to included."""
+    return frozenset(_steps(path)[0] for path in (*issuer.grants, *issuer.attributes.values()))
+
+
+def _claim(claims: Mapping[str, Any], path: str) -> Any:
+    """The claim of this name, or the value this JSON pointer (RFC 6901) leads to; None when there is none."""
+    value: Any = claims
+    for step in _steps(path):
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(step)
+    return value
+
+
+def _steps(path: str) -> list[str]:
+    if not path.startswith("/"):
+        return [path]
+    return [step.replace("~1", "/").replace("~0", "~") for step in path[1:].split("/")]
+
+
+def _values(value: Any) -> Iterable[str]:
+    """A list of texts, or one text of words between spaces, as `scope` is (RFC 8693 section 4.2)."""
+    if isinstance(value, str):
+        return (value, *value.split(" "))
+    return _texts(value, "claim") if value is not None else ()
+
+
+def _texts(value: Any, name: str) -> list[str]:
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list) or len(values) > _MOST_VALUES or not all(isinstance(item, str) for item in values):
+        raise ClaimsError(f"its {name} is neither a text nor a list of them")
+    return values
+
+
+def _attribute(value: Any) -> Json:
+    """Text, a number, a truth value, or a list of those; anything else would not be what the policy's author had in mind."""
+    if value is None or isinstance(value, bool):
+        return value
+    if (
+        isinstance(value, (int, float)) and -_LARGEST <= value <= _LARGEST
+    ):  # neither too large for anybody else, nor 1e999
+        return value
+    if isinstance(value, str) and len(value) <= _LONGEST_VALUE and value.isprintable():
+        return value
+    if isinstance(value, list) and len(value) <= _MOST_VALUES and not any(isinstance(item, list) for item in value):
+        return [_attribute(item) for item in value]
+    raise ClaimsError("one of the claims its attributes come from is neither text, number, truth value nor a list")

@@ -22,8 +22,10 @@ from toolgen.model.verdict import Allow, Deny, Verdict
 from toolgen.pipeline import order
 from toolgen.pipeline.approve import ApproveStage, Question, approval_digest
 from toolgen.pipeline.chain import Trail
+from toolgen.pipeline.current import CurrentStage
 from toolgen.pipeline.deliver import Deliver, Preview
 from toolgen.pipeline.inspection import sql_verdict
+from toolgen.pipeline.ledger import LedgerStage
 from toolgen.pipeline.limiting import LimitStage, MeterStage
 from toolgen.pipeline.order import Parts, dry_road, road
 from toolgen.pipeline.pause import PauseStage
@@ -34,6 +36,8 @@ from toolgen.pipeline.stages import (
     InspectStage,
     RedactStage,
 )
+from toolgen.pipeline.turning import TurnStage
+from toolgen.pipeline.users import Users
 from toolgen.policy.access import Access, Rule
 from toolgen.policy.limits import Limit, Limits
 from toolgen.policy.redact import Redaction, redactor
@@ -94,6 +98,7 @@ class World:
         pauses: Path = Path("/nonexistent/pauses.json"),
     ) -> None:
         self.journal, self.executor, self.desk = Journal(), Executor(), Desk()
+        self.stands = True
         scope = SqlScope(tables={"customers": TableScope(columns=("id", "name"))})
         executors = {"pets": self.executor, "shop": self.executor}
         limits = Limits([Limit(id="few", per=("principal",), per_second=1, burst=burst)], FixedClock())
@@ -104,23 +109,28 @@ class World:
                 clock=FixedClock(),
                 policy_digest="",
                 conceal=lambda call: call.arguments,
+                users=Users(named={"bot", "other"}, conceal=dict),
             ),
+            turn=TurnStage(limit=4),
             pause=PauseStage(pauses=Pauses(pauses)),
             limit=LimitStage(limits=limits, buckets=buckets),
             access=AccessStage(access=Access(rules, PETS.tools)),
             arguments=ArgumentsStage(),
             inspect=InspectStage(
                 guards={"shop": lambda call: sql_verdict(call, database=SHOP, scope=scope)},
-                destination=lambda url: destination or Allow(rule="egress"),
+                destination=lambda url, source: destination or Allow(rule="egress"),
             ),
+            ledger=LedgerStage(ledger=None, clock=FixedClock(), secret=lambda: b"", redact=lambda call, result: result),
             approve=ApproveStage(
                 policy_digest=POLICY,
+                concern=lambda principal, tool: POLICY,
                 roles=frozenset({"ops"}),
                 expires_s=60.0,
                 answerable=lambda principal: answerable,
                 desk=self.desk,
             ),
             meter=MeterStage(limits=limits, buckets=buckets, upstreams=Upstreams(FixedClock())),
+            current=CurrentStage(stands=lambda call: self.stands),
             redact=RedactStage(redactor=self._redactor),
             deliver=Deliver(executors=executors),
             preview=Preview(executors=executors),
@@ -154,7 +164,21 @@ def test_the_order_is_the_one_the_architecture_names() -> None:
     function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "road")
     names = [node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)]
     assert set(names) == {
-        *("deliver", "record", "pause", "limit", "access", "arguments", "inspect", "approve", "meter", "redact")
+        *(
+            "deliver",
+            "record",
+            "turn",
+            "pause",
+            "limit",
+            "access",
+            "arguments",
+            "inspect",
+            "ledger",
+            "approve",
+            "meter",
+            "current",
+            "redact",
+        )
     }
     written = (order.__doc__ or "").rstrip().splitlines()[-1].split(" -> ")
     stages = [node.attr for node in ast.walk(function.body[-1].value.args[0]) if isinstance(node, ast.Attribute)]  # type: ignore[attr-defined]

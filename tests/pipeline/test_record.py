@@ -20,6 +20,7 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
 from toolgen.pipeline.chain import Trail, compose
 from toolgen.pipeline.record import Record
+from toolgen.pipeline.users import Users
 
 USER = Principal(id="ann")
 CALL = Call(
@@ -66,6 +67,7 @@ def run(journal: Journal, ending: Result | Exception) -> tuple[Result, int]:
         clock=FixedClock(),
         policy_digest="sha256:policy",
         conceal=lambda call: {**call.arguments, "card": "hmac"},
+        users=Users(named={"bot", "ann"}, conceal=dict),
     )
     return asyncio.run(compose((record,), last)(CALL, Trail())), reached
 
@@ -173,7 +175,11 @@ def test_arguments_that_cannot_be_recorded_are_refused_and_the_attempt_is_record
         log = AuditLog(directory, FixedClock())
         log.open()
         record = Record(
-            journal=log, clock=FixedClock(), policy_digest="", conceal=conceal or (lambda call: call.arguments)
+            journal=log,
+            clock=FixedClock(),
+            policy_digest="",
+            conceal=conceal or (lambda call: call.arguments),
+            users=Users(named={"bot", "ann"}, conceal=dict),
         )
         result = await compose((record,), last)(replace(CALL, arguments=arguments), Trail())
         await log.close()
@@ -185,3 +191,17 @@ def test_arguments_that_cannot_be_recorded_are_refused_and_the_attempt_is_record
     assert result.error.code == "validation"
     assert [entry["event"] for entry in written] == ["intent", "outcome"]
     assert "arguments" not in written[0]
+
+
+def test_every_attempt_but_the_last_has_an_entry_before_the_outcome() -> None:
+    journal = Journal()
+    retried = [{"code": "upstream_error", "duration_ms": 1.5}, {"code": "upstream_timeout", "duration_ms": 2.0}]
+    run(journal, Success(data=1, facts={"attempts": 3, "retried": retried}))
+    told = [(item["event"], item.get("code"), item.get("attempts")) for item in journal.entries]
+    assert told == [
+        ("intent", None, None),
+        ("attempt", "upstream_error", 1),
+        ("attempt", "upstream_timeout", 2),
+        ("outcome", None, 3),
+    ]
+    assert {item["call_id"] for item in journal.entries} == {"call_1"}

@@ -9,6 +9,7 @@ from typing import Protocol
 from toolgen.canonical import digest, encodable
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Error, Refused, Result
+from toolgen.model.tool import Tool
 from toolgen.pipeline.chain import Next, Trail
 
 __all__ = ["STALE", "ApproveStage", "Desk", "Question", "approval_digest"]
@@ -43,21 +44,24 @@ class ApproveStage:
     """Lets a call on when no rule asks, or when it carries the approval of exactly itself; else asks those who may answer.
 
     `answerable` says whether anybody could answer for a caller: never itself, nor whom it acts for. With nobody it ends cancelled.
+    `concern` is the digest of what the policy says about calls of a principal to a tool; `policy_digest` of all it says, for the record.
     """
 
     policy_digest: str
+    concern: Callable[[Principal, Tool], str]
     roles: frozenset[str]
     expires_s: float
     answerable: Callable[[Principal], bool]
     desk: Desk
+    elicits: bool = False
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
         if trail.verdict != "ask":
             return await proceed(call, trail)
-        asked = approval_digest(call, self.policy_digest)
+        asked = approval_digest(call, self.concern(call.principal, call.tool))
         if call.approval:
             return await proceed(call, trail) if call.approval == asked else _stale(trail)
-        if not self.answerable(call.principal):
+        if not (self.elicits and trail.presence.elicits) and not self.answerable(call.principal):
             return _called_off(trail)
         sql = trail.facts.get("sql")
         return await self.desk.ask(
@@ -79,14 +83,15 @@ class ApproveStage:
         return await proceed(call, trail)
 
 
-def approval_digest(call: Call, policy_digest: str) -> str:
-    """`sha256:…` over everything an approval is bound to: who calls for whom, which version of the tool, with what, under which policy."""
+def approval_digest(call: Call, concern: str) -> str:
+    """`sha256:…` over everything an approval is bound to: who calls for whom, which version of the tool, with what, and what the policy
+    says about such a call (`concern`, a digest)."""
     return digest(
         {
             "principal": _party(call.principal),
             "tool": call.tool.name,
             "tool_digest": call.tool.digest,
-            "policy_digest": policy_digest,
+            "policy_digest": concern,
             "arguments": encodable(call.arguments),
         }
     )

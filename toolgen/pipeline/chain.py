@@ -9,15 +9,20 @@ from typing import Protocol, TypeAlias
 from toolgen.model.call import Call
 from toolgen.model.result import Result
 from toolgen.model.schema import Json
+from toolgen.pipeline.presence import Presence
 from toolgen.policy.rules import Note
+from toolgen.state.turns import Seat
 
 __all__ = ["Next", "Stage", "Trail", "compose"]
 
 
 @dataclass(slots=True)
 class Trail:
-    """What the stages leave for the record of one call: the only thing in a call that changes."""
+    """What the stages leave for the record of one call, whether somebody waits for it, and its seat in a conversation: the only thing
+    in a call that changes."""
 
+    presence: Presence = field(default_factory=Presence)
+    seat: Seat | None = None
     verdict: str = ""
     rule: str = ""
     outcome_seq: int | None = None

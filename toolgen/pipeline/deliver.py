@@ -3,30 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Executor
 from toolgen.model.call import Call
-from toolgen.model.result import Error, Failed, Result, Success
+from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
+from toolgen.model.tool import Effect, FunctionBinding, SqlBinding
+from toolgen.pipeline.caching import Caching
 from toolgen.pipeline.chain import Trail
+from toolgen.pipeline.promise import BROKEN, Promises
 
 __all__ = ["Deliver", "Preview", "failure"]
 
 
+_LEFT = Error(
+    code="cancelled",
+    message="whoever asked left before there was an answer, and the work on it was ended",
+    suggestion="make the call again if its answer is still wanted",
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deliver:
-    """Carries the call out with the executor of its source."""
+    """Carries the call out with the executor of its source: a read of a database for as long as somebody waits for it, and anything
+    else, once begun, to its end."""
 
     executors: Mapping[str, Executor]
+    policy_digest: str = ""
+    caching: Caching | None = None
+    promises: Promises = field(default_factory=Promises)
 
     async def __call__(self, call: Call, trail: Trail) -> Result:
+        if self.caching is None:
+            return await self._send(call, trail)
+        return await self.caching(call, self.policy_digest, lambda: self._send(call, trail))
+
+    async def _send(self, call: Call, trail: Trail) -> Result:
+        result: Success | Failed | Refused
+        if isinstance(call.tool.binding, FunctionBinding):
+            call = replace(call, line=trail.presence.line or trail.presence)
         try:
-            result = await self.executors[call.tool.source].execute(call)
+            carrying = self.executors[call.tool.source].execute(call)
+            if not _ends_early(call):
+                result = await carrying
+            elif (answer := await trail.presence.awaiting(carrying)) is not None:
+                result = answer
+            else:
+                return Cancelled(error=_LEFT)
         except ToolgenError as error:
             result = Failed(error=failure(error))
+        if isinstance(result, Success) and not self.promises.kept(call.tool, result):
+            trail.notes += (BROKEN,)
+        if isinstance(result, Failed) and result.error.code == "input_required":
+            return Pending(error=result.error)
         return _located(result, call)
 
 
@@ -43,7 +75,12 @@ class Preview:
             return _located(Failed(error=failure(error)), call)
 
 
-def _located(result: Success | Failed, call: Call) -> Success | Failed:
+def _ends_early(call: Call) -> bool:
+    """Whether nothing can have changed when the call is ended half-way. A session that reads is rolled back in any case."""
+    return isinstance(call.tool.binding, SqlBinding | FunctionBinding) and call.tool.effect is Effect.READ
+
+
+def _located(result: Success | Failed | Refused, call: Call) -> Success | Failed | Refused:
     """A missing credential is a fault of the project's: say where in it."""
     if isinstance(result, Failed) and result.error.code == SecretError.code:
         message = f"{result.error.message} (sources.{call.tool.source}.auth in toolgen.yaml)"

@@ -2,44 +2,113 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import assert_never
 
-from toolgen.clock import Clock
-from toolgen.errors import ConfigError
-from toolgen.execute.base import Executor, Permit
+from toolgen.clock import Clock, SystemClock
+from toolgen.errors import ConfigError, DescriptionError
+from toolgen.execute.base import Destination, Executor, Permit
+from toolgen.execute.function import FunctionExecutor
 from toolgen.execute.graphql import GraphQLExecutor
 from toolgen.execute.http import HttpExecutor
 from toolgen.execute.http.credentials import Credentials
+from toolgen.execute.http.keys import repeatable
+from toolgen.execute.http.wallet import Provision
 from toolgen.execute.http.wire import Request
 from toolgen.execute.key_set import fetch_key_set
+from toolgen.execute.mcp.executor import McpExecutor
+from toolgen.execute.mcp.http import HttpWire
+from toolgen.execute.mcp.stdio import StdioWire
+from toolgen.execute.oauth import Grants
+from toolgen.execute.patience import Patience
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.execute.sql import SqlExecutor
+from toolgen.execute.steady import SteadyExecutor
+from toolgen.model.auth import read_form
+from toolgen.model.auth_schemes import fits, takes
+from toolgen.model.call import Principal
 from toolgen.model.graph_auth import HEADERS, SCHEMES, with_headers
-from toolgen.model.manifest import Manifest
+from toolgen.model.listing import Listing, write_listing
+from toolgen.model.manifest import Manifest, SecurityScheme
 from toolgen.model.names import nearest
+from toolgen.model.result import Error, Failed
+from toolgen.model.verdict import Allow, Verdict
 from toolgen.settings import SourceSettings
 from toolgen.sources.graph_options import DEFAULT_MAX_PAGE
 
-__all__ = ["headers_of", "make_executors", "make_fetch"]
+__all__ = ["Backing", "exchanges", "headers_of", "listing_of", "make_executors", "make_fetch"]
+
+_CLOCK = SystemClock()
+_LISTING_S = 60.0
 
 
-def make_executors(sources: Mapping[str, SourceSettings], manifest: Manifest, permit: Permit) -> Mapping[str, Executor]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backing:
+    """What a gateway has that a preview does not: credentials by caller, as the policy in force gives them, and a folder that is its own.
+
+    `assigned` is asked with a source and the caller.
+    """
+
+    assigned: Callable[[str, Principal], Mapping[str, object] | None]
+    folder: Path
+    clock: Clock
+
+
+def make_executors(
+    sources: Mapping[str, SourceSettings], manifest: Manifest, permit: Permit, backing: Backing | None = None
+) -> Mapping[str, Executor]:
     """The executors of a project, by source. They open nothing before the first call.
 
-    Raises `ConfigError` for a credential whose security scheme the description does not have: it would never be sent.
+    Raises `ConfigError` for a credential whose security scheme the description does not have, or that no such scheme can show: it would
+    never be sent.
     """
-    secrets = Secrets()
+    secrets = Secrets(permit=permit) if backing is None else Secrets(permit=permit, clock=backing.clock)
     for name, source in sources.items():
-        schemes = manifest.sources[name].security_schemes
-        for scheme in source.auth if source.config.kind != "sql" else ():
-            if scheme not in schemes and (source.config.kind, scheme) != ("graphql", HEADERS):
-                known = nearest(scheme, schemes) or f" (it has: {', '.join(schemes) or 'none'})"
-                raise ConfigError(
-                    f"the description has no security scheme '{scheme}'{known}", where=f"sources.{name}.auth.{scheme}"
-                )
-    return {name: _make(source, manifest, secrets, permit) for name, source in sources.items()}
+        if source.config.kind != "sql":
+            _check(name, source, manifest.sources[name].security_schemes)
+    return {
+        name: _make(
+            source,
+            manifest,
+            secrets,
+            _of_source(permit, name),
+            _provision(name, secrets, _of_source(permit, name), backing),
+        )
+        for name, source in sources.items()
+    }
+
+
+def exchanges(sources: Mapping[str, SourceSettings]) -> bool:
+    """Whether some source is called with tokens that its callers' own are exchanged for."""
+    forms = (written for source in sources.values() if source.config.kind != "sql" for written in source.auth.values())
+    return any(isinstance(written, Mapping) and "subject_token" in written for written in forms)
+
+
+def _check(name: str, source: SourceSettings, schemes: Mapping[str, SecurityScheme]) -> None:
+    for scheme, written in source.auth.items():
+        if source.config.kind in {"graphql", "mcp"} and scheme == HEADERS:
+            continue
+        where = f"sources.{name}.auth.{scheme}"
+        if scheme not in schemes:
+            known = nearest(scheme, schemes) or f" (it has: {', '.join(schemes) or 'none'})"
+            raise ConfigError(f"the description has no security scheme '{scheme}'{known}", where=where)
+        try:
+            usable = fits(schemes[scheme], read_form(written))
+        except ValueError as error:
+            raise ConfigError(str(error), where=where) from None
+        if not usable:
+            raise ConfigError(f"the security scheme '{scheme}' takes {takes(schemes[scheme])}", where=where)
+
+
+def _provision(source: str, secrets: Secrets, permit: Permit, backing: Backing | None) -> Provision | None:
+    if backing is None:
+        return None
+    grants = Grants(secrets=secrets, permit=permit, clock=backing.clock, source=source, folder=backing.folder)
+    return Provision(grants=grants, assigned=partial(backing.assigned, source))
 
 
 def make_fetch(permit: Permit, clock: Clock) -> Callable[[str, int], Awaitable[bytes]]:
@@ -47,28 +116,109 @@ def make_fetch(permit: Permit, clock: Clock) -> Callable[[str, int], Awaitable[b
     return partial(fetch_key_set, permit=permit, clock=clock)
 
 
-def _make(source: SourceSettings, manifest: Manifest, secrets: Secrets, permit: Permit) -> Executor:
+def _of_source(permit: Permit, source: str) -> Permit:
+    """The same question, which says on whose behalf it is asked."""
+
+    def ask(to: Destination) -> Verdict:
+        return permit(Destination(host=to.host, port=to.port, address=to.address, service=to.service, source=source))
+
+    return ask
+
+
+def _make(
+    source: SourceSettings, manifest: Manifest, secrets: Secrets, permit: Permit, provision: Provision | None
+) -> Executor:
     config = source.config
     match config.kind:
         case "openapi":
             schemes = manifest.sources[config.name].security_schemes
-            return HttpExecutor(schemes=schemes, auth=source.auth, secrets=secrets, permit=permit)
+            http = HttpExecutor(
+                schemes=schemes,
+                auth=source.auth,
+                secrets=secrets,
+                permit=permit,
+                provision=provision,
+                timeouts=source.patience.timeouts,
+                key_header=source.patience.key_header,
+                largest=source.patience.largest,
+            )
+            return _steady(http, source.patience)
         case "graphql":
             schemes = manifest.sources[config.name].security_schemes
-            return GraphQLExecutor(
+            graphql = GraphQLExecutor(
                 schemes=schemes,
                 auth=source.auth,
                 secrets=secrets,
                 permit=permit,
                 graph=manifest.sources[config.name].graph,
                 max_page=config.graph.max_page or DEFAULT_MAX_PAGE,
+                timeouts=source.patience.timeouts,
+                key_header=source.patience.key_header,
+                largest=source.patience.largest,
+                provision=provision,
             )
+            return _steady(graphql, source.patience)
         case "sql":
             password = source.auth.get("password")
             reference = password if isinstance(password, SecretReference) else None
             return SqlExecutor(config.location, password=reference, secrets=secrets, permit=permit)
+        case "python":
+            return FunctionExecutor(config.location, config.root)
+        case "mcp":
+            mcp = _mcp(source, secrets, permit, provision)
+            return mcp if config.command else _steady(mcp, source.patience)
         case _:
             assert_never(config.kind)
+
+
+def _mcp(source: SourceSettings, secrets: Secrets, permit: Permit, provision: Provision | None) -> McpExecutor:
+    config, timeouts = source.config, source.patience.timeouts
+    if config.location.startswith("http"):
+        wire = HttpWire(
+            config.location, auth=source.auth, secrets=secrets, permit=permit, provision=provision, timeouts=timeouts
+        )
+        return McpExecutor(wire, shared=False)
+    command = StdioWire(
+        config.command, folder=config.root, environment=source.environment, secrets=secrets, timeouts=timeouts
+    )
+    return McpExecutor(command, shared=True)
+
+
+def listing_of(source: SourceSettings) -> bytes:
+    """What an MCP server says of its tools now, as it is pinned. Asked on the operator's own errand, so that no policy is in force.
+
+    Raises `DescriptionError`.
+    """
+
+    async def ask() -> Listing | Failed:
+        executor = _mcp(source, Secrets(), _allowed, None)
+        try:
+            async with asyncio.timeout(_LISTING_S):
+                return await executor.listing()
+        except TimeoutError:
+            message = f"it takes longer than {_LISTING_S:.0f} seconds"
+            return Failed(error=Error(code="upstream_timeout", message=message))
+        finally:
+            await executor.close()
+
+    found = asyncio.run(ask())
+    if isinstance(found, Failed):
+        raise DescriptionError(
+            f"its tools cannot be listed: {found.error.message}",
+            where=f"sources.{source.config.name}.mcp",
+            suggestion=found.error.suggestion or "check that it is an MCP server, and that it runs",
+        )
+    return write_listing(found)
+
+
+def _allowed(to: Destination) -> Verdict:
+    return Allow(rule="build")
+
+
+def _steady(inner: Executor, patience: Patience) -> Executor:
+    return SteadyExecutor(
+        inner, patience=patience, repeatable=lambda call: repeatable(call, patience.key_header), clock=_CLOCK
+    )
 
 
 def headers_of(source: SourceSettings) -> Mapping[str, str]:
@@ -76,4 +226,5 @@ def headers_of(source: SourceSettings) -> Mapping[str, str]:
     schemes, auth = with_headers(SCHEMES, source.auth)
     credentials = Credentials(schemes=schemes, auth=auth, secrets=Secrets())
     asked = Request(method="POST", url=source.config.location, headers=(), body=None)
-    return dict(credentials.sign(asked, credentials.choose((tuple(sorted(auth)),) if auth else ())).request.headers)
+    signed = asyncio.run(credentials.sign(asked, credentials.choose((tuple(sorted(auth)),) if auth else ())))
+    return dict(signed.request.headers)

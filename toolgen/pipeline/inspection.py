@@ -19,6 +19,7 @@ from toolgen.policy.sql.changes import guard_change
 from toolgen.policy.sql.explain import explainable
 from toolgen.policy.sql.grants import SqlScope, visible
 from toolgen.policy.sql.guard import guard, is_seen
+from toolgen.policy.sql.kinds import fits
 from toolgen.policy.sql.samples import sampling_of
 from toolgen.policy.sql.scope import row_attributes
 
@@ -101,7 +102,7 @@ def _asked(call: Call, binding: SqlBinding) -> tuple[Json, Json]:
     ]
 
 
-def destination_of(egress: Egress, url: str) -> Verdict:
+def destination_of(egress: Egress, url: str, source: str) -> Verdict:
     """The verdict on where a request would go, as far as the name alone tells."""
     try:
         parts = urlsplit(url)
@@ -116,14 +117,14 @@ def destination_of(egress: Egress, url: str) -> Verdict:
             reason="the tool has no usable server address",
             suggestion="set server: (or endpoint:) for its source in toolgen.yaml",
         )
-    return egress.check(host, port)
+    return egress.check(host, port, source=source)
 
 
 def attributes_for(principal: Principal, scope: SqlScope) -> Mapping[str, Json] | Deny:
     """What row filters may ask: the caller's attributes and those of whom it acts for, which must not contradict each other."""
     user = principal.on_behalf_of
     if user is None:
-        return principal.attributes
+        return _fitting(principal.attributes, scope)
     for name in row_attributes(scope):
         mine, theirs = principal.attributes.get(name), user.attributes.get(name)
         if mine is not None and theirs is not None and mine != theirs:
@@ -132,4 +133,12 @@ def attributes_for(principal: Principal, scope: SqlScope) -> Mapping[str, Json] 
                 code="sql_refused",
                 reason=f"{principal.id} and {user.id} may not see the same rows: their attribute {name} differs",
             )
-    return {**principal.attributes, **user.attributes}
+    return _fitting({**principal.attributes, **user.attributes}, scope)
+
+
+def _fitting(attributes: Mapping[str, Json], scope: SqlScope) -> Mapping[str, Json]:
+    """The attributes with null for one that is of another kind than what a filter compares it with: a filter takes no null."""
+    misfits = [
+        name for name, kinds in scope.compared.items() if name in attributes and not fits(attributes[name], kinds)
+    ]
+    return {**attributes, **dict.fromkeys(misfits)} if misfits else attributes

@@ -1,15 +1,19 @@
 """The one order every call goes through. Read it aloud:
 
-record -> pause -> limit -> access -> arguments -> inspect -> approve -> pause -> meter -> redact -> deliver
+record -> turn -> pause -> limit -> access -> arguments -> inspect -> ledger -> approve -> meter -> pause -> current -> redact -> deliver
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from toolgen.model.call import Call
+from toolgen.model.result import Result, Success
 from toolgen.pipeline.approve import ApproveStage
-from toolgen.pipeline.chain import Next, compose
+from toolgen.pipeline.chain import Next, Trail, compose
+from toolgen.pipeline.current import CurrentStage
 from toolgen.pipeline.deliver import Deliver, Preview
+from toolgen.pipeline.ledger import LedgerStage
 from toolgen.pipeline.limiting import LimitStage, MeterStage
 from toolgen.pipeline.pause import PauseStage
 from toolgen.pipeline.record import Record
@@ -19,8 +23,9 @@ from toolgen.pipeline.stages import (
     InspectStage,
     RedactStage,
 )
+from toolgen.pipeline.turning import TurnStage
 
-__all__ = ["Parts", "dry_road", "road"]
+__all__ = ["Parts", "dry_road", "inspection", "road"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +33,16 @@ class Parts:
     """The stages of one gateway, each made once."""
 
     record: Record
+    turn: TurnStage
     pause: PauseStage
     limit: LimitStage
     access: AccessStage
     arguments: ArgumentsStage
     inspect: InspectStage
+    ledger: LedgerStage
     approve: ApproveStage
     meter: MeterStage
+    current: CurrentStage
     redact: RedactStage
     deliver: Deliver
     preview: Preview
@@ -45,14 +53,17 @@ def road(parts: Parts) -> Next:
     return compose(
         (
             parts.record,
+            parts.turn,
             parts.pause,
             parts.limit,
             parts.access,
             parts.arguments,
             parts.inspect,
+            parts.ledger,
             parts.approve,
-            parts.pause,  # again: meanwhile the call may have waited at a limit, or turned out to be a document of other tools' fields
             parts.meter,
+            parts.pause,  # again: meanwhile the call may have waited at a limit, or turned out to be a document of other tools' fields
+            parts.current,
             parts.redact,
         ),
         parts.deliver,
@@ -64,3 +75,12 @@ def dry_road(parts: Parts) -> Next:
     earlier = parts.access.earlier
     access = replace(parts.access, earlier=None if earlier is None else earlier.looking())
     return compose((access, parts.arguments, parts.inspect, parts.approve.rehearse), parts.preview)
+
+
+def inspection(parts: Parts) -> Next:
+    """The inspect stage alone, which sends and counts nothing: its refusal, or a success without data."""
+    return compose((replace(parts.inspect, earlier=None),), _passed)
+
+
+async def _passed(_call: Call, _trail: Trail) -> Result:
+    return Success(data=None)

@@ -8,19 +8,37 @@ from toolgen.model.call import Call, parties
 from toolgen.model.result import Error, Refused, Result
 from toolgen.pipeline.chain import Next, Trail
 from toolgen.state.pauses import Pause, Pauses
+from toolgen.state.pauses_redis import SharedPauses
 
 __all__ = ["PauseStage"]
+
+
+_UNREAD = Refused(
+    error=Error(
+        code="paused",
+        message="whether calls like this are paused cannot be read now, so nothing was sent",
+        suggestion="try again in a moment; if this goes on, tell whoever runs the gateway",
+        retry_after_s=1.0,
+        rule="pause",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseStage:
     """Refuses what is paused, a document also for the tools of its root fields. A tool that does not exist and one the principal may not
     see have a name alone, and so look the same.
+
+    What cannot be read pauses everything, unless the policy is `tolerant` of that and it was read before.
     """
 
-    pauses: Pauses
+    pauses: Pauses | SharedPauses
+    tolerant: bool = False
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        pauses = self.pauses
+        if pauses.stale and not await pauses.refresh() and not (self.tolerant and pauses.known):
+            return _UNREAD
         pause = self._covering(call)
         if pause is None:
             return await proceed(call, trail)

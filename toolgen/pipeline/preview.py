@@ -15,7 +15,7 @@ from toolgen.model.graph import LARGEST_INT
 from toolgen.model.manifest import Manifest, SecurityScheme
 from toolgen.model.names import nearest
 from toolgen.model.result import Envelope, Error, Meta
-from toolgen.model.tool import GraphQLDocumentBinding, GraphQLSchemaBinding, SqlBinding, Tool
+from toolgen.model.tool import GraphQLDocumentBinding, GraphQLSchemaBinding, McpBinding, SqlBinding, Tool
 from toolgen.model.verdict import Allow, Deny, Verdict
 from toolgen.pipeline.deliver import failure
 from toolgen.pipeline.documents import GuardParts, document_guards
@@ -105,7 +105,11 @@ def _inspected(call: Call, manifest: Manifest) -> Call | Deny:
 def _documented(call: Call, manifest: Manifest) -> Call | Deny:
     """The call as the guard of documents leaves it, where everything is open to everybody."""
     parts = GuardParts(
-        decide=lambda *_: Allow(rule="preview"), visible=lambda *_: True, redacted=lambda _: False, max_pages={}
+        decide=lambda *_: Allow(rule="preview"),
+        visible=lambda *_: True,
+        bound=lambda *_: False,
+        redacted=lambda _: False,
+        max_pages={},
     )
     guard = document_guards(manifest, parts).get(call.tool.source)
     if guard is None:
@@ -118,11 +122,17 @@ def _documented(call: Call, manifest: Manifest) -> Call | Deny:
 
 def _source(tool: Tool, manifest: Manifest) -> SourceSettings:
     info = manifest.sources[tool.source]
-    kinds = {"openapi": "openapi", "graphql": "graphql", "sql": "sql"}
+    kinds = {"openapi": "openapi", "graphql": "graphql", "sql": "sql", "python": "python", "mcp": "mcp"}
     location = _LOCATIONS[info.database.dialect] if info.database is not None else ""
+    if isinstance(tool.binding, McpBinding):
+        location = tool.binding.url
     # How large a page may be is a matter of a project's, and there is none.
     graph = GraphOptions(max_page=LARGEST_INT)
     config = SourceConfig(name=tool.source, kind=kinds[info.kind], location=location, graph=graph)  # type: ignore[arg-type]
+    if config.kind == "mcp":
+        return SourceSettings(
+            config=config, auth={}
+        )  # its schemes are the ways that `auth:` can name, and not its server's
     return SourceSettings(config=config, auth={name: _masked(item) for name, item in info.security_schemes.items()})
 
 

@@ -14,6 +14,7 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.chain import Next, Trail
+from toolgen.pipeline.users import Users
 from toolgen.policy.arguments import excess
 
 __all__ = ["Journal", "Record"]
@@ -40,6 +41,7 @@ class Record:
     clock: Clock
     policy_digest: str
     conceal: Callable[[Call], JsonObject]
+    users: Users
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
         started = self.clock.monotonic()
@@ -55,6 +57,8 @@ class Record:
                 error=Error(code="validation", message=f"the arguments cannot be used: {fault}", rule="arguments")
             )
         await self._append_notes(trail, who)
+        if isinstance(result, Success | Failed) and "retried" in result.facts:
+            await self._append_attempts(result.facts["retried"], who)
         ending = {"event": "outcome", **who, **_ending(result, trail)}
         ending["duration_ms"] = round((self.clock.monotonic() - started) * 1000, 3)
         try:
@@ -68,6 +72,7 @@ class Record:
         """Records the intent, without its arguments when they cannot be recorded; then says why, and the call goes no further."""
         intent = {"event": "intent", **who, **self._intent(call)}
         fault = excess(call.arguments)
+        await self._append_users(call)
         if fault is None:
             try:
                 await self.journal.append({**intent, "arguments": self.conceal(call)})
@@ -83,12 +88,29 @@ class Record:
         await self.journal.append(intent)
         return fault
 
+    async def _append_users(self, call: Call) -> None:
+        """Records what the claims of this call's parties made of them, where the record does not say so yet. Raises `AuditError`."""
+        for party in self.users.news(call):
+            try:
+                await self.journal.append({**self.users.entry(call, party), "policy_digest": self.policy_digest})
+            except (AuditError, CanonicalError) as error:
+                self.users.forget(party)
+                raise AuditError(error.message) from error
+
     async def _append_notes(self, trail: Trail, who: dict[str, Any]) -> None:
         """Records what the decision left besides its verdict. What cannot be written here shows at the outcome, which follows."""
         for note in trail.notes:
             fields = {"verdict": note.verdict, "rule": note.rule, "status": note.status}
             with contextlib.suppress(AuditError):
                 await self.journal.append({"event": "decision", **who, **fields})
+
+    async def _append_attempts(self, retried: Json, who: dict[str, Any]) -> None:
+        """Records what every attempt but the last came to. As with notes, what cannot be written here shows at the outcome."""
+        for number, attempt in enumerate(retried if isinstance(retried, list) else (), 1):
+            if isinstance(attempt, Mapping):
+                fields = {"status": "error", "code": attempt["code"], "duration_ms": attempt["duration_ms"]}
+                with contextlib.suppress(AuditError):
+                    await self.journal.append({"event": "attempt", **who, **fields, "attempts": number})
 
     async def _guarded(self, call: Call, trail: Trail, proceed: Next) -> Result:
         """The rest of the road. This is the outermost boundary, which a call never gets past as an exception."""
@@ -128,11 +150,15 @@ def _chain(principal: Principal | None) -> str:
 
 def _ending(result: Result, trail: Trail) -> dict[str, Any]:
     ending: dict[str, Any] = {"verdict": trail.verdict, "rule": trail.rule}
+    if "replays" in trail.facts:  # the call that this one repeats, and is told the outcome of
+        ending["parent"] = trail.facts["replays"]
     if "labels" in trail.facts:
         ending["labels"] = trail.facts["labels"]
     match result:
         case Success(facts=facts):
-            return {**ending, "status": "ok", **_recorded(trail.facts), **_recorded(facts)}
+            told = _recorded(trail.facts) | _recorded(facts)
+            # Of an answer that was not asked for again: how it comes that it was given.
+            return {**ending, "status": "ok", **({"code": facts["cache"]} if "cache" in facts else {}), **told}
         case Failed(error=error, facts=facts):
             return {
                 **ending,
@@ -152,7 +178,7 @@ def _ending(result: Result, trail: Trail) -> dict[str, Any]:
         case Pending(error=error):
             return {**ending, "status": "pending", "code": error.code, **_recorded(trail.facts)}
         case Cancelled(error=error):
-            return {**ending, "status": "cancelled", "code": error.code}
+            return {**ending, "status": "cancelled", "code": error.code, **_recorded(trail.facts)}
 
 
 def _recorded(facts: Mapping[str, Json]) -> dict[str, Json]:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 import msgspec
 
+from toolgen.errors import StateError
 from toolgen.model.call import Call, Described, Statement
 from toolgen.model.database import Database
 from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.schema import Json
 from toolgen.model.tool import (
+    FunctionBinding,
     GraphQLBinding,
     GraphQLDocumentBinding,
     GraphQLSchemaBinding,
     HttpBinding,
+    McpBinding,
     NoBinding,
     SqlBinding,
     Tool,
@@ -29,6 +34,7 @@ from toolgen.pipeline.earlier import Earlier
 from toolgen.policy.access import NOWHERE, UNKNOWN, Access, Circumstances
 from toolgen.policy.arguments import Validator
 from toolgen.policy.rules import Note
+from toolgen.state.history_redis import Turn
 
 __all__ = ["AccessStage", "ArgumentsStage", "InspectStage", "RedactStage", "SqlGuard"]
 
@@ -41,6 +47,17 @@ _NO_INDEX = Deny(
 )
 
 
+UNCOUNTED = Refused(
+    error=Error(
+        code="upstream_unavailable",
+        message="what was called before cannot be known now, so nothing was sent",
+        suggestion="try again in a moment; if this goes on, tell whoever runs the gateway",
+        retry_after_s=1.0,
+    )
+)
+_logger = logging.getLogger(__name__)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessStage:
     """Who may call what: the policy's verdict on principal, tool and arguments."""
@@ -49,35 +66,63 @@ class AccessStage:
     earlier: Earlier | None = None
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        earlier = self.earlier
+        if earlier is not None and (turn := earlier.turn(call)) is not None:
+            return await self._in_turn(turn, call, trail, proceed, earlier)
+        verdict = self._decided(call, trail)
+        if isinstance(verdict, Deny):
+            return _refused(verdict)
+        if earlier is None:
+            return await proceed(call, trail)
+        earlier.begin(call, call.tool, call.arguments)
+        return await self._made(call, trail, proceed, earlier)
+
+    async def _in_turn(
+        self, turns: AbstractAsyncContextManager[Turn], call: Call, trail: Trail, proceed: Next, earlier: Earlier
+    ) -> Result:
+        """The same where other processes count along: what is decided holds once its count is there, and nobody was quicker."""
+        try:
+            async with turns as turn:
+                while True:
+                    verdict = self._decided(call, trail)
+                    if not isinstance(verdict, Deny):
+                        earlier.begin(call, call.tool, call.arguments)
+                    if await turn.commit():
+                        break
+        except StateError as error:
+            earlier.end(call, UNCOUNTED)
+            _logger.error("a call was refused: %s", error)  # noqa: TRY400 - it says all there is
+            return UNCOUNTED
+        return _refused(verdict) if isinstance(verdict, Deny) else await self._made(call, trail, proceed, earlier)
+
+    def _decided(self, call: Call, trail: Trail) -> Verdict:
+        """The verdict, with what the record should know of it."""
         circumstances = NOWHERE if self.earlier is None else self.earlier.circumstances(call)
         judgement = self.access.judge(call.principal, call.tool, call.arguments, circumstances)
         if labels := _labels(circumstances):
             trail.facts["labels"] = labels
         trail.notes = judgement.notes
         verdict = judgement.verdict if call.denied is None or judgement.verdict is UNKNOWN else call.denied
+        trail.rule = verdict.rule
         match verdict:
-            case Allow(rule=rule):
-                trail.verdict, trail.rule = "allow", rule
-                return await self._made(call, trail, proceed)
-            case Ask(rule=rule):
-                trail.verdict, trail.rule = "ask", rule
-                return await self._made(call, trail, proceed)
+            case Allow():
+                trail.verdict = "allow"
+            case Ask():
+                trail.verdict = "ask"
             case Deny():
-                trail.verdict, trail.rule = "deny", verdict.rule
-                return _refused(verdict)
+                trail.verdict = "deny"
             case _:
                 assert_never(verdict)
+        return verdict
 
-    async def _made(self, call: Call, trail: Trail, proceed: Next) -> Result:
-        """The rest of the road, with the call counted among the earlier ones from now on."""
-        if self.earlier is None:
-            return await proceed(call, trail)
+    @staticmethod
+    async def _made(call: Call, trail: Trail, proceed: Next, earlier: Earlier) -> Result:
+        """The rest of the road, with the call counted among the earlier ones."""
         result: Result | None = None
-        self.earlier.begin(call, call.tool, call.arguments)
         try:
             result = await proceed(call, trail)
         finally:
-            self.earlier.end(call, result)
+            earlier.end(call, result)
         return result
 
 
@@ -119,13 +164,14 @@ class ArgumentsStage:
 class InspectStage:
     """What the call would do elsewhere: SQL is parsed and rebuilt, a request's destination is held against the egress rules.
 
-    `guards` has a SQL guard for each database the policy gives a scope; `destination` judges where a request would go, before its name
-    is resolved. The dial asks again with the address.
+    `guards` has a SQL guard for each database the policy gives a scope; `destination` judges where a request of a source would go,
+    before its name is resolved. The dial asks again with the address.
     """
 
     guards: Mapping[str, SqlGuard]
-    destination: Callable[[str], Verdict]
+    destination: Callable[[str, str], Verdict]
     documents: Mapping[str, DocumentGuard] = field(default_factory=dict)
+    earlier: Earlier | None = None
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
         binding = call.tool.binding
@@ -147,19 +193,37 @@ class InspectStage:
                     if guard is None
                     else await proceed(replace(call, graph=guard.part(call)), trail)
                 )
+            case FunctionBinding():
+                return await proceed(call, trail)  # the project's own code: what it does elsewhere is its own affair
+            case McpBinding(url=url):  # a command is the operator's own program, as a function is
+                return await (self._request(url, call, trail, proceed) if url else proceed(call, trail))
             case NoBinding():
                 return _refused(Deny(rule="default", code="unknown_tool", reason="there is no such tool"))
             case _:
                 assert_never(binding)
 
     async def _request(self, url: str, call: Call, trail: Trail, proceed: Next) -> Result:
-        verdict = self.destination(url)
+        verdict = self.destination(url, call.tool.source)
         return await proceed(call, trail) if isinstance(verdict, Allow) else _refused(verdict)
 
     async def _document(self, endpoint: str, call: Call, trail: Trail, proceed: Next) -> Result:
         guard = self.documents.get(call.tool.source)
         notes: list[Note] = []
-        answer = _NO_INDEX if guard is None else guard.check(call, notes)
+        turns = None if self.earlier is None else self.earlier.turn(call)
+        if guard is None:
+            answer: tuple[Call, Verdict] | Deny = _NO_INDEX
+        elif turns is None:
+            answer = guard.check(call, notes)
+        else:  # its root fields are calls that others must see, and each was decided by what others left
+            try:
+                async with turns as turn:
+                    while True:
+                        answer = guard.check(call, notes := [])
+                        if await turn.commit():
+                            break
+            except StateError as error:
+                _logger.error("a call was refused: %s", error)  # noqa: TRY400 - it says all there is
+                return UNCOUNTED
         trail.notes += tuple(notes)
         if isinstance(answer, Deny):
             trail.rule = answer.rule
@@ -213,7 +277,10 @@ class RedactStage:
     _redactors: dict[str, Callable[[Json], Json] | None] = field(default_factory=dict)
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
-        result = await proceed(call, trail)
+        return self.applied(call, await proceed(call, trail))
+
+    def applied(self, call: Call, result: Result) -> Result:
+        """The result without what is hidden."""
         # What a document reads is hidden as it would be in the answers of the tools that it stands for.
         for tool in (call.tool, *(call.document.tools if call.document is not None else ())):
             result = self._redacted(tool, result)

@@ -1,0 +1,80 @@
+"""Which fields of an answer an agent asked for: paths, in a notation that is read in time linear in the answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from toolgen.model.schema import Json
+
+__all__ = ["MOST_FIELDS", "Mask"]
+
+MOST_FIELDS = 50
+_LONGEST = 200
+_DEEPEST = 20
+_ANY = "*"
+_STEP = re.compile(r"\.?(?:([^.\[\]'\"*$]+)|(\*)|\[(?:'([^']*)'|\"([^\"]*)\"|(\*)|\d{1,9})\])")
+_Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mask:
+    """Paths of names; `*` is any one. An array stands for each of its elements."""
+
+    paths: tuple[_Path, ...]
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Mask:
+        """Raises `ValueError`, saying what is wrong with which text."""
+        if not 0 < len(texts) <= MOST_FIELDS:
+            raise ValueError(f"fields takes 1 to {MOST_FIELDS} paths")
+        return cls(paths=tuple(_read(text) for text in texts))
+
+    def apply(self, value: Json) -> Json:
+        """The parts of the value that a path leads to, each where it stood; the value itself where none leads anywhere.
+
+        Too much tells an agent what there is, and nothing would tell it nothing.
+        """
+        found, kept = _kept(value, self.paths)
+        return kept if found else value
+
+
+def _read(text: str) -> _Path:
+    """`items.owner.login`, `$.items[*].owner['login']`: the names in between, without the arrays, whose elements are meant anyway."""
+    if not 0 < len(text) <= _LONGEST:
+        raise ValueError(f"a path has 1 to {_LONGEST} characters")
+    rest = text.removeprefix("$")
+    names: list[str] = []
+    while rest:
+        step = _STEP.match(rest)
+        if step is None or step.end() == 0:
+            raise ValueError(f"'{text[:80]}' is no path like items.name")
+        plain, star, single, double, _ = step.groups()
+        name = next((one for one in (plain, single, double) if one is not None), _ANY if star else None)
+        if name is not None:
+            names.append(name)
+        rest = rest[step.end() :]
+    if not 0 < len(names) <= _DEEPEST:
+        raise ValueError(f"'{text[:80]}' names nothing, or more than {_DEEPEST} levels")
+    return tuple(names)
+
+
+def _kept(value: Json, paths: Sequence[_Path]) -> tuple[bool, Json]:
+    """Whether anything was found below, and what is kept of the value."""
+    if any(not path for path in paths):
+        return True, value
+    if isinstance(value, Mapping):
+        built: dict[str, Json] = {}
+        for name, item in value.items():
+            further = [path[1:] for path in paths if path[0] in (name, _ANY)]
+            if further:
+                found, kept = _kept(item, further)
+                if found:
+                    built[name] = kept
+        return bool(built), built
+    if isinstance(value, (list, tuple)):
+        parts = [_kept(item, paths) for item in value]
+        # An element without any of the fields stays, empty: what is left must not be taken for its neighbour.
+        return any(found for found, _ in parts), [kept for _, kept in parts]
+    return False, {} if value is not None else None

@@ -33,9 +33,9 @@ async def client(gateway: FakeGateway, *, key: str | None = KEY) -> AsyncIterato
 
 
 @contextlib.asynccontextmanager
-async def listening(app: App) -> AsyncIterator[str]:
-    """The application on a real port; yields its URL."""
-    listener = socket.create_server(("127.0.0.1", 0))
+async def listening(app: App, port: int = 0) -> AsyncIterator[str]:
+    """The application on a real port, 0 for a free one; yields its URL."""
+    listener = socket.create_server(("127.0.0.1", port))
     config = uvicorn.Config(app, http=CappedProtocol, ws="none", lifespan="off", log_config=None, loop="none")
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign]

@@ -9,18 +9,25 @@ from pathlib import Path
 from types import SimpleNamespace, TracebackType
 from typing import Any, Self
 
+from toolgen.audit.index import Cursor, Found, Page
+from toolgen.audit.index_filter import Filter
 from toolgen.audit.log import AuditLog
 from toolgen.clock import SystemClock
 from toolgen.errors import AuditError
+from toolgen.gateway.answering import Fetched
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.identity import Unaccepted
+from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.records import Review
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect, NoBinding, Tool, seal
+from toolgen.pipeline.presence import Presence
 from toolgen.pipeline.search import ToolIndex
 from toolgen.policy.approval import NOBODY
 from toolgen.state.invocations_sqlite import SqliteInvocations
+from toolgen.state.seal import Seal
 
 KEY = "bot-key-1"
 OTHER_KEY = "other-key-2"
@@ -72,6 +79,30 @@ def envelope(
 
 
 @dataclass
+class FakeRecords:
+    """The entries it was given, in their order; None for a log that cannot be read."""
+
+    held: list[dict[str, Any]] | None
+
+    def entries(self, wanted: Filter, limit: int, after: Cursor | None = None) -> Review:
+        if self.held is None:
+            raise AuditError("a segment is missing")
+        found = [entry for entry in self.held if wanted.before is None or entry["seq"] < wanted.before]
+        return Review(page=Page(rows=found[:limit], next=(limit, 1) if len(found) > limit else None))
+
+    def calls(self, wanted: Filter, limit: int, after: Cursor | None = None) -> Review:
+        return self.entries(wanted, limit, after)
+
+    def find(self, seq: int, stream: str = "") -> list[Found]:
+        if self.held is None:
+            raise AuditError("a segment is missing")
+        return [Found(entry=entry, log="here", checked=True) for entry in self.held if entry["seq"] == seq]
+
+    def story(self, call_id: str) -> list[dict[str, Any]]:
+        return []
+
+
+@dataclass
 class FakeGateway:
     """Answers by tool name. `calls` is what reached it, `ended` the tools whose calls ran to their end."""
 
@@ -91,6 +122,7 @@ class FakeGateway:
     answered: asyncio.Event = field(default_factory=asyncio.Event)
     running: set[asyncio.Task[Envelope]] = field(default_factory=set)
     open: bool = False
+    metrics: Metrics = field(default_factory=Metrics)
 
     async def __aenter__(self) -> Self:
         self.open = True
@@ -103,8 +135,8 @@ class FakeGateway:
             await asyncio.wait(self.running)
         self.open = False
 
-    def acting_for(self, principal: Principal, user: str) -> Principal | None:
-        return Principal(id=principal.id, on_behalf_of=Principal(id=user)) if user == "ann" else None
+    def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
+        return Principal(id=principal.id, on_behalf_of=Principal(id="ann")) if user == "ann" else None
 
     def narrowed(self, principal: Principal, toolset: str) -> Principal | None:
         return principal if toolset == "all" else None
@@ -127,13 +159,24 @@ class FakeGateway:
     def offered(self, principal: Principal) -> tuple[Tool, ...]:
         return self.catalog(principal)
 
+    async def fetch(self, principal: Principal, name: str, token: str) -> Fetched | Error:
+        return Error(code="expired", message="nothing is kept here")
+
     async def search(self, principal: Principal, query: str, limit: int) -> tuple[Tool, ...] | Error:
         if self.refusal is not None:
             return self.refusal
         found = ToolIndex(self.catalog(principal)).search(query, limit)
         return tuple(item for hit in found for item in self.tools if item.name == hit.id)
 
-    async def call(self, name: str, arguments: JsonObject, *, principal: Principal | str, **origin: str) -> Envelope:
+    async def call(
+        self,
+        name: str,
+        arguments: JsonObject,
+        *,
+        principal: Principal | str,
+        presence: Presence | None = None,
+        **origin: str,
+    ) -> Envelope:
         self.calls.append({"name": name, "arguments": arguments, "principal": principal, **origin})
         task = asyncio.create_task(self.run(name, arguments))
         self.running.add(task)
@@ -169,6 +212,17 @@ class FakeGateway:
                 return envelope(name, "refused", error=Error(code="unknown_tool", message="there is no such tool"))
 
     @property
+    def seal(self) -> Seal:
+        return Seal(b"test")
+
+    @property
+    def elicits(self) -> bool:
+        return False
+
+    async def changed(self) -> None:
+        await asyncio.Event().wait()
+
+    @property
     def approvals(self) -> Approvals:
         """A desk at which nothing ever waits."""
         clock = SystemClock()
@@ -177,6 +231,9 @@ class FakeGateway:
 
     def ready(self) -> tuple[str, ...]:
         return self.reasons
+
+    def measured(self) -> bytes:
+        return self.metrics.rendered(worker="test", ready=not self.reasons)
 
     def warnings(self) -> tuple[str, ...]:
         return self.warned
@@ -190,13 +247,6 @@ class FakeGateway:
     def may_review(self, principal: Principal) -> bool:
         return "ops" in principal.roles
 
-    def audit_entries(self, *, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
-        if self.entries is None:
-            raise AuditError("a segment is missing")
-        found = [entry for entry in self.entries if before is None or entry["seq"] < before]
-        return found[:limit]
-
-    def audit_entry(self, seq: int) -> dict[str, Any] | None:
-        if self.entries is None:
-            raise AuditError("a segment is missing")
-        return next((entry for entry in self.entries if entry["seq"] == seq), None)
+    @property
+    def records(self) -> FakeRecords:
+        return FakeRecords(self.entries)

@@ -79,11 +79,25 @@ API: dict[str, Any] = {
 
 
 class Upstream:
-    """The API: every request that reached it as (method, path with query, body)."""
+    """The API: every request that reached it as (method, path with query, body). It answers while `answers` is set."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, str, str]] = []
         self.status = 200
+        self.answers = threading.Event()
+        self.answers.set()
+        self._news = threading.Condition()
+
+    def take(self, method: str, path: str, body: str) -> None:
+        """A request that reached it."""
+        with self._news:
+            self.requests.append((method, path, body))
+            self._news.notify_all()
+
+    def reached(self, count: int) -> None:
+        """Returns once so many requests have come; asked in a thread."""
+        with self._news:
+            assert self._news.wait_for(lambda: len(self.requests) >= count, 20), self.requests
 
 
 @contextmanager
@@ -94,7 +108,8 @@ def upstream() -> Iterator[tuple[Upstream, str]]:
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
-            seen.requests.append((self.command, self.path, body))
+            seen.take(self.command, self.path, body)
+            seen.answers.wait(30)
             data = b'{"ok":true}'
             self.send_response(seen.status)
             self.send_header("content-type", "application/json")

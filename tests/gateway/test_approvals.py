@@ -360,6 +360,79 @@ def test_a_policy_that_changed_between_the_answer_and_the_call_stops_it(project:
     run(main())
 
 
+UNRELATED: list[dict[str, Any]] = [
+    {"sensitive": ["$..card"]},
+    {"toolsets": {"few": {"tools": ["pets__get_pet"]}}},
+    {"redact": [{"tools": ["pets__*"], "fields": ["$..name"], "with": "-"}]},
+    {"labels": [{"tools": ["pets__get_pet"], "add": ["private"]}]},
+    {"limits": [{"id": "few", "per": ["principal"], "rate": "100/h", "cost": {"pets__*": 1, "*": 0}}]},
+    {"tests": [{"as": "bot", "call": "pets__get_pet", "arguments": {"petId": 1}, "expect": "allow"}]},
+    {"rules": [{"id": "more", "to": ["bot"], "tools": ["pets__*"], "effects": ["destructive"], "verdict": "deny"}]},
+    {"rules": [{"id": "more", "to": ["clerk"], "tools": ["*"], "verdict": "deny"}]},
+    {"rules": [{"id": "more", "to": ["bot"], "tools": ["*"], "verdict": "deny", "shadow": True}]},
+]
+RELATED: list[dict[str, Any]] = [
+    {"approvals": {"approvers": ["ops"], "expires": "2h"}},
+    {"redact": [{"tools": ["shop__*"], "fields": ["$..email"], "with": "-"}]},
+    {"egress": {"allow": ["api.example.com:443"]}},
+    {"limits": [{"id": "few", "per": ["principal"], "rate": "100/h"}]},
+    {"rules": [{"id": "more", "to": ["bot"], "tools": ["shop__*"], "verdict": "allow"}]},
+    {"rules": [{"id": "more", "to": ["ops"], "tools": ["*"], "verdict": "deny", "when": "'x' in session.labels"}],
+     "labels": [{"tools": ["pets__get_pet"], "add": ["x"]}]},
+]  # fmt: skip
+
+
+def edited(edit: dict[str, Any]) -> dict[str, Any]:
+    policy = policy_of()
+    return policy | edit | {"rules": [*policy["rules"], *edit.get("rules", [])]}
+
+
+@pytest.mark.parametrize("edit", UNRELATED)
+def test_an_edit_that_does_not_concern_a_call_leaves_its_approval_as_it_is(project: Path, edit: dict[str, Any]) -> None:
+    async def main() -> None:
+        async with world(project) as (gateway, client):
+            call_id, before = await client.ask(), gateway.policy.digest
+            write_policy(project, edited(edit))
+            assert await gateway.reload()
+            assert gateway.policy.digest != before
+            assert (await client.decide("ops", call_id)).status_code == 200
+            assert (await client.ended(call_id))["status"] == "ok"
+        assert names(project) == ["Zoe", "Ben"]
+
+    run(main())
+
+
+@pytest.mark.parametrize("edit", RELATED)
+def test_an_edit_that_concerns_a_call_voids_its_approval(project: Path, edit: dict[str, Any]) -> None:
+    async def main() -> None:
+        async with world(project) as (gateway, client):
+            call_id = await client.ask()
+            write_policy(project, edited(edit))
+            assert await gateway.reload()
+            assert (await client.decide("ops", call_id)).json()["error"]["code"] == "expired"
+        assert names(project) == ["Ada", "Ben"]
+
+    run(main())
+
+
+def test_a_key_that_is_revoked_ends_what_it_left_waiting_and_another_key_of_its_principal_does_not(
+    project: Path,
+) -> None:
+    async def main() -> None:
+        async with world(project) as (gateway, client):
+            left, kept = await client.ask(), await client.ask("bot-again")
+            keys = project.parent / "policies" / "keys.yaml"
+            keys.write_text(json.dumps({"revoked": [{"key": _hash("bot")}]}), encoding="utf-8")
+            assert await gateway.reload()
+            late = await client.decide("ops", left)
+            assert (late.status_code, late.json()["error"]["code"]) == (409, "expired")
+            assert (await client.decide("ops", kept)).status_code == 200
+            assert (await client.ended(kept, "bot-again"))["status"] == "ok"
+            assert "key-of" not in repr(await gateway.approvals.store.get(left))
+
+    run(main())
+
+
 async def only(approvals: Approvals) -> Invocation:
     (found,) = await approvals.store.unfinished()
     return found

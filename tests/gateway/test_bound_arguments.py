@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+import toolgen
 from tests.gateway.governed import project, upstream
 from toolgen.gateway.app import App
 from toolgen.gateway.service import Gateway
+from toolgen.model.call import Principal
+from toolgen.model.tool import Tool
+from toolgen.policy.binding import Binder, bind
+from toolgen.policy.cel import compile_expression
+from toolgen.policy.cel_names import Scope
 
 BIND = {"tenant_id": "principal.attributes.tenant"}
 LIST = {"id": "list", "to": ["bot"], "tools": ["orders__list_orders"], "verdict": "allow", "bind": BIND}
@@ -198,3 +205,87 @@ def test_no_listing_shows_it(tmp_path: Path) -> None:
 
     with upstream() as (_, server):
         asyncio.run(scenario(project(tmp_path / "p", server, {"rules": [LIST]})))
+
+
+def built(document: dict[str, Any]) -> Tool:
+    """The one tool of a description."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "api.json"
+        path.write_text(json.dumps(document))
+        (tool,) = toolgen.build(path).tools.values()
+    return tool
+
+
+SPELLINGS = [
+    "tenant_id",
+    "TENANT_ID",
+    "tenantId",
+    "tenant-id",
+    "tenant.id",
+    " tenant_id",
+    "tenant_id ",
+    "tenant_id[]",
+    "tenant_id[0]",
+    "tenant_id[a][b]",
+    "tenant_id\0x",
+    "tenant\uff3fid",
+    "\uff54enant_id",
+]
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+@pytest.mark.parametrize(
+    ("rule", "tool", "holder"), [(LIST, "orders__list_orders", "filter"), (OPEN, "orders__create_open_order", "body")]
+)
+def test_no_spelling_that_a_service_reads_as_the_bound_name_gets_past(
+    tmp_path: Path, name: str, rule: dict[str, Any], tool: str, holder: str
+) -> None:
+    envelope, requests, _ = call(
+        tmp_path, [rule], tool, {holder: {"amount_cents": "5" if holder == "filter" else 5, name: "globex"}}
+    )
+    assert (envelope["status"], envelope["error"]["code"]) == ("refused", "forbidden")
+    assert requests == []
+
+
+@pytest.mark.parametrize("name", ["tenant", "tenant_name", "id", "[tenant", "\u00fc", "_"])
+def test_other_names_are_sent(tmp_path: Path, name: str) -> None:
+    envelope, requests, _ = call(tmp_path, [LIST], "orders__list_orders", {"filter": {name: "x"}})
+    assert envelope["status"] == "ok"
+    assert len(requests) == 1
+
+
+def test_a_member_of_a_form_that_stands_by_itself_is_no_other_way_in() -> None:
+    """The same for bodies of forms, whose objects may be sent as fields of their own."""
+    properties = {
+        "tenant_id": {"type": "string"},
+        "more": {"type": "object", "additionalProperties": {"type": "string"}},
+    }
+    content = {
+        "application/x-www-form-urlencoded": {
+            "schema": {"type": "object", "properties": properties},
+            "encoding": {"more": {"style": "form", "explode": True}},
+        }
+    }
+    operation = {
+        "operationId": "save",
+        "requestBody": {"content": content},
+        "responses": {"200": {"description": "ok"}},
+    }
+    tool = built(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "t", "version": "1"},
+            "servers": [{"url": "http://a"}],
+            "paths": {"/": {"post": operation}},
+        }
+    )
+    party = Principal(id="p", attributes={"tenant": "acme"})
+    expression = compile_expression(
+        "principal.attributes.tenant",
+        Scope(tools={}, catalog={}, attributes={"tenant": frozenset({"string"})}),
+        where="",
+    )
+    binder = Binder(rule="r", argument="tenant_id", expression=expression, party=party)
+    for name in SPELLINGS:
+        assert bind([binder], tool, {"more": {name: "globex"}}).denied is not None, name
+    assert bind([binder], tool, {"more": {"tenant": "x"}}).arguments["tenant_id"] == "acme"

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
 from tests.gateway.clients import listening, run
 from tests.gateway.gateways import KEY, FakeGateway
@@ -84,5 +87,83 @@ def test_two_requests_in_one_packet_are_answered_in_order() -> None:
             second = b"GET /nothing HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
             answer = await exchange(url, first + second)
         assert answer.index(b"200 OK") < answer.index(b"401 Unauthorized")
+
+    run(main())
+
+
+class Wire:
+    """A transport that keeps each write apart."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        assert not self.closed
+        self.writes.append(data)
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+    def get_extra_info(self, _: str) -> None: ...
+
+
+async def written(sent: bytes, app: Any) -> Wire:
+    """What a connection writes, and when, for these bytes."""
+    config = uvicorn.Config(app, ws="none", lifespan="off", log_config=None)
+    config.load()
+    wire = Wire()
+    protocol = connection.CappedProtocol(config=config, server_state=ServerState(), app_state={})
+    protocol.connection_made(wire)  # type: ignore[arg-type]
+    protocol.data_received(sent)
+    while tasks := list(protocol.tasks):
+        await asyncio.gather(*tasks)
+    protocol.connection_lost(None)
+    return wire
+
+
+def test_an_answer_leaves_in_one_write_and_pipelined_ones_in_their_order() -> None:
+    async def main() -> None:
+        health = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        wire = await written(health + health.replace(b"healthz", b"nothing"), App(FakeGateway()))
+        first, second = wire.writes
+        assert first.startswith(b"HTTP/1.1 200 ")
+        assert first.endswith(b'{"status":"ok"}')
+        assert second.startswith(b"HTTP/1.1 401 ")
+
+    run(main())
+
+
+def test_an_answer_without_a_body_leaves_too_and_before_the_end() -> None:
+    async def main() -> None:
+        head = b"HEAD /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n%s\r\n"
+        for more, closed in ((b"", False), (b"Connection: close\r\n", True)):
+            wire = await written(head % more, App(FakeGateway()))
+            (answer,) = wire.writes
+            assert answer.startswith(b"HTTP/1.1 405 ")
+            assert answer.endswith(b"\r\n\r\n")
+            assert (b"connection: close" in answer) is closed
+
+    run(main())
+
+
+def test_a_body_in_pieces_that_looks_like_a_head_is_sent_as_it_comes() -> None:
+    async def app(_: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"30")]})
+        for piece in (b"HTTP/1.1 2", b"HTTP/1.1 1", b"HTTP/1.1 2"):
+            await send({"type": "http.response.body", "body": piece, "more_body": piece is not None})
+
+    async def main() -> None:
+        expecting = b"POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n"
+        wire = await written(expecting, app)
+        assert wire.writes[0] == b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert wire.writes[1].endswith(b"\r\n\r\nHTTP/1.1 2")
+        assert wire.writes[2:4] == [b"HTTP/1.1 1", b"HTTP/1.1 2"]
 
     run(main())

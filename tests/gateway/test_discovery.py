@@ -412,6 +412,6 @@ def test_a_search_over_rest_comes_in_pages_in_the_order_of_its_hits(tmp_path: Pa
 
             first = (await http.get("/v1/tools", params={"q": "sql", "limit": 1})).json()["next_cursor"]
             other = await http.get("/v1/tools", params={"q": "pet", "cursor": first})
-            assert (other.status_code, other.json()["error"]["code"]) == (400, "validation")
+            assert (other.status_code, other.json()["error"]["code"]) == (404, "not_found")
 
     run(main())

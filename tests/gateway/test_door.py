@@ -26,7 +26,8 @@ from toolgen.clock import FixedClock
 from toolgen.gateway import door
 from toolgen.gateway.app import App
 from toolgen.gateway.attempts import Attempts
-from toolgen.gateway.identity import Identity, KeySets, Told, Unaccepted
+from toolgen.gateway.identity import Identity, KeySets, Told, Unaccepted, principals
+from toolgen.gateway.identity.certificates import read_certificate
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.policy.credentials import CertificateRule, Credentials, PrincipalEntry
@@ -74,7 +75,7 @@ BY_FINGERPRINT = CertificateRule(fingerprints=frozenset({hashlib.sha256(der(CERT
 BY_NAME = CertificateRule(subject="CN=bot,O=Acme", issuer="CN=Acme CA,O=Acme")
 
 
-def identity(rule: CertificateRule) -> Identity:
+def identity(rule: CertificateRule, clock: FixedClock | None = None) -> Identity:
     entry = PrincipalEntry(
         id="bot",
         keys=(),
@@ -87,7 +88,7 @@ def identity(rule: CertificateRule) -> Identity:
     async def nothing(location: str, largest: int) -> bytes:
         raise OSError(location)
 
-    clock = FixedClock(time.time())
+    clock = clock or FixedClock(time.time())
     credentials = Credentials(principals={"bot": entry}, issuers={}, revocations=(), revoked_keys=frozenset())
     return Identity(credentials, clock, KeySets(nothing, clock))
 
@@ -98,7 +99,7 @@ class Certified(FakeGateway):
 
 
 class Expired(FakeGateway):
-    told = Told.EXPIRED
+    told = Told.NOTHING
 
     async def authenticate(self, credential: str) -> Principal | Unaccepted:
         return Unaccepted("because", self.told)
@@ -149,6 +150,36 @@ def test_a_certificate_is_its_principals(written: object, rule: CertificateRule)
 )
 def test_any_other_is_refused(value: str, rule: CertificateRule) -> None:
     assert isinstance(identity(rule).certified(value), Unaccepted)
+
+
+def test_a_certificate_is_read_once_and_remembered_while_its_dates_are_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counted(value: str) -> x509.Certificate:
+        read.append(value)
+        return read_certificate(value)
+
+    monkeypatch.setattr(principals, "read_certificate", counted)
+    clock = FixedClock(time.time())
+    who, found = identity(BY_NAME, clock), certificate(ends=2)
+    first = who.certified(rfc9440(found))
+    assert isinstance(first, Principal)
+    assert who.certified(rfc9440(found)) is first
+    assert len(read) == 1
+    clock.seconds = found.not_valid_after_utc.timestamp()
+    assert who.certified(rfc9440(found)) is first
+    clock.seconds += 0.001
+    expired = who.certified(rfc9440(found))
+    assert isinstance(expired, Unaccepted)
+    assert expired == Unaccepted("the certificate has expired")
+    clock.seconds = found.not_valid_before_utc.timestamp() - 1
+    assert isinstance(who.certified(rfc9440(found)), Unaccepted)
+    monkeypatch.setattr(principals, "_MOST_CERTIFICATES", 3)
+    clock.seconds = time.time()
+    for _ in range(5):
+        assert isinstance(who.certified(rfc9440(certificate())), Principal)
+        assert isinstance(who.certified(rfc9440(certificate("eve"))), Unaccepted)
+    assert len(who._certificates) <= 4
 
 
 @pytest.mark.parametrize(
@@ -232,7 +263,7 @@ def test_failures_are_kept_within_bounds_and_an_ipv6_network_is_one_peer() -> No
     ("gateway", "status", "challenge"),
     [
         (FakeGateway(), 401, 'Bearer error="invalid_token"'),
-        (Expired(), 401, 'Bearer error="invalid_token", error_description="this credential has expired"'),
+        (Expired(), 401, 'Bearer error="invalid_token"'),
         (Unavailable(), 503, None),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -179,8 +180,8 @@ def test_a_document_reads_what_its_writer_may_read(project: Callable[..., Path])
 @pytest.mark.parametrize(
     ("document", "variables", "expected", "reason"),
     [
-        ("{ hidden }", {}, "forbidden", "no query hidden"),
-        ("{ ... { ...F } } fragment F on Reads { hidden }", {}, "forbidden", "no query hidden"),
+        ("{ hidden }", {}, "validation", "Cannot query field 'hidden'"),
+        ("{ ... { ...F } } fragment F on Reads { hidden }", {}, "validation", "Cannot query field 'hidden'"),
         ('{ book(by: {id: "7"}) { id } }', {}, "forbidden", "no-secrets"),
         ("query Q($b: BookBy!) { book(by: $b) { id } }", {"b": {"id": "7"}}, "forbidden", "no-secrets"),
         ('query Q($b: BookBy! = {id: "7"}) { book(by: $b) { id } }', {}, "forbidden", "no-secrets"),
@@ -194,7 +195,8 @@ def test_a_document_reads_what_its_writer_may_read(project: Callable[..., Path])
         ("query Q($p: Price) { priced(at: $p) { id } }", {"p": -5}, "validation", "at"),
         ("{ books(first: -1) { edges { cursor } } }", {}, "validation", "at least 0"),
         ('{ book(by: {id: "1"}) { s: secret } }', {}, "forbidden", "aliases"),
-        ('{ book(by: {id: "1"}) { reads { hidden } } }', {}, "forbidden", "root type"),
+        ('{ book(by: {id: "1"}) { reads { crowded } } }', {}, "forbidden", "root type"),
+        ('{ book(by: {id: "1"}) { reads { hidden } } }', {}, "validation", "Cannot query field 'hidden'"),
         ('mutation { removeBook(id: "1") { id } }', {}, "forbidden", "runs a query"),
         ("subscription { added { id } }", {}, "forbidden", "runs a query"),
         ("{ __schema { types { name } } }", {}, "forbidden", "introspection"),
@@ -349,3 +351,57 @@ def test_what_rules_about_root_fields_leave_for_the_record_is_recorded(project: 
     assert code(call(path, "run_query", {"query": "{ marks { label } several(ids: [1]) { id } }"})) == ""
     noted = [entry for entry in entries(path.parent / "audit") if entry.get("event") == "decision"]
     assert [(entry["rule"], entry["status"]) for entry in noted] == [("watched", "shadow")]
+
+
+BOUND = """
+  - {id: bound, to: [bot], tools: [lib__list_books], verdict: allow, bind: {after: principal.attributes.tenant}}
+  - {id: echoes, to: [bot], tools: [lib__get_echo], verdict: allow, bind: {value: principal.attributes.tenant}}
+"""
+
+
+def with_bound(path: Path) -> Path:
+    """The project with two fields of which the gateway sets arguments: one alone leads to some types, the other to none."""
+    policy = path.parent / "policies" / "p.yaml"
+    policy.write_text(policy.read_text().replace("rules:", f"rules:{BOUND}", 1))
+    return path
+
+
+def test_what_the_gateway_sets_is_named_nowhere_where_documents_are_written(project: Callable[..., Path]) -> None:
+    path = with_bound(project())
+    roots = call(path, "describe_types", {}).data["sdl"]
+    assert "books(" not in roots
+    assert "echo" not in roots
+    for hidden in ("BookFilter", "BookFiltr"):
+        told = call(path, "describe_types", {"types": [hidden]})
+        assert code(told) == "validation"
+        assert "did you mean 'BookFilter'" not in str(told.to_dict())
+    assert "BookConnection" in call(path, "describe_types", {"types": ["Book"]}).data["sdl"]
+    asked = call(path, "run_query", {"query": '{ books(aftr: "x") { pageInfo { hasNextPage } } }'})
+    assert code(asked) == "validation"
+    assert asked.error.suggestion.endswith("call lib__list_books")
+    assert "'after'" not in str(asked.to_dict())
+    assert "BookFilter" in call(path, "describe_types", {"types": ["BookFilter"]}, "writer").data["sdl"]
+
+
+@pytest.mark.parametrize(
+    ("real", "invented"),
+    [("{ hidden }", "{ hiddex }"), ("{ hiddn }", "{ hiddz }"), ("{ whole { id hidden } }", "{ whole { id hiddex } }")],
+)
+def test_a_hidden_root_field_is_answered_as_one_that_does_not_exist(
+    project: Callable[..., Path], real: str, invented: str
+) -> None:
+    path = project()
+    one, other = (call(path, "run_query", {"query": text}) for text in (real, invented))
+    assert code(one) == code(other) == "validation"
+    blank = re.compile("hidd[a-z]+")
+    assert blank.sub("*", one.error.message) == blank.sub("*", other.error.message)
+    assert "'hidden'?" not in one.error.message
+
+
+def test_mutations_that_nobody_opened_are_not_told_apart_from_none(project: Callable[..., Path]) -> None:
+    path = project()
+    found = [
+        call(path, "run_mutation", {"query": f"mutation {{ {name}(id: 1) {{ id }} }}"}).error.message.replace(name, "*")
+        for name in ("removeBook", "remoteBook")
+    ]
+    assert found[0] == found[1]

@@ -426,7 +426,7 @@ def test_a_remembered_token_ends_when_it_expires() -> None:
         assert identity.recognised(text) is not None
         clock.advance(20)
         assert identity.recognised(text) is None
-        assert await identity.authenticate(text) == Unaccepted("it has expired", Told.EXPIRED)
+        assert await identity.authenticate(text) == Unaccepted("it has expired")
 
     run(main())
 

@@ -100,7 +100,7 @@ def test_the_sdk_client_is_told_what_the_server_is(mode: str) -> None:
     async def main() -> None:
         async with over_http(FakeGateway(), mode) as client:
             assert client.server_capabilities.tools is not None
-            assert client.server_capabilities.resources is None
+            assert client.server_capabilities.resources is not None
             assert client.server_info is not None
             assert client.server_info.name == "toolgen"
 

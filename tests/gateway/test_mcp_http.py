@@ -114,7 +114,7 @@ def test_initialize_agrees_on_a_version_both_know(asked: str, given: str) -> Non
         assert answer.status_code == 200
         result = answer.json()["result"]
         assert result["protocolVersion"] == given
-        assert result["capabilities"] == {"tools": {}}
+        assert result["capabilities"] == {"tools": {"listChanged": True}, "resources": {}}
         assert result["serverInfo"]["name"] == "toolgen"
         assert "resultType" not in result
 
@@ -133,10 +133,11 @@ def test_the_session_id_carries_the_client_and_names_the_session_of_later_calls(
             await post(http, call, {"mcp-session-id": session, "x-conversation-id": "talk-1"})
             await post(http, call)
         assert session != again
-        assert [(call["client"], call["session"]) for call in gateway.calls] == [
-            ("Ünï/1", session.partition(".")[0]),
-            ("Ünï/1", "talk-1"),
-            ("", ""),
+        own = session.partition(".")[0]
+        assert [(call["client"], call["session"], call["connection"]) for call in gateway.calls] == [
+            ("Ünï/1", "", own),
+            ("Ünï/1", "talk-1", own),
+            ("", "", ""),
         ]
 
     run(main())
@@ -165,7 +166,7 @@ def test_the_handshake_era_has_its_methods_and_no_others(version: str) -> None:
             listed = (await post(http, message("tools/list"), headers)).json()["result"]
             assert [item["name"] for item in listed["tools"]] == [item.name for item in TOOLS]
             assert set(listed) == {"tools"}
-            for unknown in ("server/discover", "resources/list", "tools/Call", "rpc.discover"):
+            for unknown in ("server/discover", "prompts/list", "tools/Call", "rpc.discover"):
                 answer = await post(http, message(unknown), headers)
                 assert (answer.status_code, answer.json()["error"]["code"]) == (200, -32601)
 
@@ -239,7 +240,7 @@ def test_discover_tells_the_versions_and_what_the_server_has() -> None:
             answer = await post(http, modern("server/discover"), modern_headers("server/discover"))
         result = answer.json()["result"]
         assert result["supportedVersions"] == [MODERN, *HANDSHAKE]
-        assert result["capabilities"] == {"tools": {}}
+        assert result["capabilities"] == {"tools": {"listChanged": True}, "resources": {}}
         assert (result["resultType"], result["cacheScope"]) == ("complete", "private")
         assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "toolgen"
         assert "mcp-session-id" not in answer.headers
@@ -268,7 +269,7 @@ def test_a_modern_list_and_call_carry_what_the_revision_asks_for() -> None:
     [
         (modern("ping"), modern_headers("ping"), 404, -32601),
         (modern("initialize"), modern_headers("initialize"), 404, -32601),
-        (modern("resources/list"), modern_headers("resources/list"), 404, -32601),
+        (modern("prompts/list"), modern_headers("prompts/list"), 404, -32601),
         (modern("tools/list"), {"mcp-protocol-version": MODERN}, 400, -32020),
         (modern("tools/list"), modern_headers("tools/call"), 400, -32020),
         (modern("tools/list"), {"mcp-method": "tools/list"}, 400, -32020),

@@ -37,7 +37,7 @@ def test_each_line_is_answered_on_one_line() -> None:
         )
         assert [item["id"] for item in found] == [1, "a"]
         assert gateway.calls[0]["client"] == "t/2"
-        assert len(gateway.calls[0]["session"]) == 32
+        assert (gateway.calls[0]["session"], len(gateway.calls[0]["connection"])) == ("", 32)
         assert gateway.calls[0]["principal"] is BOT
 
     run(main())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import hashlib
 import json
 import os
 import signal
@@ -18,13 +19,19 @@ import httpx
 import pytest
 
 from tests.gateway.clients import BASE, bearer, run
+from tests.gateway.governed import project as governed
+from tests.gateway.governed import upstream, write_policy
 from tests.projects import KEY, POLICY, make_project
 from toolgen.audit.query import entries
+from toolgen.gateway import service
 from toolgen.gateway.app import App
 from toolgen.gateway.reload import state_of, watch
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
+from toolgen.policy.document import Policy
+from toolgen.policy.document import load as load_policy
 
+ALL = {"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}
 QUERY = {"sql": "SELECT count(*) FROM customers"}
 
 
@@ -133,7 +140,7 @@ def test_a_call_ends_under_the_policy_it_began_under(tmp_path: Path) -> None:
         async with Gateway.load(project) as gateway:
             call = asyncio.ensure_future(gateway.call("shop__query", QUERY, principal="bot"))
             await asyncio.sleep(0)
-            write(project, changed(rules=[{"id": "none", "to": ["bot"], "tools": ["*"], "verdict": "deny"}]))
+            write(project, changed(sensitive=["$..card"]))
             assert await gateway.reload()
             assert (await call).status == "ok"
             entry = gateway.audit_entries(limit=10)
@@ -141,6 +148,37 @@ def test_a_call_ends_under_the_policy_it_began_under(tmp_path: Path) -> None:
             assert digests["intent"] != digests["policy"] == gateway.policy.digest
 
     run(main())
+
+
+@pytest.mark.parametrize(
+    ("edit", "code", "sent"),
+    [
+        ({"rules": [{"id": "none", "to": ["bot"], "tools": ["*"], "verdict": "deny"}]}, "expired", 1),
+        ({"redact": [{"tools": ["orders__get_health"], "fields": ["$..ok"], "with": "-"}]}, "expired", 1),
+        ({"principals": {"other": {"roles": ["bot"]}, "bot": {"roles": ["reader"]}}}, "expired", 1),
+        ({"sensitive": ["$..card"]}, "ok", 2),
+        ({"rules": [ALL, {"id": "mail", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "deny"}]}, "ok", 2),
+    ],
+)
+def test_what_waits_at_a_limit_is_not_sent_where_the_policy_in_force_by_then_might_decide_otherwise(
+    tmp_path: Path, edit: dict[str, Any], code: str, sent: int
+) -> None:
+    slow = {"id": "turns", "per": ["principal"], "rate": "1/s", "burst": 1, "wait": "5s"}
+    policy = {"rules": [ALL], "limits": [slow]}
+
+    async def main(path: Path) -> str:
+        async with Gateway.load(path) as gateway:
+            assert (await gateway.call("orders__get_health", {}, principal="bot")).status == "ok"
+            waiting = asyncio.create_task(gateway.call("orders__get_health", {}, principal="bot"))
+            await asyncio.sleep(0.05)
+            write_policy(path.parent, {**policy, **edit})
+            assert await gateway.reload()
+            answer = await waiting
+            return answer.status if answer.error is None else answer.error.code
+
+    with upstream() as (seen, server):
+        assert asyncio.run(main(governed(tmp_path / "p", server, policy))) == code
+        assert len(seen.requests) == sent
 
 
 def test_limits_are_not_forgiven_by_an_edit(tmp_path: Path) -> None:
@@ -182,13 +220,83 @@ def test_a_file_that_is_still_being_written_is_waited_for(tmp_path: Path) -> Non
     async def main() -> None:
         task = asyncio.create_task(watch(tmp_path, state_of(tmp_path), note))
         text = ""
-        for part in "abcdefgh":
+        for part in "abcd":
             text += part
             (tmp_path / "policy.yaml").write_text(text)
             await asyncio.sleep(0.05)
         await until(lambda: bool(seen))
         task.cancel()
-        assert seen == ["abcdefgh"]
+        assert seen == ["abcd"]
+
+    run(main())
+
+
+def test_files_that_never_rest_hold_back_no_change(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+
+    async def scribble() -> None:
+        while True:
+            (project.parent / "policies" / "notes.md").write_text(str(time.monotonic_ns()))
+            await asyncio.sleep(0.01)
+
+    async def main() -> None:
+        async with Gateway.load(project) as gateway:
+            scribbling = asyncio.create_task(scribble())
+            assert isinstance(await gateway.authenticate(KEY), Principal)
+            revoked = {"revoked": [{"key": "sha256:" + hashlib.sha256(KEY.encode()).hexdigest()}]}
+            (project.parent / "policies" / "keys.yaml").write_text(json.dumps(revoked))
+            await until(lambda: gateway.recognised(KEY) is None)
+            scribbling.cancel()
+
+    run(main())
+
+
+def test_hidden_files_are_no_change(tmp_path: Path) -> None:
+    known = state_of(tmp_path)
+    (tmp_path / ".policy.yaml.swp").write_text("an editor's")
+    assert state_of(tmp_path) == known
+
+
+def test_an_edit_between_reading_and_starting_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = make_project(tmp_path)
+    read = load_policy
+    none = changed(rules=[{"id": "none", "to": ["bot"], "tools": ["*"], "verdict": "deny"}])
+
+    def edited_behind(*arguments: Any) -> Policy:
+        policy = read(*arguments)
+        write(project, none)
+        return policy
+
+    async def main() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(service, "load_policy", edited_behind)
+            gateway = Gateway.load(project)
+        before = gateway.policy.digest
+        async with gateway:
+            await until(lambda: gateway.policy.digest != before)
+
+    run(main())
+
+
+def test_an_edit_that_breaks_the_reader_is_said_and_does_not_end_the_watching(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make_project(tmp_path)
+
+    def breaks(*_: Any) -> Policy:
+        raise RecursionError("deep")
+
+    async def main() -> None:
+        async with Gateway.load(project) as gateway:
+            before = gateway.policy.digest
+            with monkeypatch.context() as patch:
+                patch.setattr(service, "load_policy", breaks)
+                write(project, changed(sensitive=["$..card"]))
+                await until(lambda: gateway.warnings() != () and notes(project) != [])
+                assert notes(project) == [("error", before)]
+            write(project, changed(sensitive=["$..card_number"]))
+            await until(lambda: gateway.policy.digest != before)
+            assert gateway.warnings() == ()
 
     run(main())
 

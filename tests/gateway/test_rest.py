@@ -18,7 +18,7 @@ ENTRIES = [{"seq": number, "event": "outcome", "tool": "<b>x</b>"} for number in
 def test_a_call_reaches_the_gateway_as_sent_and_its_envelope_comes_back() -> None:
     async def main() -> None:
         gateway = FakeGateway()
-        body = {"arguments": {"text": "hi", "n": 10**25 // 10**16}, "wait": 5}
+        body = {"arguments": {"text": "hi", "n": 10**25 // 10**16}, "wait": 5, "idempotency_key": "once"}
         async with client(gateway) as http:
             headers = JSON | {"x-conversation-id": "talk-1", "user-agent": "tester/2"}
             answer = await http.post("/v1/tools/test__echo/call", headers=headers, content=orjson.dumps(body))
@@ -37,6 +37,7 @@ def test_a_call_reaches_the_gateway_as_sent_and_its_envelope_comes_back() -> Non
                 "principal": BOT,
                 "session": "talk-1",
                 "client": "tester/2",
+                "idempotency_key": "once",
             }
         ]
 
@@ -54,7 +55,6 @@ def test_a_call_reaches_the_gateway_as_sent_and_its_envelope_comes_back() -> Non
         (b'{"arguments": null}', "/arguments"),
         (b'{"argument": {}}', "/argument"),
         (b'{"principal": "admin"}', "/principal"),
-        (b'{"idempotency_key": "once"}', "/idempotency_key"),
         (b'{"idempotency_key": ""}', "/idempotency_key"),
         (b'{"idempotency_key": 5}', "/idempotency_key"),
         (b'{"wait": -1}', "/wait"),
@@ -224,6 +224,16 @@ def test_a_principal_that_may_call_nothing_is_listed_nothing() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("query", ["cursor=made-up", "q=x&cursor=made-up"])
+def test_a_cursor_that_was_never_given_out_leads_nowhere(query: str) -> None:
+    async def main() -> None:
+        async with client(FakeGateway()) as http:
+            answer = await http.get(f"/v1/tools?{query}")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+
+    run(main())
+
+
 @pytest.mark.parametrize(
     "query",
     [
@@ -234,11 +244,9 @@ def test_a_principal_that_may_call_nothing_is_listed_nothing() -> None:
         "limit=five",
         "limit=%C2%B2",
         "limit=1&limit=2",
-        "cursor=made-up",
         "q=",
         "q=" + "x" * 1001,
         "q=x&limit=0",
-        "q=x&cursor=made-up",
         "q=x&q=y",
         "unknown=1",
         "format=%FF",
@@ -276,7 +284,7 @@ def test_a_misspelt_format_is_told_the_nearest() -> None:
 def test_the_audit_is_for_reviewers_alone() -> None:
     async def main() -> None:
         async with client(FakeGateway(entries=ENTRIES)) as http:
-            for path in ("/v1/audit", "/v1/audit/3"):
+            for path in ("/v1/audit", "/v1/audit/calls", "/v1/audit/3"):
                 answer = await http.get(path)
                 assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden")
                 assert "outcome" not in answer.text
@@ -288,17 +296,30 @@ def test_a_reviewer_reads_entries_newest_first_and_one_by_one() -> None:
     async def main() -> None:
         async with client(FakeGateway(entries=ENTRIES), key=REVIEWER_KEY) as http:
             assert (await http.get("/v1/audit")).json() == {"entries": ENTRIES}
-            assert (await http.get("/v1/audit?limit=2&before=5")).json() == {"entries": ENTRIES[5:7]}
+            assert (await http.get("/v1/audit?limit=2&before=5")).json() == {
+                "entries": ENTRIES[5:7],
+                "next_cursor": "2.1",
+            }
             assert (await http.get("/v1/audit/0")).json() == ENTRIES[9]
             for missing in ("10", "-1", "x", "1e3", "٣", "9" * 17):
                 assert (await http.get(f"/v1/audit/{missing}")).status_code == 404
-            for query in ("limit=0", "limit=501", "before=x", "tool=x"):
+            for cursor in ("x", "1.2.3.4.5", "9" * 20, "1."):
+                assert (await http.get(f"/v1/audit?cursor={cursor}")).status_code == 404
+            for query in (
+                "limit=0",
+                "limit=501",
+                "before=x",
+                "toll=x",
+                "since=5",
+                "since=2026-01-01",
+                "text=" + "x" * 1001,
+            ):
                 assert (await http.get(f"/v1/audit?{query}")).status_code == 400
 
     run(main())
 
 
-@pytest.mark.parametrize("path", ["/v1/audit", "/v1/audit/3"])
+@pytest.mark.parametrize("path", ["/v1/audit", "/v1/audit/calls", "/v1/audit/3"])
 def test_an_audit_log_that_cannot_be_read_is_said_so(path: str) -> None:
     async def main() -> None:
         async with client(FakeGateway(entries=None), key=REVIEWER_KEY) as http:
@@ -314,15 +335,16 @@ def test_the_served_description_is_valid_and_describes_every_route() -> None:
             document = (await http.get("/openapi.json")).json()
             openapi_spec_validator.validate(document)
             parameters = {item["name"]: item for item in document["paths"]["/v1/tools"]["get"]["parameters"]}
-            assert parameters.keys() == {"format", "q", "limit", "cursor", "toolset"}
+            assert parameters.keys() == {"format", "q", "limit", "cursor", "toolset", "X-Toolset", "X-On-Behalf-Of"}
             assert parameters["format"]["schema"]["enum"] == sorted(LISTED)
-            assert document["components"]["schemas"]["ToolCalls"]["items"]["required"] == ["name"]
+            assert document["components"]["schemas"]["LangChainToolCall"]["required"] == ["name"]
             for path, methods in document["paths"].items():
                 for method in methods:
                     concrete = path.replace("{name}", "test__echo").replace("{seq}", "1").replace("{id}", "call_1")
+                    concrete = concrete.replace("{token}", "a" * 64)
                     answer = await http.request(method, concrete, headers=JSON, content=b"{}")
                     assert str(answer.status_code) in methods[method]["responses"], (method, path)
-                    assert answer.json().get("error", {}).get("message") != "there is nothing at this path"
+                    assert "there is nothing at this path" not in answer.text
 
     run(main())
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import secrets
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.gateway.governed import Upstream, project, upstream, write_policy
+from tests.gateway.governed import PRINCIPALS, Upstream, project, upstream, write_policy
+from tests.redis_server import RedisServer
 from toolgen.gateway.service import Gateway
 
 EVERYTHING = {"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}
@@ -36,6 +38,22 @@ EGRESS = {
     "when": "'private' in session.labels",
 }
 Ask = Callable[..., Awaitable[str]]
+_where: dict[str, str] = {}
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(autouse=True, params=["memory", "redis"])
+def _state(request: pytest.FixtureRequest, redis: RedisServer) -> None:
+    """Every test of this file, counted in the process and counted in Redis."""
+    prefix = secrets.token_hex(4)
+    _where["state"] = "memory" if request.param == "memory" else f"redis://127.0.0.1:{redis.port}/0?prefix={prefix}"
 
 
 def scenario(root: Path, policy: dict[str, Any], steps: Callable[[Ask, Gateway, Upstream], Awaitable[None]]) -> None:
@@ -49,7 +67,7 @@ def scenario(root: Path, policy: dict[str, Any], steps: Callable[[Ask, Gateway, 
             await steps(ask, gateway, seen)
 
     with upstream() as (seen, server):
-        asyncio.run(main(project(root / "p", server, policy), seen))
+        asyncio.run(main(project(root / "p", server, policy, gateway={"turn_limit": "never"}, **_where), seen))
 
 
 def create(ask: Ask, cents: int, **more: Any) -> Awaitable[str]:
@@ -125,6 +143,11 @@ def test_history_survives_a_new_policy(tmp_path: Path) -> None:
         assert await ask("check_fraud") == "ok"
         write_policy(tmp_path / "p", {"rules": [EVERYTHING, CHECKED]})
         assert await gateway.reload()
+        # For others calls are counted from when a policy asks: docs/policy.md.
+        assert await create(ask, 5) == ("ok" if _where["state"] == "memory" else "refused")
+        assert await ask("check_fraud") == "ok"
+        write_policy(tmp_path / "p", {"rules": [EVERYTHING, CHECKED, CEILING]})
+        assert await gateway.reload()
         assert await create(ask, 5) == "ok"
         assert await create(ask, 5, session="t") == "refused"
 
@@ -134,6 +157,8 @@ def test_history_survives_a_new_policy(tmp_path: Path) -> None:
 @pytest.mark.parametrize("verdict", ["deny", "ask"])
 def test_what_was_forgotten_closes(tmp_path: Path, verdict: str) -> None:
     async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
+        if _where["state"] != "memory":
+            pytest.skip("nothing is pushed out in Redis")
         for number in range(1_002):
             gateway._runtime.histories.begin(f"c{number}", "bot", f"s{number}", "orders__send_mail", {}, ())
             gateway._runtime.histories.end(f"c{number}", "ok")
@@ -167,3 +192,40 @@ def test_policies_test_their_own_sessions(tmp_path: Path) -> None:
     policy = {"rules": [EVERYTHING, CHECKED, CEILING, night], "tests": [{**noon, **test} for test in tests]}
     gateway = Gateway.load(project(tmp_path / "p", "http://127.0.0.1:9", policy))
     assert [result.to_dict() for result in gateway.check_policy() if not result.passed] == []
+
+
+def test_a_user_is_asked_about_its_own_calls_whoever_made_them_for_it(tmp_path: Path) -> None:
+    """Two agents and the user itself share what the user may do; what an agent did for others is not held against the user."""
+    agents = {
+        name: {**PRINCIPALS["bot"], "api_key": "sha256:" + number * 64} for name, number in (("bot", "1"), ("two", "2"))
+    }
+    few = {
+        "id": "few",
+        "to": ["user"],
+        "tools": ["orders__check_fraud"],
+        "verdict": "allow",
+        "when": "history.count('orders__check_fraud') < 3",
+    }
+    agent = {"id": "agents", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}
+
+    async def main(path: Path) -> list[str]:
+        async with Gateway.load(path) as gateway:
+
+            async def tried(who: str, user: str | None = None) -> str:
+                made = await gateway.call("orders__check_fraud", {}, principal=gateway.principal(who, user))
+                return made.status
+
+            return [
+                *[await tried("bot", "ann") for _ in range(2)],
+                *[await tried("bot", "eve") for _ in range(2)],
+                await tried("two", "ann"),
+                await tried("two", "ann"),
+                await tried("ann"),
+                await tried("bot", "eve"),
+                await tried("bot", "eve"),
+            ]
+
+    with upstream() as (_, server):
+        policy = {"principals": {**PRINCIPALS, **agents}, "rules": [few, agent]}
+        found = asyncio.run(main(project(tmp_path / "p", server, policy)))
+    assert found == ["ok", "ok", "ok", "ok", "ok", "refused", "refused", "ok", "refused"]

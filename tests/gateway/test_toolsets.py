@@ -100,8 +100,8 @@ def test_the_same_over_mcp(tmp_path: Path) -> None:
 def test_a_toolset_that_does_not_exist_is_an_error_and_not_ignored(tmp_path: Path) -> None:
     async def steps(client: httpx.AsyncClient) -> None:
         for name in ("gest", "", "*"):
-            assert (await client.get("/v1/tools", headers=headers("bot", **{"x-toolset": name}))).status_code == 400
-            assert (await client.get(f"/v1/tools?toolset={name}", headers=headers("bot"))).status_code == 400
+            assert (await client.get("/v1/tools", headers=headers("bot", **{"x-toolset": name}))).status_code == 404
+            assert (await client.get(f"/v1/tools?toolset={name}", headers=headers("bot"))).status_code == 404
             for wrong in (name, 5, ["guest"], {}):
                 assert "error" in await over_mcp(client, "bot", "tools/list", {"toolset": wrong})
 

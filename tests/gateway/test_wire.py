@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from toolgen.gateway.wire import DEEPEST, LARGEST_BODY, Malformed, decode, encode, identifier
 
@@ -97,3 +100,31 @@ def test_not_a_number_is_never_written() -> None:
 )
 def test_an_identifier_is_short_visible_ascii(text: str, fine: bool) -> None:
     assert identifier(text) is fine
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"name": "a", "name": "b"}',
+        b'{"name": "a", "name": "a"}',
+        b'{"name": "a", "n\\u0061me": "b"}',
+        b'{"arguments": {"x": [{"to": "ann", "to": "eve"}]}}',
+        b'{"url": "http://x:1/", "list": [{"a": ":"}, {"a": 1, "b": 2, "a": 3}]}',
+        b'{"\\"a\\":": 1, "\\"a\\":": 2}',
+    ],
+)
+def test_a_member_that_stands_twice_is_refused_however_it_is_written(data: bytes) -> None:
+    with pytest.raises(Malformed, match="two members of one name"):
+        decode(data, dict)
+
+
+@given(
+    st.recursive(
+        st.text(max_size=8) | st.integers(-(2**63), 2**63 - 1) | st.none(),
+        lambda deeper: st.lists(deeper) | st.dictionaries(st.text(max_size=4), deeper),
+        max_leaves=20,
+    )
+)
+def test_no_other_json_is_taken_for_such(value: object) -> None:
+    data = json.dumps({"value": value}).encode()
+    assert decode(data, dict) == {"value": value}

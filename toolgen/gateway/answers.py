@@ -9,6 +9,7 @@ import orjson
 from toolgen.gateway.wire import encode, shallow
 from toolgen.model.result import Envelope, Error, bounded
 from toolgen.model.schema import Json
+from toolgen.pipeline.reading import ARGUMENT
 
 __all__ = ["data_json", "data_text", "envelope_json", "error_text"]
 
@@ -36,9 +37,12 @@ def data_text(envelope: Envelope, data: bytes) -> str:
     text = envelope.data if isinstance(envelope.data, str) else data.decode("utf-8")
     if not envelope.meta.truncated and not envelope.meta.next_cursor:
         return text
-    note = "The answer was cut short." if envelope.meta.truncated else "There is more."
+    where = f" at {envelope.meta.cut_at}" if envelope.meta.cut_at else ""
+    note = f"The answer was cut short{where}." if envelope.meta.truncated else "There is more."
     if envelope.meta.next_cursor:
         note += f" The rest starts at the cursor {envelope.meta.next_cursor}"
+        if envelope.meta.cut_at:
+            note += f" (call again with the same arguments and {ARGUMENT}.cursor)"
     return f"{text}\n\n[{note}]"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
+from typing import Protocol
 
 from toolgen.gateway.description import openapi_json
 from toolgen.gateway.door import Door
@@ -17,6 +19,7 @@ from toolgen.gateway.http import (
     Response,
     Scope,
     Send,
+    Stream,
     check_host,
     json_response,
     refusal,
@@ -24,17 +27,32 @@ from toolgen.gateway.http import (
 from toolgen.gateway.listings import Listings
 from toolgen.gateway.mcp import Mcp
 from toolgen.gateway.mcp_http import McpEndpoint
+from toolgen.gateway.metrics import MEDIA_TYPE
 from toolgen.gateway.rest import Rest
+from toolgen.gateway.rest_audit import RestAudit
 from toolgen.gateway.rest_calls import RestCalls
+from toolgen.gateway.rest_events import CallEvents
 from toolgen.model.call import Principal
 from toolgen.settings import ClientCertificates
 
-__all__ = ["App"]
+__all__ = ["App", "Pages"]
 
 log = logging.getLogger("toolgen.gateway")
 
 _CALL = re.compile(r"/v1/tools/([^/]+)/call\Z")
-_ENTRY = re.compile(r"/v1/audit/([^/]+)\Z")
+_ANSWER = re.compile(r"/v1/answers/([^/]{1,128})/([A-Za-z0-9_-]{64})\Z")
+_CONSOLE = re.compile(r"/console(?:/|\Z)")
+
+
+class Pages(Protocol):
+    """What people see in a browser, below /console: a front end that knows by a cookie, and not by a credential, who asks."""
+
+    async def handle(self, request: Request) -> Response: ...
+
+    def failed(self) -> Response:
+        """The answer where something is wrong with the gateway itself."""
+
+    async def close(self) -> None: ...
 
 
 class App:
@@ -58,6 +76,23 @@ class App:
         self._mcp = McpEndpoint(Mcp(gateway, listings))
         self._rest = Rest(gateway, listings)
         self._calls = RestCalls(gateway.approvals)
+        self._events = CallEvents(gateway)
+        self._audit = RestAudit(gateway)
+        self._console: Pages | None = None
+
+    def open_console(self, pages: Callable[[Door], Pages]) -> None:
+        """Serves the console besides. It shares the door, and with it how often an address may be wrong."""
+        self._console = pages(self._door)
+
+    async def close(self) -> None:
+        """Lets go of what the console holds."""
+        if self._console is not None:
+            await self._console.close()
+
+    def end_streams(self) -> None:
+        """Ends what would otherwise never end: streams that clients listen to. Calls in flight go on."""
+        self._mcp.close()
+        self._events.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI 3. Only HTTP is answered; a WebSocket is closed, and the lifespan is the server's business."""
@@ -68,7 +103,7 @@ class App:
             return
         request = Request(scope, receive)
         try:
-            response = await self._answer(request)
+            response: Response | Stream = await self._answer(request)
         except Rejected as rejected:
             response = refusal(rejected)
         except Exception as error:  # noqa: BLE001  (the outermost boundary; the text stays inside, it may hold anything)
@@ -76,9 +111,12 @@ class App:
                 "a request to %s ended in %s", _route(scope["path"]), _place(error)
             )
             response = refusal(Rejected(500, "internal", "the gateway failed; the operator's log says where"))
+            if self._console is not None and _CONSOLE.match(request.path):
+                response = self._console.failed()
+        self._gateway.metrics.answered(response.status)
         await request.finish(response).send(send)
 
-    async def _answer(self, request: Request) -> Response:
+    async def _answer(self, request: Request) -> Response | Stream:
         check_host(request, self._hosts)
         try:
             request.check()
@@ -91,6 +129,11 @@ class App:
         if request.path == "/readyz":
             request.take("GET")
             return await self._ready(request)
+        if self._console is not None and _CONSOLE.match(request.path):
+            return await self._console.handle(request)
+        if request.path == "/metrics":
+            request.take("GET")
+            return Response(body=self._gateway.measured(), media_type=MEDIA_TYPE)
         principal = await self._door.enter(request)
         if request.path == "/mcp":
             return await self._mcp.handle(request, principal)
@@ -99,7 +142,7 @@ class App:
             return await self._rest.call(request, principal, found[1])
         return await self._rare(request, principal)
 
-    async def _rare(self, request: Request, principal: Principal) -> Response:
+    async def _rare(self, request: Request, principal: Principal) -> Response | Stream:
         match request.path:
             case "/v1/tools":
                 request.take("GET")
@@ -107,17 +150,18 @@ class App:
             case "/v1/tool_calls":
                 request.take("POST")
                 return await self._rest.tool_calls(request, principal)
-            case "/v1/audit":
-                request.take("GET")
-                return await self._rest.audit(request, principal)
             case "/openapi.json":
                 request.take("GET")
                 return Response(body=openapi_json())
+        if found := _ANSWER.match(request.path):
+            request.take("GET")
+            return await self._rest.kept_answer(request, principal, found[1], found[2])
         if response := await self._calls.answer(request, principal):
             return response
-        if found := _ENTRY.match(request.path):
-            request.take("GET")
-            return await self._rest.audit_entry(request, principal, found[1])
+        if events := await self._events.answer(request, principal):
+            return events
+        if response := await self._audit.answer(request, principal):
+            return response
         raise Rejected(404, "not_found", "there is nothing at this path", suggestion="/openapi.json lists the routes")
 
     async def _ready(self, request: Request) -> Response:
@@ -135,6 +179,8 @@ def _route(path: str) -> str:
     """The route for the log: a fixed word, because a path is text from outside."""
     if path == "/mcp":
         return "/mcp"
+    if _CONSOLE.match(path):
+        return "/console"
     return "/v1" if path.startswith("/v1/") else "another path"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,7 +14,7 @@ import msgspec
 
 from toolgen.audit.log import AuditLog
 from toolgen.clock import Clock
-from toolgen.errors import AuditError
+from toolgen.errors import AuditError, StateError
 from toolgen.gateway.answers import envelope_json
 from toolgen.gateway.governance import Governance
 from toolgen.gateway.wire import encode
@@ -23,7 +24,7 @@ from toolgen.model.tool import absent
 from toolgen.pipeline.approve import STALE, Question, approval_digest
 from toolgen.state.invocations import Invocation, Invocations, Party
 
-__all__ = ["LEASE_S", "LONGEST_NOTE", "MOST_EACH", "MOST_WAITING", "Approvals", "of_party"]
+__all__ = ["LEASE_S", "LONGEST_NOTE", "MOST_EACH", "MOST_WAITING", "Approvals", "of_party", "party_of"]
 
 LEASE_S = 10.0
 """How long a worker that stopped may hold a call before others look after it."""
@@ -32,6 +33,7 @@ MOST_WAITING = 500
 LARGEST_ARGUMENTS = 65_536
 LONGEST_NOTE = 500
 _STORM_RETRY_S = 30.0
+_logger = logging.getLogger(__name__)
 
 _STATUS = {"approval_denied": "refused", "expired": "refused", "cancelled": "cancelled", "outcome_unknown": "error"}
 
@@ -62,7 +64,7 @@ class Approvals:
             )
         invocation = Invocation(
             id=call.id,
-            principal=_party(call.principal),
+            principal=party_of(call.principal),
             tool=call.tool.name,
             effect=call.tool.effect.value,
             arguments=dict(call.arguments),
@@ -75,10 +77,16 @@ class Approvals:
             session=call.session,
             client=call.client,
             parent=call.parent,
+            idempotency_key=call.idempotency_key,
             asked=now,
             expires=now + question.expires_s,
         )
-        if not await self.store.add(invocation, each=MOST_EACH, total=MOST_WAITING):
+        try:
+            kept = await self.store.add(invocation, each=MOST_EACH, total=MOST_WAITING)
+        except StateError as fault:
+            _logger.error("a call that has to wait for a person was refused: %s", fault)  # noqa: TRY400
+            return _unkept(question.rule)
+        if not kept:
             return Refused(
                 error=Error(
                     code="rate_limited",
@@ -105,7 +113,7 @@ class Approvals:
         return tuple(
             item
             for item in found
-            if item.status == "pending" and item.expires > now and principal.id not in parties(of_party(item.principal))
+            if item.status == "pending" and item.expires > now and not self._concerned(principal, item)
         )
 
     async def decide(self, call_id: str, *, approve: bool, note: str, principal: Principal) -> Invocation | Error:
@@ -122,8 +130,20 @@ class Approvals:
         known = await self.store.get(call_id)
         if known is None:
             return Error(code="not_found", message="no call with this id waits for an answer")
-        if principal.id in parties(of_party(known.principal)):
+        if self._concerned(principal, known):
             return Error(code="forbidden", message="nobody answers for a call of their own, or one made for them")
+        return await self._answer(known, approve=approve, note=note, by=principal.id)
+
+    async def agree(self, call_id: str, *, approve: bool, caller: Principal) -> Invocation | Error:
+        """The answer of the person at a caller's own client, where the policy lets it count. Raises as `decide`."""
+        known = await self.own(call_id, caller)
+        if known is None:
+            return Error(code="not_found", message="no call with this id waits for an answer")
+        if not self.in_force().policy.approval.elicits:
+            return Error(code="forbidden", message="the policy takes no answers from the person at a caller's client")
+        return await self._answer(known, approve=approve, note="asked at the caller's client", by=caller.id)
+
+    async def _answer(self, known: Invocation, *, approve: bool, note: str, by: str) -> Invocation | Error:
         if known.status != "pending":
             return _too_late(known)
         if stale := self.stale(known):
@@ -139,16 +159,23 @@ class Approvals:
                 suggestion="do not make it again unless you are told to",
                 rule=known.rule,
             )
-            closed = await self.close(known, by=principal.id, verdict="deny", error=error, note=note)
+            closed = await self.close(known, by=by, verdict="deny", error=error, note=note)
             return closed or _too_late(known)
         held = await self._hold(known)
         if held is None:
             return _too_late(known)
-        await self._record(held, by=principal.id, verdict="approve", note=note)
+        await self._record(held, by=by, verdict="approve", note=note)
         approved = msgspec.structs.replace(held, status="approved", lease=0.0)
         kept = await self.store.replace(held, approved)
         self.announce()
         return kept or _too_late(known)
+
+    def _concerned(self, principal: Principal, known: Invocation) -> bool:
+        """Whether this call is the principal's own, or made for it, under whichever of its identities."""
+        who, person = parties(of_party(known.principal)), self.in_force().identity.person
+        return principal.id in who or (
+            (found := person(principal.id)) is not None and any(person(name) == found for name in who)
+        )
 
     async def outcome(self, call_id: str, caller: Principal, wait: float = 0.0) -> Envelope | None:
         """How a caller's own call stands, or ends within `wait` seconds; None for a call that is another's, or none."""
@@ -156,7 +183,7 @@ class Approvals:
         until = loop.time() + wait
         while True:
             news = self._news
-            known = await self._own(call_id, caller)
+            known = await self.own(call_id, caller)
             if known is None:
                 return None
             left = until - loop.time()
@@ -166,9 +193,21 @@ class Approvals:
                 async with asyncio.timeout(left):
                     await news.wait()
 
+    async def repeated(self, envelope: Envelope, caller: Principal) -> Envelope:
+        """What a repetition of a call is told, whose first waited for a person: how that stands now."""
+        if envelope.error is None or envelope.error.code != "approval_required":
+            return envelope
+        gone = Error(
+            code="expired",
+            message=f"the call with this key, {envelope.call_id}, is over, and how it ended is not kept any more",
+            suggestion="look at what it was to change; another call takes another key",
+        )
+        known = await self.outcome(envelope.call_id, caller)
+        return known or msgspec.structs.replace(envelope, status="refused", error=gone)
+
     async def cancel(self, call_id: str, caller: Principal) -> Envelope | None:
         """Withdraws a caller's own call that nobody began to carry out, and says how it stands then; None as above."""
-        known = await self._own(call_id, caller)
+        known = await self.own(call_id, caller)
         if known is None:
             return None
         if known.status in {"pending", "approved"}:
@@ -197,10 +236,11 @@ class Approvals:
             session=known.session,
             client=known.client,
             parent=known.parent,
+            idempotency_key=known.idempotency_key,
             bound=known.bound,
             approval=known.digest,
         )
-        return call if approval_digest(call, governance.policy.digest) == known.digest else None
+        return call if approval_digest(call, governance.concern(principal, call.tool)) == known.digest else None
 
     async def close(
         self, known: Invocation, *, by: str, verdict: str, error: Error, note: str = ""
@@ -245,13 +285,19 @@ class Approvals:
         news, self._news = self._news, asyncio.Event()
         news.set()
 
+    @property
+    def news(self) -> asyncio.Event:
+        """Set with the next announcement: taken before a call is looked at, so that no change is missed in between."""
+        return self._news
+
     async def changed(self, within: float) -> None:
         """Returns when something was announced, or after `within` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._news.wait()
 
-    async def _own(self, call_id: str, caller: Principal) -> Invocation | None:
+    async def own(self, call_id: str, caller: Principal) -> Invocation | None:
+        """A caller's own call, as it is kept; None for one that is another's, or none."""
         known = await self.store.get(call_id)
         same = known is not None and parties(of_party(known.principal)) == parties(caller)
         return known if same else None
@@ -297,16 +343,19 @@ def of_party(party: Party) -> Principal:
         attributes=party.attributes,
         on_behalf_of=None if party.on_behalf_of is None else of_party(party.on_behalf_of),
         toolsets=frozenset(party.toolsets),
+        proof=party.proof,
     )
 
 
-def _party(principal: Principal) -> Party:
+def party_of(principal: Principal) -> Party:
+    """A principal as it is kept."""
     return Party(
         id=principal.id,
         roles=tuple(sorted(principal.roles)),
         attributes=dict(principal.attributes),
-        on_behalf_of=None if principal.on_behalf_of is None else _party(principal.on_behalf_of),
+        on_behalf_of=None if principal.on_behalf_of is None else party_of(principal.on_behalf_of),
         toolsets=tuple(sorted(principal.toolsets)),
+        proof=principal.proof,
     )
 
 
@@ -319,6 +368,18 @@ def _asked(known: Invocation, roles: frozenset[str]) -> Error:
             f"/v1/calls/{known.id}; tell the user what waits (`toolgen approvals approve {known.id}`)"
         ),
         rule=known.rule,
+    )
+
+
+def _unkept(rule: str) -> Refused:
+    return Refused(
+        error=Error(
+            code="upstream_unavailable",
+            message="a person would have to agree to this call, and where such calls are kept cannot be reached now",
+            suggestion="try again in a moment; if this goes on, tell whoever runs the gateway",
+            retry_after_s=1.0,
+            rule=rule,
+        )
     )
 
 

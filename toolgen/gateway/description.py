@@ -7,8 +7,11 @@ from importlib.metadata import version
 from typing import TypeAlias
 
 from toolgen.gateway.approvals import LONGEST_NOTE, MOST_WAITING
+from toolgen.gateway.batches import LONGEST_ID, LONGEST_NAME, MOST_CALLS
 from toolgen.gateway.listings import LISTED
-from toolgen.gateway.rest import DEFAULT_PAGE, LARGEST_PAGE, MOST_CALLS
+from toolgen.gateway.rest import DEFAULT_PAGE, LARGEST_PAGE
+from toolgen.gateway.rest_audit import FILTERS, MOST_ENTRIES
+from toolgen.gateway.rest_events import DEFAULT_WAIT_S, LONGEST_WAIT_S
 from toolgen.gateway.stand_ins import DEFAULT_HITS, INPUTS, LONGEST_QUERY
 from toolgen.gateway.wire import encode
 
@@ -39,7 +42,7 @@ def openapi_json() -> bytes:
 
 
 def _paths() -> Node:
-    return {**_tool_paths(), **_call_paths(), **_waiting_paths(), **_audit_paths(), **_state_paths()}
+    return {**_tool_paths(), **_call_paths(), **_answer_paths(), **_waiting_paths(), **_audit_paths(), **_state_paths()}
 
 
 def _tool_paths() -> Node:
@@ -62,13 +65,10 @@ def _tool_paths() -> Node:
                         f"{DEFAULT_PAGE} when it is left out, {DEFAULT_HITS} with `q`.",
                     ),
                     _query("cursor", {"type": "string"}, "`next_cursor` of the page before."),
-                    _query(
-                        "toolset",
-                        {"type": "string"},
-                        "Only tools of this toolset of the policy; header `X-Toolset` does the same for every route.",
-                    ),
+                    _query("toolset", {"type": "string"}, "Only tools of this toolset of the policy."),
+                    *_CALLER,
                 ],
-                "responses": _responses(_answer("A page of tools.", "Tools"), "429"),
+                "responses": _responses(_answer("A page of tools.", "Tools"), "403", "404", "429"),
             }
         }
     }
@@ -80,7 +80,7 @@ def _call_paths() -> Node:
             "post": {
                 "operationId": "callTool",
                 "summary": "One call to one tool",
-                "parameters": [_path("name", {"type": "string", "maxLength": 128}), _CONVERSATION],
+                "parameters": [_path("name", {"type": "string", "maxLength": LONGEST_NAME}), _CONVERSATION, *_CALLER],
                 "requestBody": _body("CallBody"),
                 "responses": _endings(),
             }
@@ -88,12 +88,32 @@ def _call_paths() -> Node:
         "/v1/tool_calls": {
             "post": {
                 "operationId": "callTools",
-                "summary": "LangGraph tool calls in, tool messages out",
-                "parameters": [_CONVERSATION],
+                "summary": "The tool calls of one turn of a model, made at once, and their answers in the same order and form",
+                "parameters": [_CONVERSATION, *_CALLER],
                 "requestBody": _body("ToolCalls"),
-                "responses": _responses(_answer("One message a call, in order.", "ToolMessages")),
+                "responses": _responses(_answer("One message a call, in order.", "ToolMessages"), "403", "404"),
             }
         },
+    }
+
+
+def _answer_paths() -> Node:
+    token: Node = {"type": "string", "pattern": "^[A-Za-z0-9_-]{64}$"}
+    file: Node = {
+        "description": "The bytes.",
+        "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
+    }
+    endings: Node = {**_responses(file), "404": _answer("There is nothing here for this caller.", "Refusal")}
+    return {
+        "/v1/answers/{name}/{token}": {
+            "get": {
+                "operationId": "getAnswer",
+                "summary": "The bytes of a file that a call answered with a link, for as long as they are kept",
+                "description": "For the principal alone that made the call; `data.resource.path` of its envelope leads here.",
+                "parameters": [_path("name", {"type": "string", "maxLength": 128}), _path("token", token)],
+                "responses": endings,
+            }
+        }
     }
 
 
@@ -115,6 +135,30 @@ def _waiting_paths() -> Node:
                 "summary": "Withdraws the caller's own call, unless it is being carried out, and says how it stands",
                 "parameters": [call_id],
                 "responses": endings,
+            }
+        },
+        "/v1/calls/{id}/events": {
+            "get": {
+                "operationId": "followCall",
+                "summary": "How the caller's own call goes on that had to wait, as Server-Sent Events",
+                "description": (
+                    "`progress` (`call_id`, `tool` and `state`: pending, approved or running) at once and at each change, `done` with the "
+                    "envelope when it has ended, `error` where it cannot be known. Ends after `done`, or when `wait` is over."
+                ),
+                "parameters": [
+                    call_id,
+                    _query(
+                        "wait",
+                        {"type": "integer", "minimum": 1, "maximum": LONGEST_WAIT_S, "default": DEFAULT_WAIT_S},
+                        "For how many seconds, at most.",
+                    ),
+                ],
+                "responses": _responses(
+                    {"description": "Events.", "content": {"text/event-stream": {"schema": _ref("CallEvent")}}},
+                    "404",
+                    "429",
+                    "503",
+                ),
             }
         },
         "/v1/approvals": {
@@ -140,23 +184,39 @@ def _waiting_paths() -> Node:
 
 
 def _audit_paths() -> Node:
+    page = [
+        _query("limit", {"type": "integer", "minimum": 1, "maximum": MOST_ENTRIES, "default": 50}),
+        _query("cursor", {"type": "string"}, "`next_cursor` of the page before."),
+        *(_query(name, {"type": "string", "format": "date-time", "maxLength": 40}) for name in ("since", "until")),
+        *(_query(name, {"type": "string", "maxLength": 1000}, _FOUND_BY.get(name, "")) for name in FILTERS),
+    ]
+    entries = [
+        *(_query(name, {"type": "string", "maxLength": 1000}) for name in ("event", "stream")),
+        _query("before", {"type": "integer", "minimum": 1, "maximum": 2**40 - 1}, "Only numbers below this."),
+    ]
+    stream = _query("stream", {"type": "string"}, "Which stream's, where several have an entry of this number.")
     return {
         "/v1/audit": {
             "get": {
                 "operationId": "listAudit",
-                "summary": "Audit entries, newest first",
-                "parameters": [
-                    _query("limit", {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}),
-                    _query("before", {"type": "integer", "minimum": 1}),
-                ],
-                "responses": _responses(_answer("Entries.", "AuditEntries"), "403", "503"),
+                "summary": "Audit entries of all streams, newest first; filtered by what calls are like, newest call first",
+                "parameters": [*page, *entries],
+                "responses": _responses(_answer("Entries.", "AuditEntries"), "403", "404", "503"),
+            }
+        },
+        "/v1/audit/calls": {
+            "get": {
+                "operationId": "listAuditedCalls",
+                "summary": "Calls, newest first: what was intended, and how it ended",
+                "parameters": page,
+                "responses": _responses(_answer("Calls.", "AuditCalls"), "403", "404", "503"),
             }
         },
         "/v1/audit/{seq}": {
             "get": {
                 "operationId": "getAuditEntry",
-                "summary": "One audit entry",
-                "parameters": [_path("seq", {"type": "integer", "minimum": 0})],
+                "summary": "One audit entry, held against the log",
+                "parameters": [_path("seq", {"type": "integer", "minimum": 0}), stream],
                 "responses": _responses(_answer("The entry.", "AuditEntry"), "403", "404", "503"),
             }
         },
@@ -167,6 +227,16 @@ def _state_paths() -> Node:
     return {
         "/healthz": {
             "get": {"operationId": "health", "security": [], "responses": {"200": _answer("Alive.", "State")}}
+        },
+        "/metrics": {
+            "get": {
+                "operationId": "metrics",
+                "summary": "What this process counted, for Prometheus: sums without names",
+                "security": [],
+                "responses": {
+                    "200": {"description": "Counters.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+                },
+            }
         },
         "/readyz": {
             "get": {
@@ -195,7 +265,9 @@ def _schemas() -> Node:
         },
         "Tools": _object({"tools": {"type": "array", "items": _ANYTHING}, "next_cursor": _TEXT}, "tools"),
         "AuditEntry": _ANYTHING,
-        "AuditEntries": _object({"entries": {"type": "array", "items": _ref("AuditEntry")}}, "entries"),
+        "CallEvent": _object({"event": {"enum": ["progress", "done", "error"]}, "data": _TEXT}, "event", "data"),
+        "AuditEntries": _object({"entries": {"type": "array", "items": _ref("AuditEntry")}, **_PAGED}, "entries"),
+        "AuditCalls": _object({"calls": {"type": "array", "items": _ANYTHING}, **_PAGED}, "calls"),
         "State": _object({"status": _TEXT, "reasons": _TEXTS, "warnings": _TEXTS}, "status"),
     }
 
@@ -207,6 +279,7 @@ def _envelope_schemas() -> Node:
         "truncated": {"type": "boolean"},
         "next_cursor": _TEXT,
         "audit_seq": {"type": "integer"},
+        "age_s": {"type": "number"},
     }
     envelope: Node = {
         "status": {"enum": ["ok", "error", "refused", "pending", "cancelled"]},
@@ -224,23 +297,54 @@ def _envelope_schemas() -> Node:
 
 
 def _message_schemas() -> Node:
-    call: Node = {
-        "id": {"type": ["string", "null"], "description": "Made up, and answered with, where it is left out."},
-        "name": _TEXT,
+    """Calls and answers by form; what else OpenAI and Anthropic put into theirs is taken and ignored."""
+    name: Node = {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME}
+    id_: Node = {"type": "string", "minLength": 1, "maxLength": LONGEST_ID}
+    written: Node = {"type": "string", "description": "A JSON object as text, as the model wrote it."}
+    made_up: Node = {
+        **id_,
+        "type": ["string", "null"],
+        "description": "Made up, and answered with, where it is left out.",
+    }
+    langchain: Node = {
+        "id": made_up,
+        "name": name,
         "args": _ANYTHING,
         "type": {"const": "tool_call"},
+        "index": {"type": ["integer", "string", "null"]},
+        "extras": {"type": ["object", "null"]},
     }
-    message: Node = {
-        "role": {"const": "tool"},
-        "tool_call_id": _TEXT,
-        "name": _TEXT,
+    function = _object({"name": name, "arguments": written}, "name")
+    chat: Node = {"id": id_, "type": {"const": "function"}, "function": function}
+    response: Node = {"type": {"const": "function_call"}, "call_id": id_, "name": name, "arguments": written}
+    anthropic: Node = {"type": {"const": "tool_use"}, "id": id_, "name": name, "input": _ANYTHING}
+    tool: Node = {"role": {"const": "tool"}, "tool_call_id": _TEXT, "content": _TEXT}
+    message: Node = {**tool, "name": _TEXT, "status": {"enum": ["success", "error"]}}
+    output: Node = {"type": {"const": "function_call_output"}, "call_id": _TEXT, "output": _TEXT}
+    result: Node = {
+        "type": {"const": "tool_result"},
+        "tool_use_id": _TEXT,
         "content": _TEXT,
-        "status": {"enum": ["success", "error"]},
+        "is_error": {"type": "boolean"},
     }
-    calls: Node = {**_object(call, "name"), "additionalProperties": False}
+    calls: Node = {
+        "LangChainToolCall": {**_object(langchain, "name"), "additionalProperties": False},
+        "ChatToolCall": _object(chat, *chat),
+        "FunctionCall": _object(response, "type", "call_id", "name"),
+        "ToolUse": _object(anthropic, "type", "id", "name"),
+    }
+    answers: Node = {
+        "LangChainToolMessage": _object(message, *message),
+        "ChatToolMessage": {**_object(tool, *tool), "additionalProperties": False},
+        "FunctionCallOutput": _object(output, *output),
+        "ToolResult": _object(result, *result),
+    }
+    call_form: Node = {"oneOf": [_ref(form) for form in calls]}
     return {
-        "ToolCalls": {"type": "array", "minItems": 1, "maxItems": MOST_CALLS, "items": calls},
-        "ToolMessages": {"type": "array", "items": _object(message, *message)},
+        **calls,
+        **answers,
+        "ToolCalls": {"type": "array", "minItems": 1, "maxItems": MOST_CALLS, "items": call_form},
+        "ToolMessages": {"type": "array", "items": {"oneOf": [_ref(form) for form in answers]}},
     }
 
 
@@ -260,6 +364,11 @@ def _approval_schemas() -> Node:
 _TEXT: Node = {"type": "string"}
 _TEXTS: Node = {"type": "array", "items": _TEXT}
 _ANYTHING: Node = {"type": "object"}
+_PAGED: Node = {"next_cursor": _TEXT, "warnings": _TEXTS}
+_FOUND_BY = {
+    "tool": "A name, or a glob like `shop__*`.",
+    "text": "What an entry of the call holds, letter case aside; searched without an index.",
+}
 _ENDINGS = {
     "200": "The call succeeded.",
     "202": "It waits for somebody.",
@@ -271,12 +380,37 @@ _ENDINGS = {
     "503": "The gateway takes no calls, or the system behind the tool is down.",
     "504": "The system behind the tool did not answer in time.",
 }
+_ERRORS = {
+    "400": "The request is malformed; the pointer names the part.",
+    "401": "The credential is missing or wrong.",
+    "403": "This principal may not.",
+    "404": "There is none.",
+    "409": "Somebody was quicker, or it is too late.",
+    "413": "The body is too large.",
+    "415": "The body is not JSON.",
+    "429": "Too many; see Retry-After.",
+    "503": "It cannot be read now.",
+}
 _CONVERSATION: Node = {
     "name": "X-Conversation-Id",
     "in": "header",
-    "description": "The conversation a turn limit counts.",
-    "schema": {"type": "string", "maxLength": 128},
+    "description": "The conversation this call belongs to: its turns are counted, and rules about earlier calls of a session look at it.",
+    "schema": {"type": "string", "pattern": "^[\\x21-\\x7e]{0,128}$"},
 }
+_CALLER: tuple[Node, ...] = (
+    {
+        "name": "X-Toolset",
+        "in": "header",
+        "description": "Only tools of this toolset of the policy are seen.",
+        "schema": {"type": "string"},
+    },
+    {
+        "name": "X-On-Behalf-Of",
+        "in": "header",
+        "description": "The user the caller acts for, by name or as a token of theirs, if the policy lets it. Both must be allowed.",
+        "schema": {"type": "string"},
+    },
+)
 
 
 def _object(properties: Node, *required: str) -> Node:
@@ -300,31 +434,27 @@ def _body(schema: str) -> Node:
 
 
 def _answer(text: str, schema: str) -> Node:
-    return {"description": text, "content": {"application/json": {"schema": _ref(schema)}}}
+    return _shaped(text, _ref(schema))
+
+
+def _shaped(text: str, schema: Node) -> Node:
+    return {"description": text, "content": {"application/json": {"schema": schema}}}
 
 
 def _errors(*more: str) -> Node:
-    known = {
-        "400": "The request is malformed; the pointer names the part.",
-        "401": "The credential is missing or wrong.",
-        "403": "This principal may not.",
-        "404": "There is none.",
-        "409": "Somebody was quicker, or it is too late.",
-        "413": "The body is too large.",
-        "415": "The body is not JSON.",
-        "429": "Too many; see Retry-After.",
-        "503": "It cannot be read now.",
-    }
     return {
         status: _answer(text, "Refusal")
-        for status, text in known.items()
+        for status, text in _ERRORS.items()
         if status in {"400", "401", "413", "415", *more}
     }
 
 
 def _endings() -> Node:
-    """The statuses of an envelope, and those of a request that is refused before there is one."""
-    return {**_errors(), **{status: _answer(text, "Envelope") for status, text in _ENDINGS.items()}}
+    """The statuses of an envelope, and those of a request that is refused before there is one; most may be either."""
+    either: Node = {"anyOf": [_ref("Envelope"), _ref("Refusal")]}
+    ended: Node = {"200": _answer(_ENDINGS["200"], "Envelope"), "202": _answer(_ENDINGS["202"], "Envelope")}
+    refused = {status: _shaped(text, either) for status, text in _ENDINGS.items() if status not in ended}
+    return {**_errors(), **ended, **refused, "400": _shaped(_ERRORS["400"], either)}
 
 
 def _responses(fine: Node, *more: str) -> Node:

@@ -18,6 +18,7 @@ from toolgen.settings import ClientCertificates
 __all__ = ["Door"]
 
 _BEARER = re.compile(r"bearer +([\x21-\x7e]{1,16384})\Z", re.IGNORECASE)
+_TOKEN = re.compile(r"[\w-]+\.[\w-]+\.[\w-]+\Z", re.ASCII)
 _EVERYBODY = "everybody"
 _CLOCK = SystemClock()
 
@@ -48,18 +49,12 @@ class Door:
         if value is None:
             if not certificate:
                 raise _unauthenticated("this needs a credential", "Bearer")
-            return self._narrowed(request, self._acting(request, self._certified(request, certificate)))
+            return self._narrowed(request, await self._acting(request, self._certified(request, certificate)))
         found = _BEARER.match(value.decode("latin-1"))
         if found is None:
             self._refuse(request, Unaccepted("the Authorization header holds no bearer token"))
-        principal = self._gateway.recognised(found[1])
-        if principal is None:
-            self._hold_back(request)
-            answer = await self._gateway.authenticate(found[1])
-            if isinstance(answer, Unaccepted):
-                self._refuse(request, answer)
-            principal = answer
-        return self._narrowed(request, self._acting(request, principal))
+        principal = await self.admit(request, found[1])
+        return self._narrowed(request, await self._acting(request, principal))
 
     async def credential_in_url(self, request: Request) -> None:
         """Says in the log and in the audit that somebody sent one, as often as that can be of use, and never what it was."""
@@ -81,6 +76,17 @@ class Door:
         if self._header in request.repeated:
             raise Rejected(400, "bad_request", "the header of client certificates was sent more than once")
         return request.text(self._header)
+
+    async def admit(self, request: Request, credential: str) -> Principal:
+        """Whose credential this is, however it came. Raises `Rejected` as `enter` does."""
+        principal = self._gateway.recognised(credential)
+        if principal is not None:
+            return principal
+        self._hold_back(request)
+        answer = await self._gateway.authenticate(credential)
+        if isinstance(answer, Unaccepted):
+            self._refuse(request, answer)
+        return answer
 
     def _certified(self, request: Request, certificate: str) -> Principal:
         answer = self._gateway.certified(certificate)
@@ -112,9 +118,6 @@ class Door:
             )
         self._attempts.failed(request.peer)
         log.warning("a credential from %s was not accepted: %s", request.peer, why.reason)
-        if why.told is Told.EXPIRED:
-            message = "this credential has expired"
-            raise _unauthenticated(message, f'Bearer error="invalid_token", error_description="{message}"')
         raise _unauthenticated("this credential is not accepted", 'Bearer error="invalid_token"')
 
     def _narrowed(self, request: Request, principal: Principal) -> Principal:
@@ -124,15 +127,18 @@ class Door:
             return principal
         narrowed = self._gateway.narrowed(principal, value.decode("latin-1"))
         if narrowed is None:
-            raise Rejected(400, "validation", "X-Toolset names no toolset of the policy")
+            raise Rejected(404, "not_found", "X-Toolset names no toolset of the policy")
         return narrowed
 
-    def _acting(self, request: Request, principal: Principal) -> Principal:
-        """Whom the caller says it acts for, as far as the policy lets it say so."""
+    async def _acting(self, request: Request, principal: Principal) -> Principal:
+        """Whom the caller says it acts for, by name, or proves with a token of theirs, as far as the policy lets it."""
         value = request.headers.get(b"x-on-behalf-of")
         if value is None:
             return principal
-        acting = self._gateway.acting_for(principal, value.decode("latin-1"))
+        user = value.decode("latin-1")
+        acting = self._gateway.acting_for(principal, user)
+        if acting is None and _TOKEN.match(user):
+            acting = self._gateway.acting_for(principal, await self.admit(request, user))
         if acting is None:
             raise Rejected(
                 403,
@@ -148,6 +154,6 @@ def _unauthenticated(message: str, challenge: str) -> Rejected:
         401,
         "unauthenticated",
         message,
-        suggestion="send `Authorization: Bearer KEY` with a key or token of a principal in policies/",
+        suggestion="send `Authorization: Bearer KEY` with a key or token of a principal in policies/ that has not expired",
         headers=((b"www-authenticate", challenge.encode("ascii")),),
     )

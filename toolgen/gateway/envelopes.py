@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from toolgen.model.call import Call
 from toolgen.model.result import Cancelled, Envelope, Error, Failed, Meta, Pending, Refused, Result, Success
 from toolgen.pipeline.chain import Trail
@@ -15,16 +17,17 @@ def unmade(name: str, error: Error) -> Envelope:
 
 
 def enveloped(call: Call, result: Result, trail: Trail, duration_ms: float) -> Envelope:
-    """The envelope of a call that was made, whatever became of it."""
-    return ended(call.tool.name, call.id, result, trail, duration_ms)
+    """The envelope of a call that was made, whatever became of it; under the id of the first, where it was a repetition."""
+    replays = trail.facts.get("replays")
+    return ended(call.tool.name, replays if isinstance(replays, str) else call.id, result, trail, duration_ms)
 
 
 def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: float) -> Envelope:
     """How something ended, under a name and an id."""
     meta = Meta(duration_ms=round(duration_ms, 3), truncated=False, audit_seq=trail.outcome_seq)
     match result:
-        case Success(data=data, truncated=truncated, next_cursor=cursor):
-            meta = Meta(duration_ms=meta.duration_ms, truncated=truncated, next_cursor=cursor, audit_seq=meta.audit_seq)
+        case Success(data=data, truncated=truncated, next_cursor=cursor, cut_at=cut_at, age_s=age):
+            meta = msgspec.structs.replace(meta, truncated=truncated, next_cursor=cursor, cut_at=cut_at, age_s=age)
             return Envelope(status="ok", tool=name, call_id=call_id, data=data, error=None, meta=meta)
         case Failed(error=error, data=data):
             return Envelope(status="error", tool=name, call_id=call_id, data=data, error=error, meta=meta)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
+from toolgen.gateway.answering import Fetched
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.identity import Unaccepted
+from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.records import Records
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
+from toolgen.pipeline.presence import Presence
+from toolgen.state.seal import Seal
 
 __all__ = ["Facade"]
 
@@ -43,8 +48,8 @@ class Facade(Protocol):
     def current(self, principal: Principal) -> Principal | None:
         """The same principal as the policy has it by now, or None when it has it no more: for whoever keeps one for long."""
 
-    def acting_for(self, principal: Principal, user: str) -> Principal | None:
-        """The principal as it acts for a user, or None when the policy does not say it may."""
+    def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
+        """The principal as it acts for a user, by name or as a token of its own proved it; None when the policy does not say it may."""
 
     def narrowed(self, principal: Principal, toolset: str) -> Principal | None:
         """The principal with nothing in sight but what is in this toolset too, or None when there is no such toolset."""
@@ -65,10 +70,32 @@ class Facade(Protocol):
         *,
         principal: Principal | str,
         session: str = "",
+        connection: str = "",
         client: str = "",
         parent: str = "",
+        idempotency_key: str = "",
+        presence: Presence | None = None,
     ) -> Envelope:
-        """One call, through every stage. Never raises, and runs to its end when whoever awaits it is cancelled."""
+        """One call, through every stage. Never raises.
+
+        `session` is the conversation that the caller named; `connection` the transport's own id, which stands in for one where none was.
+        It runs to its end when whoever awaits it is cancelled, or `presence` says that they have left; but what only reads a database
+        is ended then, there too, and is on record as `cancelled`.
+        """
+
+    async def fetch(self, principal: Principal, name: str, token: str) -> Fetched | Error:
+        """The bytes of an answer of the tool `name` that this principal was given a link to, or why it has none."""
+
+    @property
+    def seal(self) -> Seal:
+        """What is given to clients to bring back is sealed with it, in every worker alike. Raises `StateError`."""
+
+    @property
+    def elicits(self) -> bool:
+        """Whether a person at a caller's own client may agree to its calls."""
+
+    async def changed(self) -> None:
+        """Returns when what principals see may have changed."""
 
     @property
     def approvals(self) -> Approvals:
@@ -76,6 +103,13 @@ class Facade(Protocol):
 
     def ready(self) -> tuple[str, ...]:
         """Why the gateway does not take calls; empty when it does."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """Where a front end counts what it answered."""
+
+    def measured(self) -> bytes:
+        """What this process counted, in Prometheus's text format: for anybody, so without names."""
 
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know while calls are taken all the same."""
@@ -86,8 +120,6 @@ class Facade(Protocol):
     def may_review(self, principal: Principal) -> bool:
         """Whether this principal may read the audit."""
 
-    def audit_entries(self, *, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
-        """The newest entries first, below `before`. Raises `AuditError`."""
-
-    def audit_entry(self, seq: int) -> dict[str, Any] | None:
-        """One entry. Raises `AuditError`."""
+    @property
+    def records(self) -> Records:
+        """The record, for those who may review it."""

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 
 from toolgen.audit.entry import keyed_digest
 from toolgen.audit.log import AuditLog
 from toolgen.clock import Clock
 from toolgen.execute.base import Executor
 from toolgen.gateway.identity import Identity, KeySets
+from toolgen.gateway.metrics import Metrics
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.manifest import Manifest
-from toolgen.model.result import Result
+from toolgen.model.result import Error, Result
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool, absent
 from toolgen.model.verdict import Deny, Verdict
 from toolgen.pipeline.approve import ApproveStage, Desk
+from toolgen.pipeline.caching import Caching
 from toolgen.pipeline.chain import Trail
+from toolgen.pipeline.current import CurrentStage
 from toolgen.pipeline.deliver import Deliver, Preview
 from toolgen.pipeline.documents import GuardParts, document_guards
 from toolgen.pipeline.earlier import Earlier
 from toolgen.pipeline.inspection import destination_of, sql_verdict
 from toolgen.pipeline.intake import Meant, meant
+from toolgen.pipeline.ledger import LedgerStage, key_digest
 from toolgen.pipeline.limiting import LimitStage, MeterStage
-from toolgen.pipeline.order import Parts, dry_road, road
+from toolgen.pipeline.order import Parts, dry_road, inspection, road
+from toolgen.pipeline.pages import Pagings
 from toolgen.pipeline.pause import PauseStage
+from toolgen.pipeline.reading import ARGUMENT, WHOLE, Reading, offering, taken
 from toolgen.pipeline.record import Record
 from toolgen.pipeline.stages import (
     AccessStage,
@@ -35,25 +41,33 @@ from toolgen.pipeline.stages import (
     InspectStage,
     RedactStage,
 )
+from toolgen.pipeline.turning import TurnStage
+from toolgen.pipeline.users import Users
 from toolgen.policy.access import Access
 from toolgen.policy.binding import Bound
+from toolgen.policy.concern import concern_digest
 from toolgen.policy.document import Policy
 from toolgen.policy.limits import Limits
 from toolgen.policy.redact import conceal, conceal_texts, has_secrets, redactor, replace_at
-from toolgen.policy.rules import Note
+from toolgen.policy.rules import Note, Rule
 from toolgen.settings import Settings
 from toolgen.sources.graph_options import DEFAULT_MAX_PAGE
 from toolgen.state.buckets import Buckets
 from toolgen.state.history import Histories
+from toolgen.state.history_redis import SharedHistories
+from toolgen.state.ledger import Ledger
 from toolgen.state.pauses import Pauses
+from toolgen.state.pauses_redis import SharedPauses
 from toolgen.state.upstreams import Upstreams
 
 __all__ = ["Governance", "Runtime"]
 
+_MOST_PLACES = 1024  # whose verdicts are kept: a policy that is in force never changes its mind about one
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """What outlives a policy: the project, its log and executors, and everything that is counted."""
+    """What outlives a policy: the project, its log and executors, and everything that is counted. `in_force` is the policy by now."""
 
     settings: Settings
     manifest: Manifest
@@ -63,9 +77,16 @@ class Runtime:
     buckets: Buckets
     upstreams: Upstreams
     histories: Histories
-    pauses: Pauses
+    shared_histories: SharedHistories | None
+    pauses: Pauses | SharedPauses
     desk: Desk
     key_sets: KeySets
+    caching: Caching | None = None
+    ledger: Ledger | None = None
+    ledger_key: Callable[[], bytes]
+    pagings: Pagings = field(default_factory=Pagings)
+    metrics: Metrics = field(default_factory=Metrics)
+    in_force: Callable[[], Governance]
 
 
 class Governance:
@@ -75,20 +96,32 @@ class Governance:
         self.policy = policy
         self.identity = Identity(policy.credentials, runtime.clock, runtime.key_sets)
         self.access = Access(policy.rules, runtime.manifest.tools, policy.toolsets)
-        self.earlier = Earlier(histories=runtime.histories, clock=runtime.clock, labels=policy.labels)
+        # Counting for all costs a round trip a call, so only for a policy that asks.
+        shared = runtime.shared_histories if any(_asks(rule) for rule in policy.rules) else None
+        self.earlier = Earlier(histories=shared or runtime.histories, clock=runtime.clock, labels=policy.labels)
         self._tools = runtime.manifest.tools
+        self._pagings = runtime.pagings
+        self._in_force = runtime.in_force
+        self._concerns: dict[tuple[object, ...], str] = {}
         self._sources = runtime.manifest.sources
         self._log = runtime.log
+        self._clock, self._metrics = runtime.clock, runtime.metrics
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
         self._secretive: dict[str, bool] = {}
         parts = self._parts(runtime)
         self._road = road(parts)
         self.dry_road = dry_road(parts)
+        self.inspected = inspection(parts)
 
-    async def run(self, call: Call) -> tuple[Result, Trail]:
-        """The call through every stage, and what they left for its record."""
-        trail = Trail()
-        return await self._road(call, trail), trail
+    async def run(self, call: Call, trail: Trail) -> Result:
+        """The call through every stage; what they leave for its record is in `trail`."""
+        began, result = self._clock.monotonic(), None
+        self._metrics.begin()
+        try:
+            result = await self._road(call, trail)
+        finally:
+            self._metrics.end(result, self._clock.monotonic() - began)
+        return result
 
     def catalog(self, principal: Principal) -> tuple[Tool, ...]:
         """The tools this principal may call, in name order. The same object every time."""
@@ -97,7 +130,8 @@ class Governance:
         found = self._catalogs.get(key)
         if found is None:
             visible = (tool for tool in self._tools.values() if self.access.visible(principal, tool))
-            found = self._catalogs[key] = tuple(self.access.shown(principal, tool) for tool in visible)
+            shown = (self.access.shown(principal, tool) for tool in visible)
+            found = self._catalogs[key] = tuple(offering(tool, self._pagings) for tool in shown)
         return found
 
     def call(
@@ -108,6 +142,7 @@ class Governance:
         session: str = "",
         client: str = "",
         parent: str = "",
+        idempotency_key: str = "",
     ) -> Call:
         """The call as the stages see it. A tool this principal may not see is the same as one that does not exist, from here on."""
         tool = self._tools.get(name)
@@ -125,6 +160,7 @@ class Governance:
             session=session,
             client=client,
             parent=parent,
+            idempotency_key=key_digest(principal, name, idempotency_key) if idempotency_key else "",
             repaired=seen.repaired,
             dropped=seen.dropped,
             left_out=seen.left_out,
@@ -132,9 +168,43 @@ class Governance:
             denied=bound.denied,
         )
 
+    def reading(self, name: str, arguments: JsonObject, principal: Principal) -> tuple[Reading | Error, JsonObject]:
+        """How much of its answer a call asks for, and its arguments without that; an error where it cannot be read."""
+        tool = self._tools.get(name) if ARGUMENT in arguments else None
+        if tool is None or not self.access.visible(principal, tool):
+            return WHOLE, arguments
+        try:
+            return taken(tool, arguments)
+        except ValueError as error:
+            message = f"{ARGUMENT}: {error}"
+            return Error(
+                code="validation", message=message, suggestion="leave it out, or correct it", rule="arguments"
+            ), {}
+
+    def concern(self, principal: Principal, tool: Tool) -> str:
+        """The digest of what this policy says about calls of a principal to a tool."""
+        user = principal.on_behalf_of
+        key = (tool.digest, principal.toolsets, principal.roles, *(() if user is None else (user.roles,)))
+        found = self._concerns.get(key)
+        if found is None:
+            found = self._concerns[key] = concern_digest(self.policy, self.access, self._tools, principal, tool)
+        return found
+
     def tool(self, name: str) -> Tool | None:
         """The catalog's tool of this name, whoever may see it."""
         return self._tools.get(name)
+
+    def _stands(self, call: Call) -> bool:
+        """Whether the policy in force says of this call what this one does, and still knows its caller."""
+        now = self._in_force()
+        if now is self:
+            return True
+        caller = now.identity.current(call.principal)
+        return (
+            caller is not None
+            and replace(caller, toolsets=call.principal.toolsets) == call.principal
+            and now.concern(call.principal, call.tool) == self.concern(call.principal, call.tool)
+        )
 
     def _decide_root(self, call: Call, tool: Tool, arguments: JsonObject, notes: list[Note]) -> Verdict:
         """The verdict on a root field of a document, as on a call of its tool; nothing can be set inside of what an agent wrote."""
@@ -169,6 +239,7 @@ class Governance:
         documents = GuardParts(
             decide=self._decide_root,
             visible=self.access.visible,
+            bound=lambda principal, tool: bool(self.access.bound(principal, tool)),
             redacted=lambda tool: redactor(policy.redactions, tool) is not None,
             max_pages={
                 name: source.config.graph.max_page or DEFAULT_MAX_PAGE
@@ -176,28 +247,49 @@ class Governance:
             },
         )
         limits = Limits(policy.limits, runtime.clock)
+        redact = RedactStage(redactor=partial(redactor, policy.redactions))
         return Parts(
-            record=Record(journal=runtime.log, clock=runtime.clock, policy_digest=policy.digest, conceal=self._conceal),
-            pause=PauseStage(pauses=runtime.pauses),
+            record=Record(
+                journal=runtime.log,
+                clock=runtime.clock,
+                policy_digest=policy.digest,
+                conceal=self._conceal,
+                users=self._users(),
+            ),
+            turn=TurnStage(limit=runtime.settings.turn_limit),
+            pause=PauseStage(pauses=runtime.pauses, tolerant=_tolerant(policy)),
             limit=LimitStage(limits=limits, buckets=runtime.buckets),
             access=AccessStage(access=self.access, earlier=self.earlier),
             arguments=ArgumentsStage(),
             inspect=InspectStage(
                 guards=guards,
-                destination=partial(destination_of, policy.egress),
+                destination=lru_cache(_MOST_PLACES)(partial(destination_of, policy.egress)),
                 documents=document_guards(manifest, documents),
+                earlier=self.earlier,
+            ),
+            ledger=LedgerStage(
+                ledger=runtime.ledger, clock=runtime.clock, secret=runtime.ledger_key, redact=redact.applied
             ),
             approve=ApproveStage(
                 policy_digest=policy.digest,
+                concern=self.concern,
                 roles=policy.approval.roles,
                 expires_s=policy.approval.expires_s,
                 answerable=self._answerable,
                 desk=runtime.desk,
+                elicits=policy.approval.elicits,
             ),
             meter=MeterStage(limits=limits, buckets=runtime.buckets, upstreams=runtime.upstreams),
-            redact=RedactStage(redactor=partial(redactor, policy.redactions)),
-            deliver=Deliver(executors=runtime.executors),
+            current=CurrentStage(stands=self._stands),
+            redact=redact,
+            deliver=Deliver(executors=runtime.executors, policy_digest=policy.digest, caching=runtime.caching),
             preview=Preview(executors=runtime.executors),
+        )
+
+    def _users(self) -> Users:
+        return Users(
+            named=self.policy.principals,
+            conceal=lambda said: replace_at(said, self.policy.sensitive, self._digest_of),  # type: ignore[arg-type,return-value]
         )
 
     def _conceal(self, call: Call) -> JsonObject:
@@ -225,3 +317,14 @@ class Governance:
 
     def _digest_of(self, value: Json) -> Json:
         return keyed_digest(self._log.key, value)
+
+
+def _tolerant(policy: Policy) -> bool:
+    """Whether whoever wrote the policy prefers calls to certainty while Redis cannot be reached: then they go by what was paused when it
+    last could."""
+    return bool(policy.limits) and all(limit.on_failure == "share" for limit in policy.limits)
+
+
+def _asks(rule: Rule) -> bool:
+    """Whether a rule reads earlier calls."""
+    return any(expression.asks_history for expression in (rule.when, *rule.bind.values()) if expression is not None)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 from toolgen.gateway.wire import LARGEST_BODY, encode
+from toolgen.pipeline.presence import Presence
 
 __all__ = [
     "ANY_HOST",
     "LOOPBACK_HOSTS",
+    "PRESENCE",
     "CredentialInUrl",
     "Receive",
     "Rejected",
@@ -20,6 +23,7 @@ __all__ = [
     "Response",
     "Scope",
     "Send",
+    "Stream",
     "check_host",
     "json_response",
     "read_json_body",
@@ -33,6 +37,8 @@ Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 
 ANY_HOST = frozenset({"*"})
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
+PRESENCE = "toolgen.presence"
+"""Where in an ASGI scope the connection says whether its client still waits."""
 SLOWEST_BODY_S = 30.0
 
 # A second copy of one of these is how two readers of one request come to different conclusions.
@@ -91,13 +97,32 @@ class Response:
     status: int = 200
     body: bytes = b""
     headers: Headers = ()
+    media_type: bytes = b""  # of a body that is not JSON
 
     async def send(self, send: Send) -> None:
         """Puts it on the wire."""
-        fixed = _PLAIN if self.body else _PLAIN[1:]
+        fixed = _PLAIN if self.body and not self.media_type else _PLAIN[1:]
+        if self.media_type:
+            fixed = ((b"content-type", self.media_type), *fixed)
         headers = [*fixed, *self.headers, (b"content-length", b"%d" % len(self.body))]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": self.body})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """An answer of Server-Sent Events, of which nobody knows how many there will be."""
+
+    events: AsyncIterator[bytes]
+    status: int = 200
+
+    async def send(self, send: Send) -> None:
+        """Puts the events on the wire as they come."""
+        headers = [(b"content-type", b"text/event-stream"), *_PLAIN[1:], (b"x-accel-buffering", b"no")]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        async for event in self.events:
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
 
 class Rejected(Exception):  # noqa: N818  (an answer on its way out, not a fault of ours)
@@ -135,9 +160,12 @@ class CredentialInUrl(Rejected):
 
 
 class Request:
-    """What a handler needs of an ASGI scope. `headers` holds the first of each name; `repeated` the names that came twice."""
+    """What a handler needs of an ASGI scope. `headers` holds the first of each name; `repeated` the names that came twice.
 
-    __slots__ = ("_receive", "_unread", "headers", "method", "path", "peer", "query", "repeated")
+    `presence` says whether the client still waits, where the connection tells (`toolgen.gateway.connection`).
+    """
+
+    __slots__ = ("_receive", "_unread", "headers", "method", "path", "peer", "presence", "query", "repeated")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.method: str = scope["method"]
@@ -150,6 +178,7 @@ class Request:
         self.headers: dict[bytes, bytes] = {}
         self.repeated: frozenset[bytes] = frozenset()
         self._receive = receive
+        self.presence: Presence = scope.get(PRESENCE) or Presence()
         for name, value in scope["headers"]:
             if name in self.headers:
                 self.repeated |= {name}
@@ -158,9 +187,9 @@ class Request:
         length = self.headers.get(b"content-length", b"0")
         self._unread = b"transfer-encoding" in self.headers or length != b"0"
 
-    def finish(self, response: Response) -> Response:
+    def finish(self, response: Response | Stream) -> Response | Stream:
         """The answer, and the end of the connection where a body is still to come: nobody may hold it open with one we do not want."""
-        if not self._unread or _CLOSE[0] in response.headers:
+        if isinstance(response, Stream) or not self._unread or _CLOSE[0] in response.headers:
             return response
         return replace(response, headers=(*response.headers, *_CLOSE))
 
@@ -277,8 +306,16 @@ def _known(known: tuple[str, ...]) -> str:
     return f"use {', '.join(known)}" if known else "leave the query away"
 
 
+_LONGEST_NETLOC = 300  # a name has at most 253 characters (RFC 1035, section 2.3.4)
+
+
 def _netloc(text: str) -> tuple[str, int | None]:
     """Host (lower case, without brackets) and port of `host[:port]`; ("", None) for anything else, a path or a user included."""
+    return _parted(text) if len(text) <= _LONGEST_NETLOC else ("", None)
+
+
+@lru_cache(maxsize=256)
+def _parted(text: str) -> tuple[str, int | None]:
     try:
         parts = urlsplit("//" + text)
         if parts.netloc != text or parts.username is not None or parts.password is not None:

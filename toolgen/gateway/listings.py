@@ -16,7 +16,7 @@ from toolgen.gateway.wire import Malformed, encode
 from toolgen.model.call import Principal
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.schema import Json
-from toolgen.model.tool import Tool
+from toolgen.model.tool import FunctionBinding, Tool
 
 __all__ = ["LISTED", "Listing", "Listings", "Page"]
 
@@ -46,6 +46,7 @@ class Listing:
         self._names = [tool.name for tool in tools]
         self._by_name = {tool.name: tool for tool in (*self.catalog, *tools)}
         self._rendered: dict[tuple[str, str], bytes] = {}
+        self._headers: dict[str, Mapping[str, str]] = {}
         self._validators: dict[str, jsonschema_rs.Validator | None] = {}
 
     def page(self, form: str, *, cursor: str, limit: int) -> Page:
@@ -79,6 +80,30 @@ class Listing:
         if rendered is None:
             rendered = self._rendered[key] = encode(LISTED[form](tool))
         return rendered
+
+    def tool(self, name: str) -> Tool | None:
+        """The tool of this name, where this principal may call it or is listed it."""
+        return self._by_name.get(name)
+
+    def headers(self, name: str) -> Mapping[str, str]:
+        """The headers (`x-mcp-header`) that arguments of this tool are repeated in, by argument."""
+        found = self._headers.get(name)
+        if found is None:
+            tool = self._by_name.get(name)
+            properties = tool.input_schema.get("properties") if tool is not None else None
+            found = {
+                argument: str(schema["x-mcp-header"])
+                for argument, schema in (properties if isinstance(properties, Mapping) else {}).items()
+                if isinstance(schema, Mapping) and isinstance(schema.get("x-mcp-header"), str)
+            }
+            if tool is not None:
+                self._headers[name] = found
+        return found
+
+    def answers_content(self, name: str) -> bool:
+        """Whether this tool answers with pictures, recordings or documents."""
+        tool = self._by_name.get(name)
+        return tool is not None and isinstance(tool.binding, FunctionBinding) and tool.binding.content
 
     def declares_output(self, name: str) -> bool:
         """Whether this tool is shown with an output schema, which clients then hold its answers against."""

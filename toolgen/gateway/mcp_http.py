@@ -1,38 +1,51 @@
-"""MCP's streamable HTTP at /mcp, both eras told apart by `MCP-Protocol-Version`; every answer is plain JSON, so nothing is streamed."""
+"""MCP's streamable HTTP at /mcp, both eras told apart by `MCP-Protocol-Version`; an answer is plain JSON, unless
+something is said before it."""
 
 from __future__ import annotations
 
 import base64
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import TypeAlias
 
-from toolgen.gateway.http import Rejected, Request, Response, read_json_body
-from toolgen.gateway.mcp import (
+from toolgen.gateway.http import Rejected, Request, Response, Stream, read_json_body
+from toolgen.gateway.mcp import Mcp
+from toolgen.gateway.mcp_line import ASKED_WITH, capabilities_of
+from toolgen.gateway.mcp_messages import (
     HANDSHAKE_VERSIONS,
     HEADER_MISMATCH,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
     MODERN_VERSIONS,
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
     Caller,
     Era,
     Fault,
-    Mcp,
+    Id,
     Message,
     Reply,
+    cancelled_request,
     claimed_version,
     client_label,
+    envelope_fault,
     failed,
     parse,
+    request_id,
     unsupported,
 )
-from toolgen.gateway.wire import identifier
-from toolgen.model.call import Principal
+from toolgen.gateway.mcp_streams import Channel, Listeners
+from toolgen.gateway.wire import encode, identifier
+from toolgen.model.call import Principal, parties
+from toolgen.model.schema import Json
+from toolgen.pipeline.presence import Presence
 
 __all__ = ["McpEndpoint"]
 
@@ -42,9 +55,14 @@ NAME_HEADER = b"mcp-name"
 SESSION_HEADER = b"mcp-session-id"
 CONVERSATION_HEADER = b"x-conversation-id"
 
+_Asked: TypeAlias = tuple[tuple[str, ...], str, Id]
+"""Who asked, in which session, by which id: another principal's cancellation never finds it."""
+
 _ROUTING = (VERSION_HEADER, METHOD_HEADER, NAME_HEADER, SESSION_HEADER)
 _SENTINEL = re.compile(r"=\?base64\?(.*)\?=\Z", re.DOTALL)
-_SESSION = re.compile(r"([0-9a-f]{32})(?:\.([A-Za-z0-9_-]{1,640}))?\Z")
+_SESSION = re.compile(r"([0-9a-f]{32})(?:\.([A-Za-z0-9_-]{1,640}))?(?:~([ers]{1,3}))?\Z")
+_JSON = frozenset({"application/json", "application/*", "*/*"})
+_EVENTS = frozenset({"text/event-stream", "text/*", "*/*"})
 
 # 2026-07-28, basic/transports: errors found before a method runs carry an HTTP status of their own.
 _MODERN_STATUS: Mapping[int, int] = MappingProxyType(
@@ -55,6 +73,7 @@ _MODERN_STATUS: Mapping[int, int] = MappingProxyType(
         HEADER_MISMATCH: 400,
         UNSUPPORTED_VERSION: 400,
         METHOD_NOT_FOUND: 404,
+        MISSING_CAPABILITY: 400,
         INTERNAL_ERROR: 500,
     }
 )
@@ -64,18 +83,40 @@ _HANDSHAKE_STATUS: Mapping[int, int] = MappingProxyType(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Session:
+    """What `initialize` said, as it comes back with each request of a session."""
+
+    id: str = ""
+    client: str = ""
+    capabilities: frozenset[str] = frozenset()
+
+
+_NO_SESSION = _Session()
+
+
 class McpEndpoint:
-    """One POST, one message, one answer. There is no state between two requests, so any worker may answer any of them."""
+    """One POST, one message, one answer. There is no state between two requests, so any worker may answer any of them.
+
+    Only what is in flight is known: in the handshake era a notification calls off a request of its session (2025-11-25,
+    basic/utilities/cancellation), and an answer reaches the function that asked, if the worker that carries the request out is the one
+    that is told. Closing the request's connection, the modern era's only way, always reaches it, and so do answers about approvals.
+    """
 
     def __init__(self, mcp: Mcp) -> None:
         self._mcp = mcp
+        self._in_flight: dict[_Asked, Presence] = {}
+        self._listeners = Listeners(mcp)
 
-    async def handle(self, request: Request, principal: Principal) -> Response:
+    def close(self) -> None:
+        """Ends the streams that clients listen to."""
+        self._listeners.close()
+
+    async def handle(self, request: Request, principal: Principal) -> Response | Stream:
         """Answers an authenticated request. Raises `Rejected` for what is wrong before there is a message."""
         if request.method != "POST":
-            message = "this endpoint takes POST alone: it opens no stream and keeps no session"
-            raise Rejected(405, "bad_request", message, headers=((b"allow", b"POST"),))
-        if not _takes_json(request.text(b"accept")):
+            return self._stream(request, principal)
+        if not _takes(request, _JSON):
             raise Rejected(406, "bad_request", "the client must accept application/json")
         parsed = parse(await read_json_body(request))
         version = request.text(VERSION_HEADER)
@@ -88,34 +129,101 @@ class McpEndpoint:
             return await self._handshake(request, parsed, principal, claim)
         return await self._modern(request, parsed, principal, version)
 
-    async def _handshake(self, request: Request, message: Message, principal: Principal, claim: str) -> Response:
+    def _stream(self, request: Request, principal: Principal) -> Stream:
+        """The handshake era's GET (2025-03-26 to 2025-11-25, basic/transports): a stream of what changes, for a session."""
+        session = _opened(request.text(SESSION_HEADER)) if request.method == "GET" else None
+        old = request.text(VERSION_HEADER) in {"", *HANDSHAKE_VERSIONS}
+        if session is None or not old or not _takes(request, _EVENTS):
+            message = "this endpoint takes POST, and GET for the event stream of a session that initialize opened"
+            raise Rejected(405, "bad_request", message, headers=((b"allow", b"POST"),))
+        return self._listeners.of_session(principal, request.presence)
+
+    async def _handshake(
+        self, request: Request, message: Message, principal: Principal, claim: str
+    ) -> Response | Stream:
         if claim:
             return _response(
                 _refused(message, Fault(code=HEADER_MISMATCH, message=_MISMATCH[VERSION_HEADER])), Era.HANDSHAKE
             )
-        session, client = "", ""
+        session = _NO_SESSION
         if (text := request.text(SESSION_HEADER)) and message.method != "initialize":
             known = _opened(text)
             if known is None:
                 raise Rejected(
                     404, "bad_request", "this session is not one of this gateway's", suggestion="initialize again"
                 )
-            session, client = known
-        caller = Caller(principal=principal, session=_conversation(request) or session, client=client)
-        reply = await self._mcp.answer(message, era=Era.HANDSHAKE, caller=caller)
+            session = known
+        if (cancelled := cancelled_request(message)) is not None:
+            if found := self._in_flight.get((parties(principal), text, cancelled)):
+                found.leave()
+            return Response(status=202)
+        if not isinstance(message.method, str):
+            await self._mcp.respond(message, principal)
+            return Response(status=202)
+        caller = Caller(
+            principal=principal,
+            session=_conversation(request),
+            connection=session.id,
+            client=session.client,
+            presence=request.presence,
+            capabilities=session.capabilities,
+        )
+        asking = message.id if session.id and isinstance(message.id, (int, str)) else None
+        asked = None if asking is None else (parties(principal), text, asking)
+        with nullcontext() if asked is None else self._known(asked, caller.presence):
+            if _takes(request, _EVENTS) and self._mcp.converses(message, caller):
+                return await self._conversing(message, Era.HANDSHAKE, caller)
+            reply = await self._mcp.answer(message, era=Era.HANDSHAKE, caller=caller)
         if message.method == "initialize" and not reply.fault and reply.body:
             params = message.params if isinstance(message.params, dict) else {}
             label = client_label(params.get("clientInfo"))
-            return _response(reply, Era.HANDSHAKE, session=_sealed(label))
+            return _response(reply, Era.HANDSHAKE, session=_sealed(label, capabilities_of(params.get("capabilities"))))
         return _response(reply, Era.HANDSHAKE)
 
-    async def _modern(self, request: Request, message: Message, principal: Principal, version: str) -> Response:
+    async def _conversing(self, message: Message, era: Era, caller: Caller) -> Response | Stream:
+        channel = Channel()
+        answering = self._mcp.answer(message, era=era, caller=replace(caller, send=channel.send))
+        return await channel.answer(request_id(message), answering, lambda reply: _response(reply, era))
+
+    @contextmanager
+    def _known(self, asked: _Asked, presence: Presence) -> Iterator[None]:
+        """A request that can be called off meanwhile. Of two with one id, which no client may send, it is the first."""
+        if self._in_flight.setdefault(asked, presence) is not presence:
+            yield
+            return
+        try:
+            yield
+        finally:
+            del self._in_flight[asked]
+
+    async def _modern(
+        self, request: Request, message: Message, principal: Principal, version: str
+    ) -> Response | Stream:
         if not isinstance(message.id, (int, str)) or not isinstance(message.method, str):
             return self._modern_without_request(message, version)
         if fault := _header_fault(request, message, version):
             return _response(failed(message.id, fault), Era.MODERN)
-        caller = Caller(principal=principal, session=_conversation(request))
+        if fault := _parameter_fault(request, self._mcp.header_parameters(message, principal)):
+            return _response(failed(message.id, fault), Era.MODERN)
+        caller = Caller(principal=principal, session=_conversation(request), presence=request.presence)
+        if message.method == "subscriptions/listen":
+            return self._listen(request, message, principal, message.id)
+        if _takes(request, _EVENTS) and self._mcp.converses(message, caller):
+            return await self._conversing(message, Era.MODERN, caller)
         return _response(await self._mcp.answer(message, era=Era.MODERN, caller=caller), Era.MODERN)
+
+    def _listen(self, request: Request, message: Message, principal: Principal, asked: Id) -> Response | Stream:
+        if fault := envelope_fault(message):
+            return _response(failed(asked, fault), Era.MODERN)
+        params = message.params if isinstance(message.params, dict) else {}
+        wanted = params.get("notifications")
+        if not isinstance(wanted, dict):
+            fault = Fault(code=INVALID_PARAMS, message="params.notifications must be an object")
+            return _response(failed(asked, fault), Era.MODERN)
+        if not _takes(request, _EVENTS):
+            raise Rejected(406, "bad_request", "the client must accept text/event-stream")
+        tools = wanted.get("toolsListChanged") is True
+        return self._listeners.of_request(asked, principal, request.presence, tools=tools)
 
     def _modern_without_request(self, message: Message, version: str) -> Response:
         """A notification is acknowledged and dropped; clients send no responses in this era."""
@@ -167,6 +275,24 @@ def _header_fault(request: Request, message: Message, version: str) -> Fault | N
     return None
 
 
+def _parameter_fault(request: Request, parameters: Mapping[str, Json]) -> Fault | None:
+    """The same for the arguments that a tool wants repeated in headers, `Mcp-Param-…` (2026-07-28, transports, custom headers)."""
+    for name, value in parameters.items():
+        header = f"mcp-param-{name}".lower().encode("latin-1", "replace")
+        given = _decoded(request.text(header)) if header in request.headers else None
+        if header in request.repeated or (given is None) is not (value is None and header not in request.headers):
+            return Fault(code=HEADER_MISMATCH, message=f"the Mcp-Param-{name} header and its argument must be the same")
+        if value is not None and given != _as_header(value):
+            return Fault(code=HEADER_MISMATCH, message=f"the Mcp-Param-{name} header and its argument must be the same")
+    return None
+
+
+def _as_header(value: Json) -> str:
+    if isinstance(value, str):
+        return value
+    return encode(value).decode("utf-8")
+
+
 def _decoded(value: str) -> str | None:
     """A header value, out of its `=?base64?…?=` wrapping where it has one; None for a broken wrapping."""
     found = _SENTINEL.match(value)
@@ -186,17 +312,18 @@ def _conversation(request: Request) -> str:
     return text
 
 
-def _sealed(client: str) -> str:
+def _sealed(client: str, capabilities: frozenset[str]) -> str:
     """A session id that carries what `initialize` said, so that nothing needs to be kept.
 
-    It grants nothing and proves nothing: each request is authenticated by itself, and a client's name is self-reported either way.
+    It grants nothing and proves nothing: each request is authenticated by itself, and what a client says of itself is its own affair.
     """
     label = base64.urlsafe_b64encode(client.encode("utf-8")).decode("ascii").rstrip("=")
-    return secrets.token_hex(16) + (f".{label}" if label else "")
+    letters = "".join(sorted(name[0] for name in capabilities))
+    return secrets.token_hex(16) + (f".{label}" if label else "") + (f"~{letters}" if letters else "")
 
 
-def _opened(text: str) -> tuple[str, str] | None:
-    """The session and client behind a session id; None when it cannot be one of ours."""
+def _opened(text: str) -> _Session | None:
+    """The session behind a session id; None when it cannot be one of ours."""
     found = _SESSION.match(text)
     if found is None:
         return None
@@ -205,15 +332,19 @@ def _opened(text: str) -> tuple[str, str] | None:
         client = base64.b64decode(label + "=" * (-len(label) % 4), altchars=b"-_", validate=True).decode("utf-8")
     except ValueError:
         return None
-    return found[1], client_label({"name": client}) if client else ""
+    return _Session(
+        id=found[1],
+        client=client_label({"name": client}) if client else "",
+        capabilities=frozenset(name for name in ASKED_WITH.values() if name[0] in (found[3] or "")),
+    )
 
 
-def _takes_json(accept: str) -> bool:
-    """Whether the Accept header allows JSON; without one, anything is acceptable (RFC 9110, section 12.5.1)."""
+def _takes(request: Request, kinds: frozenset[str]) -> bool:
+    """Whether the Accept header allows one of these; without one, anything is acceptable (RFC 9110, section 12.5.1), but for streams."""
+    accept = request.text(b"accept")
     if not accept:
-        return True
-    kinds = {part.partition(";")[0].strip().lower() for part in accept.split(",")}
-    return not kinds.isdisjoint({"application/json", "application/*", "*/*"})
+        return kinds is _JSON
+    return not kinds.isdisjoint(part.partition(";")[0].strip().lower() for part in accept.split(","))
 
 
 def _refused(message: Message, fault: Fault) -> Reply:

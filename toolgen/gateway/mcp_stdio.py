@@ -5,37 +5,50 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import select
 import threading
 from collections.abc import Iterator
 from typing import BinaryIO
 
+import msgspec
+
 from toolgen.gateway.facade import Facade
 from toolgen.gateway.listings import Listings
-from toolgen.gateway.mcp import (
+from toolgen.gateway.mcp import Mcp
+from toolgen.gateway.mcp_line import capabilities_of
+from toolgen.gateway.mcp_messages import (
+    INVALID_PARAMS,
     INVALID_REQUEST,
     Caller,
     Era,
     Fault,
-    Mcp,
     Message,
     Reply,
+    cancelled_request,
     claimed_version,
     client_label,
+    envelope_fault,
     failed,
     parse,
 )
+from toolgen.gateway.mcp_streams import LIST_CHANGED, acknowledged, ended, notification, subscribed, watch
 from toolgen.gateway.wire import LARGEST_BODY
 from toolgen.model.call import Principal
+from toolgen.pipeline.presence import Presence
 
 __all__ = ["serve_streams"]
 
 _MOST_AT_ONCE = 64
 _MOST_AHEAD = 16
+_MOST_UNREAD = 64
+_MOST_SUBSCRIPTIONS = 16
 _CHUNK = 65_536
+_LOOK_S = 0.1
 
 
 async def serve_streams(gateway: Facade, principal: Principal, source: BinaryIO, sink: BinaryIO) -> None:
-    """Answers the messages of `source` on `sink` until `source` ends; the calls in flight then run to their end.
+    """Answers the messages of `source` on `sink` until `source` ends; the calls in flight then run to their end, for as long as there
+    is somebody to read their answers.
 
     `source` is unbuffered: its `read` returns what has arrived. A thread that still waits in a buffered one when the interpreter ends
     aborts the process.
@@ -43,8 +56,12 @@ async def serve_streams(gateway: Facade, principal: Principal, source: BinaryIO,
     session = _Session(gateway, principal, sink)
     lines = _Lines(source)
     async with asyncio.TaskGroup() as group:
+        speaking = [group.create_task(session.speak()), group.create_task(session.watch())]
         while line := await lines.next():
             await session.take(line, group)
+        await session.end()
+        for task in speaking:
+            task.cancel()
 
 
 class _Session:
@@ -57,9 +74,12 @@ class _Session:
         self._sink = sink
         self._id = secrets.token_hex(16)
         self._client = ""
+        self._greeted = False
+        self._subscriptions: dict[int | str, bool] = {}
+        self._capabilities: frozenset[str] = frozenset()
+        self._said: asyncio.Queue[bytes] = asyncio.Queue(_MOST_UNREAD)
         self._muted: set[int | str] = set()
-        self._open: set[int | str] = set()
-        self._writing = asyncio.Lock()
+        self._open: dict[int | str, Presence] = {}
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
 
     async def take(self, line: bytes, group: asyncio.TaskGroup) -> None:
@@ -73,46 +93,114 @@ class _Session:
             await self._write(parsed)
             return
         self._note(parsed)
+        if parsed.method is msgspec.UNSET:
+            group.create_task(self._mcp.respond(parsed, self._principal))
+            return
+        if parsed.method == "subscriptions/listen" and isinstance(parsed.id, (int, str)) and claimed_version(parsed):
+            await self._listen(parsed, parsed.id)
+            return
         if isinstance(parsed.id, (int, str)) and isinstance(parsed.method, str):
             await self._slots.acquire()
-            self._open.add(parsed.id)
-            group.create_task(self._answer(parsed, parsed.id))
+            presence = self._open.setdefault(parsed.id, Presence())
+            group.create_task(self._answer(parsed, parsed.id, presence))
+
+    async def speak(self) -> None:
+        """Writes what is said, in the order in which it was said."""
+        while True:
+            body = await self._said.get()
+            await asyncio.to_thread(_write_all, self._sink, body + b"\n")
+            self._said.task_done()
+
+    async def watch(self) -> None:
+        """Says when the tools of this peer have changed, once it has shaken hands."""
+        async for changed in watch(self._mcp, self._principal, Presence(), asyncio.Event()):
+            if changed and self._greeted:
+                await self._said.put(notification(LIST_CHANGED, {}))
+            for subscription, tools in self._subscriptions.items() if changed else ():
+                if tools:
+                    await self._said.put(notification(LIST_CHANGED, {"_meta": subscribed(subscription)}))
+
+    async def end(self) -> None:
+        """Waits for the answers on their way. Where nobody is left to read them, whoever asked has left."""
+        while self._open:
+            if _unread(self._sink):
+                for presence in self._open.values():
+                    presence.leave()
+                return
+            await asyncio.sleep(_LOOK_S)
+        for subscription in tuple(self._subscriptions):
+            await self._said.put(ended(subscription))
+        await self._said.join()
+
+    async def _listen(self, message: Message, request: int | str) -> None:
+        """`subscriptions/listen` (2026-07-28): its answer comes when it ends."""
+        fault = envelope_fault(message)
+        params = message.params if isinstance(message.params, dict) else {}
+        wanted = params.get("notifications")
+        if fault is None and not isinstance(wanted, dict):
+            fault = Fault(code=INVALID_PARAMS, message="params.notifications must be an object")
+        if fault is None and len(self._subscriptions) >= _MOST_SUBSCRIPTIONS:
+            fault = Fault(code=INVALID_REQUEST, message="too many subscriptions are open already")
+        if fault is not None:
+            await self._write(failed(request, fault))
+            return
+        tools = isinstance(wanted, dict) and wanted.get("toolsListChanged") is True
+        await self._said.put(acknowledged(request, tools=tools))
+        self._subscriptions[request] = tools
 
     def _note(self, message: Message) -> None:
         """What outlives a message: who the client says it is, and answers it no longer waits for."""
         params = message.params if isinstance(message.params, dict) else {}
         if message.method == "initialize":
             self._client = client_label(params.get("clientInfo"))
-        elif message.method == "notifications/cancelled":
-            request = params.get("requestId")
-            if isinstance(request, (int, str)) and request in self._open:
-                self._muted.add(request)
+            self._capabilities = capabilities_of(params.get("capabilities"))
+            self._greeted = True
+        elif (request := cancelled_request(message)) is not None and request in self._subscriptions:
+            del self._subscriptions[request]
+        elif (request := cancelled_request(message)) is not None and request in self._open:
+            self._muted.add(request)
+            self._open[request].leave()
 
-    async def _answer(self, message: Message, request: int | str) -> None:
+    async def _answer(self, message: Message, request: int | str, presence: Presence) -> None:
         try:
-            reply = await self._reply(message, request)
+            reply = await self._reply(message, request, presence)
             if request not in self._muted:
                 await self._write(reply)
         finally:
-            self._open.discard(request)
+            self._open.pop(request, None)
             self._muted.discard(request)
             self._slots.release()
 
-    async def _reply(self, message: Message, request: int | str) -> Reply:
+    async def _reply(self, message: Message, request: int | str, presence: Presence) -> Reply:
         """The policy may have changed since the process was started: each message is answered as it stands now."""
         principal = self._gateway.current(self._principal)
         if principal is None:
             return failed(request, Fault(code=INVALID_REQUEST, message="the policy has this principal no more"))
         era = Era.MODERN if claimed_version(message) else Era.HANDSHAKE
-        return await self._mcp.answer(
-            message, era=era, caller=Caller(principal=principal, client=self._client, session=self._id)
+        caller = Caller(
+            principal=principal,
+            client=self._client,
+            connection=self._id,
+            presence=presence,
+            capabilities=self._capabilities,
+            send=self._said.put_nowait,
         )
+        return await self._mcp.answer(message, era=era, caller=caller)
 
     async def _write(self, reply: Reply) -> None:
-        if not reply.body:
-            return
-        async with self._writing:
-            await asyncio.to_thread(_write_all, self._sink, reply.body + b"\n")
+        if reply.body:
+            await self._said.put(reply.body)
+
+
+def _unread(sink: BinaryIO) -> bool:
+    """Whether nobody holds the other end of a pipe or a socket; a file is always read by somebody."""
+    try:
+        file = sink.fileno()
+    except (OSError, ValueError):
+        return False
+    poll = select.poll()
+    poll.register(file, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def _write_all(sink: BinaryIO, data: bytes) -> None:

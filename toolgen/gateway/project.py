@@ -4,25 +4,85 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from toolgen.audit.index import Index
+from toolgen.audit.index_sqlite import SqliteDatabase
 from toolgen.build import build_sources
+from toolgen.clock import Clock
 from toolgen.emit.writer import MANIFEST
 from toolgen.errors import ManifestError
+from toolgen.gateway.fallback import Fallbacks
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
+from toolgen.pipeline.caching import Caching
+from toolgen.pipeline.pages import Pagings
 from toolgen.settings import Settings, settings_digest
+from toolgen.settings_tools import of_tools
 from toolgen.state.pauses import Pauses
+from toolgen.state.results import Results
 
-__all__ = ["catalog_of", "pauses_of", "state_folder"]
+__all__ = [
+    "caching_of",
+    "catalog_of",
+    "fallbacks_of",
+    "index_file",
+    "index_of",
+    "pagings_of",
+    "pauses_of",
+    "seal_file",
+    "state_folder",
+]
 
 
 def pauses_of(settings: Settings) -> Pauses:
-    """What is paused in a project."""
+    """What is paused in a project, on this machine."""
     return Pauses(state_folder(settings) / "pauses.json")
+
+
+def caching_of(settings: Settings, manifest: Manifest, clock: Clock) -> Caching | None:
+    """What keeps the answers of a project's tools, where any may be kept. Raises `ConfigError` for what cannot be."""
+    tools = {name: one.cache for name, one in of_tools(settings.tools, manifest).items() if one.cache is not None}
+    if not tools:
+        return None
+    sources = frozenset(manifest.tools[name].source for name in tools)
+    return Caching(tools=tools, sources=sources, results=Results(clock), clock=clock)
+
+
+def fallbacks_of(settings: Settings, manifest: Manifest) -> Fallbacks:
+    """What is called instead of which of a project's tools. Raises `ConfigError` for what cannot be."""
+    tools = {name: one.fallback for name, one in of_tools(settings.tools, manifest).items() if one.fallback is not None}
+    return Fallbacks(tools, manifest.tools)
+
+
+def pagings_of(settings: Settings, manifest: Manifest) -> Pagings:
+    """How the pages of a project's tools are asked for. Raises `ConfigError` for what they do not have."""
+    given = of_tools(settings.tools, manifest).items()
+    return Pagings({name: one.pages for name, one in given if one.pages is not None})
 
 
 def state_folder(settings: Settings) -> Path:
     """Where a project keeps what outlives a call."""
     return settings.path.parent / "var" / "state"
+
+
+def index_of(settings: Settings) -> Index:
+    """The index of a project's log. Raises `AuditError` and `SecretError`."""
+    shared = settings.audit.index
+    if shared is None:
+        return Index(SqliteDatabase(index_file(settings)), settings.audit_dir)
+    # Only here, because its driver is an extra.
+    from toolgen.audit.index_postgres import PostgresDatabase  # noqa: PLC0415
+
+    return Index(PostgresDatabase(shared.location, shared.secret()), settings.audit_dir)
+
+
+def index_file(settings: Settings) -> Path:
+    """Where the index of a project's log is when no database is named for it. Deleting it loses nothing."""
+    return state_folder(settings) / "audit-index.db"
+
+
+def seal_file(settings: Settings) -> Path:
+    """Where the key is of what a project keeps in Redis: beside that of the record."""
+    return settings.audit_dir / "seal.key"
 
 
 def catalog_of(settings: Settings) -> Manifest:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -11,10 +12,12 @@ from toolgen.audit.query import calls
 from toolgen.clock import FixedClock
 from toolgen.errors import ConfigError
 from toolgen.gateway.governance import Governance
-from toolgen.model.call import Principal
+from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
+from toolgen.model.result import Refused
 from toolgen.model.tool import Effect
-from toolgen.model.verdict import Allow, Ask
+from toolgen.model.verdict import Allow, Ask, Deny
+from toolgen.pipeline.chain import Trail
 from toolgen.pipeline.earlier import Earlier
 from toolgen.settings import Settings
 from toolgen.state.history import Histories
@@ -23,12 +26,18 @@ __all__ = ["Rehearsed", "replay", "suggest"]
 
 _HIDDEN = "hmac-sha256:"
 _BY_POLICY = frozenset({"forbidden", "unknown_tool"})
+_BY_GUARD = frozenset({"sql_refused", "egress_refused"})
+_UNASKED = frozenset({"turn_limit", "rate_limited", "paused", "upstream_unavailable", "expired"})
+"""Refusals that say nothing of the rules: most of them come before the rules are asked."""
 _MOST_VALUES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsed:
-    """A recorded call decided again. `now` is `undecidable` where the record does not hold what a rule would ask for; `why` says what."""
+    """A recorded call decided again. `now` is `undecidable` where the record does not hold what a rule would ask for; `why` says what.
+
+    `before` is `unasked` where something else refused the call and the record does not say what the rules would have.
+    """
 
     seq: int
     time: str
@@ -41,7 +50,7 @@ class Rehearsed:
 
     @property
     def differs(self) -> bool:
-        return self.now not in {self.before, "undecidable"}
+        return self.before != "unasked" and self.now not in {self.before, "undecidable"}
 
     def to_dict(self) -> dict[str, object]:
         """The JSON form, for `toolgen policy replay --json`."""
@@ -55,10 +64,14 @@ def replay(settings: Settings, manifest: Manifest, governance: Governance, since
     """
     clock = FixedClock()
     earlier = Earlier(histories=Histories(clock), clock=clock, labels=governance.policy.labels)
-    for row in calls(settings.audit_dir):
-        clock.seconds = _seconds(row)
-        if clock.seconds >= since:
-            yield _again(row, manifest, governance, earlier)
+    with asyncio.Runner() as runner:
+        for row in calls(settings.audit_dir):
+            clock.seconds = _seconds(row)
+            if clock.seconds >= since:
+                call, again = _again(row, manifest, governance, earlier)
+                if call is not None and again.now in {"allow", "ask"} and row.get("code") != "validation":
+                    again = runner.run(_inspected(call, again, governance))
+                yield again
 
 
 def suggest(settings: Settings, manifest: Manifest, governance: Governance, since: float) -> list[dict[str, Any]]:
@@ -77,23 +90,34 @@ def suggest(settings: Settings, manifest: Manifest, governance: Governance, sinc
         ):
             continue
         for name in filter(None, (row.get("principal"), row.get("on_behalf_of"))):
-            entry = governance.policy.principals.get(name)
-            if entry is not None and entry.roles:
-                party = Principal(id=name, roles=entry.roles, attributes=entry.attributes)
-                arguments = row.get("arguments") or {}
-                if not isinstance(governance.access.decide(party, manifest.tools[tool], arguments), (Allow, Ask)):
-                    wanted.setdefault((_rarest(entry.roles, governance), tool), []).append(arguments)
+            try:
+                party = _party(name, row, governance)
+            except ConfigError:
+                continue
+            arguments = row.get("arguments") or {}
+            decided = governance.access.decide(party, manifest.tools[tool], arguments)
+            if party.roles and not isinstance(decided, (Allow, Ask)):
+                wanted.setdefault((_rarest(party.roles, governance), tool), []).append(arguments)
     return [
         _rule(role, tool, seen, manifest) for (role, tool), seen in sorted(wanted.items(), key=lambda item: item[0])
     ]
 
 
-def _again(row: Mapping[str, Any], manifest: Manifest, governance: Governance, earlier: Earlier) -> Rehearsed:
+async def _inspected(call: Call, again: Rehearsed, governance: Governance) -> Rehearsed:
+    """The same once the guards of SQL, GraphQL and egress have had their say: what they refuse, no rule allows."""
+    result = await governance.inspected(call, Trail())
+    if not isinstance(result, Refused) or result.error.code == "validation":
+        return again
+    if hidden := _hidden(call.arguments):
+        return replace(again, now="undecidable", rule="", why=f"{hidden} is recorded as a keyed digest alone")
+    return replace(again, now="deny", rule=result.error.rule or result.error.code, why=result.error.message)
+
+
+def _again(
+    row: Mapping[str, Any], manifest: Manifest, governance: Governance, earlier: Earlier
+) -> tuple[Call | None, Rehearsed]:
     name, who = str(row.get("tool", "")), str(row.get("principal", ""))
-    code = row.get("code", "")
-    before = "deny" if code in _BY_POLICY else str(row.get("verdict") or "allow")
-    if row.get("status") == "refused" and code not in _BY_POLICY:
-        before = "allow"  # something else refused it: a limit, the arguments, a guard
+    before = _before(row, governance)
 
     def told(now: str, rule: str = "", why: str = "") -> Rehearsed:
         return Rehearsed(
@@ -108,9 +132,9 @@ def _again(row: Mapping[str, Any], manifest: Manifest, governance: Governance, e
         )
 
     try:
-        principal = governance.identity.named(who, row.get("on_behalf_of") or None)
+        principal = _caller(row, governance)
     except ConfigError as error:
-        return told("undecidable", why=error.message)
+        return None, told("undecidable", why=error.message)
     arguments = _unbound(row.get("arguments") or {}, row.get("bound") or ())
     call = governance.call(name, arguments, principal, str(row.get("session", "")))
     known = manifest.tools.get(name)
@@ -120,19 +144,71 @@ def _again(row: Mapping[str, Any], manifest: Manifest, governance: Governance, e
         if party is not None
         for compiled in governance.access.considered(party, known)
     )
-    if conditional and (hidden := _hidden(arguments)):
-        return told("undecidable", why=f"{hidden} is recorded as a keyed digest alone, and a rule may ask for it")
+    if conditional and (hidden := _hidden(arguments) or _hidden_of(principal)):
+        return call, told("undecidable", why=f"{hidden} is recorded as a keyed digest alone, and a rule may ask for it")
     verdict = call.denied or governance.access.decide(principal, call.tool, call.arguments, earlier.circumstances(call))
     if known is not None and row.get("status") in {"ok", "error"}:
         earlier.begin(call, known, call.arguments)
         earlier.histories.end(call.id, "ok" if row["status"] == "ok" else "failed")
     match verdict:
         case Allow(rule=rule):
-            return told("allow", rule)
+            return call, told("allow", rule)
         case Ask(rule=rule):
-            return told("ask", rule)
+            return call, told("ask", rule)
+        case Deny(code="validation"):
+            return None, told(
+                "allow", verdict.rule
+            )  # what a rule binds does not fit into what was sent: refused then as now
         case _:
-            return told("deny", verdict.rule, verdict.reason)
+            return None, told("deny", verdict.rule, verdict.reason)
+
+
+def _before(row: Mapping[str, Any], governance: Governance) -> str:
+    """What the rules and the guards said of a call then, as far as its outcome tells."""
+    code, refused = row.get("code", ""), row.get("status") == "refused"
+    if code in _BY_GUARD or (refused and row.get("rule") == "graphql" and code != "validation"):
+        return "deny"
+    if code in _BY_POLICY and row.get("rule") != "graphql":
+        return "deny"
+    if refused and (code in _UNASKED or any(limit.id == row.get("rule") for limit in governance.policy.limits)):
+        return "unasked"
+    return "allow" if refused else str(row.get("verdict") or "allow")  # refused by a guard, or for its arguments
+
+
+def _caller(row: Mapping[str, Any], governance: Governance) -> Principal:
+    """Who called, as the policy has it. Raises `ConfigError` for what it has not, and what the record does not say."""
+    caller, user = _party(str(row.get("principal", "")), row, governance), row.get("on_behalf_of")
+    if not user:
+        return caller
+    acting = governance.identity.acting_for(caller, _party(str(user), row, governance))
+    if acting is None:
+        raise ConfigError(f"the policy does not let {caller.id} act for '{user}'")
+    return acting
+
+
+def _party(name: str, row: Mapping[str, Any], governance: Governance) -> Principal:
+    """A principal of the policy, or a user of an issuer with the roles and attributes that the policy of its call gave it.
+
+    What the policy on disk would make of the same claims nobody can tell: claims are not recorded, but what was made of them.
+    """
+    issuer = governance.policy.credentials.issuers.get(name.partition(":")[0])
+    if issuer is None:
+        return governance.identity.named(name)
+    said = row.get("users", {}).get(name)
+    if said is None:
+        raise ConfigError(f"the record does not say what roles {name} had")
+    listed = said.get("roles", [])
+    if not isinstance(listed, list):
+        raise ConfigError(f"the roles of {name} are recorded as a keyed digest alone")
+    roles = frozenset(map(str, listed))
+    if foreign := sorted(roles - issuer.all_roles):
+        raise ConfigError(f"no user of {issuer.name} has the role '{foreign[0]}' any more")
+    return Principal(id=name, roles=roles, attributes=said.get("attributes") or {})
+
+
+def _hidden_of(principal: Principal) -> str:
+    parties = filter(None, (principal, principal.on_behalf_of))
+    return next((found for party in parties if (found := _hidden(party.attributes, "/attributes"))), "")
 
 
 def _unbound(arguments: Mapping[str, Any], bound: Any) -> dict[str, Any]:
@@ -163,9 +239,16 @@ def _seconds(row: Mapping[str, Any]) -> float:
 
 
 def _rarest(roles: frozenset[str], governance: Governance) -> str:
-    """The role that the fewest principals have: a rule for it opens least."""
-    held = [entry.roles for entry in governance.policy.principals.values()]
-    return min(roles, key=lambda role: (sum(role in one for one in held), role))
+    """The role that the fewest have: a rule for it opens least. One that claims give has more than any list could, all users most."""
+    credentials = governance.policy.credentials
+    held = [entry.roles for entry in credentials.principals.values()]
+
+    def spread(role: str) -> tuple[int, int, int]:
+        everybody = sum(role in issuer.roles for issuer in credentials.issuers.values())
+        granted = sum(role in issuer.all_roles for issuer in credentials.issuers.values())
+        return everybody, granted, sum(role in one for one in held)
+
+    return min(roles, key=lambda role: (*spread(role), role))
 
 
 def _rule(role: str, tool: str, seen: list[Mapping[str, Any]], manifest: Manifest) -> dict[str, Any]:

@@ -11,17 +11,22 @@ from typing import TypeAlias
 __all__ = ["INTERVAL_S", "State", "state_of", "watch"]
 
 INTERVAL_S = 0.2
-"""A change is acted on once it has rested for this long, so within twice of it: a key that is revoked stops working within a second."""
+"""A change is acted on once it has rested for this long: a key that is revoked stops working within a second."""
+
+_RESTLESS = 3  # looks at which a change is acted on though files keep changing: whoever writes on and on holds back no revocation
 
 State: TypeAlias = tuple[tuple[str, int, int, int, int], ...]
 """What `stat` says of every file of a directory. The time of its inode is among it, which no program can set back."""
 
 
 def state_of(directory: Path) -> State:
-    """Name, size, inode and both times of each file, in name order; nothing for what cannot be listed."""
+    """Name, size, inode and both times of each file, in name order; nothing for what cannot be listed.
+
+    Hidden files are no part of a policy, and an editor's swap file changes all the time.
+    """
     try:
         with os.scandir(directory) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
+            entries = sorted((entry for entry in found if not entry.name.startswith(".")), key=lambda entry: entry.name)
     except OSError:
         return ()
     return tuple(item for entry in entries if (item := _item(entry)) is not None)
@@ -29,14 +34,13 @@ def state_of(directory: Path) -> State:
 
 async def watch(directory: Path, known: State, changed: Callable[[], Awaitable[object]]) -> None:
     """Calls `changed` after every change since `known`, until it is cancelled."""
-    last = known
+    last, looks = known, 0
     while True:
         await asyncio.sleep(INTERVAL_S)
         state = state_of(directory)
-        if state == last == known:
-            continue
-        if state == last:
-            known = state
+        looks = 0 if state == known else looks + 1
+        if looks and (state == last or looks >= _RESTLESS):
+            known, looks = state, 0
             await changed()
         last = state
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import math
-import secrets
-from collections.abc import Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 import orjson
 
-from toolgen.errors import AuditError
-from toolgen.gateway.answers import data_json, data_text, envelope_json, error_text
+from toolgen.gateway.answers import envelope_json
+from toolgen.gateway.batches import LONGEST_NAME, BatchCall, batch
+from toolgen.gateway.envelopes import unmade
 from toolgen.gateway.facade import Facade
 from toolgen.gateway.http import Rejected, Request, Response, json_response, read_json_body
 from toolgen.gateway.listings import LISTED, Listings
@@ -22,6 +24,7 @@ from toolgen.gateway.wire import Malformed, decode, identifier
 from toolgen.model.call import Principal
 from toolgen.model.names import nearest
 from toolgen.model.result import Envelope, Error
+from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
 
 __all__ = ["STATUS_OF_CODE", "Rest", "decoded", "enveloped", "status_of", "whole"]
@@ -29,10 +32,10 @@ __all__ = ["STATUS_OF_CODE", "Rest", "decoded", "enveloped", "status_of", "whole
 LARGEST_PAGE = 1000
 DEFAULT_PAGE = 100
 MOST_FOUND = 1000
-MOST_CALLS = 64
-MOST_ENTRIES = 500
-_LONGEST_NAME = 128
 _LONGEST_CLIENT = 120
+_MEDIA_TYPE = re.compile(
+    r"(?:image/(?:png|jpeg|gif|webp)|application/(?:pdf|zip|gzip|octet-stream)|audio/[a-z0-9.+-]+|video/[a-z0-9.+-]+)\Z"
+)
 
 STATUS_OF_CODE: Mapping[str, int] = MappingProxyType(
     {
@@ -74,18 +77,6 @@ class _CallBody(msgspec.Struct, forbid_unknown_fields=True):
     idempotency_key: Annotated[str, msgspec.Meta(min_length=1, max_length=128)] = ""
 
 
-class _ToolCall(msgspec.Struct, forbid_unknown_fields=True):
-    """LangGraph's tool call, as its ToolNode is given it. One without an id is given one, so that its message can be told apart."""
-
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=_LONGEST_NAME)]
-    id: Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None = None
-    args: dict[str, Any] = {}
-    type: Literal["tool_call"] = "tool_call"
-
-
-_ToolCalls = Annotated[list[_ToolCall], msgspec.Meta(min_length=1, max_length=MOST_CALLS)]
-
-
 def status_of(envelope: Envelope) -> int:
     """The HTTP status of an envelope; a code nobody has heard of falls back on how the call ended, never on success."""
     if envelope.status == "ok":
@@ -106,10 +97,7 @@ class Rest:
         """POST /v1/tools/{name}/call: the envelope, with the status of contracts.md."""
         request.parameters()
         body = decoded(await read_json_body(request), _CallBody)
-        if body.idempotency_key:
-            # Taking it and not keeping its promise would let a retried write happen twice.
-            raise Rejected(400, "validation", "idempotency_key is not supported yet", pointer="/idempotency_key")
-        if not 0 < len(name) <= _LONGEST_NAME:
+        if not 0 < len(name) <= LONGEST_NAME:
             raise Rejected(404, "unknown_tool", "there is no such tool")
         envelope = await self._gateway.call(
             name,
@@ -117,23 +105,30 @@ class Rest:
             principal=principal,
             session=_conversation(request),
             client=_client(request),
+            idempotency_key=body.idempotency_key,
+            presence=request.presence,
         )
         if envelope.status == "pending":
             envelope = await self._gateway.approvals.outcome(envelope.call_id, principal, body.wait) or envelope
         return enveloped(envelope)
 
     async def tool_calls(self, request: Request, principal: Principal) -> Response:
-        """POST /v1/tool_calls: LangGraph's tool calls in, its tool messages out, in the same order."""
+        """POST /v1/tool_calls: the tool calls of one turn of a model, made at once; their answers in the same order, each in its form."""
         request.parameters()
-        calls: list[_ToolCall] = decoded(await read_json_body(request), _ToolCalls)
-        session, client = _conversation(request), _client(request)
-        envelopes = await asyncio.gather(
-            *(
-                self._gateway.call(call.name, call.args, principal=principal, session=session, client=client)
-                for call in calls
-            )
+        data = await read_json_body(request)
+        try:
+            calls = batch(data)
+        except Malformed as error:
+            raise malformed(error) from None
+        made = partial(
+            self._gateway.call,
+            principal=principal,
+            session=_conversation(request),
+            client=_client(request),
+            presence=request.presence,
         )
-        return json_response([_tool_message(call, envelope) for call, envelope in zip(calls, envelopes, strict=True)])
+        envelopes = await asyncio.gather(*(_of_batch(call, made) for call in calls))
+        return json_response([call.answered(envelope) for call, envelope in zip(calls, envelopes, strict=True)])
 
     async def tools(self, request: Request, principal: Principal) -> Response:
         """GET /v1/tools: a page of what the caller is listed, or with `q` of the tools that fit a request in words, in one format."""
@@ -141,7 +136,7 @@ class Rest:
         if "toolset" in query:
             narrowed = self._gateway.narrowed(principal, query["toolset"])
             if narrowed is None:
-                raise Rejected(400, "validation", "the query parameter toolset names no toolset of the policy")
+                raise Rejected(404, "not_found", "the query parameter toolset names no toolset of the policy")
             principal = narrowed
         form = query.get("format", "manifest")
         if form not in LISTED:
@@ -160,7 +155,8 @@ class Rest:
             else:
                 page = listing.found(form, await self._found(principal, text), cursor=cursor, limit=limit)
         except Malformed as error:
-            raise Rejected(400, "validation", f"the query parameter cursor {error.message}") from None
+            message = f"the query parameter cursor {error.message}"
+            raise Rejected(404, "not_found", message, suggestion="list from the beginning, without a cursor") from None
         shaped: dict[str, object] = {"tools": orjson.Fragment(page.tools)}
         if page.next_cursor:
             shaped["next_cursor"] = page.next_cursor
@@ -176,37 +172,17 @@ class Rest:
             raise Rejected(429, found.code, found.message, suggestion=found.suggestion, headers=headers)
         return found
 
-    async def audit(self, request: Request, principal: Principal) -> Response:
-        """GET /v1/audit: entries, newest first."""
-        self._review(principal)
-        query = request.parameters("limit", "before")
-        limit = whole(query, "limit", default=50, most=MOST_ENTRIES)
-        before = whole(query, "before", default=0, most=2**53 - 1) if "before" in query else None
-        try:
-            entries = await asyncio.to_thread(self._gateway.audit_entries, limit=limit, before=before)
-        except AuditError:
-            raise _unreadable_audit() from None
-        return json_response({"entries": entries})
-
-    async def audit_entry(self, request: Request, principal: Principal, seq: str) -> Response:
-        """GET /v1/audit/{seq}: one entry."""
-        self._review(principal)
+    async def kept_answer(self, request: Request, principal: Principal, name: str, token: str) -> Response:
+        """GET /v1/answers/{tool}/{token}: the bytes of a file that was answered, to whom they were answered."""
         request.parameters()
-        if not seq.isascii() or not seq.isdigit() or len(seq) > 16:
-            raise Rejected(404, "not_found", "there is no such audit entry")
-        try:
-            entry = await asyncio.to_thread(self._gateway.audit_entry, int(seq))
-        except AuditError:
-            raise _unreadable_audit() from None
-        if entry is None:
-            raise Rejected(404, "not_found", "there is no such audit entry")
-        return json_response(entry)
-
-    def _review(self, principal: Principal) -> None:
-        if not self._gateway.may_review(principal):
-            raise Rejected(
-                403, "forbidden", "this principal may not read the audit", suggestion="ask whoever owns the policy"
-            )
+        found = await self._gateway.fetch(principal, name, token)
+        if isinstance(found, Error):
+            status = 404 if found.code == "expired" else STATUS_OF_CODE.get(found.code, 500)
+            raise Rejected(status, found.code, found.message, suggestion=found.suggestion)
+        # A stranger's bytes: never shown as a page of this origin, whatever they say they are.
+        headers = ((b"content-disposition", b"attachment"),)
+        kind = found.media_type.encode("ascii") if _MEDIA_TYPE.match(found.media_type) else b"application/octet-stream"
+        return Response(body=found.body, media_type=kind, headers=headers)
 
 
 def enveloped(envelope: Envelope) -> Response:
@@ -214,15 +190,11 @@ def enveloped(envelope: Envelope) -> Response:
     return json_response(envelope_json(envelope), status=status_of(envelope), headers=_retry_after(envelope))
 
 
-def _tool_message(call: _ToolCall, envelope: Envelope) -> dict[str, object]:
-    fine = envelope.status == "ok"
-    return {
-        "role": "tool",
-        "tool_call_id": call.id or f"call_{secrets.token_hex(12)}",
-        "name": call.name,
-        "content": data_text(envelope, data_json(envelope.data)) if fine else error_text(envelope),
-        "status": "success" if fine else "error",
-    }
+async def _of_batch(call: BatchCall, made: Callable[[str, JsonObject], Awaitable[Envelope]]) -> Envelope:
+    if call.arguments is None:
+        suggestion = "write the arguments again, as one JSON object"
+        return unmade(call.name, Error(code="validation", message=call.fault, suggestion=suggestion, rule="arguments"))
+    return await made(call.name, call.arguments)
 
 
 def decoded(data: bytes, kind: Any) -> Any:
@@ -230,9 +202,12 @@ def decoded(data: bytes, kind: Any) -> Any:
     try:
         return decode(data, kind)
     except Malformed as error:
-        raise Rejected(
-            400, "validation", f"{error.pointer or 'body'}: {error.message}", pointer=error.pointer
-        ) from None
+        raise malformed(error) from None
+
+
+def malformed(error: Malformed) -> Rejected:
+    """The refusal of a body, which names the part at fault."""
+    return Rejected(400, "validation", f"{error.pointer or 'body'}: {error.message}", pointer=error.pointer)
 
 
 def _conversation(request: Request) -> str:
@@ -264,9 +239,3 @@ def whole(query: Mapping[str, str], name: str, *, default: int, most: int) -> in
     if not text.isascii() or not text.isdigit() or len(text) > 16 or not 1 <= int(text) <= most:
         raise Rejected(400, "validation", f"the query parameter {name} must be a whole number from 1 to {most}")
     return int(text)
-
-
-def _unreadable_audit() -> Rejected:
-    return Rejected(
-        503, "audit_unavailable", "the audit log cannot be read", suggestion="run `toolgen audit verify` on the gateway"
-    )

@@ -16,6 +16,7 @@ from toolgen.model.call import Call, parties
 from toolgen.model.result import Envelope, Error
 from toolgen.state.invocations import Invocation
 from toolgen.state.pauses import Pauses
+from toolgen.state.pauses_redis import SharedPauses
 
 __all__ = ["KEPT_S", "Runner"]
 
@@ -39,7 +40,9 @@ class Runner:
     A claimed call whose worker died is never carried out again: nobody knows how far it came, and it ends `outcome_unknown`.
     """
 
-    def __init__(self, *, approvals: Approvals, pauses: Pauses, clock: Clock, carry_out: CarryOut) -> None:
+    def __init__(
+        self, *, approvals: Approvals, pauses: Pauses | SharedPauses, clock: Clock, carry_out: CarryOut
+    ) -> None:
         self._approvals = approvals
         self._store = approvals.store
         self._pauses = pauses
@@ -114,6 +117,8 @@ class Runner:
         governance = self._approvals.in_force()
         call = self._approvals.call(known, governance)
         if call is None or self._stopping or len(self._claims) >= _MOST_AT_ONCE:
+            return
+        if self._pauses.stale and not await self._pauses.refresh():
             return
         if self._pauses.covering(parties(of_party(known.principal)), call.tool.source, call.tool.name) is not None:
             return

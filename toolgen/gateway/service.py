@@ -20,24 +20,42 @@ from toolgen.audit.query import entries, entry_at
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import AuditError, ConfigError, ToolgenError
 from toolgen.execute.base import Destination
+from toolgen.gateway.answering import Answering, Fetched
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.discovery import Discovery
 from toolgen.gateway.envelopes import ended, enveloped, unmade
 from toolgen.gateway.governance import Governance, Runtime
-from toolgen.gateway.identity import KeySets, Unaccepted
-from toolgen.gateway.project import catalog_of, pauses_of, state_folder
+from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets, Unaccepted
+from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.project import (
+    caching_of,
+    catalog_of,
+    fallbacks_of,
+    pagings_of,
+    pauses_of,
+    seal_file,
+    state_folder,
+)
+from toolgen.gateway.reconcile import Doubts
+from toolgen.gateway.records import ProjectRecords
 from toolgen.gateway.reload import state_of, watch
 from toolgen.gateway.runner import Runner
+from toolgen.gateway.sharing import share
 from toolgen.gateway.stand_ins import CALL, INPUTS
-from toolgen.model.call import Call, Principal
+from toolgen.model.call import Call, Principal, parties
 from toolgen.model.manifest import Manifest
-from toolgen.model.result import Envelope, Error, Refused, Result
+from toolgen.model.result import Envelope, Error, Refused, Result, Success
 from toolgen.model.schema import JsonObject
+from toolgen.model.secret import Secret
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Verdict
 from toolgen.pipeline.chain import Trail
 from toolgen.pipeline.earlier import imagined
-from toolgen.pipeline.executors import make_executors, make_fetch
+from toolgen.pipeline.executors import Backing, exchanges, make_executors, make_fetch
+from toolgen.pipeline.places import plan_of
+from toolgen.pipeline.presence import Presence
+from toolgen.pipeline.reading import WHOLE, Reading
+from toolgen.policy.assignment import assigned
 from toolgen.policy.document import Policy
 from toolgen.policy.document import load as load_policy
 from toolgen.policy.key_list import without_revoked
@@ -45,14 +63,10 @@ from toolgen.policy.selftest import SelfTestResult
 from toolgen.policy.selftest import run as run_selftests
 from toolgen.settings import Settings
 from toolgen.settings import load as load_settings
-from toolgen.settings_state import StateSettings
-from toolgen.state.buckets import Buckets, MemoryBuckets
-from toolgen.state.buckets_redis import RedisBuckets
 from toolgen.state.history import Histories
-from toolgen.state.invocations_sqlite import SqliteInvocations
-from toolgen.state.link import RedisLink
+from toolgen.state.kept import KeptAnswers
+from toolgen.state.seal import Seal, seal_of
 from toolgen.state.upstreams import Upstreams
-from toolgen.state.waiting import WaitingBuckets
 
 __all__ = ["Gateway"]
 
@@ -81,33 +95,61 @@ class Gateway:
         self.settings = settings
         self.manifest = manifest
         self._clock = clock or SystemClock()
-        self._log = AuditLog(settings.audit_dir, self._clock)
-        self._executors = make_executors(settings.sources, manifest, self._permit)
+        plan = plan_of(settings.audit, self.permit, self._clock)
+        self._log = AuditLog(settings.audit_dir, self._clock, plan)
+        backing = Backing(assigned=self._assigned, folder=state_folder(settings) / "oauth", clock=self._clock)
+        self._executors = make_executors(settings.sources, manifest, self.permit, backing)
+        self._exchanges = exchanges(settings.sources)
         self._discovery = Discovery(above=settings.search_above, clock=self._clock)
-        self._running: set[asyncio.Task[tuple[Result, Trail]]] = set()
+        self._running: set[asyncio.Task[Result]] = set()
+        self.metrics = Metrics()
         self.pauses = pauses_of(settings)
+        shared = self._shared = share(settings, self._clock, self._state_changed, self.pauses)
         self.approvals = Approvals(
-            store=SqliteInvocations(state_folder(settings) / "calls.db"),
+            store=shared.invocations,
             log=self._log,
             clock=self._clock,
             in_force=lambda: self._governance,
         )
-        self._runner = Runner(
-            approvals=self.approvals, pauses=self.pauses, clock=self._clock, carry_out=self._carry_out
+        pagings = pagings_of(settings, manifest)
+        self._answering = Answering(
+            store=KeptAnswers(state_folder(settings) / "answers.db", self._clock),
+            pauses=shared.pauses,
+            pagings=pagings,
+            record=self._log.append,
+            run=self._run,
         )
+        self._runner = Runner(
+            approvals=self.approvals, pauses=shared.pauses, clock=self._clock, carry_out=self._carry_out
+        )
+        self.ledger = shared.ledger
+        self.doubts = Doubts(
+            directory=settings.audit_dir, manifest=manifest, notes=self._log, ledger=self.ledger, clock=self._clock
+        )
+        self._fallbacks = fallbacks_of(settings, manifest)
         self._runtime = Runtime(
             settings=settings,
             manifest=manifest,
             clock=self._clock,
             log=self._log,
             executors=self._executors,
-            buckets=self._buckets(settings.state),
+            buckets=shared.buckets,
             upstreams=Upstreams(self._clock),
             histories=Histories(self._clock),
-            pauses=self.pauses,
+            shared_histories=shared.histories,
+            pauses=shared.pauses,
             desk=self.approvals,
-            key_sets=KeySets(make_fetch(self._permit, self._clock), self._clock),
+            key_sets=KeySets(make_fetch(self.permit, self._clock), self._clock),
+            caching=caching_of(settings, manifest, self._clock),
+            pagings=pagings,
+            ledger=self.ledger,
+            ledger_key=shared.ledger_key or (lambda: self._log.key),
+            metrics=self.metrics,
+            in_force=lambda: self._governance,
         )
+        self._seal: Seal | None = None
+        self._changes = asyncio.Event()
+        self.records = ProjectRecords(settings)
         self._uncounted = ""  # what is wrong with where limits are counted
         self._notes: set[asyncio.Task[None]] = set()
         self._governance = Governance(policy, self._runtime)
@@ -124,10 +166,14 @@ class Gateway:
         """
         settings = load_settings(path)
         manifest = catalog_of(settings)
-        return cls(settings=settings, manifest=manifest, policy=load_policy(settings.policies, manifest))
+        state = state_of(settings.policies)  # before they are read: what changes meanwhile is read again
+        gateway = cls(settings=settings, manifest=manifest, policy=load_policy(settings.policies, manifest))
+        gateway._read_state = state
+        return gateway
 
     async def __aenter__(self) -> Self:
         self._log.open()
+        await self._shared.start()
         self._watch = asyncio.create_task(watch(self.settings.policies, self._read_state, self.reload))
         self._runner.start()
         return self
@@ -145,6 +191,7 @@ class Gateway:
     async def errand(self) -> AsyncIterator[Self]:
         """The gateway for one errand: calls are made and recorded, but what others approved is left to a gateway that stays."""
         self._log.open()
+        await self._shared.start()
         try:
             yield self
         finally:
@@ -156,16 +203,37 @@ class Gateway:
         await self._runtime.key_sets.close()
         for executor in self._executors.values():
             await executor.close()
-        await self._runtime.buckets.close()
+        await self._shared.close()
         if self._notes:
             await asyncio.wait(self._notes)
-        await self.approvals.store.close()
+        await self._answering.close()
         await self._log.close()
 
     @property
     def policy(self) -> Policy:
         """The policy in force."""
         return self._governance.policy
+
+    @property
+    def seal(self) -> Seal:
+        """What is given to clients to bring back is sealed with it, in every worker alike. Raises `StateError`."""
+        if self._seal is None:
+            self._seal = seal_of(seal_file(self.settings))
+        return self._seal
+
+    @property
+    def elicits(self) -> bool:
+        """Whether a person at a caller's own client may agree to its calls."""
+        return self.policy.approval.elicits
+
+    async def changed(self) -> None:
+        """Returns when what principals see may have changed."""
+        await self._changes.wait()
+
+    def _put_in_force(self, governance: Governance) -> None:
+        self._governance = governance
+        changes, self._changes = self._changes, asyncio.Event()
+        changes.set()
 
     @property
     def governance(self) -> Governance:
@@ -180,19 +248,20 @@ class Gateway:
         async with self._reloading:
             try:
                 policy = await asyncio.to_thread(load_policy, self.settings.policies, self.manifest)
-            except ToolgenError as error:
-                self._unread = f"an edit of the policy is not in force: {error}"
+            except Exception as error:  # noqa: BLE001 - also a fault of ours in reading it: the next edit must still be looked at
+                said = str(error) if isinstance(error, ToolgenError) else f"reading it failed ({type(error).__name__})"
+                self._unread = f"an edit of the policy is not in force: {said}"
                 _logger.error("%s", self._unread)  # noqa: TRY400 - the error says all there is to say
                 await self._note({"event": "policy", "policy_digest": self.policy.digest, "status": "error"})
                 await self._revoke()
                 return False
             self._unread = ""
             if policy.digest != self.policy.digest:
-                self._governance = Governance(policy, self._runtime)
+                self._put_in_force(Governance(policy, self._runtime))
                 _logger.warning("the policy %s is in force", policy.digest)
                 await self._note({"event": "policy", "policy_digest": policy.digest, "status": "ok"})
             elif policy.keys_digest != self.policy.keys_digest:
-                self._governance = Governance(policy, self._runtime)
+                self._put_in_force(Governance(policy, self._runtime))
                 _logger.warning("other keys are accepted, or revoked, from now on")
                 await self._note({"event": "keys", "policy_digest": policy.digest, "status": "ok"})
             return True
@@ -209,11 +278,13 @@ class Gateway:
 
     def recognised(self, credential: str) -> Principal | None:
         """The principal behind a bearer credential that was accepted before and still is; None for any other."""
-        return self._governance.identity.recognised(credential)
+        principal = self._governance.identity.recognised(credential)
+        return None if principal is None else self._bearing(principal, credential)
 
     async def authenticate(self, credential: str) -> Principal | Unaccepted:
         """The principal behind a bearer credential, or why there is none."""
-        return await self._governance.identity.authenticate(credential)
+        answer = await self._governance.identity.authenticate(credential)
+        return answer if isinstance(answer, Unaccepted) else self._bearing(answer, credential)
 
     def certified(self, value: str) -> Principal | Unaccepted:
         """The principal behind a client certificate, given as the header of a proxy that is trusted to have verified it."""
@@ -223,13 +294,23 @@ class Gateway:
         """Records a request that was refused before anybody was known. `client` is an address."""
         await self._note({"event": "refusal", "status": "refused", "code": code, "client": client})
 
-    def acting_for(self, principal: Principal, user: str) -> Principal | None:
-        """The principal as it acts for a user, or None when the policy does not let it."""
+    async def note_session(self, code: str, principal: str, client: str) -> None:
+        """Records that somebody signed in to the console, or out of it, from an address."""
+        status = "refused" if code.endswith("_refused") else "ok"
+        await self._note({"event": "session", "status": status, "code": code, "principal": principal, "client": client})
+
+    def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
+        """The principal as it acts for a user, by name or as a token of its own proved it; None when the policy does not let it."""
         return self._governance.identity.acting_for(principal, user)
 
-    def principal(self, name: str, on_behalf_of: str | None = None) -> Principal:
-        """A principal by its id, for those who run the gateway. Raises `ConfigError` when there is none."""
-        return self._governance.identity.named(name, on_behalf_of)
+    def principal(
+        self, name: str, on_behalf_of: str | None = None, *, claims: Claims = NO_CLAIMS, user_claims: Claims = NO_CLAIMS
+    ) -> Principal:
+        """A principal by its id, for those who run the gateway. Raises `ConfigError` when there is none.
+
+        `staff:ann` is a user of the issuer `staff`, with what `claims` in a token would make of her (`user_claims`: of whom it acts for).
+        """
+        return self._governance.identity.named(name, on_behalf_of, claims=claims, user_claims=user_claims)
 
     def catalog(self, principal: Principal) -> tuple[Tool, ...]:
         """The tools this principal may call, in name order. The same object until the policy changes."""
@@ -250,16 +331,40 @@ class Gateway:
         *,
         principal: Principal | str,
         session: str = "",
+        connection: str = "",
         client: str = "",
         parent: str = "",
+        idempotency_key: str = "",
+        presence: Presence | None = None,
     ) -> Envelope:
-        """One call, through every stage. Never raises, and runs to its end even when the caller goes away."""
+        """One call, through every stage. Never raises, and runs to its end when the caller goes away, unless it only reads a database.
+
+        `session` is the conversation that the caller named, whose turns are counted. Where it named none, rules about earlier calls go by
+        the transport's own `connection`, which may be as long as the agent lives.
+        """
         asked = await self._asked(name, arguments, principal)
         if isinstance(asked, Envelope):
             return asked
         governance = self._governance  # the same from here to the end, also when another is put in force meanwhile
-        call = governance.call(asked.name, asked.arguments, asked.principal, session, client, parent)
-        return await self._carry_out(governance, call)
+        reading, given = governance.reading(asked.name, asked.arguments, asked.principal)
+        if isinstance(reading, Error):
+            return unmade(asked.name, reading)
+        call = governance.call(
+            asked.name, given, asked.principal, session or connection, client, parent, idempotency_key
+        )
+        if reading.cursor:
+            return await self._answering.read_on(governance, call, reading.cursor)
+        trail = Trail(presence=presence or Presence())
+        turns = self._shared.turns
+        if turns is None or not session:
+            return await self._carry_out(governance, call, trail, reading)
+        # Up to here nothing waited: calls that were made at once find each other in flight.
+        async with turns.join(parties(call.principal), session) as trail.seat:
+            return await self._carry_out(governance, call, trail, reading)
+
+    async def fetch(self, principal: Principal, name: str, token: str) -> Fetched | Error:
+        """The bytes of an answer that this principal was given a link to."""
+        return await self._answering.fetch(self._governance, principal, name, token)
 
     async def preview(self, name: str, arguments: JsonObject, *, principal: Principal | str) -> Envelope:
         """What the call would send, secrets masked, after every guard has had its say. Sends, counts and records nothing."""
@@ -268,17 +373,25 @@ class Gateway:
         if isinstance(asked, Envelope):
             return asked
         governance = self._governance
-        call = governance.call(asked.name, asked.arguments, asked.principal)
+        reading, given = governance.reading(asked.name, asked.arguments, asked.principal)
+        if isinstance(reading, Error):
+            return unmade(asked.name, reading)
+        call = governance.call(asked.name, given, asked.principal)
         result = await self._guided(call, await governance.dry_road(call, Trail()))
         return enveloped(call, result, Trail(), (self._clock.monotonic() - started) * 1000)
 
     def ready(self) -> tuple[str, ...]:
         """Why the gateway does not take calls; empty when it does."""
-        return (self._log.fault,) if self._log.fault else ()
+        fault = self._log.fault
+        return (fault,) if fault else ()
+
+    def measured(self) -> bytes:
+        """What this process counted, for Prometheus."""
+        return self.metrics.rendered(worker=self._log.stream, ready=not self.ready())
 
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know while calls are taken all the same: an edit of the policy that cannot be used, limits uncounted."""
-        return tuple(warning for warning in (self._unread, self._uncounted) if warning)
+        return tuple(warning for warning in (self._unread, self._uncounted, *self._log.warnings()) if warning)
 
     def current(self, principal: Principal) -> Principal | None:
         """The same principal as the policy in force has it, or None when that has it no more: for whoever keeps one for long."""
@@ -313,16 +426,8 @@ class Gateway:
             self.policy.tests,
             governance.access,
             self.manifest.tools,
-            governance.identity.named,
             lambda test: imagined(test, self.manifest.tools, self.policy.labels, self._clock),
         )
-
-    def _buckets(self, state: StateSettings | None) -> Buckets:
-        """Where limits are counted, as `state:` says."""
-        if state is None:
-            return WaitingBuckets(MemoryBuckets(self._clock))
-        link = RedisLink(state.location, state.secret)
-        return WaitingBuckets(RedisBuckets(link, self._clock, self._state_changed))
 
     def _state_changed(self, reachable: bool) -> None:
         """Records that Redis was lost or found: in between, limits refuse, or are shares of this process."""
@@ -331,23 +436,54 @@ class Gateway:
         self._notes.add(note)
         note.add_done_callback(self._notes.discard)
 
-    async def _carry_out(self, governance: Governance, call: Call) -> Envelope:
+    async def _carry_out(
+        self,
+        governance: Governance,
+        call: Call,
+        trail: Trail | None = None,
+        reading: Reading = WHOLE,
+        *,
+        last: bool = False,
+    ) -> Envelope:
         started = self._clock.monotonic()
-        task = asyncio.create_task(governance.run(call))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        result, trail = await asyncio.shield(task)
+        trail = trail or Trail()
+        result = await self._run(governance, call, trail)
+        if isinstance(result, Success) and self._answering.concerns(call, result, reading):
+            result = await self._answering.presented(governance, call, result, reading)
         result = await self._guided(call, result)
-        return enveloped(call, result, trail, (self._clock.monotonic() - started) * 1000)
+        envelope = enveloped(call, result, trail, (self._clock.monotonic() - started) * 1000)
+        if envelope.call_id != call.id:
+            return await self.approvals.repeated(envelope, call.principal)
+        if not self._fallbacks or last or (other := self._fallbacks.instead(call, result)) is None:
+            return envelope
+        return await self._fall_back(governance, call, envelope, other)
+
+    async def _fall_back(
+        self, governance: Governance, call: Call, failed: Envelope, other: tuple[str, JsonObject]
+    ) -> Envelope:
+        """The call that is made instead of one that failed: a call like any other, so the policy may refuse it."""
+        name, arguments = other
+        made = governance.call(name, arguments, call.principal, call.session, call.client, call.id)
+        envelope = await self._carry_out(governance, made, last=True)
+        return envelope if self._fallbacks.better(envelope) else failed
+
+    async def _run(self, governance: Governance, call: Call, trail: Trail) -> Result:
+        """One call down the whole road, to its end."""
+        task = asyncio.create_task(governance.run(call, trail))
+        self._running.add(task)
+        if trail.seat is not None:
+            trail.seat.hold(task)
+        task.add_done_callback(self._running.discard)
+        with trail.presence:
+            return await asyncio.shield(task)
 
     async def _revoke(self) -> None:
         """What was revoked is revoked, also beside an edit that cannot be used."""
         with contextlib.suppress(ToolgenError):  # it is part of what could not be used, and said
             credentials = await asyncio.to_thread(without_revoked, self.policy.credentials, self.settings.policies)
             if credentials != self.policy.credentials:
-                self._governance = Governance(
-                    replace(self.policy, credentials=credentials, keys_digest=""), self._runtime
-                )
+                revoked = replace(self.policy, credentials=credentials, keys_digest="")
+                self._put_in_force(Governance(revoked, self._runtime))
                 _logger.warning("what was revoked since is in force; the rest of the edit is not")
                 await self._note({"event": "keys", "policy_digest": self.policy.digest, "status": "ok"})
 
@@ -390,7 +526,27 @@ class Gateway:
         suggestion = await self._discovery.suggestion(call.tool.name, catalog)
         return Refused(error=msgspec.structs.replace(result.error, suggestion=suggestion))
 
-    def _permit(self, destination: Destination) -> Verdict:
+    def _bearing(self, principal: Principal, credential: str) -> Principal:
+        """The caller with its token, where something is had for it; keys are exchanged for nothing, and kept nowhere."""
+        if principal.proof is None or not principal.proof.issuer:
+            return principal
+        if self._exchanges or any(entry.exchanges for entry in self.policy.assignments):
+            return replace(principal, token=Secret(credential))
+        return principal
+
+    def _assigned(self, source: str, principal: Principal) -> Mapping[str, object] | None:
+        """What the policy in force gives a caller to show at a source, in place of the source's own credentials."""
+        entries = self.policy.assignments
+        return assigned(entries, source, principal) if entries else None
+
+    def permit(self, destination: Destination) -> Verdict:
+        """Whether the policy in force opens an address; asked as it is dialled."""
         egress = self.policy.egress
-        checks = {"http": egress.check, "database": egress.check_database, "keys": egress.check_keys}
-        return checks[destination.service](destination.host, destination.port, destination.address)
+        checks = {
+            "http": egress.check,
+            "redirect": egress.check_redirect,
+            "database": egress.check_database,
+            "keys": egress.check_keys,
+        }
+        check = checks[destination.service]
+        return check(destination.host, destination.port, destination.address, source=destination.source)

@@ -35,11 +35,16 @@ class Malformed(ValueError):  # noqa: N818  (what it says of the body, not of us
 
 
 def decode(data: bytes, kind: type[T]) -> T:
-    """The JSON value in `data` as `kind`. Raises `Malformed`; its text never holds a value that was sent."""
+    """The JSON value in `data` as `kind`. Raises `Malformed`; its text never holds a value that was sent.
+
+    A member that stands twice is refused (RFC 7493, section 2.3): whoever looks at a body before us may have read the other one.
+    """
     if data.count(b"[") + data.count(b"{") > DEEPEST and _deeper_than(data, DEEPEST):
         raise Malformed(f"the JSON is nested more than {DEEPEST} levels deep")
     try:
-        return msgspec.json.decode(data, type=kind)
+        value = msgspec.json.decode(data, type=kind)
+        if not _repeats(data):
+            return value
     except msgspec.ValidationError as error:
         message, pointer = _explained(str(error))
         raise Malformed(message, pointer=pointer) from None
@@ -49,6 +54,7 @@ def decode(data: bytes, kind: type[T]) -> T:
         raise Malformed("the body is not UTF-8") from None
     except (RecursionError, ValueError):
         raise Malformed("the body is not JSON this gateway reads") from None
+    raise Malformed("an object has two members of one name")
 
 
 def encode(value: object) -> bytes:
@@ -76,6 +82,22 @@ def _plain(value: object) -> object:
     if isinstance(value, orjson.Fragment):
         return json.loads(orjson.dumps(value))
     raise TypeError(type(value).__name__)
+
+
+def _repeats(data: bytes) -> bool:
+    """Whether an object has a member twice. Each member has one colon outside of strings, and what is read has each name once.
+
+    Strings are looked into only where they hold colons: without them this takes about a microsecond for a small body.
+    """
+    members, todo = 0, [msgspec.json.decode(data)]
+    while todo:
+        value = todo.pop()
+        if type(value) is dict:
+            members += len(value)
+            todo += value.values()
+        elif type(value) is list:
+            todo += value
+    return data.count(b":") != members and _STRING.sub(b"", data).count(b":") != members
 
 
 def _deeper_than(data: bytes, limit: int) -> bool:

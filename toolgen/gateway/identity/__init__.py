@@ -2,6 +2,6 @@
 
 from toolgen.gateway.identity.key_sets import KeySets
 from toolgen.gateway.identity.outcome import Told, Unaccepted
-from toolgen.gateway.identity.principals import Identity
+from toolgen.gateway.identity.principals import NO_CLAIMS, Claims, Identity
 
-__all__ = ["Identity", "KeySets", "Told", "Unaccepted"]
+__all__ = ["NO_CLAIMS", "Claims", "Identity", "KeySets", "Told", "Unaccepted"]

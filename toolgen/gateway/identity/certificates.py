@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from toolgen.gateway.identity.outcome import RefusedTokenError, Told
+from toolgen.gateway.identity.outcome import RefusedTokenError
 from toolgen.policy.credentials import CertificateRule
 
-__all__ = ["LONGEST_CERTIFICATE", "check_time", "matches", "read_certificate"]
+__all__ = ["LONGEST_CERTIFICATE", "Validity", "check_time", "matches", "read_certificate", "validity"]
 
 LONGEST_CERTIFICATE = 32_768
 """Characters of the header."""
@@ -39,11 +40,27 @@ def read_certificate(value: str) -> x509.Certificate:
     raise RefusedTokenError("the certificate is neither RFC 9440's :base64: nor one escaped PEM")
 
 
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """The time a certificate is for, in seconds since the epoch, both ends included (RFC 5280, section 4.1.2.5)."""
+
+    begins: float
+    ends: float
+
+    def contains(self, now: float) -> bool:
+        return self.begins <= now <= self.ends
+
+
+def validity(certificate: x509.Certificate) -> Validity:
+    return Validity(certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp())
+
+
 def check_time(certificate: x509.Certificate, now: float) -> None:
     """Raises `RefusedTokenError` outside the time the certificate is for. Without leeway: its clock was the proxy's."""
-    if certificate.not_valid_after_utc.timestamp() < now:
-        raise RefusedTokenError("the certificate has expired", Told.EXPIRED)
-    if certificate.not_valid_before_utc.timestamp() > now:
+    time = validity(certificate)
+    if time.ends < now:
+        raise RefusedTokenError("the certificate has expired")
+    if not time.contains(now):
         raise RefusedTokenError("the certificate is not valid yet")
 
 

@@ -9,10 +9,9 @@ __all__ = ["RefusedTokenError", "Told", "Unaccepted"]
 
 
 class Told(Enum):
-    """What whoever showed a credential may know of it."""
+    """What whoever showed a credential may know of it. That one was good once is worth knowing to whoever found it somewhere."""
 
     NOTHING = auto()
-    EXPIRED = auto()  # said only of what was theirs: its signature was good
     UNAVAILABLE = auto()  # it could not be checked now, whether it is good or not
 
 

@@ -5,40 +5,47 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
+from toolgen.canonical import digest as digest_of
 from toolgen.clock import Clock
 from toolgen.errors import ConfigError
-from toolgen.gateway.identity.certificates import check_time, matches, read_certificate
-from toolgen.gateway.identity.claims import audience_fits, subject_of, user_of
+from toolgen.gateway.identity.certificates import Validity, check_time, matches, read_certificate, validity
 from toolgen.gateway.identity.key_sets import FRESH_S, KeySets
-from toolgen.gateway.identity.outcome import RefusedTokenError, Told, Unaccepted
+from toolgen.gateway.identity.outcome import RefusedTokenError, Unaccepted
 from toolgen.gateway.identity.tokens import check_claims, read_token
-from toolgen.model.call import Principal
+from toolgen.model.call import Principal, Proof
 from toolgen.model.names import nearest
-from toolgen.policy.credentials import Credentials, IssuerEntry, PrincipalEntry, TokenRule
+from toolgen.policy.claims import ClaimsError, audience_fits, subject_of, user_of
+from toolgen.policy.credentials import CertificateRule, Credentials, IssuerEntry, PrincipalEntry, TokenRule
 
-__all__ = ["Identity"]
+__all__ = ["NO_CLAIMS", "Claims", "Identity"]
+
+Claims: TypeAlias = Mapping[str, Any]
+NO_CLAIMS: Claims = MappingProxyType({})
 
 _LONGEST_CREDENTIAL = 16_384
 _MOST_TOKENS = 10_000
+_MOST_CERTIFICATES = 1_000
 _UNKNOWN = Unaccepted("nobody has this key")
 
 
 class Identity:
     """Who is who under one policy. Keys and tokens are looked up by their SHA-256; neither is ever kept.
 
-    A verified token is remembered until it expires or a key set is due again, and no longer than this object: what is revoked is revoked
-    by another policy, which has an `Identity` of its own that remembers nothing.
+    A verified token is remembered until it expires or a key set is due again, a certificate as long as its dates are good, and neither
+    longer than this object: what is revoked is revoked by another policy, which has an `Identity` of its own that remembers nothing.
     """
 
     def __init__(self, credentials: Credentials, clock: Clock, key_sets: KeySets) -> None:
         self._entries = credentials.principals
         self._clock = clock
         self._key_sets = key_sets
-        self._principals = {name: _principal(entry) for name, entry in self._entries.items()}
+        self._principals = {name: entry.principal for name, entry in self._entries.items()}
         self._keys = {
-            bytes.fromhex(key.sha256): (self._principals[name], key.expires)
+            bytes.fromhex(key.sha256): (replace(self._principals[name], proof=Proof(key=key.sha256)), key.expires)
             for name, entry in self._entries.items()
             for key in entry.keys
             if key.sha256 not in credentials.revoked_keys
@@ -56,6 +63,7 @@ class Identity:
             self._rules[issuer.token.issuer] = issuer.token
             self._users.setdefault(issuer.token.issuer, []).append(issuer)
         self._tokens: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
+        self._certificates: OrderedDict[bytes, tuple[Principal, Validity]] = OrderedDict()
         self._shown: set[bytes] = set()
 
     @property
@@ -82,13 +90,15 @@ class Identity:
         if principal is not None:
             return principal
         if digest in self._keys:
-            return Unaccepted("this key has expired", Told.EXPIRED)
+            return Unaccepted("this key has expired")
         if not self._rules or credential.count(".") != 2:
             return _UNKNOWN
         try:
             principal, expires = await self._verified(credential)
         except RefusedTokenError as error:
             return error.unaccepted
+        except ClaimsError as error:
+            return Unaccepted(str(error))
         self._tokens[digest] = (principal, min(expires, self._clock.now() + FRESH_S))
         if len(self._tokens) > _MOST_TOKENS:
             self._tokens.popitem(last=False)
@@ -123,7 +133,7 @@ class Identity:
         expires = check_claims(token.claims, self._clock.now())
         if any(revocation.covers(token.claims) for revocation in self._revocations):
             raise RefusedTokenError("it has been revoked")
-        return self._bearer(rule.issuer, token.claims), expires
+        return replace(self._bearer(rule.issuer, token.claims), proof=_proof(token.claims)), expires
 
     def _bearer(self, issuer: str, claims: Mapping[str, Any]) -> Principal:
         """The principal of the policy with this subject; otherwise the issuer's user."""
@@ -135,39 +145,106 @@ class Identity:
                 return user_of(users, claims)
         raise RefusedTokenError("it is for another audience, or for a subject nobody has")
 
-    def named(self, name: str, on_behalf_of: str | None = None) -> Principal:
-        """A principal by its id, for callers that need no credential: the command line and Python. Raises `ConfigError`."""
-        principal = self._principals.get(name)
-        if principal is None:
-            raise ConfigError(f"the policy has no principal '{name}'{nearest(name, self._principals)}")
+    def named(
+        self, name: str, on_behalf_of: str | None = None, *, claims: Claims = NO_CLAIMS, user_claims: Claims = NO_CLAIMS
+    ) -> Principal:
+        """A principal by its id, for callers that need no credential: the command line and Python. Raises `ConfigError`.
+
+        A user of an issuer (`staff:ann`) is what these claims, of whoever calls and of whom it acts for, would make of one with a token.
+        """
+        principal = self._someone(name, claims)
         if on_behalf_of is None:
             return principal
-        acting = self.acting_for(principal, on_behalf_of)
+        acting = self.acting_for(principal, self._someone(on_behalf_of, user_claims))
         if acting is None:
             raise ConfigError(f"the policy does not let {name} act for '{on_behalf_of}'")
         return acting
+
+    def _someone(self, name: str, claims: Claims) -> Principal:
+        prefix, _, subject = name.partition(":")
+        issuer = self._issuers.get(prefix)
+        if issuer is not None:
+            try:
+                return user_of(issuer, {**claims, "sub": subject})
+            except ClaimsError as error:
+                raise ConfigError(f"no token of '{name}' with these claims would be accepted: {error}") from None
+        principal = self._principals.get(name)
+        if principal is None:
+            known = (*self._principals, *(f"{other}:{subject}" for other in self._issuers))
+            raise ConfigError(f"the policy has no principal '{name}'{nearest(name, known)}")
+        if claims:
+            raise ConfigError(f"'{name}' is a principal of the policy, and no claims of a token make it anything else")
+        return principal
 
     def current(self, principal: Principal, since: float | None = None) -> Principal | None:
         """The principal as this policy has it, acting for whom it acted, or None where the policy has one of them no more.
 
         Of a user of an issuer the policy has only what it gives to users: one that could no longer have its roles is gone, and so is one
-        whose tokens from before `since` (when it called, in seconds since the epoch) are revoked.
+        whose tokens from before `since` (when it called, in seconds since the epoch) are revoked. Whoever was known by a key, a token or
+        a certificate that is accepted no more is gone; a key or token that has expired meanwhile was good when it was shown.
         """
-        found = self._principals.get(principal.id) or self._user(principal, since)
+        found = self._standing(principal, since)
         if found is None or principal.on_behalf_of is None:
             return found
-        return self.acting_for(found, principal.on_behalf_of.id)
+        user = self._standing(principal.on_behalf_of, since)
+        return None if user is None else self.acting_for(found, user)
+
+    def _standing(self, principal: Principal, since: float | None) -> Principal | None:
+        """One party as this policy has it, or None."""
+        if principal.proof is not None and not self._holds(principal.id, principal.proof):
+            return None
+        found = self._principals.get(principal.id) or self._user(principal, since)
+        return (
+            None if found is None else replace(found, proof=principal.proof, token=principal.token, on_behalf_of=None)
+        )
+
+    def _holds(self, name: str, proof: Proof) -> bool:
+        """Whether nothing that this principal proved itself with was taken back."""
+        if proof.key:
+            known = self._keys.get(bytes.fromhex(proof.key))
+            return known is not None and known[0].id == name
+        entry = self._entries.get(name)
+        if proof.certificate:
+            return entry is not None and proof.certificate == _rule_digest(entry.certificate)
+        if proof.issuer not in self._rules or (
+            entry is not None and (entry.token is None or entry.subject != proof.subject)
+        ):
+            return False
+        claims: dict[str, Any] = {"iss": proof.issuer, "sub": proof.subject, "jti": proof.jwt_id}
+        claims |= {} if proof.issued is None else {"iat": proof.issued}
+        return not any(revocation.covers(claims) for revocation in self._revocations)
+
+    def person(self, name: str) -> tuple[str, str] | None:
+        """Who a principal is to its identity provider (issuer and subject), by which two principals may turn out to be one person; None
+        where it has none."""
+        entry = self._entries.get(name)
+        if entry is not None:
+            return None if entry.token is None else (entry.token.issuer, entry.subject)
+        provider, _, subject = name.partition(":")
+        issuer = self._issuers.get(provider)
+        return None if issuer is None else (issuer.token.issuer, subject)
 
     def certified(self, value: str) -> Principal | Unaccepted:
         """Whose client certificate this is, as a trusted proxy's header has it. That its chain and key are good is the proxy's word."""
+        digest, now = _digest(value), self._clock.now()
+        known = self._certificates.get(digest)
+        if known is not None and known[1].contains(now):
+            self._certificates.move_to_end(digest)
+            return known[0]
         try:
             certificate = read_certificate(value)
-            check_time(certificate, self._clock.now())
+            check_time(certificate, now)
         except RefusedTokenError as error:
             return error.unaccepted
         for entry in self._entries.values():
             if entry.certificate is not None and matches(certificate, entry.certificate):
-                return self._principals[entry.id]
+                principal = replace(
+                    self._principals[entry.id], proof=Proof(certificate=_rule_digest(entry.certificate))
+                )
+                self._certificates[digest] = (principal, validity(certificate))
+                if len(self._certificates) > _MOST_CERTIFICATES:
+                    self._certificates.popitem(last=False)
+                return principal
         return Unaccepted("nobody has this certificate")
 
     def _user(self, principal: Principal, since: float | None) -> Principal | None:
@@ -180,17 +257,35 @@ class Identity:
         revoked = any(item.covers(claims) for item in self._revocations if item.before is None or since is not None)
         return None if revoked else principal
 
-    def acting_for(self, principal: Principal, user: str) -> Principal | None:
-        """The principal as it acts for a user, or None when the policy's `acts_for` does not say it may."""
-        entry, other = self._entries.get(principal.id), self._principals.get(user)
-        if entry is None or other is None or user not in entry.acts_for:
+    def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
+        """The principal as it acts for a user, or None when the policy's `acts_for` does not say it may.
+
+        A name is enough for a principal of the policy. A user of an issuer has to be one whose token was verified: what it may do, and
+        what is held against it, stands in its claims.
+        """
+        entry = self._entries.get(principal.id)
+        other = self._principals.get(user) if isinstance(user, str) else user
+        if entry is None or other is None or not entry.may_act_for(other.id):
             return None
-        return Principal(id=principal.id, roles=principal.roles, attributes=principal.attributes, on_behalf_of=other)
+        return replace(principal, on_behalf_of=other, toolsets=frozenset())
 
 
 def _digest(credential: str) -> bytes:
     return hashlib.sha256(credential.encode("utf-8", "surrogatepass")).digest()
 
 
-def _principal(entry: PrincipalEntry) -> Principal:
-    return Principal(id=entry.id, roles=entry.roles, attributes=entry.attributes)
+def _proof(claims: Mapping[str, Any]) -> Proof:
+    """What a verified token can be revoked by."""
+    issued, jwt_id = claims.get("iat"), claims.get("jti")
+    return Proof(
+        issuer=str(claims.get("iss", "")),
+        subject=str(claims.get("sub", "")),
+        jwt_id=jwt_id if isinstance(jwt_id, str) else "",
+        issued=float(issued) if isinstance(issued, int | float) else None,
+    )
+
+
+def _rule_digest(rule: CertificateRule | None) -> str:
+    if rule is None:
+        return ""
+    return digest_of([sorted(rule.fingerprints), rule.subject, rule.issuer])

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolgen.gateway.identity.outcome import RefusedTokenError, Told
+from toolgen.gateway.identity.outcome import RefusedTokenError
 
-__all__ = ["LEEWAY_S", "Token", "check_claims", "claim", "read_token"]
+__all__ = ["LEEWAY_S", "Token", "check_claims", "read_token"]
 
 LEEWAY_S = 60.0
 """How far apart two clocks may be."""
@@ -70,7 +70,7 @@ def check_claims(claims: Mapping[str, Any], now: float) -> float:
     if expires is None:
         raise RefusedTokenError("it never expires")
     if expires + LEEWAY_S <= now:
-        raise RefusedTokenError("it has expired", Told.EXPIRED)
+        raise RefusedTokenError("it has expired")
     for name in ("nbf", "iat"):
         begins = _time(claims, name)
         if begins is not None and begins - LEEWAY_S > now:
@@ -78,18 +78,6 @@ def check_claims(claims: Mapping[str, Any], now: float) -> float:
     if "cnf" in claims:  # RFC 9449 section 7.1, RFC 8705 section 3: such a token is no bearer token
         raise RefusedTokenError("it is bound to a key whose possession is not proven here")
     return expires + LEEWAY_S
-
-
-def claim(claims: Mapping[str, Any], path: str) -> Any:
-    """The claim of this name, or the value this JSON pointer (RFC 6901) leads to; None when there is none."""
-    if not path.startswith("/"):
-        return claims.get(path)
-    value: Any = claims
-    for step in path[1:].split("/"):
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(step.replace("~1", "/").replace("~0", "~"))
-    return value
 
 
 def _time(claims: Mapping[str, Any], name: str) -> float | None:

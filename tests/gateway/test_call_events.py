@@ -1,0 +1,169 @@
+"""The events of a call that waits: what is said, to whom, and when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.gateway.clients import listening
+from tests.gateway.governed import Upstream, project, upstream, write_policy
+from toolgen.gateway import rest_events
+from toolgen.gateway.app import App
+from toolgen.gateway.service import Gateway
+
+POLICY: dict[str, Any] = {
+    "rules": [{"id": "asks", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "ask"}],
+    "approvals": {"approvers": ["user"]},
+}
+
+
+class Caller:
+    """Clients of a gateway that listens on a real port."""
+
+    def __init__(self, gateway: Gateway, url: str, root: Path) -> None:
+        self.gateway, self.url, self.root = gateway, url, root
+
+    def http(self, who: str = "bot") -> httpx.AsyncClient:
+        return httpx.AsyncClient(base_url=self.url, headers={"authorization": f"Bearer key-of-{who}"}, timeout=20)
+
+    async def asked(self) -> str:
+        """The id of a call that waits for a person."""
+        async with self.http() as http:
+            answer = await http.post("/v1/tools/orders__send_mail/call", json={"arguments": {"to": "x"}, "wait": 0})
+        assert answer.status_code == 202
+        return str(answer.json()["call_id"])
+
+    async def decide(self, call_id: str, decision: str) -> None:
+        async with self.http("ann") as http:
+            answer = await http.post(f"/v1/approvals/{call_id}", json={"decision": decision})
+        assert answer.status_code == 200, answer.text
+
+    @asynccontextmanager
+    async def events(
+        self, call_id: str, who: str = "bot", wait: int = 20
+    ) -> AsyncIterator[AsyncIterator[tuple[str, Any]]]:
+        async with self.http(who) as http, http.stream("GET", f"/v1/calls/{call_id}/events?wait={wait}") as answer:
+            assert answer.status_code == 200
+            assert answer.headers["content-type"] == "text/event-stream"
+            assert answer.headers["cache-control"] == "no-store"
+            yield read(answer)
+
+
+async def read(answer: httpx.Response) -> AsyncIterator[tuple[str, Any]]:
+    name = ""
+    async for line in answer.aiter_lines():
+        if line.startswith(":"):
+            yield "quiet", None
+        elif line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            yield name, json.loads(line.removeprefix("data: "))
+
+
+def play(root: Path, steps: Callable[[Caller, Upstream], Awaitable[None]]) -> None:
+    async def main(path: Path, seen: Upstream) -> None:
+        async with asyncio.timeout(40), Gateway.load(path) as gateway, listening(App(gateway)) as url:
+            await steps(Caller(gateway, url, path.parent), seen)
+
+    with upstream() as (seen, server):
+        asyncio.run(main(project(root / "p", server, POLICY), seen))
+
+
+def test_a_call_is_followed_from_waiting_to_its_end(tmp_path: Path) -> None:
+    async def steps(caller: Caller, seen: Upstream) -> None:
+        call_id = await caller.asked()
+        seen.answers.clear()
+        async with caller.events(call_id) as events:
+            assert await anext(events) == (
+                "progress",
+                {"call_id": call_id, "tool": "orders__send_mail", "state": "pending"},
+            )
+            await caller.decide(call_id, "approve")
+            states = []
+            async for name, data in events:
+                if name == "progress":
+                    states.append(data["state"])
+                    if data["state"] == "running":
+                        seen.answers.set()
+                else:
+                    assert (name, data["status"], data["data"]) == ("done", "ok", {"ok": True})
+                    assert data["call_id"] == call_id
+            assert states in (["approved", "running"], ["running"])
+        async with caller.events(call_id) as events:
+            assert [name async for name, _ in events] == ["done"]  # also for whoever comes late
+
+    play(tmp_path, steps)
+
+
+def test_a_denied_call_is_done_and_a_call_of_another_is_none(tmp_path: Path) -> None:
+    async def steps(caller: Caller, seen: Upstream) -> None:
+        call_id = await caller.asked()
+        for who, path in (("bare", f"/v1/calls/{call_id}/events"), ("bot", "/v1/calls/call_none/events")):
+            async with caller.http(who) as http:
+                answer = await http.get(path)
+                assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+        async with caller.http("nobody") as http:
+            assert (await http.get(f"/v1/calls/{call_id}/events")).status_code == 401
+        await caller.decide(call_id, "deny")
+        async with caller.events(call_id) as events:
+            ((name, data),) = [event async for event in events]
+        assert (name, data["status"], data["error"]["code"]) == ("done", "refused", "approval_denied")
+        assert seen.requests == []
+
+    play(tmp_path, steps)
+
+
+@pytest.mark.parametrize("query", ["wait=0", "wait=301", "wait=x", "wait=1&wait=2", "other=1"])
+def test_a_bad_query_is_refused(query: str, tmp_path: Path) -> None:
+    async def steps(caller: Caller, seen: Upstream) -> None:
+        call_id = await caller.asked()
+        async with caller.http() as http:
+            assert (await http.get(f"/v1/calls/{call_id}/events?{query}")).status_code == 400
+
+    play(tmp_path, steps)
+
+
+def test_a_stream_is_kept_alive_and_ends_when_its_credential_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rest_events, "QUIET_S", 0.05)
+
+    async def steps(caller: Caller, seen: Upstream) -> None:
+        call_id = await caller.asked()
+        async with caller.events(call_id) as events:
+            assert [(await anext(events))[0] for _ in range(3)] == ["progress", "quiet", "quiet"]
+            others = {"principals": {"ann": {"api_key": "sha256:" + "0" * 64, "roles": ["user"]}}}
+            write_policy(caller.root, {**POLICY, **others, "rules": []})
+            assert await caller.gateway.reload()
+            assert [name async for name, _ in events if name != "quiet"] == []
+
+    play(tmp_path, steps)
+
+
+def test_a_caller_may_listen_to_so_many_at_once_and_again_when_some_have_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rest_events, "_MOST_EACH", 1)
+    monkeypatch.setattr(rest_events, "QUIET_S", 0.05)
+
+    async def steps(caller: Caller, seen: Upstream) -> None:
+        call_id = await caller.asked()
+        async with caller.events(call_id) as events:
+            await anext(events)
+            async with caller.http() as http:
+                refused = await http.get(f"/v1/calls/{call_id}/events")
+            assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limited")
+            assert refused.headers["retry-after"]
+            await caller.decide(call_id, "deny")
+            assert [name async for name, _ in events if name != "quiet"] == ["done"]
+        async with caller.events(call_id) as events:
+            assert (await anext(events))[0] == "done"
+
+    play(tmp_path, steps)

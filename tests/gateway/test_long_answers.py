@@ -1,0 +1,512 @@
+"""Long answers through a whole gateway over a real API: pieces, fields, pages, files behind links, and who may read on."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import os
+import re
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import httpx2
+import pytest
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.gateway.clients import listening
+from toolgen import Gateway
+from toolgen.errors import ConfigError
+from toolgen.gateway.answering import SHOWN
+from toolgen.gateway.app import App
+from toolgen.model.result import Envelope
+from toolgen.state.pauses import Pause
+
+ITEMS = [{"id": number, "email": f"user{number}@example.com", "bio": "x" * 180} for number in range(3000)]
+FILE = os.urandom(300_000)
+_INTEGER = {"in": "query", "schema": {"type": "integer"}}
+_TEXT = {"in": "query", "schema": {"type": "string"}}
+_USER = {
+    "type": "object",
+    "required": ["id", "email", "bio"],
+    "properties": {"id": {"type": "integer"}, "email": {"type": "string"}, "bio": {"type": "string"}},
+}
+_LIST = {
+    "type": "object",
+    "required": ["items", "total"],
+    "additionalProperties": False,
+    "properties": {
+        "items": {"type": "array", "items": _USER},
+        "total": {"type": "integer"},
+        "next_cursor": {"type": ["string", "null"]},
+    },
+}
+
+
+def _get(name: str, schema: Any, *parameters: Any, kind: str = "application/json") -> dict[str, Any]:
+    answer = {"description": "ok", "content": {kind: {"schema": schema}}}
+    return {"get": {"operationId": name, "summary": name, "parameters": list(parameters), "responses": {"200": answer}}}
+
+
+API = {
+    "openapi": "3.1.0",
+    "info": {"title": "People", "version": "1"},
+    "paths": {
+        "/people": _get("listPeople", _LIST, {"name": "cursor", **_TEXT}, {"name": "limit", **_INTEGER}),
+        "/numbered": _get("listNumbered", {"type": "array", "items": _USER}, {"name": "page", **_INTEGER}),
+        "/linked": _get("listLinked", {"type": "array", "items": _USER}, {"name": "after", **_TEXT}),
+        "/odd": _get("listOdd", {"type": "object"}, {"name": "ab", **_INTEGER}, {"name": "since", **_INTEGER}),
+        "/photo": _get("getPhoto", {"type": "string", "format": "binary"}, kind="image/png"),
+        "/liar": _get("getLiar", {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}),
+    },
+}
+
+
+@dataclass
+class Upstream:
+    url: str = ""
+    paths: list[str] = field(default_factory=list)
+    padding: int = 0
+
+
+@contextmanager
+def upstream() -> Iterator[Upstream]:
+    seen = Upstream()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.paths.append(self.path)
+            parts = urlsplit(self.path)
+            query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+            kind, headers, body = "application/json", {}, b""
+            if parts.path == "/people":
+                size, start = int(query.get("limit", 3000)), int(query.get("cursor", 0))
+                items = ITEMS[start : start + size]
+                more = str(start + size) if start + size < len(ITEMS) else None
+                body = json.dumps(
+                    {"items": items, "total": len(ITEMS), "next_cursor": more}
+                    | ({"padding": "x" * seen.padding} if seen.padding else {})
+                ).encode()
+            elif parts.path == "/numbered":
+                page = int(query.get("page", 1))
+                body = json.dumps(ITEMS[(page - 1) * 2 : page * 2]).encode()
+                headers = (
+                    {"Link": f'<{seen.url}/elsewhere?page={page + 1}&admin=1>; rel="next"'}
+                    if page < 3
+                    else {"Link": '</x>; rel="first"'}
+                )
+            elif parts.path == "/linked":
+                start = int(query.get("after", 0))
+                body = json.dumps(ITEMS[start : start + 2]).encode()
+                headers = {"Link": f'<{seen.url}/linked?after={start + 2}>; rel="next"'}
+            elif parts.path == "/odd":
+                start = int(query.get("ab", 0))
+                body = json.dumps({"leute": ITEMS[start : start + 2], "mehr": {"ab": start + 2}}).encode()
+            elif parts.path == "/photo":
+                kind, body = "image/png", FILE
+            else:
+                body = b'{"id": "seven"}'
+            self.send_response(200)
+            for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    seen.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield seen
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _key(name: str) -> str:
+    return "sha256:" + hashlib.sha256(f"key-of-{name}".encode()).hexdigest()
+
+
+def policy(root: Path, **more: Any) -> None:
+    whole = {
+        "principals": {name: {"api_key": _key(name), "roles": ["bot"]} for name in ("bot", "other")}
+        | {"stranger": {"api_key": _key("stranger"), "roles": ["none"]}},
+        "rules": [{"id": "reads", "to": ["bot"], "tools": ["*"], "verdict": "allow"}],
+        "redact": [{"tools": ["*"], "fields": ["$..email"], "with": "[hidden]"}],
+        "egress": {"private_networks": "allow"},
+        **more,
+    }
+    (root / "policies").mkdir(exist_ok=True)
+    (root / "policies" / "policy.yaml").write_text(json.dumps(whole))
+
+
+@asynccontextmanager
+async def gateway(root: Path, url: str, *, project: Any = None, **more: Any) -> AsyncIterator[Gateway]:
+    (root / "specs").mkdir(exist_ok=True)
+    (root / "specs" / "people.json").write_text(json.dumps(API))
+    (root / "toolgen.yaml").write_text(
+        json.dumps({"sources": {"people": {"openapi": "specs/people.json", "server": url}}, **(project or {})})
+    )
+    policy(root, **more)
+    async with Gateway.load(root / "toolgen.yaml") as loaded:
+        yield loaded
+
+
+def tried(root: Path, work: Callable[[Gateway, Upstream], Awaitable[None]], **more: Any) -> None:
+    async def main(seen: Upstream) -> None:
+        async with gateway(root, seen.url, **more) as loaded:
+            await work(loaded, seen)
+
+    with upstream() as seen:
+        asyncio.run(main(seen))
+
+
+def entries(root: Path) -> list[dict[str, Any]]:
+    lines = [
+        line for path in sorted((root / "var" / "audit").glob("*.jsonl")) for line in path.read_bytes().split(b"\n")
+    ]
+    return [json.loads(line) for line in lines if line.strip(b"\0 ")]
+
+
+async def _rest(
+    loaded: Gateway, arguments: dict[str, Any], *, principal: str = "bot", name: str = "people__list_people"
+) -> Envelope:
+    return await loaded.call(name, arguments, principal=principal)
+
+
+def test_a_long_answer_is_read_on_to_its_end_without_asking_again(tmp_path: Path) -> None:
+    async def work(loaded: Gateway, seen: Upstream) -> None:
+        found, cursor, pieces = [], "", 0
+        while True:
+            envelope = await _rest(loaded, {"_answer": {"cursor": cursor}} if cursor else {})
+            assert envelope.status == "ok"
+            assert len(json.dumps(envelope.data)) < SHOWN * 1.2
+            found += envelope.data["items"]
+            pieces += 1
+            cursor = envelope.meta.next_cursor
+            assert envelope.meta.truncated is bool(cursor)
+            if not cursor:
+                break
+            assert envelope.meta.cut_at.startswith("$['items'][")
+        assert found == [{**item, "email": "[hidden]"} for item in ITEMS]
+        assert pieces > 4
+        assert len(seen.paths) == 1
+        kinds = [entry["event"] for entry in entries(tmp_path) if entry.get("principal") == "bot"]
+        assert kinds == ["intent", "outcome"] + ["fetch"] * (pieces - 1)
+
+    tried(tmp_path, work)
+
+
+def test_nobody_else_and_no_other_call_reads_on(tmp_path: Path) -> None:
+    async def work(loaded: Gateway, seen: Upstream) -> None:
+        cursor = (await _rest(loaded, {"limit": 2900})).meta.next_cursor
+        wrong = base64.urlsafe_b64encode(
+            bytes([base64.urlsafe_b64decode(cursor + "==")[0] ^ 1]) + base64.urlsafe_b64decode(cursor + "==")[1:]
+        ).decode()
+        turned = cursor[:-4] + ("AAAA" if not cursor.endswith("AAAA") else "BBBB")
+        for arguments, principal in [
+            ({"limit": 2900, "_answer": {"cursor": cursor}}, "other"),
+            ({"limit": 2901, "_answer": {"cursor": cursor}}, "bot"),
+            ({"_answer": {"cursor": cursor}}, "bot"),
+            ({"limit": 2900, "_answer": {"cursor": wrong}}, "bot"),
+            ({"limit": 2900, "_answer": {"cursor": turned}}, "bot"),
+            ({"limit": 2900, "_answer": {"cursor": "AAAA"}}, "bot"),
+            ({"limit": 2900, "_answer": {"cursor": "é"}}, "bot"),
+            ({"limit": 2900, "_answer": {"cursor": "x" * 10_000}}, "bot"),
+        ]:
+            envelope = await _rest(loaded, arguments, principal=principal)
+            assert (envelope.status, envelope.error and envelope.error.code) == ("refused", "expired")
+        stranger = await _rest(loaded, {"limit": 2900, "_answer": {"cursor": cursor}}, principal="stranger")
+        assert stranger.error is not None
+        assert stranger.error.code == "unknown_tool"
+        assert (await _rest(loaded, {"limit": 2900, "_answer": {"cursor": cursor}})).status == "ok"
+        assert len(seen.paths) == 2 - 1
+        # What is kept is readable by nobody who has the disk alone.
+        kept = b"".join(path.read_bytes() for path in (tmp_path / "var" / "state").glob("answers.db*"))
+        assert len(kept) > 100_000
+        assert b"[hidden]" not in kept
+        assert (tmp_path / "var" / "state" / "answers.db").stat().st_mode & 0o077 == 0
+
+    tried(tmp_path, work)
+
+
+def test_what_the_policy_says_now_holds_for_what_was_answered_before(tmp_path: Path) -> None:
+    async def work(loaded: Gateway, seen: Upstream) -> None:
+        asked = {"_answer": {"cursor": (await _rest(loaded, {})).meta.next_cursor}}
+        policy(tmp_path, redact=[{"tools": ["*"], "fields": ["$..email", "$..bio"], "with": "[hidden]"}])
+        assert await loaded.reload()
+        envelope = await _rest(loaded, asked)
+        assert envelope.error is not None
+        assert envelope.error.code == "expired"
+
+    tried(tmp_path, work)
+
+
+def test_only_the_fields_that_were_asked_for_are_given(tmp_path: Path) -> None:
+    async def work(loaded: Gateway, seen: Upstream) -> None:
+        envelope = await _rest(loaded, {"limit": 2, "_answer": {"fields": ["items.id", "items.email"]}})
+        assert envelope.data == {"items": [{"id": 0, "email": "[hidden]"}, {"id": 1, "email": "[hidden]"}]}
+        assert "_answer" not in seen.paths[-1]
+        intent = next(entry for entry in entries(tmp_path) if entry["event"] == "intent")
+        assert intent["arguments"] == {"limit": 2}
+        for wrong in (
+            {"fields": ["a..b"]},
+            {"fields": "id"},
+            {"pages": 0},
+            {"pages": 21},
+            {"pages": True},
+            {"cursor": ""},
+            {"x": 1},
+            [],
+            "{",
+        ):
+            refused = await _rest(loaded, {"_answer": wrong})
+            assert refused.error is not None
+            assert refused.error.code == "validation"
+        assert (await _rest(loaded, {"limit": 1, "_answer": '{"fields": ["total"]}'})).data == {"total": 3000}
+        assert (await _rest(loaded, {"limit": 1, "_answer": {"fields": None, "cursor": None}})).status == "ok"
+        hidden = await _rest(loaded, {"_answer": {"x": 1}}, principal="stranger")
+        unknown = await _rest(loaded, {"_answer": {"x": 1}}, principal="stranger", name="people__nothing")
+        assert hidden.error is not None
+        assert unknown.error is not None
+        assert hidden.error == unknown.error
+
+    tried(tmp_path, work)
+
+
+def test_pages_are_followed_as_calls_of_their_own(tmp_path: Path) -> None:
+    async def work(loaded: Gateway, seen: Upstream) -> None:
+        envelope = await _rest(loaded, {"limit": 3, "_answer": {"pages": 4, "fields": ["items.id", "next_cursor"]}})
+        assert envelope.data == {"items": [{"id": number} for number in range(12)], "next_cursor": "12"}
+        assert seen.paths == [
+            "/people?limit=3",
+            "/people?cursor=3&limit=3",
+            "/people?cursor=6&limit=3",
+            "/people?cursor=9&limit=3",
+        ]
+        intents = [entry for entry in entries(tmp_path) if entry["event"] == "intent"]
+        assert [entry.get("parent") for entry in intents] == [None, *[intents[0]["call_id"]] * 3]
+        numbered = await _rest(loaded, {"_answer": {"pages": 20}}, name="people__list_numbered")
+        assert [item["id"] for item in numbered.data] == [0, 1, 2, 3, 4, 5]
+        assert all(path.startswith("/numbered") for path in seen.paths[4:])  # of a link, only the page is taken
+
+    tried(tmp_path, work)
+
+
+@pytest.mark.parametrize("given", [{"cursor": "ab"}, {"offset": "ab"}, {"offset": "ab", "next": "$.mehr.ab"}])
+def test_pages_that_nobody_would_recognise_are_followed_as_toolgen_yaml_says(tmp_path: Path, given: Any) -> None:
+    if "cursor" in given:
+        given = {**given, "next": "mehr.ab"}
+
+    async def work(loaded: Gateway, seen: Upstream) -> None:
+        (shown,) = (tool for tool in loaded.catalog(loaded.principal("bot")) if tool.name == "people__list_odd")
+        assert "pages" in shown.input_schema["properties"]["_answer"]["properties"]
+        (other,) = (tool for tool in loaded.catalog(loaded.principal("bot")) if tool.name == "people__list_numbered")
+        assert "pages" not in other.input_schema["properties"]["_answer"]["properties"]
+        envelope = await _rest(loaded, {"_answer": {"pages": 3}}, name="people__list_odd")
+        assert [item["id"] for item in envelope.data["leute"]] == [0, 1, 2, 3, 4, 5]
+        assert seen.paths == ["/odd", "/odd?ab=2", "/odd?ab=4"]
+
+    tried(
+        tmp_path,
+        work,
+        project={"tools": {"people__list_odd": {"pages": given}, "people__list_numbered": {"pages": "never"}}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("pages", "said"),
+    [
+        ("always", "never"),
+        ({}, "one of page, offset and cursor"),
+        ({"page": "ab", "cursor": "since"}, "one of page, offset and cursor"),
+        ({"size": "ab"}, "one of page, offset and cursor"),
+        ({"page": "abb"}, "no argument 'abb'"),
+        ({"cursor": "ab", "next": "a..b"}, "is no path"),
+        ({"cursor": "ab", "next": "$.*.b"}, "without *"),
+        ({"cursor": "ab", "style": "x"}, "style"),
+    ],
+)
+def test_pages_that_a_tool_does_not_have_are_an_error_at_load(tmp_path: Path, pages: Any, said: str) -> None:
+    async def main() -> None:
+        async with gateway(tmp_path, "http://127.0.0.1:1", project={"tools": {"people__list_odd": {"pages": pages}}}):
+            pass
+
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize("how", ["kept", "replayed"])
+def test_pages_are_followed_from_an_answer_that_was_kept(tmp_path: Path, how: str) -> None:
+    async def work(loaded: Gateway, seen: Upstream) -> None:
+        key = "k" if how == "replayed" else ""
+        for _ in range(2):
+            envelope = await loaded.call(
+                "people__list_linked", {"_answer": {"pages": 3}}, principal="bot", idempotency_key=key
+            )
+            assert [item["id"] for item in envelope.data] == [0, 1, 2, 3, 4, 5]
+        assert seen.paths[:3] == ["/linked", "/linked?after=2", "/linked?after=4"]
+        assert seen.paths[3:] == ([] if how == "kept" else seen.paths[1:3])
+
+    tools = {"people__list_linked": {"cache": "60s"}} if how == "kept" else {}
+    tried(tmp_path, work, project={"tools": tools})
+
+
+def test_how_much_of_an_answer_is_read_is_the_sources_to_say(tmp_path: Path) -> None:
+    async def main(seen: Upstream, **keys: Any) -> Envelope:
+        source = {"openapi": "specs/people.json", "server": seen.url, **keys}
+        async with gateway(tmp_path, seen.url, project={"sources": {"people": source}}) as loaded:
+            return await _rest(loaded, {"limit": 1})
+
+    with upstream() as seen:
+        seen.padding = 2_000_000
+        cut = asyncio.run(main(seen))
+        whole = asyncio.run(main(seen, answers={"largest": "4MiB"}))
+    assert cut.meta.truncated
+    assert cut.meta.next_cursor in (None, "")  # nobody has the rest
+    assert whole.meta.truncated
+    assert whole.meta.next_cursor
+
+
+def test_what_limits_one_call_limits_its_pages(tmp_path: Path) -> None:
+    async def work(loaded: Gateway, seen: Upstream) -> None:
+        envelope = await _rest(loaded, {"limit": 3, "_answer": {"pages": 10}})
+        assert envelope.status == "ok"
+        assert envelope.meta.truncated
+        assert len(envelope.data["items"]) == 6
+        assert len(seen.paths) == 2
+
+    tried(tmp_path, work, limits=[{"id": "few", "per": ["principal"], "rate": "2/h", "burst": 2}])
+
+
+def test_a_rule_about_a_paging_argument_holds_for_every_page(tmp_path: Path) -> None:
+    rule = {
+        "id": "reads",
+        "to": ["bot"],
+        "tools": ["*"],
+        "verdict": "allow",
+        "arguments": {"properties": {"page": {"maximum": 2}}},
+    }
+
+    async def work(loaded: Gateway, seen: Upstream) -> None:
+        envelope = await _rest(loaded, {"_answer": {"pages": 5}}, name="people__list_numbered")
+        assert len(envelope.data) == 4
+        assert envelope.meta.truncated
+        assert len(seen.paths) == 2
+
+    tried(tmp_path, work, rules=[rule])
+
+
+def test_an_answer_that_breaks_its_schema_is_recorded(tmp_path: Path) -> None:
+    async def work(loaded: Gateway, seen: Upstream) -> None:
+        assert (await _rest(loaded, {}, name="people__get_liar")).status == "ok"
+        assert (await _rest(loaded, {"limit": 1})).status == "ok"
+        notes = [entry for entry in entries(tmp_path) if entry["event"] == "decision"]
+        assert [(note["tool"], note["rule"], note["status"]) for note in notes] == [
+            ("people__get_liar", "output_schema", "broken")
+        ]
+
+    tried(tmp_path, work)
+
+
+def _http(loaded: Gateway, name: str = "bot") -> httpx.AsyncClient:
+    headers = {"Authorization": f"Bearer key-of-{name}"}
+    return httpx.AsyncClient(transport=httpx.ASGITransport(App(loaded)), base_url="http://127.0.0.1", headers=headers)
+
+
+def test_a_large_file_is_a_link_for_its_caller_alone(tmp_path: Path) -> None:
+    async def work(loaded: Gateway, seen: Upstream) -> None:
+        async with _http(loaded) as mine, _http(loaded, "other") as others, _http(loaded, "stranger") as strangers:
+            called = (await mine.post("/v1/tools/people__get_photo/call", json={})).json()
+            link = called["data"]["resource"]
+            assert (link["media_type"], link["size"]) == ("image/png", len(FILE))
+            got = await mine.get(link["path"])
+            assert got.content == FILE
+            assert got.headers["content-type"] == "image/png"
+            assert got.headers["content-disposition"] == "attachment"
+            assert got.headers["x-content-type-options"] == "nosniff"
+            for client in (others, strangers):
+                refused = await client.get(link["path"])
+                assert refused.status_code == 404
+            assert (await mine.get(link["path"].replace("get_photo", "list_people"))).status_code == 404
+            assert (await mine.get(link["path"][:-4] + "AAAA")).status_code == 404
+            async with httpx.AsyncClient(
+                transport=httpx.ASGITransport(App(loaded)), base_url="http://127.0.0.1"
+            ) as nobody:
+                assert (await nobody.get(link["path"])).status_code == 401
+        assert [entry["bytes"] for entry in entries(tmp_path) if entry["event"] == "fetch"] == [len(FILE)]
+
+    tried(tmp_path, work, redact=[])
+
+
+@pytest.mark.parametrize("name", ["people__list_people", "people__list_numbered"])
+def test_an_agent_is_shown_how_to_read_less_and_the_tool_stays_what_it_is(tmp_path: Path, name: str) -> None:
+    async def work(loaded: Gateway, seen: Upstream) -> None:
+        shown = {tool.name: tool for tool in loaded.catalog(loaded.principal("bot"))}
+        assert "_answer" in shown[name].input_schema["properties"]
+        assert "_answer" not in shown["people__get_photo"].input_schema.get("properties", {})
+        assert "_answer" not in shown["people__get_liar"].input_schema.get("properties", {})
+        assert "_answer" not in loaded.manifest.tools[name].input_schema["properties"]
+        assert shown[name].digest == loaded.manifest.tools[name].digest
+
+    tried(tmp_path, work)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_the_mcp_sdk_accepts_pieces_fields_and_links(tmp_path: Path, mode: Any) -> None:
+    """The official client holds structured content against the output schema it was listed, and raises when it does not fit."""
+
+    async def work(loaded: Gateway, seen: Upstream) -> None:
+        async with listening(App(loaded)) as url, _sdk(f"{url}/mcp", mode) as client:
+            listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert listed["people__list_people"].output_schema is not None
+            first = await client.call_tool("people__list_people", {})
+            assert first.is_error is False
+            cursor = re.search(r"starts at the cursor (\S+) ", first.content[-1].text)
+            assert cursor is not None
+            more = await client.call_tool("people__list_people", {"_answer": {"cursor": cursor[1]}})
+            assert more.is_error is False
+            ids = [item["id"] for answer in (first, more) for item in answer.structured_content["items"]]
+            assert ids == list(range(len(ids)))
+            less = await client.call_tool("people__list_people", {"limit": 2, "_answer": {"fields": ["items.id"]}})
+            assert less.structured_content == {"items": [{"id": 0}, {"id": 1}]}
+            photo = await client.call_tool("people__get_photo", {})
+            link = next(part for part in photo.content if part.type == "resource_link")
+            read = await client.read_resource(link.uri)
+            assert base64.b64decode(read.contents[0].blob) == FILE
+            with pytest.raises(MCPError):
+                await client.read_resource(str(link.uri)[:-4] + "AAAA")
+
+    tried(tmp_path, work, redact=[])
+
+
+@asynccontextmanager
+async def _sdk(url: str, mode: Any) -> AsyncIterator[Client]:
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": "Bearer key-of-bot"}) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+    ):
+        yield client
+
+
+def test_what_is_paused_is_not_read_on(tmp_path: Path) -> None:
+    async def work(loaded: Gateway, seen: Upstream) -> None:
+        asked = {"_answer": {"cursor": (await _rest(loaded, {})).meta.next_cursor}}
+        loaded.pauses.change(lambda _: (Pause(source="people", since=0.0),))
+        envelope = await _rest(loaded, asked)
+        assert envelope.error is not None
+        assert envelope.error.code == "paused"
+
+    tried(tmp_path, work)

@@ -1,0 +1,136 @@
+"""Kept answers in a whole gateway: every guard is asked every time, and what the policy says now is what counts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateway.governed import project, upstream, write_policy
+from toolgen.clock import FixedClock
+from toolgen.errors import ConfigError
+from toolgen.gateway.service import Gateway
+
+READS = {"id": "reads", "to": ["bot"], "tools": ["*"], "effects": ["read"], "verdict": "allow"}
+HEALTH = "orders__get_health"
+
+
+def cached(root: Path, server: str, policy: dict[str, Any], **tools: Any) -> Gateway:
+    return Gateway.load(project(root, server, policy, tools=tools or {HEALTH: {"cache": "60s"}}))
+
+
+def outcomes(root: Path) -> list[dict[str, Any]]:
+    """The outcomes on record."""
+    lines = [line for path in sorted((root / "var/audit").glob("*.jsonl")) for line in path.read_text().split("\n")]
+    entries = [json.loads(line.strip("\0")) for line in lines if line.strip("\0")]
+    return [entry for entry in entries if entry["event"] == "outcome"]
+
+
+def test_a_hit_is_recorded_as_one_and_draws_on_limits_as_a_call(tmp_path: Path) -> None:
+    async def scenario(server: str) -> list[Any]:
+        limits = [{"id": "few", "per": ["principal"], "rate": "1/h", "burst": 2}]
+        async with cached(tmp_path, server, {"rules": [READS], "limits": limits}) as gateway:
+            return [await gateway.call(HEALTH, {}, principal="bot") for _ in range(3)]
+
+    with upstream() as (seen, server):
+        first, second, third = asyncio.run(scenario(server))
+    assert len(seen.requests) == 1
+    assert first.data == second.data == {"ok": True}
+    assert (first.meta.age_s, second.meta.age_s is not None) == (None, True)
+    assert third.error.code == "rate_limited"
+    assert [entry.get("code") for entry in outcomes(tmp_path)] == [None, "hit", "rate_limited"]
+    assert [entry.get("attempts") for entry in outcomes(tmp_path)] == [1, None, None]
+
+
+def test_a_changed_policy_is_asked_and_what_it_hides_now_is_hidden(tmp_path: Path) -> None:
+    async def scenario(server: str) -> list[Any]:
+        async with cached(tmp_path, server, {"rules": [READS]}) as gateway:
+            found = [await gateway.call(HEALTH, {}, principal="bot")]
+            redact = [{"tools": ["*"], "fields": ["$..ok"], "with": "hidden"}]
+            write_policy(tmp_path, {"rules": [READS], "redact": redact})
+            assert await gateway.reload()
+            found += [await gateway.call(HEALTH, {}, principal="bot") for _ in range(2)]
+            write_policy(tmp_path, {"rules": [{**READS, "tools": ["orders__list_*"]}]})
+            assert await gateway.reload()
+            found.append(await gateway.call(HEALTH, {}, principal="bot"))
+        return found
+
+    with upstream() as (seen, server):
+        plain, hidden, again, gone = asyncio.run(scenario(server))
+    assert plain.data == {"ok": True}
+    assert hidden.data == again.data == {"ok": "hidden"}
+    assert gone.error.code == "unknown_tool"
+    assert len(seen.requests) == 2
+
+
+def test_nobody_is_given_what_another_was(tmp_path: Path) -> None:
+    """Two bots with one question, and one bot for two users: the system is asked for each."""
+
+    async def scenario(server: str) -> None:
+        user = {"id": "users", "to": ["user"], "tools": ["*"], "effects": ["read"], "verdict": "allow"}
+        async with cached(tmp_path, server, {"rules": [READS, user]}) as gateway:
+            people = [gateway.principal(*names) for names in (("bot",), ("bare",), ("bot", "ann"), ("bot", "eve"))]
+            for _ in range(2):
+                for person in people:
+                    assert (await gateway.call(HEALTH, {}, principal=person)).status == "ok"
+
+    with upstream() as (seen, server):
+        asyncio.run(scenario(server))
+    assert len(seen.requests) == 4
+
+
+def test_a_write_by_anybody_is_seen_by_the_next_read(tmp_path: Path) -> None:
+    async def scenario(server: str) -> None:
+        rule = {"id": "all", "to": ["bot"], "tools": ["*"], "effects": ["read", "write"], "verdict": "allow"}
+        async with cached(tmp_path, server, {"rules": [rule]}) as gateway:
+            for name, arguments in ((HEALTH, {}), ("orders__send_mail", {"to": "a"}), (HEALTH, {}), (HEALTH, {})):
+                assert (await gateway.call(name, arguments, principal="bot")).status == "ok"
+
+    with upstream() as (seen, server):
+        asyncio.run(scenario(server))
+    assert [method for method, _, _ in seen.requests] == ["GET", "POST", "GET"]
+
+
+def test_a_stale_answer_stands_in_for_a_system_that_broke(tmp_path: Path) -> None:
+    async def scenario(server: str) -> Any:
+        tools = {HEALTH: {"cache": {"ttl": "60s", "stale_if_error": "1h"}}}
+        loaded, clock = cached(tmp_path, server, {"rules": [READS]}, **tools), FixedClock()
+        async with Gateway(
+            settings=loaded.settings, manifest=loaded.manifest, policy=loaded.policy, clock=clock
+        ) as gateway:
+            await gateway.call(HEALTH, {}, principal="bot")
+            seen.status = 500
+            clock.advance(61)
+            return await gateway.call(HEALTH, {}, principal="bot")
+
+    with upstream() as (seen, server):
+        stale = asyncio.run(scenario(server))
+    assert (stale.status, stale.data, stale.meta.age_s) == ("ok", {"ok": True}, 61)
+    assert [entry.get("code") for entry in outcomes(tmp_path)] == [None, "stale"]
+
+
+@pytest.mark.parametrize(
+    ("tools", "said"),
+    [
+        ({"orders__send_mail": {"cache": "60s"}}, "is for reads"),
+        ({"orders__get_helth": {"cache": "60s"}}, "did you mean 'orders__get_health'"),
+        ({HEALTH: {"cache": "forever"}}, "takes a time"),
+        ({HEALTH: {"cache": "25h"}}, "up to 24h"),
+        ({HEALTH: {"cache": {"tll": "60s"}}}, "did you mean 'ttl'"),
+        ({HEALTH: {"cache": {"ttl": "60s", "stale_if_error": "x"}}}, "stale_if_error: takes a time"),
+        ({HEALTH: {"cach": "60s"}}, "did you mean 'cache'"),
+    ],
+)
+def test_what_cannot_be_kept_is_an_error_at_load(tmp_path: Path, tools: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        cached(tmp_path, "http://127.0.0.1:9", {"rules": [READS]}, **tools)
+    assert said in str(caught.value)
+    assert "toolgen.yaml:" in str(caught.value)
+
+
+def test_a_cache_is_no_part_of_a_build(tmp_path: Path) -> None:
+    gateway = cached(tmp_path, "http://127.0.0.1:9", {"rules": [READS]})
+    assert gateway.settings.overrides == ()

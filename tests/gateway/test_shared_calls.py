@@ -1,0 +1,303 @@
+"""Two machines over one Redis: what waits on one is answered and carried out on another, once; and what one pauses, all do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateway.governed import Upstream, project, upstream, write_policy
+from tests.redis_server import RedisServer
+from toolgen.gateway.project import seal_file
+from toolgen.gateway.service import Gateway
+from toolgen.settings import load as load_settings
+from toolgen.state.seal import seal_of
+
+POLICY: dict[str, Any] = {
+    "rules": [
+        {"id": "mail", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "ask"},
+        {"id": "reads", "to": ["bot"], "tools": ["orders__get_health"], "verdict": "allow"},
+    ],
+    "approvals": {"approvers": ["user"], "expires": "1h"},
+}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+def machines(root: Path, server: RedisServer, url: str, policy: dict[str, Any] = POLICY, count: int = 2) -> list[Path]:
+    """The same project on several machines: all its files are copies."""
+    first = project(root / "m0", url, policy, state=f"redis://127.0.0.1:{server.port}/0")
+    seal_of(seal_file(load_settings(first)))
+    found = [first]
+    for number in range(1, count):
+        shutil.copytree(first.parent, root / f"m{number}")
+        found.append(root / f"m{number}" / first.name)
+    return found
+
+
+Work = Callable[[Gateway, Gateway, Upstream], Awaitable[None]]
+
+
+def both(root: Path, server: RedisServer, work: Work, policy: dict[str, Any] = POLICY) -> None:
+    with upstream() as (seen, url):
+
+        async def main() -> None:
+            one, two = machines(root, server, url, policy)
+            async with Gateway.load(one) as first, Gateway.load(two) as second, asyncio.timeout(30):
+                await work(first, second, seen)
+
+        asyncio.run(main())
+
+
+async def ask(gateway: Gateway, text: str = "x") -> str:
+    answer = await gateway.call("orders__send_mail", {"to": text}, principal="bot")
+    assert answer.status == "pending", answer
+    return answer.call_id
+
+
+async def toolgen(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "toolgen", *arguments]
+    return await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+
+
+async def ended(gateway: Gateway, call_id: str) -> str:
+    envelope = await gateway.approvals.outcome(call_id, gateway.principal("bot"), 20)
+    assert envelope is not None
+    return envelope.status if envelope.error is None else envelope.error.code
+
+
+def test_what_waits_on_one_machine_is_answered_on_another_and_carried_out_once(
+    tmp_path: Path, server: RedisServer
+) -> None:
+    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+        calls = [await ask(first, f"m{number}") for number in range(6)]
+        eve = second.principal("eve")
+        assert [item.id for item in await second.approvals.answerable(eve)] == calls
+        answers = await asyncio.gather(
+            *(
+                gateway.approvals.decide(call_id, approve=True, note="", principal=gateway.principal("eve"))
+                for call_id in calls
+                for gateway in (first, second)
+            )
+        )
+        assert sum(not hasattr(answer, "code") for answer in answers) == len(calls)
+        assert [await ended(gateway, call_id) for call_id in calls for gateway in (first, second)] == ["ok"] * 12
+        assert sorted(body for _, _, body in seen.requests) == [f'{{"to":"m{number}"}}' for number in range(6)]
+
+    both(tmp_path, server, work)
+
+
+def test_while_redis_is_away_nothing_waits_and_nothing_is_sent(tmp_path: Path, server: RedisServer) -> None:
+    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+        waiting = await ask(first)
+        server.stop()
+        for gateway in (first, second):
+            refused = await gateway.call("orders__send_mail", {"to": "y"}, principal="bot")
+            assert (refused.status, refused.error is not None) == ("refused", True)
+        while (unpaused := await first.call("orders__get_health", {}, principal="bot")).status == "ok":  # noqa: ASYNC110
+            await asyncio.sleep(0.05)  # for as long as what was heard is fresh
+        assert unpaused.error is not None
+        assert unpaused.error.code == "paused"
+        sent = len(seen.requests)
+        assert (await second.call("orders__get_health", {}, principal="bot")).status in {"ok", "refused"}
+        server.start()  # it has forgotten everything
+        while (back := await first.call("orders__get_health", {}, principal="bot")).status != "ok":
+            assert back.error is not None
+            await asyncio.sleep(0.05)
+        assert not any("send_mail" in path or "/mail" in path for _, path, _ in seen.requests[sent:])
+        assert await first.approvals.outcome(waiting, first.principal("bot")) is None
+
+    both(tmp_path, server, work)
+
+
+def test_a_policy_that_shares_goes_on_under_the_pauses_it_last_heard_of(tmp_path: Path, server: RedisServer) -> None:
+    limits = [{"id": "few", "rate": "100/s", "on_failure": "share"}]
+
+    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+        write_policy(first.settings.path.parent, {**POLICY, "limits": limits})
+        assert await first.reload()
+        pauses = first._shared.pauses
+        assert pauses is not first.pauses
+        assert (await first.call("orders__get_health", {}, principal="bot")).status == "ok"
+        server.stop()
+        while (await second.call("orders__get_health", {}, principal="bot")).status == "ok":  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        assert (await first.call("orders__get_health", {}, principal="bot")).status == "ok"
+        assert pauses.stale
+
+    both(tmp_path, server, work)
+
+
+def test_a_pause_of_the_command_line_holds_on_every_machine_and_is_ended_from_any(
+    tmp_path: Path, server: RedisServer
+) -> None:
+    async def code(gateway: Gateway) -> str:
+        answer = await gateway.call("orders__get_health", {}, principal="bot")
+        return answer.status if answer.error is None else answer.error.code
+
+    async def both_say(first: Gateway, second: Gateway, wanted: str) -> None:
+        while {await code(first), await code(second)} != {wanted}:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+        one, two = (str(gateway.settings.path) for gateway in (first, second))
+        paused = await toolgen("pause", "--source", "orders", "--reason", "why", "--config", one)
+        assert paused.returncode == 0
+        await both_say(first, second, "paused")
+        await asyncio.sleep(0)
+        assert not first.pauses.read()
+        listed = await toolgen("pause", "--json", "--config", two)
+        assert [(item["source"], item["reason"]) for item in json.loads(listed.stdout)] == [("orders", "why")]
+        await toolgen("resume", "--config", two)
+        await both_say(first, second, "ok")
+        server.stop()
+        alone = await toolgen("pause", "--source", "orders", "--config", one)
+        assert alone.returncode == 1
+        assert "paused on this machine alone" in alone.stderr
+        assert [item.source for item in first.pauses.read()] == ["orders"]
+        server.start()
+        await both_say(second, second, "ok")
+        assert await code(first) == "paused"
+        await toolgen("resume", "--config", one)
+        await both_say(first, second, "ok")
+
+    both(tmp_path, server, work)
+
+
+CEILING = {
+    "rules": [
+        {"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"},
+        {
+            "id": "ceiling",
+            "to": ["bot"],
+            "tools": ["orders__create_order"],
+            "verdict": "deny",
+            "when": "history.sum('orders__create_order', 'amount_cents') + args.amount_cents > 100",
+        },
+    ]
+}
+
+
+async def create(gateway: Gateway, cents: int, session: str = "s") -> str:
+    arguments = {"tenant_id": "acme", "amount_cents": cents}
+    answer = await gateway.call("orders__create_order", arguments, principal="bot", session=session)
+    return answer.status if answer.error is None else answer.error.code
+
+
+def test_calls_that_race_on_two_machines_see_each_other_in_a_sum(tmp_path: Path, server: RedisServer) -> None:
+    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+        for gateway in (first, second):
+            write_policy(gateway.settings.path.parent, CEILING)
+            assert await gateway.reload()
+        seen.answers.clear()  # all are in flight at once
+        racing = [asyncio.create_task(create(gateway, 30, f"s{n}")) for n in range(8) for gateway in (first, second)]
+        while sum(task.done() for task in racing) < len(racing) - 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        seen.answers.set()
+        said = sorted(await asyncio.gather(*racing))
+        assert said == ["forbidden"] * 13 + ["ok"] * 3
+        assert len(seen.requests) == 3
+        assert await create(first, 11) == "forbidden"
+        assert await create(second, 10) == "ok"
+        assert await create(first, 1) == "forbidden"
+
+    both(tmp_path, server, work)
+
+
+def test_what_was_refused_elsewhere_is_not_in_the_sum_and_a_lost_count_has_no_answer(
+    tmp_path: Path, server: RedisServer
+) -> None:
+    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+        for gateway in (first, second):
+            write_policy(gateway.settings.path.parent, CEILING)
+            assert await gateway.reload()
+        assert await create(first, 200) == "forbidden"
+        assert await create(second, 60) == "ok"
+        assert await create(first, 41) == "forbidden"
+        assert await create(first, 40) == "ok"
+        server.stop()
+        assert await create(second, 1) in {"upstream_unavailable", "paused"}
+        server.start()  # it has forgotten everything, and both know better
+        for gateway in (first, second):
+            while (said := await create(gateway, 1)) in {"upstream_unavailable", "paused"}:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+            assert said == "forbidden"
+        assert len(seen.requests) == 2
+
+    both(tmp_path, server, work)
+
+
+def test_two_approved_calls_race_over_one_sum_and_one_is_carried_out(tmp_path: Path, server: RedisServer) -> None:
+    asked = {"id": "ask", "to": ["bot"], "tools": ["orders__create_order"], "verdict": "ask"}
+    policy = {"rules": [*CEILING["rules"], asked], "approvals": POLICY["approvals"]}
+
+    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+        for gateway in (first, second):
+            write_policy(gateway.settings.path.parent, policy)
+            assert await gateway.reload()
+        asking = [
+            await gateway.call(
+                "orders__create_order", {"tenant_id": "acme", "amount_cents": 60}, principal="bot", session="s"
+            )
+            for gateway in (first, second, first)
+        ]
+        assert [answer.status for answer in asking] == ["pending"] * 3
+        seen.answers.clear()
+        eve = second.principal("eve")
+        for answer in asking:
+            await second.approvals.decide(answer.call_id, approve=True, note="", principal=eve)
+        while len(await first.approvals.store.unfinished()) > 1:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        seen.answers.set()
+        said = sorted([await ended(first, answer.call_id) for answer in asking])
+        assert said == ["forbidden", "forbidden", "ok"]
+        assert len(seen.requests) == 1
+
+    both(tmp_path, server, work)
+
+
+def test_a_key_that_was_used_on_one_machine_is_known_on_every_other(tmp_path: Path, server: RedisServer) -> None:
+    allowed = {**POLICY, "rules": [{**rule, "verdict": "allow"} for rule in POLICY["rules"]]}
+
+    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+        async def send(gateway: Gateway, text: str) -> Any:
+            return await gateway.call("orders__send_mail", {"to": text}, principal="bot", idempotency_key="k")
+
+        made, again = await send(first, "x"), await send(second, "x")
+        assert (made.status, again.status, again.call_id) == ("ok", "ok", made.call_id)
+        assert again.data == made.data
+        refused = await send(second, "y")
+        assert refused.error is not None
+        assert refused.error.code == "validation"
+        assert len(seen.requests) == 1
+
+    both(tmp_path, server, work, allowed)
+
+
+def test_a_call_that_another_machine_made_is_over_for_its_key_on_every_one(tmp_path: Path, server: RedisServer) -> None:
+    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+        async def send() -> Any:
+            return await first.call("orders__send_mail", {"to": "x"}, principal="bot", idempotency_key="k")
+
+        waiting = await send()
+        assert (waiting.status, (await send()).call_id) == ("pending", waiting.call_id)
+        await second.approvals.decide(waiting.call_id, approve=True, note="", principal=second.principal("eve"))
+        assert await ended(second, waiting.call_id) == "ok"
+        over = await send()
+        assert (over.status, over.call_id) == ("ok", waiting.call_id)
+        assert len(seen.requests) == 1
+
+    both(tmp_path, server, work)

@@ -1,0 +1,144 @@
+"""What the gateway did, counted for Prometheus: sums alone, under labels that are words of ours, so that nobody can make or read names."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from toolgen.model.result import Cancelled, Failed, Pending, Refused, Result, Success
+
+__all__ = ["MEDIA_TYPE", "Metrics"]
+
+MEDIA_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_MOST_CODES = 64  # codes are ours and some twenty; a device's or a plugin's may never make this grow
+_OTHER = "other"
+
+
+class _Durations:
+    """One histogram: how many calls took up to each bound, and how long all took together."""
+
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(_BOUNDS) + 1)
+        self.total = 0.0
+
+    def take(self, seconds: float) -> None:
+        self.counts[bisect_left(_BOUNDS, seconds)] += 1
+        self.total += seconds
+
+
+class Metrics:
+    """The counters of one process. Names of tools, sources, principals and conversations are in none of them: they are read without a
+    credential."""
+
+    def __init__(self) -> None:
+        self._in_flight = 0
+        self._calls: dict[tuple[str, str], int] = {}
+        self._durations: dict[str, _Durations] = {}
+        self._responses: dict[int, int] = {}
+        self._began = time.time()
+
+    def begin(self) -> None:
+        """A call sets out."""
+        self._in_flight += 1
+
+    def end(self, result: Result | None, seconds: float) -> None:
+        """A call has ended; without a result where it was broken off with its process."""
+        self._in_flight -= 1
+        status, code = ("cancelled", "") if result is None else _ending(result)
+        key = (status, code)
+        if key not in self._calls and len(self._calls) >= _MOST_CODES:
+            key = (status, _OTHER)
+        self._calls[key] = self._calls.get(key, 0) + 1
+        durations = self._durations.get(status)
+        if durations is None:
+            durations = self._durations[status] = _Durations()
+        durations.take(seconds)
+
+    def answered(self, status: int) -> None:
+        """A request has its answer."""
+        self._responses[status] = self._responses.get(status, 0) + 1
+
+    def rendered(self, *, worker: str, ready: bool) -> bytes:
+        """Everything in Prometheus's text format. `worker` tells the processes of one gateway apart."""
+        same = {"worker": worker}
+        lines = [
+            *_family("toolgen_calls_total", "counter", "Calls that ended, by how."),
+            *(
+                _sample("toolgen_calls_total", {"status": status, "code": code, **same}, count)
+                for (status, code), count in sorted(self._calls.items())
+            ),
+            *_family("toolgen_calls_in_flight", "gauge", "Calls that have not ended."),
+            _sample("toolgen_calls_in_flight", same, self._in_flight),
+            *_family(
+                "toolgen_call_duration_seconds", "histogram", "How long calls took, from the record to the record."
+            ),
+            *self._histogram(same),
+            *_family("toolgen_http_responses_total", "counter", "Answers to requests of any kind."),
+            *(
+                _sample("toolgen_http_responses_total", {"status": str(status), **same}, count)
+                for status, count in sorted(self._responses.items())
+            ),
+            *_family("toolgen_ready", "gauge", "1 while calls are taken."),
+            _sample("toolgen_ready", same, int(ready)),
+            *self._process(same),
+        ]
+        return ("\n".join(lines) + "\n").encode("utf-8")
+
+    def _histogram(self, same: Mapping[str, str]) -> Iterator[str]:
+        name = "toolgen_call_duration_seconds"
+        for status, durations in sorted(self._durations.items()):
+            labels, count = {"status": status, **same}, 0
+            for bound, more in zip((*(f"{one:g}" for one in _BOUNDS), "+Inf"), durations.counts, strict=True):
+                count += more
+                yield _sample(f"{name}_bucket", {**labels, "le": bound}, count)
+            yield _sample(f"{name}_sum", labels, durations.total)
+            yield _sample(f"{name}_count", labels, count)
+
+    def _process(self, same: Mapping[str, str]) -> Iterator[str]:
+        """What Prometheus's own clients say of a process, as far as this system tells."""
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        yield from _family("process_cpu_seconds_total", "counter", "CPU time, of the user and the system.")
+        yield _sample("process_cpu_seconds_total", same, used.ru_utime + used.ru_stime)
+        yield from _family("process_start_time_seconds", "gauge", "When it began, in seconds since the epoch.")
+        yield _sample("process_start_time_seconds", same, self._began)
+        if sys.platform == "linux":
+            pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+            yield from _family("process_resident_memory_bytes", "gauge", "Memory that is resident.")
+            yield _sample("process_resident_memory_bytes", same, pages * os.sysconf("SC_PAGE_SIZE"))
+            yield from _family("process_open_fds", "gauge", "Open file descriptors.")
+            yield _sample("process_open_fds", same, len(os.listdir("/proc/self/fd")))
+
+
+def _ending(result: Result) -> tuple[str, str]:
+    match result:
+        case Success():
+            return "ok", ""
+        case Failed(error=error):
+            return "error", error.code
+        case Refused(error=error):
+            return "refused", error.code
+        case Pending(error=error):
+            return "pending", error.code
+        case Cancelled(error=error):
+            return "cancelled", error.code
+
+
+def _family(name: str, kind: str, text: str) -> tuple[str, str]:
+    return f"# HELP {name} {text}", f"# TYPE {name} {kind}"
+
+
+def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
+    shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+    return f"{name}{{{shown}}} {value}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

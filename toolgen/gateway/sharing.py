@@ -1,0 +1,110 @@
+"""What outlives a call, and where: in this process and the project's files, or in Redis for all that share it, as `state:` says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from toolgen.clock import Clock
+from toolgen.gateway.project import pauses_of, seal_file, state_folder
+from toolgen.settings import Settings
+from toolgen.settings_state import StateSettings
+from toolgen.state.buckets import Buckets, MemoryBuckets
+from toolgen.state.buckets_redis import RedisBuckets
+from toolgen.state.history_redis import SharedHistories
+from toolgen.state.invocations import Invocations
+from toolgen.state.invocations_redis import RedisInvocations
+from toolgen.state.invocations_sqlite import SqliteInvocations
+from toolgen.state.ledger import Ledger
+from toolgen.state.ledger_redis import RedisLedger
+from toolgen.state.ledger_sqlite import SqliteLedger
+from toolgen.state.link import RedisLink
+from toolgen.state.pauses import Pauses
+from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.seal import Seal, seal_of
+from toolgen.state.turns import MemoryTurns, Turns
+from toolgen.state.turns_redis import RedisTurns
+from toolgen.state.waiting import WaitingBuckets
+
+__all__ = ["Shared", "share", "shared_pauses"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """The places of one gateway. What is counted has a connection of its own, so that nothing large stands before it.
+
+    `ledger_key` is what outcomes in the ledger are sealed with; None where that is the key of this machine's log.
+    """
+
+    buckets: Buckets
+    invocations: Invocations
+    pauses: Pauses | SharedPauses
+    histories: SharedHistories | None
+    turns: Turns | None
+    ledger: Ledger
+    ledger_key: Callable[[], bytes] | None
+
+    async def start(self) -> None:
+        """Reads what has to be known before the first call."""
+        await self.pauses.start()
+
+    async def close(self) -> None:
+        """Lets go of everything."""
+        await self.pauses.close()
+        if self.histories is not None:
+            await self.histories.close()
+        if self.turns is not None:
+            await self.turns.close()
+        await self.buckets.close()
+        await self.invocations.close()
+        await self.ledger.close()
+
+
+def share(settings: Settings, clock: Clock, changed: Callable[[bool], None], local: Pauses) -> Shared:
+    """The places that `state:` names; nothing is opened yet. `changed` is told when what is counted is lost, and found again."""
+    state = settings.state
+    if state is None:
+        return Shared(
+            buckets=WaitingBuckets(MemoryBuckets(clock)),
+            invocations=SqliteInvocations(state_folder(settings) / "calls.db"),
+            pauses=local,
+            histories=None,
+            turns=_turns(settings, clock),
+            ledger=SqliteLedger(state_folder(settings) / "keys.db"),
+            ledger_key=None,
+        )
+    sealing = cache(_sealing(settings))
+    return Shared(
+        buckets=WaitingBuckets(RedisBuckets(_link(state), clock, changed)),
+        invocations=RedisInvocations(_link(state), _sealing(settings)),
+        pauses=SharedPauses(_link(state), _sealing(settings), clock, local),
+        histories=SharedHistories(_link(state), _sealing(settings), clock),
+        turns=_turns(settings, clock),
+        ledger=RedisLedger(_link(state), sealing),
+        ledger_key=lambda: sealing().ledger,
+    )
+
+
+def _turns(settings: Settings, clock: Clock) -> Turns | None:
+    """Where turns of conversations are counted; None where nobody asks for that."""
+    if settings.turn_limit == math.inf:
+        return None
+    limit, state = int(settings.turn_limit), settings.state
+    return MemoryTurns(limit, clock) if state is None else RedisTurns(limit, _link(state), clock)
+
+
+def shared_pauses(settings: Settings, clock: Clock) -> SharedPauses | None:
+    """The pauses of all that share a project's Redis; None where it has none."""
+    if settings.state is None:
+        return None
+    return SharedPauses(_link(settings.state), _sealing(settings), clock, pauses_of(settings))
+
+
+def _link(state: StateSettings) -> RedisLink:
+    return RedisLink(state.location, state.secret)
+
+
+def _sealing(settings: Settings) -> Callable[[], Seal]:
+    return lambda: seal_of(seal_file(settings))

@@ -1,0 +1,87 @@
+"""What the console's pages take of the server, with a million entries on record: the time from a request to its whole answer.
+
+`python -m bench.console` runs it, on the log of `bench.index`. The first answer of each page stands apart from the median of the
+later ones, which find figures kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import re
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+
+from bench.index import make_log
+from tests.projects import POLICY, make_project
+from toolgen.clock import FixedClock
+from toolgen.console.open import console_of
+from toolgen.gateway.app import App
+from toolgen.gateway.service import Gateway
+
+KEY = "bench-key"
+NOW = 1_750_000_000.0 + 2_500
+PAGES = (
+    "overview?over=1h",
+    "overview?over=24h",
+    "overview?over=30d",
+    "calls",
+    "calls?principal=agent-7&status=error",
+    "calls?tool=crm__update_note",
+    "calls?rule=default",
+    "calls/call_000000000000000000001234",
+    "live/rows",
+    "tools",
+    "policies",
+    "record",
+)
+BUDGET_MS = 150.0
+
+
+async def main(entries: int, rounds: int, budget: float) -> None:
+    """Prints a line for each page, and fails where a median is over the budget."""
+    with tempfile.TemporaryDirectory() as folder:
+        policy = json.loads(json.dumps(POLICY))
+        key = "sha256:" + hashlib.sha256(KEY.encode()).hexdigest()
+        policy["principals"]["rita"] = {"api_key": key, "roles": ["reviewer"]}
+        path = make_project(Path(folder) / "project", policy=policy)
+        make_log(path.parent / "var" / "audit", entries)
+        gateway, clock = Gateway.load(path), FixedClock(NOW)
+        app = App(gateway)
+        app.open_console(lambda door: console_of(gateway, door, clock=clock))
+        transport = httpx.ASGITransport(app)
+        slow = []
+        async with gateway, httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=600) as http:
+            form = re.search(r'name="form_token" value="([^"]+)"', (await http.get("/console/sign-in")).text)
+            assert form
+            signed = await http.post("/console/sign-in", data={"credential": KEY, "form_token": form[1]})
+            assert signed.status_code == 200, signed.text
+            for page in PAGES:
+                times = []
+                for _ in range(rounds + 1):
+                    began = time.perf_counter()
+                    answer = await http.get(f"/console/{page}")
+                    times.append((time.perf_counter() - began) * 1000)
+                    assert answer.status_code == 200, (page, answer.text)
+                    clock.advance(1.5)
+                median = statistics.median(times[1:])
+                print(f"{page:<42} {median:8.1f} ms, the first {times[0]:,.1f} ms")
+                slow += [page] if median > budget else []
+        await app.close()
+    if slow:
+        raise SystemExit(f"over {budget:.0f} ms: {', '.join(slow)}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--entries", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--budget", type=float, default=BUDGET_MS, help="milliseconds a page may take")
+    given = parser.parse_args()
+    asyncio.run(main(given.entries, given.rounds, given.budget))

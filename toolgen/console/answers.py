@@ -1,0 +1,122 @@
+"""What every answer of the console has in common: a page and its headers, a redirect, a cookie, and the form that came with a POST."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from toolgen.console.text import ago, moment, pretty, shown, span
+from toolgen.gateway.http import Rejected, Request, Response
+
+__all__ = ["Cookie", "Header", "asset", "cookie_header", "cookies", "form_of", "page", "redirect"]
+
+Header = tuple[bytes, bytes]
+_HERE = Path(__file__).parent
+_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+# `same-origin` and not `no-referrer`: with that, browsers send `Origin: null` with a form, and such an origin is refused.
+_HEADERS: tuple[Header, ...] = (
+    (b"content-security-policy", _POLICY.encode("ascii")),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+)
+_ASSETS = {
+    "console.css": b"text/css; charset=utf-8",
+    "console.js": b"text/javascript; charset=utf-8",
+    "icon.svg": b"image/svg+xml",
+}
+_MOST_FIELDS = 500
+_FORM = b"application/x-www-form-urlencoded"
+
+
+def _templates() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"pretty": pretty, "moment": moment, "ago": ago, "span": span}
+    return environment
+
+
+_ENVIRONMENT = _templates()
+_BYTES = {name: (_HERE / "static" / name).read_bytes() for name in _ASSETS}
+
+
+def page(name: str, *, status: int = 200, headers: tuple[Header, ...] = (), **values: object) -> Response:
+    """A page made of a template."""
+    body = _ENVIRONMENT.get_template(name).render(values).encode("utf-8", "replace")
+    return Response(status=status, body=body, headers=(*_HEADERS, *headers), media_type=b"text/html; charset=utf-8")
+
+
+def asset(name: str) -> Response:
+    """The stylesheet, the script or the icon. Raises `Rejected` for any other name."""
+    if name not in _ASSETS:
+        raise Rejected(404, "not_found", "there is nothing at this path")
+    return Response(body=_BYTES[name], headers=_HEADERS, media_type=_ASSETS[name])
+
+
+def redirect(location: str, *headers: Header) -> Response:
+    """Sends the browser on to a path of the console, with GET."""
+    return Response(status=303, headers=(*_HEADERS, (b"location", location.encode("ascii")), *headers))
+
+
+class Cookie:
+    """A cookie's name and where it goes. `lax` is for coming back from another site, to which `Strict` cookies are not shown."""
+
+    def __init__(self, name: str, *, path: str, lax: bool = False) -> None:
+        self.name = name
+        self.path = path
+        self.lax = lax
+
+
+def cookie_header(cookie: Cookie, value: str, *, secure: bool, age_s: float | None = None) -> Header:
+    """Sets a cookie, or takes it away where the value is ""."""
+    age = 0 if not value else age_s
+    parts = [
+        f"{cookie.name}={value}",
+        f"Path={cookie.path}",
+        "HttpOnly",
+        f"SameSite={'Lax' if cookie.lax else 'Strict'}",
+        *(["Secure"] if secure else []),
+        *([f"Max-Age={age:.0f}"] if age is not None else []),
+    ]
+    return b"set-cookie", "; ".join(parts).encode("ascii")
+
+
+def cookies(request: Request) -> Mapping[str, str]:
+    """The cookies of a request. One that comes twice is none: whoever can set cookies for a parent domain could have added it."""
+    found: dict[str, str] = {}
+    twice: set[str] = set()
+    for part in request.text(b"cookie").split(";"):
+        name, equals, value = part.strip().partition("=")
+        if equals and len(value) <= 128:
+            twice |= {name} if name in found else set()
+            found[name] = value
+    return {name: value for name, value in found.items() if name not in twice}
+
+
+async def form_of(request: Request) -> Mapping[str, str]:
+    """The fields of a form. Raises `Rejected` for a body that is none, or has a field twice."""
+    if request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _FORM:
+        raise Rejected(415, "bad_request", "the console takes the forms of its own pages alone")
+    body = await request.body()
+    try:
+        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        raise Rejected(400, "bad_request", "the form cannot be read") from None
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise Rejected(400, "bad_request", "a field of the form was sent more than once")
+    return fields

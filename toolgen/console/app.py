@@ -1,0 +1,216 @@
+"""The console's routes: who may take each, and what every request passes before a page is made."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from toolgen.clock import Clock, SystemClock
+from toolgen.console import approvals, calls, overview, policies, record, tools
+from toolgen.console.answers import asset, form_of, page, redirect
+from toolgen.console.oidc import Provider
+from toolgen.console.records import Records
+from toolgen.console.sign_in import SignInDesk
+from toolgen.console.verification import Verification
+from toolgen.console.visit import Backstage, Person, Visit, person_of
+from toolgen.errors import AuditError, StateError
+from toolgen.gateway.approvals import of_party
+from toolgen.gateway.door import Door
+from toolgen.gateway.http import Rejected, Request, Response
+from toolgen.gateway.project import state_folder
+from toolgen.gateway.service import Gateway
+from toolgen.state.sessions_sqlite import Session, Sessions
+
+__all__ = ["ROOT", "Console"]
+
+ROOT = "/console"
+_CLOCK = SystemClock()
+_TITLES = {
+    400: "That cannot be read",
+    401: "Sign in first",
+    403: "Not for you",
+    404: "Nothing here",
+    405: "Not this way",
+}
+_logger = logging.getLogger("toolgen.console")
+
+Handler = Callable[[Visit], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    method: str
+    path: re.Pattern[str]
+    handler: Handler
+    may: Callable[[Person], bool]
+
+
+def _route(method: str, path: str, handler: Handler, may: Callable[[Person], bool]) -> _Route:
+    return _Route(method, re.compile(f"{ROOT}{path}"), handler, may)
+
+
+def _viewer(person: Person) -> bool:
+    return person.viewer
+
+
+def _approver(person: Person) -> bool:
+    return person.approver
+
+
+def _admin(person: Person) -> bool:
+    return person.admin
+
+
+def _anybody(person: Person) -> bool:
+    """Whoever is welcome may see and call what the policy lets it call: that is no matter of the console's roles."""
+    return person.welcome
+
+
+_CALL_ID = r"([A-Za-z0-9_.:-]{1,128})"
+_ROUTES = (
+    _route("GET", "/overview", overview.show, _viewer),
+    _route("GET", "/calls", calls.search, _viewer),
+    _route("GET", f"/calls/{_CALL_ID}", calls.story, _viewer),
+    _route("GET", "/live", calls.live, _viewer),
+    _route("GET", "/live/rows", calls.live_rows, _viewer),
+    _route("GET", "/approvals", approvals.listed, _approver),
+    _route("GET", f"/approvals/{_CALL_ID}", approvals.one, _approver),
+    _route("POST", f"/approvals/{_CALL_ID}", approvals.answer, _approver),
+    _route("GET", "/tools", tools.listed, _anybody),
+    _route("GET", r"/tools/([A-Za-z0-9_-]{1,64})", tools.one, _anybody),
+    _route("POST", r"/tools/([A-Za-z0-9_-]{1,64})", tools.call, _anybody),
+    _route("GET", "/policies", policies.listed, _viewer),
+    _route("GET", "/policies/explain", policies.explain_form, _viewer),
+    _route("POST", "/policies/explain", policies.explained, _viewer),
+    _route("GET", "/record", record.show, _viewer),
+    _route("POST", "/record/verify", record.verify, _admin),
+)
+
+
+class Console:
+    """Everything below /console. It asks the gateway, and calls tools through it as every front end does."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        door: Door,
+        *,
+        records: Records,
+        provider: Provider | None = None,
+        clock: Clock = _CLOCK,
+    ) -> None:
+        self._gateway = gateway
+        self._settings = gateway.settings.console
+        self._clock = clock
+        self._sessions = Sessions(state_folder(gateway.settings) / "console.db", clock, idle_s=self._settings.idle_s)
+        self._verification = Verification(gateway.settings.audit_dir, clock)
+        self._backstage = Backstage(gateway=gateway, records=records, verification=self._verification, clock=clock)
+        self._desk = SignInDesk(gateway, door, self._sessions, provider=provider, clock=clock)
+
+    async def close(self) -> None:
+        """Lets go of what is open."""
+        await self._verification.close()
+        await self._sessions.close()
+
+    async def handle(self, request: Request) -> Response:
+        """The answer to a request that was checked as every request to the gateway is."""
+        try:
+            return await self._answer(request)
+        except Rejected as rejected:
+            return _rejected(rejected)
+        except StateError as error:
+            _logger.error("the console cannot answer: %s", error)  # noqa: TRY400 - the error says all
+            return _rejected(
+                Rejected(503, "internal", "what this needs cannot be read now; the operator's log says why")
+            )
+        except AuditError as error:
+            _logger.error("the console cannot read the record: %s", error)  # noqa: TRY400 - the error says all
+            return _rejected(Rejected(503, "audit_unavailable", "the record cannot be read or written now"))
+
+    def failed(self) -> Response:
+        """The answer where something is wrong with the gateway itself."""
+        return _rejected(Rejected(500, "internal", "the gateway failed; the operator's log says where"))
+
+    async def _answer(self, request: Request) -> Response:
+        path = request.path.removeprefix(ROOT)
+        if path.startswith("/static/"):
+            request.take("GET")
+            return asset(path.removeprefix("/static/"))
+        if response := await self._desk.answer(request, path):
+            return response
+        found = await self._signed_in(request)
+        if found is None:
+            if request.method == "GET" and path in {"", "/"}:
+                return redirect(f"{ROOT}/sign-in")
+            return self._desk.ended(request)
+        person, session = found
+        if path == "/sign-out":
+            request.take("POST")
+            _check_form(session, await form_of(request))
+            return await self._desk.leave(request, person)
+        if path in {"", "/"}:
+            request.take("GET")
+            return redirect(f"{ROOT}/{'overview' if person.viewer else 'approvals' if person.approver else 'tools'}")
+        return await self._routed(request, person, session)
+
+    async def _routed(self, request: Request, person: Person, session: Session) -> Response:
+        fitting = [(route, part) for route in _ROUTES if (part := route.path.fullmatch(request.path))]
+        if not fitting:
+            raise Rejected(404, "not_found", "there is nothing at this path")
+        chosen = next((pair for pair in fitting if pair[0].method == request.method), None)
+        if chosen is None:
+            raise Rejected(405, "bad_request", "this page is not asked for that way")
+        route, part = chosen
+        if not route.may(person):
+            raise Rejected(403, "forbidden", "your roles do not open this page", suggestion=f"you are: {person.words}")
+        visit = Visit(
+            request=request,
+            person=person,
+            session=session,
+            backstage=self._backstage,
+            part=part[1] if route.path.groups else "",
+            form=_check_form(session, await form_of(request)) if request.method == "POST" else {},
+        )
+        return await route.handler(visit)
+
+    async def _signed_in(self, request: Request) -> tuple[Person, Session] | None:
+        """Who is signed in, as the policy in force has them; a session ends when it does, or its key or token is revoked."""
+        token = self._desk.token_of(request)
+        session = await self._sessions.of(token) if token else None
+        if session is None:
+            return None
+        principal = self._gateway.current(of_party(session.principal))
+        person = None if principal is None else person_of(self._gateway, self._settings, principal)
+        if person is None or not person.welcome:
+            await self._sessions.end(token)
+            return None
+        if request.path != f"{ROOT}/live/rows":  # the script asks for these, whether anybody is there or not
+            await self._sessions.seen(token)
+        return person, session
+
+
+def _check_form(session: Session, form: dict[str, str] | object) -> dict[str, str]:
+    """The fields of a form that a page of this very session had. Raises `Rejected` for any other."""
+    fields = dict(form) if isinstance(form, dict) else {}
+    if not hmac.compare_digest(fields.pop("form_token", "").encode(), session.form_token.encode()):
+        raise Rejected(
+            403,
+            "forbidden",
+            "this form is not of your session",
+            suggestion="go back, reload the page and send it again",
+        )
+    return fields
+
+
+def _rejected(rejected: Rejected) -> Response:
+    return page(
+        "message.html",
+        status=rejected.status,
+        headers=tuple(item for item in rejected.headers if item[0] != b"www-authenticate"),
+        title=_TITLES.get(rejected.status, "That did not work"),
+        message=rejected.message,
+        suggestion=rejected.suggestion,
+    )

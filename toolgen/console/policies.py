@@ -1,0 +1,118 @@
+"""The policy in force: its rules and their text, its tests and how they end, and why a call would be decided as it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from toolgen.console.rule_text import rule_text
+from toolgen.console.visit import Visit
+from toolgen.errors import ConfigError
+from toolgen.gateway.http import Response
+from toolgen.model.names import nearest
+from toolgen.model.schema import JsonObject
+from toolgen.model.verdict import Allow, Ask, Verdict
+from toolgen.pipeline.earlier import imagined
+from toolgen.pipeline.intake import meant
+from toolgen.policy.explain import Considered, explain
+from toolgen.policy.selftest import SelfTest
+
+__all__ = ["explain_form", "explained", "listed"]
+
+
+async def listed(visit: Visit) -> Response:
+    """GET /console/policies"""
+    visit.request.parameters()
+    gateway, policy = visit.gateway, visit.gateway.policy
+    return visit.page(
+        "policies.html",
+        at="policies",
+        policy=policy,
+        rules=[(rule, rule_text(rule.id, policy, gateway.settings.policies)) for rule in policy.rules],
+        results=gateway.check_policy(),
+        principals=sorted(policy.principals.values(), key=lambda entry: entry.id),
+        issuers=sorted(policy.credentials.issuers.values(), key=lambda entry: entry.name),
+        console=gateway.settings.console,
+    )
+
+
+async def explain_form(visit: Visit) -> Response:
+    """GET /console/policies/explain"""
+    given = visit.request.parameters("principal", "tool")
+    return _page(visit, given)
+
+
+async def explained(visit: Visit) -> Response:
+    """POST /console/policies/explain: nothing is called, and nothing recorded. No call came before the one that is asked about."""
+    visit.request.parameters()
+    try:
+        return _decided(visit)
+    except (ConfigError, ValueError) as error:
+        return _page(visit, visit.form, fault=str(error))
+
+
+def _decided(visit: Visit) -> Response:
+    gateway, form = visit.gateway, visit.form
+    who = gateway.principal(form.get("principal", "").strip(), form.get("on_behalf_of", "").strip() or None)
+    name = form.get("tool", "").strip()
+    tool = gateway.manifest.tools.get(name)
+    if tool is None:
+        raise ConfigError(f"there is no tool '{name}'{nearest(name, gateway.manifest.tools)}")
+    access = gateway.governance.access
+    seen = meant(tool.input_schema, _arguments(form.get("arguments", "")))
+    told = SelfTest(caller=who, tool=name, arguments={}, expect="", rule=None, where="")
+    around = imagined(told, gateway.manifest.tools, gateway.policy.labels, visit.backstage.clock)
+    bound = access.bind(who, tool, seen.arguments)
+    verdict: Verdict = bound.denied or access.decide(who, tool, bound.arguments, around)
+    rules = tuple(explain(access, who, tool, bound.arguments, around))
+    # What speaks is what somebody wants to know first.
+    ordered = sorted(rules, key=lambda rule: (not rule.speaks, rule.shadow))
+    return _page(visit, form, verdict=verdict, rules=tuple(ordered), bound=bound.names)
+
+
+def _page(
+    visit: Visit,
+    form: Mapping[str, str],
+    *,
+    fault: str = "",
+    verdict: Verdict | None = None,
+    rules: tuple[Considered, ...] = (),
+    bound: tuple[str, ...] = (),
+) -> Response:
+    gateway = visit.gateway
+    match verdict:
+        case None:
+            word = ""
+        case Allow():
+            word = "allow"
+        case Ask():
+            word = "ask"
+        case _:
+            word = "deny"
+    return visit.page(
+        "explain.html",
+        at="policies",
+        status=400 if fault else 200,
+        given=form,
+        fault=fault,
+        word=word,
+        verdict=verdict,
+        rules=rules,
+        bound=bound,
+        reason="" if verdict is None or isinstance(verdict, Allow) else verdict.reason,
+        text=None if verdict is None else rule_text(verdict.rule, gateway.policy, gateway.settings.policies),
+        principals=gateway.principals,
+        tools=sorted(gateway.manifest.tools),
+    )
+
+
+def _arguments(text: str) -> JsonObject:
+    if not text.strip():
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError('the arguments are not JSON like {"limit": 5}') from None
+    if not isinstance(found, dict):
+        raise ValueError('the arguments are not a JSON object like {"limit": 5}')  # noqa: TRY004 - it is about what was typed
+    return found

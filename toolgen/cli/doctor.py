@@ -23,6 +23,7 @@ def command(as_json: bool, config_path: str) -> None:
 
     Tries a call no rule allows, requests to link-local and loopback addresses, and a changed copy of the audit log. Then asks each
     database, with the source's own credentials, what its account may do, and prints the statements that make one which fits the policy.
+    References to secrets that do not resolve here are said as well; they are no failure, for secrets may be where only the gateway runs.
     The refused call stands in the project's audit log. Exits 1 when something failed or an account can do more than the policy opens.
     """
     report = asyncio.run(examine(Gateway.load(config_path)))
@@ -36,6 +37,11 @@ def command(as_json: bool, config_path: str) -> None:
 def _print(report: Report) -> None:
     for trial in report.trials:
         click.echo(f"{'ok' if trial.ok else 'FAILED'}: {trial.name}: {_clean(trial.detail)}")
+    for reference in report.references:
+        if reference.fault:
+            click.echo(f"note: {reference.where}: {_clean(reference.fault)}")
+    if report.references and not any(reference.fault for reference in report.references):
+        click.echo(f"ok: all {len(report.references)} references to secrets resolve here")
     for database in report.databases:
         _print_database(database)
 

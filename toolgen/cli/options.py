@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
 from toolgen.errors import ConfigError
 
-__all__ = ["as_json", "config", "default_principal"]
+__all__ = ["as_json", "config", "default_principal", "json_object"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,3 +37,23 @@ def default_principal(names: tuple[str, ...], given: str | None) -> str:
         return names[0]
     known = ", ".join(names) or "none"
     raise ConfigError(f"say as whom with --as; the policy's principals are: {known}")
+
+
+def json_object(given: str | None, option: str) -> dict[str, Any]:
+    """The JSON object that an option holds, or that stands in the file it names (`@FILE`, `-` for standard input); {} for none."""
+    if given is None:
+        return {}
+    try:
+        text: str | bytes = given
+        if given == "-":
+            text = sys.stdin.buffer.read()
+        elif given.startswith("@"):
+            text = Path(given[1:]).read_bytes()
+        decoded = msgspec.json.decode(text)
+    except OSError as error:
+        raise click.BadParameter(f"{given[1:]} cannot be read: {error.strerror}", param_hint=option) from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise click.BadParameter(f"is not JSON: {error}", param_hint=option) from error
+    if not isinstance(decoded, dict):
+        raise click.BadParameter("must be a JSON object", param_hint=option)
+    return decoded

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 from collections.abc import Sequence
 
 import click
 import orjson
 
-__all__ = ["print_json", "print_table", "printable"]
+__all__ = ["json_line", "print_json", "print_table", "printable"]
 
 
 def print_json(value: object) -> None:
     """Indented JSON and a line end, on standard output."""
     if sys.stdout is None:
         return  # closed by whoever started us: there is nobody to print for
-    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
-    sys.stdout.buffer.write(orjson.dumps(value, option=options, default=str))
+    options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
+    text = orjson.dumps(value, option=options, default=str).decode()
+    sys.stdout.buffer.write("\n".join(map(_escaped, text.split("\n"))).encode() + b"\n")
+
+
+def json_line(value: object) -> str:
+    """JSON on one line, with its end."""
+    return _escaped(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS, default=str).decode()) + "\n"
+
+
+def _escaped(text: str) -> str:
+    """JSON in which what a terminal would act on, or that turns text around, is escaped, as JSON itself does it below U+0020 alone."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character
+        if character.isprintable()
+        else "".join(f"\\u{unit:04x}" for (unit,) in struct.iter_unpack(">H", character.encode("utf-16-be")))
+        for character in text
+    )
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from fnmatch import fnmatchcase
 
 import click
@@ -14,17 +14,20 @@ from toolgen.audit.log import AuditLog
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
 from toolgen.clock import SystemClock, timestamp
-from toolgen.errors import AuditError, ConfigError, ToolgenError
+from toolgen.errors import AuditError, ConfigError, StateError, ToolgenError
 from toolgen.gateway.project import pauses_of
 from toolgen.gateway.service import Gateway
+from toolgen.gateway.sharing import shared_pauses
 from toolgen.model.names import nearest
 from toolgen.settings import Settings
 from toolgen.settings import load as load_settings
 from toolgen.state.pauses import Pause
+from toolgen.state.pauses_redis import SharedPauses
 
 __all__ = ["command", "resume"]
 
 _LONGEST_REASON = 500
+Edit = Callable[[tuple[Pause, ...]], tuple[Pause, ...]]
 _principal = click.option("--principal", metavar="PRINCIPAL", default="", help="Everything this principal calls.")
 _source = click.option("--source", metavar="SOURCE", default="", help="Every tool of this source.")
 _tool = click.option("--tool", metavar="GLOB", default="", help="The tools whose names match; '*' for all.")
@@ -40,10 +43,9 @@ _tool = click.option("--tool", metavar="GLOB", default="", help="The tools whose
 def command(principal: str, source: str, tool: str, reason: str, as_json: bool, config_path: str) -> None:
     """Refuse calls from now on, in every process of the project; without an option, list what is paused."""
     settings = load_settings(config_path)
-    pauses = pauses_of(settings)
     given = Pause(principal=principal, source=source, tool=tool, reason=reason, since=SystemClock().now())
     if not any(given.target):
-        _print(pauses.read(), as_json=as_json)
+        _print(_read(settings), as_json=as_json)
         return
     if sum(map(bool, given.target)) > 1:
         raise click.UsageError("name one of --principal, --source and --tool; each is a pause of its own")
@@ -51,11 +53,16 @@ def command(principal: str, source: str, tool: str, reason: str, as_json: bool, 
         raise click.BadParameter(f"has more than {_LONGEST_REASON} characters", param_hint="--reason")
     _check(given, config_path)
     # First what matters most: a pause holds even where it cannot be recorded.
-    now = pauses.change(lambda known: (*(item for item in known if item.target != given.target), given))
+    alone = _pause(settings, lambda known: (*(item for item in known if item.target != given.target), given))
     try:
         _record(settings, "pause", [given])
     except AuditError as error:
         raise AuditError(f"paused, but this is not on record: {error.message}", where=error.where) from error
+    if alone is not None:
+        raise StateError(
+            f"paused on this machine alone: {alone.message}", suggestion="pause again once Redis can be reached"
+        )
+    now = _read(settings)
     _print(now, as_json=as_json)
 
 
@@ -68,14 +75,56 @@ def command(principal: str, source: str, tool: str, reason: str, as_json: bool, 
 def resume(principal: str, source: str, tool: str, as_json: bool, config_path: str) -> None:
     """Take calls again: those of one pause, or without an option all."""
     settings = load_settings(config_path)
-    pauses = pauses_of(settings)
     target = (principal, source, tool)
-    ended = [item for item in pauses.read() if not any(target) or item.target == target]
+    ended = [item for item in _read(settings) if not any(target) or item.target == target]
     if not ended:
         raise ConfigError("that is not paused", suggestion="`toolgen pause` lists what is")
     _record(settings, "resume", ended)
     gone = {item.target for item in ended}
-    _print(pauses.change(lambda known: tuple(item for item in known if item.target not in gone)), as_json=as_json)
+
+    def without(known: tuple[Pause, ...]) -> tuple[Pause, ...]:
+        return tuple(item for item in known if item.target not in gone)
+
+    _shared(settings, lambda pauses: pauses.change(without))
+    if pauses_of(settings).read():
+        pauses_of(settings).change(without)
+    _print(_read(settings), as_json=as_json)
+
+
+def _pause(settings: Settings, edit: Edit) -> StateError | None:
+    """Pauses everywhere; on this machine at least, and then why not elsewhere."""
+    if settings.state is None:
+        pauses_of(settings).change(edit)
+        return None
+    try:
+        _shared(settings, lambda pauses: pauses.change(edit))
+    except StateError as error:
+        pauses_of(settings).change(edit)
+        return error
+    return None
+
+
+def _read(settings: Settings) -> tuple[Pause, ...]:
+    """What is paused: in Redis, and by the file of this machine."""
+    everywhere = _shared(settings, lambda pauses: pauses.read())
+    return tuple({item.target: item for item in (*pauses_of(settings).read(), *everywhere)}.values())
+
+
+def _shared(
+    settings: Settings, ask: Callable[[SharedPauses], Coroutine[object, object, tuple[Pause, ...]]]
+) -> tuple[Pause, ...]:
+    """What is answered about the pauses in Redis; nothing where there is none. Raises `StateError`."""
+
+    async def asked() -> tuple[Pause, ...]:
+        pauses = shared_pauses(settings, SystemClock())
+        if pauses is None:
+            return ()
+        try:
+            return await ask(pauses)
+        finally:
+            await pauses.close()
+
+    return asyncio.run(asked())
 
 
 def _check(given: Pause, config_path: str) -> None:
@@ -99,7 +148,7 @@ def _check(given: Pause, config_path: str) -> None:
 
 def _record(settings: Settings, event: str, changed: Sequence[Pause]) -> None:
     async def write() -> None:
-        log = AuditLog(settings.audit_dir, SystemClock())
+        log = AuditLog(settings.audit_dir, SystemClock(), settings.audit.plan)
         log.open()
         try:
             for item in changed:

@@ -17,7 +17,7 @@ from toolgen.settings import SourceSettings
 from toolgen.sources.base import SourceConfig, is_networked, is_remote
 from toolgen.sources.pins import LOCK, Pin, stage
 from toolgen.sources.references import is_below
-from toolgen.sources.remote import Fetcher, fetch
+from toolgen.sources.remote import Fetched, Fetcher, fetch
 
 __all__ = ["Drift", "Refresher", "accepted"]
 
@@ -104,7 +104,7 @@ class Refresher:
         if not is_remote(config):
             return config, []
         try:
-            fetched = fetch(config, headers=_credentials(source))
+            fetched = _listed(source) if config.kind == "mcp" else fetch(config, headers=_credentials(source))
         except DescriptionError as error:
             if config.pin is None or config.pin.url != config.location:
                 raise
@@ -177,6 +177,12 @@ def accepted(drifts: list[Drift], accept: bool) -> None:
             f"{names}: a remote description has changed since it was pinned, so nothing was built",
             suggestion="read what changed above, and run `toolgen build --update-pins` to accept it",
         )
+
+
+def _listed(source: SourceSettings) -> Fetched:
+    from toolgen.pipeline.executors import listing_of  # noqa: PLC0415 - as for an endpoint's credentials, below
+
+    return Fetched(filename="tools.json", data=listing_of(source))
 
 
 def _credentials(source: SourceSettings) -> dict[str, str]:

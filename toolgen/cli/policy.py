@@ -11,19 +11,23 @@ import msgspec
 import yaml
 
 from toolgen.cli.call import read_arguments
-from toolgen.cli.options import as_json, config, default_principal
+from toolgen.cli.caller import Caller, caller
+from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
-from toolgen.clock import FixedClock, SystemClock
-from toolgen.errors import ConfigError
+from toolgen.clock import SystemClock
+from toolgen.errors import ConfigError, PolicyError
 from toolgen.gateway.rehearsal import replay, suggest
 from toolgen.gateway.service import Gateway
+from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.model.verdict import Allow, Ask
+from toolgen.pipeline.earlier import imagined
 from toolgen.pipeline.intake import meant
-from toolgen.policy.access import Circumstances
+from toolgen.policy.document_rules import earlier_call
 from toolgen.policy.explain import explain
+from toolgen.policy.selftest import EarlierCall, SelfTest
+from toolgen.policy.shapes import EarlierShape
 from toolgen.queries import unopened
-from toolgen.state.history import Histories
 
 _UNAUTHENTICATED = (
     "unauthenticated"  # what a reviewer of the policy must know of a build: calls that nobody answers for
@@ -67,7 +71,7 @@ def check(as_json: bool, config_path: str) -> None:
             test = result.test
             wanted = f"{test.expect} by {test.rule}" if test.rule else test.expect
             click.echo(
-                f"{test.where}: {test.principal} calling {test.tool}: {result.verdict} by {result.rule}, not {wanted}"
+                f"{test.where}: {test.caller.id} calling {test.tool}: {result.verdict} by {result.rule}, not {wanted}"
             )
         passed = len(results) - len(failed)
         click.echo(f"{len(gateway.policy.rules)} rules, {passed} tests passed, {len(failed)} failed")
@@ -81,32 +85,49 @@ _since = click.option("--since", default="7d", show_default=True, metavar="AGE",
 @click.argument("tool")
 @click.argument("pairs", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--args", "given", metavar="JSON|@FILE|-", help="All arguments as one JSON object.")
-@click.option("--as", "principal", metavar="PRINCIPAL", help="Who calls.")
-@click.option("--on-behalf-of", metavar="PRINCIPAL", help="Whom the caller acts for.")
+@caller
 @click.option("--at", metavar="TIME", help="When, like 2027-01-31T12:00:00Z; now unless said.")
+@click.option(
+    "--after",
+    "earlier",
+    multiple=True,
+    metavar="TOOL[:OUTCOME]|JSON",
+    help="A call made before, in the same session: it was ok, failed or is running; or an entry of after: as tests have it.",
+)
 @as_json
 @config
 def explain_call(
     tool: str,
     pairs: tuple[str, ...],
     given: str | None,
-    principal: str | None,
-    on_behalf_of: str | None,
+    caller: Caller,
     at: str | None,
+    earlier: tuple[str, ...],
     as_json: bool,
     config_path: str,
 ) -> None:
-    """Say how a call to TOOL is decided: every rule, and what made it speak or kept it silent. No call came before it."""
+    """Say how a call to TOOL is decided: every rule, and what made it speak or kept it silent.
+
+    No call came before it but those of --after, the first one first.
+    """
     gateway = Gateway.load(config_path)
-    who = gateway.principal(default_principal(gateway.principals, principal), on_behalf_of)
+    who = caller.principal(gateway)
     known = gateway.manifest.tools.get(tool)
     if known is None:
         raise ConfigError(f"there is no tool '{tool}'{nearest(tool, gateway.manifest.tools)}")
     access = gateway.governance.access
-    clock = FixedClock(SystemClock().now() if at is None else _moment(at))
-    session, history = Histories(clock).views(who.id, "")
-    circumstances = Circumstances(now=clock.now(), session=session, history=history)
     seen = meant(known.input_schema, read_arguments(gateway, tool, given, pairs))
+    told = SelfTest(
+        caller=who,
+        tool=tool,
+        arguments={},
+        expect="",
+        rule=None,
+        where="",
+        at=None if at is None else _moment(at),
+        after=tuple(_earlier(text, gateway.manifest) for text in earlier),
+    )
+    circumstances = imagined(told, gateway.manifest.tools, gateway.policy.labels, SystemClock())
     bound = access.bind(who, known, seen.arguments)
     verdict = bound.denied or access.decide(who, known, bound.arguments, circumstances)
     word = {Allow: "allow", Ask: "ask"}.get(type(verdict), "deny")
@@ -132,8 +153,9 @@ def replay_calls(since: str, as_json: bool, config_path: str) -> None:
     found = [*replay(gateway.settings, gateway.manifest, gateway.governance, _ago(since))]
     differing = [item for item in found if item.differs]
     open_ = [item for item in found if item.now == "undecidable"]
+    unasked = sum(item.before == "unasked" for item in found)
     if as_json:
-        shown = {"calls": len(found), "differ": [item.to_dict() for item in differing]}
+        shown = {"calls": len(found), "unasked": unasked, "differ": [item.to_dict() for item in differing]}
         print_json({**shown, "undecidable": [item.to_dict() for item in open_]})
     else:
         for item in [*differing, *open_]:
@@ -141,7 +163,10 @@ def replay_calls(since: str, as_json: bool, config_path: str) -> None:
             click.echo(
                 f"{item.seq} {item.time} {item.principal} {item.tool}: {item.before} -> {item.now} {item.rule}{why}"
             )
-        click.echo(f"{len(found)} calls, {len(differing)} would differ, {len(open_)} cannot be decided from the record")
+        click.echo(
+            f"{len(found)} calls, {len(differing)} would differ, {len(open_)} cannot be decided from the record, and of {unasked} "
+            "the rules had not been asked: a limit or a pause refused them"
+        )
     sys.exit(1 if differing else 0)
 
 
@@ -163,6 +188,22 @@ def _ago(text: str) -> float:
     if found is None:
         raise click.BadParameter(f"'{text}' is not like 7d, 12h or 30m", param_hint="--since")
     return SystemClock().now() - int(found[1]) * {"m": 60, "h": 3_600, "d": 86_400}[found[2]]
+
+
+def _earlier(text: str, manifest: Manifest) -> EarlierCall:
+    """A call made before: a tool and how it ended, or the JSON of an entry of `after:`."""
+    name, _, outcome = text.partition(":")
+    given: object = {"call": name, "outcome": outcome or "ok"}
+    try:
+        if text.startswith("{"):
+            given = msgspec.json.decode(text)
+        return earlier_call(msgspec.convert(given, EarlierShape), manifest, where="")
+    except msgspec.ValidationError as error:
+        raise click.BadParameter(f"'{text}': {error}", param_hint="--after") from error
+    except msgspec.DecodeError as error:
+        raise click.BadParameter(f"'{text}' is not JSON: {error}", param_hint="--after") from error
+    except PolicyError as error:
+        raise click.BadParameter(error.message, param_hint="--after") from error
 
 
 def _moment(text: str) -> float:

@@ -4,36 +4,47 @@ from __future__ import annotations
 
 import click
 
-from toolgen.cli.options import config, default_principal
+from toolgen.cli.caller import Caller, caller
+from toolgen.cli.options import config
 from toolgen.gateway.service import Gateway
-from toolgen.serve import serve, serve_stdio
+from toolgen.serve import check_reach, serve, serve_stdio
+from toolgen.workers import check_workers, serve_workers
 
 
 @click.command()
 @click.option("--stdio", is_flag=True, help="Speak MCP over standard input and output instead of HTTP.")
-@click.option("--as", "principal", metavar="PRINCIPAL", help="With --stdio: whom the client is.")
-@click.option("--on-behalf-of", metavar="PRINCIPAL", help="With --stdio: whom the client acts for.")
+@caller
 @click.option("--host", metavar="HOST", help="Address to listen on; gateway.host by default.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Port to listen on, 0 for a free one; gateway.port by default."
 )
+@click.option("--workers", type=int, help="Processes that share the port; gateway.workers by default.")
 @config
 def command(
-    stdio: bool, principal: str | None, on_behalf_of: str | None, host: str | None, port: int | None, config_path: str
+    stdio: bool, caller: Caller, host: str | None, port: int | None, workers: int | None, config_path: str
 ) -> None:
-    """Serve the project's tools over MCP (/mcp) and REST (/v1)."""
+    """Serve the project's tools over MCP (/mcp) and REST (/v1). With --stdio, --as says whom the client is."""
     gateway = Gateway.load(config_path)
     for warning in gateway.settings.warnings:
         click.echo(f"warning: {warning}", err=True)
+    if stdio and workers is not None:
+        raise click.UsageError("--workers share a port, and --stdio has none")
     if stdio:
-        serve_stdio(gateway, gateway.principal(default_principal(gateway.principals, principal), on_behalf_of))
-    elif principal or on_behalf_of:
+        serve_stdio(gateway, caller.principal(gateway))
+    elif caller.name or caller.user:
         raise click.UsageError("--as and --on-behalf-of go with --stdio; over HTTP each caller shows its own key")
     else:
-        settings = gateway.settings
-        serve(
-            gateway,
-            host=host or settings.host,
-            port=settings.port if port is None else port,
-            certificates=settings.client_certificates,
-        )
+        _listen(gateway, host, port, workers)
+
+
+def _listen(gateway: Gateway, host: str | None, port: int | None, workers: int | None) -> None:
+    settings = gateway.settings
+    host, port = host or settings.host, settings.port if port is None else port
+    count = settings.workers if workers is None else workers
+    check_workers(settings, count)
+    if count == 1:
+        serve(gateway, host=host, port=port, certificates=settings.client_certificates)
+        return
+    check_reach(gateway, host)
+    if not serve_workers(settings, host=host, port=port, count=count):
+        raise SystemExit(1)

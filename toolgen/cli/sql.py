@@ -9,7 +9,8 @@ from typing import Final
 import click
 import msgspec
 
-from toolgen.cli.options import as_json, config, default_principal
+from toolgen.cli.caller import Caller, caller
+from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
 from toolgen.errors import ConfigError, PolicyError
 from toolgen.gateway.service import Gateway
@@ -42,7 +43,7 @@ def command() -> None:
 @click.argument("sql", default="-", metavar="[SQL|-]")
 @click.option("--dialect", type=click.Choice(list(_DIALECTS)), help="Judge the statement as one of this dialect.")
 @click.option("--source", metavar="NAME", help="Whose tables it means; needed when the project has several databases.")
-@click.option("--as", "principal", metavar="PRINCIPAL", help="Who asks: row filters take their values from it.")
+@caller
 @click.option("--parameters", metavar="JSON", help="A list with a value for each placeholder.")
 @as_json
 @config
@@ -50,19 +51,20 @@ def check(
     sql: str,
     dialect: str | None,
     source: str | None,
-    principal: str | None,
+    caller: Caller,
     parameters: str | None,
     as_json: bool,
     config_path: str,
 ) -> None:
     """Say what the guard makes of SQL (- reads standard input): the verdict, its rule, what it touches, and what would run instead.
 
+    Row filters take their values from the attributes of who asks.
     Nothing is sent to a database and nothing is recorded. Exits 1 when the statement is refused.
     """
     text = sys.stdin.read() if sql == "-" else sql
     gateway = Gateway.load(config_path)
     database, scope = _scope(gateway, _DIALECTS[dialect] if dialect else None, source)
-    attributes = attributes_for(_principal(gateway, principal, scope), scope)
+    attributes = attributes_for(_principal(gateway, caller, scope), scope)
     verdict = (
         attributes if isinstance(attributes, Deny) else _judged(text, _values(parameters), database, scope, attributes)
     )
@@ -113,11 +115,11 @@ def _scope(gateway: Gateway, dialect: str | None, source: str | None) -> tuple[D
     return database, scope
 
 
-def _principal(gateway: Gateway, name: str | None, scope: SqlScope) -> Principal:
+def _principal(gateway: Gateway, caller: Caller, scope: SqlScope) -> Principal:
     """Who asks; nobody in particular when no row filter wants to know."""
-    if name is None and not row_attributes(scope):
+    if caller.name is None and not row_attributes(scope):
         return Principal(id="")
-    return gateway.principal(default_principal(gateway.principals, name))
+    return caller.principal(gateway)
 
 
 def _values(given: str | None) -> list[Json]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from toolgen.cli.caller import Caller, caller
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
 from toolgen.emit.formats import FORMATS, render
@@ -25,7 +26,7 @@ _MOST_HITS = 10
 
 
 @click.command()
-@click.option("--as", "principal", metavar="PRINCIPAL", help="Only what the gateway lists this principal.")
+@caller
 @click.option("--all", "everything", is_flag=True, help="With --as: every tool it may call, however long the list.")
 @click.option("--search", "text", metavar="TEXT", help="Only the ten that fit a request in words, best first.")
 @click.option(
@@ -35,7 +36,7 @@ _MOST_HITS = 10
 @as_json
 @config
 def command(
-    principal: str | None,
+    caller: Caller,
     everything: bool,
     text: str | None,
     format_name: str | None,
@@ -43,12 +44,12 @@ def command(
     as_json: bool,
     config_path: str,
 ) -> None:
-    """List tools, or search them."""
-    if principal and directory:
+    """List tools, or search them. With --as, only what the gateway lists this principal."""
+    if caller.name and directory:
         raise click.UsageError("--as needs the project's policy and does not go with --manifest")
-    if everything and not principal:
+    if everything and not caller.name:
         raise click.UsageError("--all goes with --as: without it, every tool is listed anyway")
-    manifest, tools = _load(principal, directory, config_path, whole=everything or text is not None)
+    manifest, tools = _load(caller, directory, config_path, whole=everything or text is not None)
     if text is not None:
         tools = _found(tools, text)
     if format_name == "manifest":
@@ -61,20 +62,18 @@ def command(
         print_table(("tool", "effect", "description"), [(tool.name, tool.effect, _line(tool)) for tool in tools])
 
 
-def _load(
-    principal: str | None, directory: str | None, config_path: str, *, whole: bool
-) -> tuple[Manifest, Sequence[Tool]]:
+def _load(caller: Caller, directory: str | None, config_path: str, *, whole: bool) -> tuple[Manifest, Sequence[Tool]]:
     if directory is not None:
         path = Path(directory) / MANIFEST
         if not path.is_file():
             raise ManifestError("there is no such file", where=str(path), suggestion="run `toolgen build` first")
         manifest = load_manifest(path.read_bytes(), where=str(path))
         return manifest, list(manifest.tools.values())
-    if principal is None:
+    if caller.name is None:
         manifest = catalog_of(load_settings(config_path))
         return manifest, list(manifest.tools.values())
     gateway = Gateway.load(config_path)
-    who = gateway.principal(principal)
+    who = caller.principal(gateway)
     return gateway.manifest, gateway.catalog(who) if whole else gateway.offered(who)
 
 

@@ -1,4 +1,4 @@
-"""README's commands do what README says, run as a reader would run them."""
+"""The commands of README and docs/ do what is said of them, run as a reader would run them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {page: page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+README = PAGES[ROOT / "README.md"]
 
 
 def free_port() -> int:
@@ -22,8 +23,9 @@ def free_port() -> int:
 
 
 def commands() -> str:
-    """Every shell line of README, without those that call make: those are this very suite, and tests/examples/test_demo.py."""
-    lines = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
+    """Every shell line, README's first, without those that call make: those are this very suite, and tests/examples/test_demo.py."""
+    blocks = [block for page in PAGES.values() for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)]
+    lines = [line for block in blocks for line in block.splitlines()]
     return "\n".join(line for line in lines if not line.startswith("make "))
 
 
@@ -55,9 +57,14 @@ def test_the_targets_it_names_are_in_the_makefile(target: str) -> None:
         assert re.search(rf"^{name}:", makefile, re.MULTILINE), name
 
 
-def test_the_files_it_links_to_are_there() -> None:
-    for target in re.findall(r"\]\(([^)]+)\)", README):
-        assert "://" in target or (ROOT / target).is_file(), target
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_files_a_page_links_to_are_there(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", PAGES[page]):
+        assert "://" in target or (page.parent / target).is_file(), target
+
+
+def test_readme_names_every_page() -> None:
+    assert all(f"(docs/{page.name})" in README for page in PAGES if page.parent.name == "docs")
 
 
 def test_the_policy_it_shows_is_one(tmp_path: Path) -> None:

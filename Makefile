@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test check bench golden lock clean
+.PHONY: setup demo serve test check browser console-test bench conformance golden lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -26,25 +26,41 @@ serve: setup
 test: setup
 	$(BIN)/python -m pytest
 
+# Debian's Chromium, for the console's tests. Where it cannot be had they are skipped, and say so.
+browser:
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
+	  || echo "Chromium cannot be installed here (it takes apt-get and root): the tests in a browser are skipped" >&2
+
+console-test: setup browser
+	$(BIN)/python -m pytest tests/console
+
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini --exclude tests/golden tests
 	$(BIN)/python -m pytest
 	$(BIN)/toolgen build --check
 	$(BIN)/toolgen policy check
 
 bench: setup
 	$(BIN)/python -m bench.guard
+	$(BIN)/python -m bench.audit
+	$(BIN)/python -m bench.index
 	$(BIN)/python -m bench.identity
 	$(BIN)/python -m bench.calls
 	$(BIN)/python -m bench.limits
 	$(BIN)/python -m bench.policy
 	$(BIN)/python -m bench.search
+	$(BIN)/python -m bench.console
 	$(BIN)/python -m bench.tokens
 	$(BIN)/python -m bench.formats
 	$(BIN)/python -m bench.graphql --oracle
 	$(BIN)/python -m bench.build --corpus
+
+# The official MCP suites against a gateway; Node and the suites go into .venv-conformance.
+conformance: setup
+	$(BIN)/python -m conformance.run
 
 # Writes the golden files again, after a change that is meant.
 golden: setup
@@ -59,4 +75,4 @@ lock:
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-conformance .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,6 +2,7 @@
 
 `make bench` runs it. An upstream that answers 1 KB of JSON, the gateway and the callers are three processes on loopback; only the
 gateway's CPU is counted, because on a shared machine it is the figure that stays the same. Rounds are interleaved, medians reported.
+With `--against DIR`, another checkout of toolgen that was set up is measured in the same rounds.
 """
 
 from __future__ import annotations
@@ -44,10 +45,13 @@ MCP = (
     {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "pets__get_pet", "arguments": {"petId": 5}}},
 )
 
+ROUTES = {"REST": REST, "MCP": MCP}
+LANES = (1, 16, 64)
+
 
 @contextlib.contextmanager
-def gateway() -> Iterator[tuple[int, int]]:
-    """An upstream and a gateway in front of it; yields the gateway's port and process id."""
+def gateway(python: str = sys.executable) -> Iterator[tuple[int, int]]:
+    """An upstream and a gateway in front of it, run by this Python; yields the gateway's port and process id."""
     environment = {**os.environ, "TEST_PETS_KEY": "bench"}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         upstream = subprocess.Popen([sys.executable, "-c", UPSTREAM], stdout=subprocess.PIPE, text=True)
@@ -56,7 +60,7 @@ def gateway() -> Iterator[tuple[int, int]]:
         address = f"http://127.0.0.1:{int(upstream.stdout.readline())}"
         limits = [{"id": str(number), "per": ["principal"], "rate": "999999999/s"} for number in range(3)]
         project = make_project(Path(folder) / "project", server=address, policy={**POLICY, "limits": limits}).parent
-        command = [sys.executable, "-m", "toolgen", "serve", "--port", "0"]
+        command = [python, "-m", "toolgen", "serve", "--port", "0"]
         process = subprocess.Popen(command, cwd=project, env=environment, stderr=subprocess.PIPE, text=True)
         stack.callback(_end, process)
         assert process.stderr is not None
@@ -97,21 +101,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--calls", type=int, default=3000)
+    parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout, set up, to be measured too")
     options = parser.parse_args()
-    measured: dict[tuple[str, int], list[float]] = {}
-    with gateway() as (port, pid):
-        asyncio.run(load(port, REST, 16, 500))
+    pythons = {"": sys.executable}
+    if options.against:
+        pythons["against"] = str(options.against / ".venv" / "bin" / "python")
+    measured: dict[tuple[str, str, int], list[float]] = {}
+    with contextlib.ExitStack() as stack:
+        gateways = {name: stack.enter_context(gateway(python)) for name, python in pythons.items()}
+        for port, _ in gateways.values():
+            asyncio.run(load(port, REST, 16, 500))
         for _ in range(options.rounds):
-            for name, route in (("REST", REST), ("MCP", MCP)):
-                for lanes in (1, 16, 64):
-                    before = cpu_seconds(pid)
-                    asyncio.run(load(port, route, lanes, options.calls))
-                    calls = options.calls // lanes * lanes
-                    measured.setdefault((name, lanes), []).append((cpu_seconds(pid) - before) / calls * 1e6)
-    print("CPU us per call, median of", options.rounds, "rounds of", options.calls, "calls")
-    for name in ("REST", "MCP"):
-        row = "  ".join(f"c={lanes} {statistics.median(measured[name, lanes]):.0f}" for lanes in (1, 16, 64))
-        print(f"{name:5} {row}")
+            for route in ROUTES:
+                for lanes in LANES:
+                    for name, place in gateways.items():
+                        measured.setdefault((name, route, lanes), []).append(cost(place, route, lanes, options.calls))
+    print("CPU us per call, median (least) of", options.rounds, "rounds of", options.calls, "calls")
+    for name in gateways:
+        for route in ROUTES:
+            found = [(lanes, measured[name, route, lanes]) for lanes in LANES]
+            row = "  ".join(f"c={lanes} {statistics.median(costs):.0f} ({min(costs):.0f})" for lanes, costs in found)
+            print(f"{name} {route:5}{row}".lstrip())
+
+
+def cost(place: tuple[int, int], route: str, lanes: int, calls: int) -> float:
+    """CPU microseconds per call of one round."""
+    port, pid = place
+    calls = calls // lanes * lanes
+    before = cpu_seconds(pid)
+    asyncio.run(load(port, ROUTES[route], lanes, calls))
+    return (cpu_seconds(pid) - before) / calls * 1e6
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -9,19 +9,37 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from toolgen.build import build
+    from toolgen.functions import Audio, EmbeddedResource, Image, ToolContext, ToolError, tool
     from toolgen.gateway.service import Gateway
     from toolgen.pipeline.preview import preview
     from toolgen.pipeline.search import ToolIndex
 
 __version__ = "0.1.0"
-__all__ = ["Gateway", "ToolIndex", "build", "preview"]
+__all__ = [
+    "Audio",
+    "EmbeddedResource",
+    "Gateway",
+    "Image",
+    "ToolContext",
+    "ToolError",
+    "ToolIndex",
+    "build",
+    "preview",
+    "tool",
+]
 
 # Loaded on first use, so that `import toolgen.model` and a short command line pay for nothing they do not need.
 _HOMES = {
+    "Audio": "toolgen.functions",
+    "EmbeddedResource": "toolgen.functions",
     "Gateway": "toolgen.gateway.service",
+    "Image": "toolgen.functions",
+    "ToolContext": "toolgen.functions",
+    "ToolError": "toolgen.functions",
     "ToolIndex": "toolgen.pipeline.search",
     "build": "toolgen.build",
     "preview": "toolgen.pipeline.preview",
+    "tool": "toolgen.functions",
 }
 
 

@@ -226,7 +226,7 @@ def use_faults(name: str, text: str) -> Iterator[str]:
                 "serve",
                 "cli",
             }:
-                if name not in {"toolgen.gateway.service", "toolgen.gateway.governance", "toolgen.pipeline.order"}:
+                if name not in {"toolgen.gateway.calls", "toolgen.gateway.governance", "toolgen.pipeline.order"}:
                     yield f"{name}:{node.lineno} takes hold of the road: .{attribute}"
             case ast.Attribute(
                 attr="open_connection" | "create_connection" | "create_subprocess_exec" | "create_subprocess_shell"

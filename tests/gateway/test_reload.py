@@ -23,7 +23,7 @@ from tests.gateway.governed import project as governed
 from tests.gateway.governed import upstream, write_policy
 from tests.projects import KEY, POLICY, make_project
 from toolgen.audit.query import entries
-from toolgen.gateway import service
+from toolgen.gateway import in_force, service
 from toolgen.gateway.app import App
 from toolgen.gateway.reload import state_of, watch
 from toolgen.gateway.service import Gateway
@@ -290,7 +290,7 @@ def test_an_edit_that_breaks_the_reader_is_said_and_does_not_end_the_watching(
         async with Gateway.load(project) as gateway:
             before = gateway.policy.digest
             with monkeypatch.context() as patch:
-                patch.setattr(service, "load_policy", breaks)
+                patch.setattr(in_force, "load_policy", breaks)
                 write(project, changed(sensitive=["$..card"]))
                 await until(lambda: gateway.warnings() != () and notes(project) != [])
                 assert notes(project) == [("error", before)]

@@ -5,27 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import msgspec
-
 from toolgen.audit.log import AuditLog
 from toolgen.audit.query import entries, entry_at
 from toolgen.clock import Clock, SystemClock
-from toolgen.errors import AuditError, ConfigError, ToolgenError
+from toolgen.errors import AuditError
 from toolgen.execute.base import Destination
 from toolgen.gateway.answering import Answering, Fetched
 from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.calls import Calls, Running
 from toolgen.gateway.discovery import Discovery
-from toolgen.gateway.envelopes import ended, enveloped, unmade
+from toolgen.gateway.envelopes import unmade
 from toolgen.gateway.governance import Governance, Runtime
 from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets, Unaccepted
+from toolgen.gateway.in_force import InForce
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.project import (
     caching_of,
@@ -38,13 +37,12 @@ from toolgen.gateway.project import (
 )
 from toolgen.gateway.reconcile import Doubts
 from toolgen.gateway.records import ProjectRecords
-from toolgen.gateway.reload import state_of, watch
+from toolgen.gateway.reload import State, state_of
 from toolgen.gateway.runner import Runner
 from toolgen.gateway.sharing import share
-from toolgen.gateway.stand_ins import CALL, INPUTS
-from toolgen.model.call import Call, Principal, parties
+from toolgen.model.call import Principal, parties
 from toolgen.model.manifest import Manifest
-from toolgen.model.result import Envelope, Error, Refused, Result, Success
+from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import JsonObject
 from toolgen.model.secret import Secret
 from toolgen.model.tool import Tool
@@ -54,11 +52,9 @@ from toolgen.pipeline.earlier import imagined
 from toolgen.pipeline.executors import Backing, exchanges, make_executors, make_fetch
 from toolgen.pipeline.places import plan_of
 from toolgen.pipeline.presence import Presence
-from toolgen.pipeline.reading import WHOLE, Reading
 from toolgen.policy.assignment import assigned
 from toolgen.policy.document import Policy
 from toolgen.policy.document import load as load_policy
-from toolgen.policy.key_list import without_revoked
 from toolgen.policy.selftest import SelfTestResult
 from toolgen.policy.selftest import run as run_selftests
 from toolgen.settings import Settings
@@ -76,22 +72,21 @@ REVIEWER = "reviewer"
 """The role whose principals may read the audit over REST."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """What a caller wants called, once the caller is known."""
-
-    name: str
-    arguments: JsonObject
-    principal: Principal
-
-
 class Gateway:
     """A project, loaded: its catalog, its policy, its executors and its audit log.
 
     An asynchronous context manager: entering opens the audit log, leaving waits for the calls in flight and closes everything.
     """
 
-    def __init__(self, *, settings: Settings, manifest: Manifest, policy: Policy, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        manifest: Manifest,
+        policy: Policy,
+        clock: Clock | None = None,
+        state: State | None = None,
+    ) -> None:
         self.settings = settings
         self.manifest = manifest
         self._clock = clock or SystemClock()
@@ -101,7 +96,7 @@ class Gateway:
         self._executors = make_executors(settings.sources, manifest, self.permit, backing)
         self._exchanges = exchanges(settings.sources)
         self._discovery = Discovery(above=settings.search_above, clock=self._clock)
-        self._running: set[asyncio.Task[Result]] = set()
+        self._running = Running()
         self.metrics = Metrics()
         self.pauses = pauses_of(settings)
         shared = self._shared = share(settings, self._clock, self._state_changed, self.pauses)
@@ -109,7 +104,7 @@ class Gateway:
             store=shared.invocations,
             log=self._log,
             clock=self._clock,
-            in_force=lambda: self._governance,
+            in_force=lambda: self._in_force.governance,
         )
         pagings = pagings_of(settings, manifest)
         self._answering = Answering(
@@ -117,17 +112,24 @@ class Gateway:
             pauses=shared.pauses,
             pagings=pagings,
             record=self._log.append,
-            run=self._run,
+            run=self._running.run,
+        )
+        self._calls = Calls(
+            running=self._running,
+            answering=self._answering,
+            discovery=self._discovery,
+            fallbacks=fallbacks_of(settings, manifest),
+            approvals=self.approvals,
+            clock=self._clock,
         )
         self._runner = Runner(
-            approvals=self.approvals, pauses=shared.pauses, clock=self._clock, carry_out=self._carry_out
+            approvals=self.approvals, pauses=shared.pauses, clock=self._clock, carry_out=self._calls.carry_out
         )
         self.ledger = shared.ledger
         self.doubts = Doubts(
             directory=settings.audit_dir, manifest=manifest, notes=self._log, ledger=self.ledger, clock=self._clock
         )
-        self._fallbacks = fallbacks_of(settings, manifest)
-        self._runtime = Runtime(
+        runtime = self._runtime = Runtime(
             settings=settings,
             manifest=manifest,
             clock=self._clock,
@@ -145,18 +147,13 @@ class Gateway:
             ledger=self.ledger,
             ledger_key=shared.ledger_key or (lambda: self._log.key),
             metrics=self.metrics,
-            in_force=lambda: self._governance,
+            in_force=lambda: self._in_force.governance,
         )
         self._seal: Seal | None = None
-        self._changes = asyncio.Event()
         self.records = ProjectRecords(settings)
         self._uncounted = ""  # what is wrong with where limits are counted
         self._notes: set[asyncio.Task[None]] = set()
-        self._governance = Governance(policy, self._runtime)
-        self._read_state = state_of(settings.policies)
-        self._unread = ""  # what is wrong with the policy's files, while an older reading of them is in force
-        self._reloading = asyncio.Lock()
-        self._watch: asyncio.Task[None] | None = None
+        self._in_force = InForce(policy, runtime, self._note, state)
 
     @classmethod
     def load(cls, path: str | Path = "toolgen.yaml") -> Self:
@@ -167,23 +164,20 @@ class Gateway:
         settings = load_settings(path)
         manifest = catalog_of(settings)
         state = state_of(settings.policies)  # before they are read: what changes meanwhile is read again
-        gateway = cls(settings=settings, manifest=manifest, policy=load_policy(settings.policies, manifest))
-        gateway._read_state = state
-        return gateway
+        policy = load_policy(settings.policies, manifest)
+        return cls(settings=settings, manifest=manifest, policy=policy, state=state)
 
     async def __aenter__(self) -> Self:
         self._log.open()
         await self._shared.start()
-        self._watch = asyncio.create_task(watch(self.settings.policies, self._read_state, self.reload))
+        self._in_force.start()
         self._runner.start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.wait((self._watch,))
+        await self._in_force.stop()
         await self._runner.stop()
         await self._close()
 
@@ -198,8 +192,7 @@ class Gateway:
             await self._close()
 
     async def _close(self) -> None:
-        if self._running:
-            await asyncio.wait(self._running)
+        await self._running.ended()
         await self._runtime.key_sets.close()
         for executor in self._executors.values():
             await executor.close()
@@ -212,7 +205,7 @@ class Gateway:
     @property
     def policy(self) -> Policy:
         """The policy in force."""
-        return self._governance.policy
+        return self._in_force.policy
 
     @property
     def seal(self) -> Seal:
@@ -228,67 +221,43 @@ class Gateway:
 
     async def changed(self) -> None:
         """Returns when what principals see may have changed."""
-        await self._changes.wait()
-
-    def _put_in_force(self, governance: Governance) -> None:
-        self._governance = governance
-        changes, self._changes = self._changes, asyncio.Event()
-        changes.set()
+        await self._in_force.changed()
 
     @property
     def governance(self) -> Governance:
         """What the policy in force was compiled to."""
-        return self._governance
+        return self._in_force.governance
 
     async def reload(self) -> bool:
         """Reads the policy again and puts it in force whole. False when it cannot be used: then what was in force stays so.
 
         Either is in the log and in the audit; `warnings` has what is wrong until a later reading succeeds.
         """
-        async with self._reloading:
-            try:
-                policy = await asyncio.to_thread(load_policy, self.settings.policies, self.manifest)
-            except Exception as error:  # noqa: BLE001 - also a fault of ours in reading it: the next edit must still be looked at
-                said = str(error) if isinstance(error, ToolgenError) else f"reading it failed ({type(error).__name__})"
-                self._unread = f"an edit of the policy is not in force: {said}"
-                _logger.error("%s", self._unread)  # noqa: TRY400 - the error says all there is to say
-                await self._note({"event": "policy", "policy_digest": self.policy.digest, "status": "error"})
-                await self._revoke()
-                return False
-            self._unread = ""
-            if policy.digest != self.policy.digest:
-                self._put_in_force(Governance(policy, self._runtime))
-                _logger.warning("the policy %s is in force", policy.digest)
-                await self._note({"event": "policy", "policy_digest": policy.digest, "status": "ok"})
-            elif policy.keys_digest != self.policy.keys_digest:
-                self._put_in_force(Governance(policy, self._runtime))
-                _logger.warning("other keys are accepted, or revoked, from now on")
-                await self._note({"event": "keys", "policy_digest": policy.digest, "status": "ok"})
-            return True
+        return await self._in_force.reload()
 
     @property
     def has_credentials(self) -> bool:
         """Whether anybody at all could authenticate."""
-        return self._governance.identity.has_credentials
+        return self._in_force.governance.identity.has_credentials
 
     @property
     def principals(self) -> tuple[str, ...]:
         """The ids of the policy's principals."""
-        return self._governance.identity.names
+        return self._in_force.governance.identity.names
 
     def recognised(self, credential: str) -> Principal | None:
         """The principal behind a bearer credential that was accepted before and still is; None for any other."""
-        principal = self._governance.identity.recognised(credential)
+        principal = self._in_force.governance.identity.recognised(credential)
         return None if principal is None else self._bearing(principal, credential)
 
     async def authenticate(self, credential: str) -> Principal | Unaccepted:
         """The principal behind a bearer credential, or why there is none."""
-        answer = await self._governance.identity.authenticate(credential)
+        answer = await self._in_force.governance.identity.authenticate(credential)
         return answer if isinstance(answer, Unaccepted) else self._bearing(answer, credential)
 
     def certified(self, value: str) -> Principal | Unaccepted:
         """The principal behind a client certificate, given as the header of a proxy that is trusted to have verified it."""
-        return self._governance.identity.certified(value)
+        return self._in_force.governance.identity.certified(value)
 
     async def note_refusal(self, code: str, client: str) -> None:
         """Records a request that was refused before anybody was known. `client` is an address."""
@@ -301,7 +270,7 @@ class Gateway:
 
     def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
         """The principal as it acts for a user, by name or as a token of its own proved it; None when the policy does not let it."""
-        return self._governance.identity.acting_for(principal, user)
+        return self._in_force.governance.identity.acting_for(principal, user)
 
     def principal(
         self, name: str, on_behalf_of: str | None = None, *, claims: Claims = NO_CLAIMS, user_claims: Claims = NO_CLAIMS
@@ -310,11 +279,11 @@ class Gateway:
 
         `staff:ann` is a user of the issuer `staff`, with what `claims` in a token would make of her (`user_claims`: of whom it acts for).
         """
-        return self._governance.identity.named(name, on_behalf_of, claims=claims, user_claims=user_claims)
+        return self._in_force.governance.identity.named(name, on_behalf_of, claims=claims, user_claims=user_claims)
 
     def catalog(self, principal: Principal) -> tuple[Tool, ...]:
         """The tools this principal may call, in name order. The same object until the policy changes."""
-        return self._governance.catalog(principal)
+        return self._in_force.governance.catalog(principal)
 
     def offered(self, principal: Principal) -> tuple[Tool, ...]:
         """What this principal is listed: its catalog, or where that is too long, the tools that search it. The same object, as above."""
@@ -342,10 +311,10 @@ class Gateway:
         `session` is the conversation that the caller named, whose turns are counted. Where it named none, rules about earlier calls go by
         the transport's own `connection`, which may be as long as the agent lives.
         """
-        asked = await self._asked(name, arguments, principal)
+        governance = self._in_force.governance  # the same to the end, also when another is put in force meanwhile
+        asked = await self._calls.asked(governance, name, arguments, principal)
         if isinstance(asked, Envelope):
             return asked
-        governance = self._governance  # the same from here to the end, also when another is put in force meanwhile
         reading, given = governance.reading(asked.name, asked.arguments, asked.principal)
         if isinstance(reading, Error):
             return unmade(asked.name, reading)
@@ -357,28 +326,26 @@ class Gateway:
         trail = Trail(presence=presence or Presence())
         turns = self._shared.turns
         if turns is None or not session:
-            return await self._carry_out(governance, call, trail, reading)
+            return await self._calls.carry_out(governance, call, trail, reading)
         # Up to here nothing waited: calls that were made at once find each other in flight.
         async with turns.join(parties(call.principal), session) as trail.seat:
-            return await self._carry_out(governance, call, trail, reading)
+            return await self._calls.carry_out(governance, call, trail, reading)
 
     async def fetch(self, principal: Principal, name: str, token: str) -> Fetched | Error:
         """The bytes of an answer that this principal was given a link to."""
-        return await self._answering.fetch(self._governance, principal, name, token)
+        return await self._answering.fetch(self._in_force.governance, principal, name, token)
 
     async def preview(self, name: str, arguments: JsonObject, *, principal: Principal | str) -> Envelope:
         """What the call would send, secrets masked, after every guard has had its say. Sends, counts and records nothing."""
-        started = self._clock.monotonic()
-        asked = await self._asked(name, arguments, principal)
+        governance = self._in_force.governance
+        asked = await self._calls.asked(governance, name, arguments, principal)
         if isinstance(asked, Envelope):
             return asked
-        governance = self._governance
         reading, given = governance.reading(asked.name, asked.arguments, asked.principal)
         if isinstance(reading, Error):
             return unmade(asked.name, reading)
         call = governance.call(asked.name, given, asked.principal)
-        result = await self._guided(call, await governance.dry_road(call, Trail()))
-        return enveloped(call, result, Trail(), (self._clock.monotonic() - started) * 1000)
+        return await self._calls.rehearse(governance, call)
 
     def ready(self) -> tuple[str, ...]:
         """Why the gateway does not take calls; empty when it does."""
@@ -391,11 +358,11 @@ class Gateway:
 
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know while calls are taken all the same: an edit of the policy that cannot be used, limits uncounted."""
-        return tuple(warning for warning in (self._unread, self._uncounted, *self._log.warnings()) if warning)
+        return tuple(warning for warning in (self._in_force.unread, self._uncounted, *self._log.warnings()) if warning)
 
     def current(self, principal: Principal) -> Principal | None:
         """The same principal as the policy in force has it, or None when that has it no more: for whoever keeps one for long."""
-        found = self._governance.identity.current(principal)
+        found = self._in_force.governance.identity.current(principal)
         return None if found is None else replace(found, toolsets=principal.toolsets)
 
     def narrowed(self, principal: Principal, toolset: str) -> Principal | None:
@@ -421,7 +388,7 @@ class Gateway:
 
     def check_policy(self) -> tuple[SelfTestResult, ...]:
         """Runs the tests that the policy files carry."""
-        governance = self._governance
+        governance = self._in_force.governance
         return run_selftests(
             self.policy.tests,
             governance.access,
@@ -436,95 +403,10 @@ class Gateway:
         self._notes.add(note)
         note.add_done_callback(self._notes.discard)
 
-    async def _carry_out(
-        self,
-        governance: Governance,
-        call: Call,
-        trail: Trail | None = None,
-        reading: Reading = WHOLE,
-        *,
-        last: bool = False,
-    ) -> Envelope:
-        started = self._clock.monotonic()
-        trail = trail or Trail()
-        result = await self._run(governance, call, trail)
-        if isinstance(result, Success) and self._answering.concerns(call, result, reading):
-            result = await self._answering.presented(governance, call, result, reading)
-        result = await self._guided(call, result)
-        envelope = enveloped(call, result, trail, (self._clock.monotonic() - started) * 1000)
-        if envelope.call_id != call.id:
-            return await self.approvals.repeated(envelope, call.principal)
-        if not self._fallbacks or last or (other := self._fallbacks.instead(call, result)) is None:
-            return envelope
-        return await self._fall_back(governance, call, envelope, other)
-
-    async def _fall_back(
-        self, governance: Governance, call: Call, failed: Envelope, other: tuple[str, JsonObject]
-    ) -> Envelope:
-        """The call that is made instead of one that failed: a call like any other, so the policy may refuse it."""
-        name, arguments = other
-        made = governance.call(name, arguments, call.principal, call.session, call.client, call.id)
-        envelope = await self._carry_out(governance, made, last=True)
-        return envelope if self._fallbacks.better(envelope) else failed
-
-    async def _run(self, governance: Governance, call: Call, trail: Trail) -> Result:
-        """One call down the whole road, to its end."""
-        task = asyncio.create_task(governance.run(call, trail))
-        self._running.add(task)
-        if trail.seat is not None:
-            trail.seat.hold(task)
-        task.add_done_callback(self._running.discard)
-        with trail.presence:
-            return await asyncio.shield(task)
-
-    async def _revoke(self) -> None:
-        """What was revoked is revoked, also beside an edit that cannot be used."""
-        with contextlib.suppress(ToolgenError):  # it is part of what could not be used, and said
-            credentials = await asyncio.to_thread(without_revoked, self.policy.credentials, self.settings.policies)
-            if credentials != self.policy.credentials:
-                revoked = replace(self.policy, credentials=credentials, keys_digest="")
-                self._put_in_force(Governance(revoked, self._runtime))
-                _logger.warning("what was revoked since is in force; the rest of the edit is not")
-                await self._note({"event": "keys", "policy_digest": self.policy.digest, "status": "ok"})
-
     async def _note(self, fields: Mapping[str, Any]) -> None:
         """Records what happened to the gateway itself. What cannot be recorded now shows in `ready`, as for any call."""
         with contextlib.suppress(AuditError):
             await self._log.append(fields)
-
-    async def _asked(self, name: str, arguments: JsonObject, principal: Principal | str) -> _Asked | Envelope:
-        """Whose call this is and to which tool, the one inside a `call_tool`; or the answer, where nothing is called.
-
-        Searching and describing only read the catalog, as listing it does: they are no calls, and leave no record.
-        """
-        started = self._clock.monotonic()
-        given: object = arguments
-        if not isinstance(given, Mapping):
-            return unmade(name, Error(code="validation", message="the arguments must be an object", rule="arguments"))
-        try:
-            who = self._governance.identity.named(principal) if isinstance(principal, str) else principal
-        except ConfigError as error:
-            return unmade(name, Error(code="forbidden", message=error.message, rule="default"))
-        if name not in INPUTS or not self._discovery.stands_in(catalog := self.catalog(who)):
-            return _Asked(name=name, arguments=arguments, principal=who)
-        if name == CALL:
-            inner = self._discovery.inner(arguments)
-            if isinstance(inner, Refused):
-                return unmade(name, inner.error)
-            return _Asked(name=inner.name, arguments=inner.arguments, principal=who)
-        result = await self._discovery.answer(name, arguments, who, catalog)
-        call_id = f"call_{secrets.token_hex(12)}"
-        return ended(name, call_id, result, Trail(), (self._clock.monotonic() - started) * 1000)
-
-    async def _guided(self, call: Call, result: Result) -> Result:
-        """Where tools are searched for, an unknown name is answered with the nearest that this principal may call."""
-        if not isinstance(result, Refused) or result.error.code != "unknown_tool":
-            return result
-        catalog = self.catalog(call.principal)
-        if not self._discovery.stands_in(catalog):
-            return result
-        suggestion = await self._discovery.suggestion(call.tool.name, catalog)
-        return Refused(error=msgspec.structs.replace(result.error, suggestion=suggestion))
 
     def _bearing(self, principal: Principal, credential: str) -> Principal:
         """The caller with its token, where something is had for it; keys are exchanged for nothing, and kept nowhere."""

@@ -93,6 +93,7 @@ EXCEPTIONS = {
     ("toolgen.worker", "socket"): "is given what listens",
     ("toolgen.workers", "socket"): "hands out what listens",
     ("toolgen.workers", "create_subprocess_exec"): "starts this same program, once a worker",
+    ("toolgen.state.sqlite_file", "sqlite3"): "opens the files of the four that follow",
     ("toolgen.state.ledger_sqlite", "sqlite3"): "keeps the idempotency keys that were used",
     ("toolgen.state.link", "redis"): "shares what is counted",
     ("toolgen.state.invocations_sqlite", "sqlite3"): "keeps the calls that wait",

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import os
 import secrets
 import sqlite3
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
 from toolgen.clock import Clock
 from toolgen.errors import StateError
 from toolgen.state.invocations import Party
+from toolgen.state.sqlite_file import LASTING, SqliteFile, transaction
 
 __all__ = ["SESSIONS_EACH", "Attempt", "Session", "Sessions"]
 
-T = TypeVar("T")
 SESSIONS_EACH = 20
 """How many sessions one principal may have; the one that was used least recently goes first."""
 _MOST = 5000
 _ATTEMPT_S = 600.0
 _SEEN_EVERY_S = 20.0  # a request sooner than this after another writes nothing
-_BUSY_S = 5.0
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS sessions (
   id BLOB PRIMARY KEY, principal TEXT NOT NULL, seen REAL NOT NULL, expires REAL NOT NULL, body BLOB NOT NULL
@@ -55,17 +48,16 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sessions:
-    """Both are looked up by the SHA-256 of what the browser holds, so that whoever reads the file can be nobody. Mode 0600.
+    """Both are looked up by the SHA-256 of what the browser holds, so that whoever reads the file can be nobody.
 
-    A session ends `idle_s` after its last request. Each method raises `StateError` when the file cannot be read or written.
+    A session ends `idle_s` after its last request, and may be lost with the machine: people sign in again. Each method raises
+    `StateError` when the file cannot be read or written.
     """
 
     def __init__(self, path: Path, clock: Clock, *, idle_s: float) -> None:
-        self._path = path
         self._clock = clock
         self._idle_s = idle_s
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sessions")
-        self._connection: sqlite3.Connection | None = None
+        self._file = SqliteFile(path, kept="sessions", schema=_SCHEMA, pragmas=LASTING)
 
     async def begin(self, session: Session) -> str:
         """Keeps a session, and returns what the browser is to show."""
@@ -73,8 +65,7 @@ class Sessions:
 
         def work(connection: sqlite3.Connection) -> None:
             now, name = self._clock.now(), session.principal.id
-            connection.execute("BEGIN IMMEDIATE")
-            try:
+            with transaction(connection):
                 self._forget(connection, now)
                 newest = "SELECT id FROM sessions WHERE principal = ? ORDER BY seen DESC LIMIT ?"
                 connection.execute(
@@ -84,12 +75,8 @@ class Sessions:
                 _check_room(connection, "SELECT count(*) FROM sessions")
                 row = (_digest(token), name, now, session.expires, msgspec.json.encode(session))
                 connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", row)
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
 
-        await self._run(work)
+        await self._file.run(work)
         return token
 
     async def of(self, token: str) -> Session | None:
@@ -104,17 +91,19 @@ class Sessions:
             ).fetchone()
             return None if row is None else msgspec.json.decode(row[0], type=Session)
 
-        return await self._run(work)
+        return await self._file.run(work)
 
     async def seen(self, token: str) -> None:
         """Counts a request of somebody who is there."""
         now = self._clock.now()
         update = "UPDATE sessions SET seen = ? WHERE id = ? AND seen < ?"
-        await self._run(lambda connection: connection.execute(update, (now, _digest(token), now - _SEEN_EVERY_S)))
+        await self._file.run(lambda connection: connection.execute(update, (now, _digest(token), now - _SEEN_EVERY_S)))
 
     async def end(self, token: str) -> None:
         """Ends a session."""
-        await self._run(lambda connection: connection.execute("DELETE FROM sessions WHERE id = ?", (_digest(token),)))
+        await self._file.run(
+            lambda connection: connection.execute("DELETE FROM sessions WHERE id = ?", (_digest(token),))
+        )
 
     async def attempt(self, attempt: Attempt) -> str:
         """Keeps an attempt to sign in elsewhere for ten minutes, and returns what the browser is to show when it comes back."""
@@ -127,7 +116,7 @@ class Sessions:
             row = (_digest(token), now + _ATTEMPT_S, msgspec.json.encode(attempt))
             connection.execute("INSERT INTO attempts VALUES (?, ?, ?)", row)
 
-        await self._run(work)
+        await self._file.run(work)
         return token
 
     async def take(self, token: str) -> Attempt | None:
@@ -139,47 +128,15 @@ class Sessions:
             ).fetchone()
             return None if row is None else msgspec.json.decode(row[0], type=Attempt)
 
-        return await self._run(work)
+        return await self._file.run(work)
 
     async def close(self) -> None:
         """Closes the file."""
-
-        def close() -> None:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-
-        await asyncio.get_running_loop().run_in_executor(self._thread, close)
-        self._thread.shutdown()
+        await self._file.close()
 
     def _forget(self, connection: sqlite3.Connection, now: float) -> None:
         connection.execute("DELETE FROM sessions WHERE expires <= ? OR seen <= ?", (now, now - self._idle_s))
         connection.execute("DELETE FROM attempts WHERE expires <= ?", (now,))
-
-    async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, work)
-
-    def _work(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        try:
-            return work(self._open())
-        except (OSError, sqlite3.Error, msgspec.MsgspecError) as error:
-            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise StateError(f"sessions cannot be kept: {reason}", where=str(self._path)) from error
-
-    def _open(self) -> sqlite3.Connection:
-        if self._connection is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with suppress(FileExistsError):
-                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            connection = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-            try:
-                connection.execute("PRAGMA synchronous = OFF")  # what a crash loses, people sign in for again
-                connection.executescript(_SCHEMA)
-            except sqlite3.Error:
-                connection.close()
-                raise
-            self._connection = connection
-        return self._connection
 
 
 def _check_room(connection: sqlite3.Connection, count: str) -> None:

@@ -1,0 +1,104 @@
+"""A SQLite file of the gateway's own: seen by every process of one machine, readable by its owner alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from toolgen.errors import StateError
+
+__all__ = ["DURABLE", "LASTING", "SqliteFile", "transaction"]
+
+T = TypeVar("T")
+_BUSY_S = 5.0
+
+DURABLE = ("PRAGMA synchronous = FULL", "PRAGMA secure_delete = ON")
+"""What is written is on the disk before anybody is told, and what is removed is overwritten."""
+LASTING = ("PRAGMA synchronous = OFF",)
+"""For what may be lost when the machine goes down; it outlives the process all the same."""
+
+
+class SqliteFile:
+    """Made, with mode 0600, by the first `run`. One thread speaks to SQLite, so that a slow disk holds up nobody else.
+
+    `kept` says in errors what is kept in it; `pragmas` and `schema` are said to every new connection.
+    """
+
+    def __init__(self, path: Path, *, kept: str, schema: str, pragmas: tuple[str, ...]) -> None:
+        self._path = path
+        self._kept = kept
+        self._script = ";".join((*pragmas, schema))
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=path.stem)
+        self._connection: sqlite3.Connection | None = None
+        self._inode = 0
+        self.opened = 0
+        """How many connections were made: another one sees the file anew."""
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to look at."""
+        return self._connection is not None or self._path.exists()
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """What `work` returns. Raises `StateError` when the file cannot be read or written, or holds what nobody here wrote."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, work)
+
+    async def close(self) -> None:
+        """Closes the file."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._let_go)
+        self._thread.shutdown()
+
+    def _work(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            return work(self._current())
+        except (OSError, sqlite3.Error, msgspec.MsgspecError) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise StateError(f"{self._kept} cannot be kept: {reason}", where=str(self._path)) from error
+
+    def _current(self) -> sqlite3.Connection:
+        """The connection, made again where the file was replaced: what nobody else can see is kept for nobody."""
+        if self._connection is not None:
+            with suppress(FileNotFoundError):
+                if self._path.stat().st_ino == self._inode:
+                    return self._connection
+            self._let_go()
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        status = self._path.stat()
+        if status.st_mode & 0o077:
+            self._path.chmod(0o600)
+        connection = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+        try:
+            connection.executescript(self._script)
+        except sqlite3.Error:
+            connection.close()
+            raise
+        self._connection, self._inode = connection, status.st_ino
+        self.opened += 1
+        return connection
+
+    def _let_go(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing, and nobody else's in between."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise

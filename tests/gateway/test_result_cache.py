@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.execute.failing import Server, saying
 from tests.gateway.governed import project, upstream, write_policy
 from toolgen.clock import FixedClock
 from toolgen.errors import ConfigError
@@ -24,9 +25,18 @@ def cached(root: Path, server: str, policy: dict[str, Any], **tools: Any) -> Gat
 
 def outcomes(root: Path) -> list[dict[str, Any]]:
     """The outcomes on record."""
+    return _entries(root, "outcome")
+
+
+def intents(root: Path) -> list[dict[str, Any]]:
+    """The calls that were begun, as they are on record."""
+    return _entries(root, "intent")
+
+
+def _entries(root: Path, event: str) -> list[dict[str, Any]]:
     lines = [line for path in sorted((root / "var/audit").glob("*.jsonl")) for line in path.read_text().split("\n")]
     entries = [json.loads(line.strip("\0")) for line in lines if line.strip("\0")]
-    return [entry for entry in entries if entry["event"] == "outcome"]
+    return [entry for entry in entries if entry["event"] == event]
 
 
 def test_a_hit_is_recorded_as_one_and_draws_on_limits_as_a_call(tmp_path: Path) -> None:
@@ -92,6 +102,36 @@ def test_a_write_by_anybody_is_seen_by_the_next_read(tmp_path: Path) -> None:
     with upstream() as (seen, server):
         asyncio.run(scenario(server))
     assert [method for method, _, _ in seen.requests] == ["GET", "POST", "GET"]
+
+
+def test_a_crowd_that_waited_for_an_answer_of_one_is_served_within_the_places_of_its_system(tmp_path: Path) -> None:
+    """As one burst, all but four of them would be refused: two places, and two to wait in line."""
+
+    async def scenario() -> tuple[list[Any], int]:
+        first, go = asyncio.Event(), asyncio.Event()
+
+        async def slow(writer: asyncio.StreamWriter) -> None:
+            first.set()
+            await go.wait()
+            await private(writer)
+
+        private = saying("200 OK", "Cache-Control: no-store\r\n")
+        server = Server([slow, private])
+        async with server.serving() as url:
+            source = {"openapi": "specs/orders.json", "server": url, "concurrency": 2}
+            tools = {HEALTH: {"cache": "60s"}}
+            path = project(tmp_path, url, {"rules": [READS]}, tools=tools, sources={"orders": source})
+            async with Gateway.load(path) as gateway:
+                asking = [asyncio.ensure_future(gateway.call(HEALTH, {}, principal="bot")) for _ in range(40)]
+                await first.wait()
+                while len(intents(tmp_path)) < 40:  # noqa: ASYNC110 - all have come: the log calls nobody
+                    await asyncio.sleep(0.01)
+                go.set()
+                return await asyncio.gather(*asking), server.most_inside
+
+    found, most = asyncio.run(scenario())
+    assert [one.status for one in found] == ["ok"] * 40
+    assert most <= 2
 
 
 def test_a_stale_answer_stands_in_for_a_system_that_broke(tmp_path: Path) -> None:

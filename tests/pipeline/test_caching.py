@@ -14,8 +14,9 @@ from tests.catalogs import PETS
 from toolgen.clock import FixedClock
 from toolgen.model.call import Call, Principal, Statement
 from toolgen.model.result import Error, Failed, Refused, Result, Success
+from toolgen.model.secret import Secret
 from toolgen.model.tool import Effect
-from toolgen.pipeline.caching import Caching
+from toolgen.pipeline.caching import ABREAST, Caching
 from toolgen.settings_tools import CacheFor
 from toolgen.state.results import CAPACITY, Kept, Results
 
@@ -52,11 +53,15 @@ class Upstream:
 class Cache:
     """A cache with a clock that stands still."""
 
-    def __init__(self, ttl: float = 60, stale: float = 0, capacity: int = CAPACITY) -> None:
+    def __init__(
+        self, ttl: float = 60, stale: float = 0, capacity: int = CAPACITY, places: int = 100, patience: float = 60
+    ) -> None:
         self.clock = FixedClock()
         self.results = Results(self.clock, capacity)
         rules = {TOOL.name: CacheFor(ttl_s=ttl, stale_s=stale)}
-        self.caching = Caching(tools=rules, sources=frozenset({"pets"}), results=self.results, clock=self.clock)
+        self.caching = Caching(
+            tools=rules, sources={"pets": places}, results=self.results, clock=self.clock, patience_s=patience
+        )
 
     async def ask(self, upstream: Callable[[], Awaitable[Result]], call: Call = CALL, policy: str = "p1") -> Any:
         return await self.caching(call, policy, upstream)
@@ -92,6 +97,8 @@ def test_the_same_question_is_answered_once_a_lifetime_and_says_how_old_its_answ
         (replace(CALL, statement=STATEMENT), "p1"),
         (replace(CALL, statement=msgspec.structs.replace(STATEMENT, skip=5)), "p1"),
         (replace(CALL, approval="sha256:agreed"), "p1"),
+        (replace(CALL, principal=replace(ANN, token=Secret("narrow"))), "p1"),
+        (replace(CALL, principal=replace(BEN, on_behalf_of=replace(ANN, token=Secret("narrow")))), "p1"),
         (CALL, "p2"),
     ],
 )
@@ -242,6 +249,98 @@ def test_those_who_wait_share_a_failure_but_nothing_that_must_not_be_kept() -> N
         private = Upstream(*[Success(data=number, facts={"lifetime_s": 0.0}) for number in range(10)])
         found = await asyncio.gather(*(cache.ask(private) for _ in range(10)))
         assert sorted(one.data for one in found) == list(range(10))
+
+    asyncio.run(scenario())
+
+
+class Crowd:
+    """Answers nobody before it is told to, with what may not be shared, and counts who is with it at once."""
+
+    def __init__(self) -> None:
+        self.here = self.most = self.asked = 0
+        self.open = asyncio.Event()
+        self.came = asyncio.Condition()
+
+    async def __call__(self) -> Result:
+        self.asked += 1
+        self.here += 1
+        self.most = max(self.most, self.here)
+        async with self.came:
+            self.came.notify_all()
+        await self.open.wait()
+        await asyncio.sleep(0)
+        self.here -= 1
+        return Success(data=self.asked, facts={"lifetime_s": 0.0})
+
+    async def holds(self, count: int) -> None:
+        """Returns once so many are with it together."""
+        async with self.came:
+            await self.came.wait_for(lambda: self.here >= count)
+
+
+@pytest.mark.parametrize(("places", "abreast"), [(100, ABREAST), (3, 3), (1, 1)])
+def test_those_who_waited_for_what_may_not_be_shared_ask_a_few_at_a_time(places: int, abreast: int) -> None:
+    async def scenario() -> None:
+        cache, upstream = Cache(places=places), Crowd()
+        asking = [asyncio.ensure_future(cache.ask(upstream)) for _ in range(200)]
+        await upstream.holds(1)
+        upstream.open.set()
+        found = await asyncio.gather(*asking)
+        assert [type(one) for one in found] == [Success] * 200
+        assert (upstream.asked, upstream.most) == (200, abreast)
+        assert cache.results.flights == {}
+
+    asyncio.run(scenario())
+
+
+def test_once_an_answer_may_not_be_shared_nobody_waits_for_anothers() -> None:
+    async def scenario() -> None:
+        cache, upstream = Cache(), Crowd()
+        upstream.open.set()
+        await cache.ask(upstream)
+        upstream.open.clear()
+        asking = [asyncio.ensure_future(cache.ask(upstream)) for _ in range(20)]
+        await upstream.holds(20)
+        upstream.open.set()
+        await asyncio.gather(*asking)
+        cache.clock.advance(11)  # and then it is tried again
+        plain = Upstream()
+        await asyncio.gather(*(cache.ask(plain) for _ in range(20)))
+        assert plain.asked == 1
+
+    asyncio.run(scenario())
+
+
+def test_what_one_of_those_who_waited_may_share_the_others_are_given() -> None:
+    async def scenario() -> None:
+        cache, upstream = Cache(places=1), Upstream(Success(data="mine", facts={"lifetime_s": 0.0}))
+        found = await asyncio.gather(*(cache.ask(upstream) for _ in range(50)))
+        assert upstream.asked == 2
+        assert [one.data for one in found] == ["mine", *[{"time": 2}] * 49]
+        assert [one.facts.get("cache") for one in found] == [None, None, *["shared"] * 48]
+
+    asyncio.run(scenario())
+
+
+def test_whose_turn_does_not_come_is_told_so_and_has_sent_nothing() -> None:
+    async def scenario() -> None:
+        cache, upstream = Cache(places=1, patience=0), Crowd()
+        asking = [asyncio.ensure_future(cache.ask(upstream)) for _ in range(5)]
+        await upstream.holds(1)
+        upstream.open.set()
+        await asyncio.sleep(0)
+        upstream.open.clear()
+        done, under_way = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+        while len(done) < 4:
+            more, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            done |= more
+        refused = [one.result().error for one in done if isinstance(one.result(), Refused)]
+        assert [(error.code, error.rule, error.retry_after_s) for error in refused] == [
+            ("upstream_unavailable", "concurrency", 1.0)
+        ] * 3
+        upstream.open.set()
+        await asyncio.gather(*under_way)
+        assert upstream.asked == 2
 
     asyncio.run(scenario())
 

@@ -43,7 +43,8 @@ def caching_of(settings: Settings, manifest: Manifest, clock: Clock) -> Caching 
     tools = {name: one.cache for name, one in of_tools(settings.tools, manifest).items() if one.cache is not None}
     if not tools:
         return None
-    sources = frozenset(manifest.tools[name].source for name in tools)
+    cached = {manifest.tools[name].source for name in tools}
+    sources = {name: settings.sources[name].patience.concurrency for name in cached}
     return Caching(tools=tools, sources=sources, results=Results(clock), clock=clock)
 
 

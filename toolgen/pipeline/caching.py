@@ -15,28 +15,47 @@ from toolgen.canonical import canonical, encodable
 from toolgen.clock import Clock
 from toolgen.errors import CanonicalError
 from toolgen.model.call import Call
-from toolgen.model.result import Failed, Refused, Result, Success
+from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.schema import Json
+from toolgen.model.secret import Secret
 from toolgen.model.tool import Effect, GraphQLSchemaBinding
 from toolgen.pipeline.approve import approval_digest
 from toolgen.settings_tools import CacheFor
-from toolgen.state.results import Kept, Results
+from toolgen.state.results import Flight, Kept, Results
 
-__all__ = ["Caching"]
+__all__ = ["ABREAST", "Caching"]
 
 _DOWN = frozenset({"upstream_timeout", "upstream_unavailable"})
+ABREAST = 8
+"""How many of those who waited together ask for themselves at a time."""
+_PATIENCE_S = 30.0
+_CROWDED = Error(
+    code="upstream_unavailable",
+    message="many asked the same at once, each has to be answered for itself, and this call's turn did not come; nothing was sent",
+    suggestion="try again in a moment",
+    retry_after_s=1.0,
+    rule="concurrency",
+)
 
 
 class Caching:
     """Stands between the road and the executors: every guard has had its say before, and what it keeps is redacted behind it.
 
     `tools` says which answers may be kept. A call that a person agreed to is always made. Whatever writes to a source makes everything
-    that was read of it before worthless, as far as this process knows of the write.
+    that was read of it before worthless, as far as this process knows of the write. `sources` says how many calls of each there may be
+    at once.
     """
 
     def __init__(
-        self, *, tools: Mapping[str, CacheFor], sources: frozenset[str], results: Results, clock: Clock
+        self,
+        *,
+        tools: Mapping[str, CacheFor],
+        sources: Mapping[str, int],
+        results: Results,
+        clock: Clock,
+        patience_s: float = _PATIENCE_S,
     ) -> None:
+        self._patience_s = patience_s
         self._tools = tools
         self._sources = sources
         self._results = results
@@ -54,10 +73,12 @@ class Caching:
         now = self._clock.monotonic()
         if kept is not None and now < kept.fresh_until:
             return self._again(kept, "hit")
+        if kept is None and self._results.apart(key):
+            return await self._alone(key, rule, send)
         flight = self._results.flights.get(key)
         if flight is not None:
-            return await self._follow(flight, send)
-        return await self._fetch(key, rule, kept, send)
+            return await self._follow(flight, key, rule, send)
+        return await self._fetch(key, rule, kept, call.tool.source, send)
 
     async def _write(self, source: str, send: Callable[[], Awaitable[Result]]) -> Result:
         if source not in self._sources:
@@ -69,28 +90,50 @@ class Caching:
             self._results.wrote(source)  # what was read while it was under way may be of before
 
     async def _follow(
-        self, flight: asyncio.Future[Kept | Failed | None], send: Callable[[], Awaitable[Result]]
+        self, flight: Flight, key: bytes, rule: CacheFor, send: Callable[[], Awaitable[Result]]
     ) -> Result:
-        """Waits for the same call that is under way already; where that has nothing to share, makes this one."""
-        found = await asyncio.shield(flight)
+        """Waits for the same call that is under way already; where that has nothing to share, makes this one.
+
+        Those who waited begin together, which they would not have without us. So they go a few abreast: as one burst they would take
+        every place of their system, and most would be refused for want of one.
+        """
+        found = await asyncio.shield(flight.found)
         match found:
             case Kept():
                 return self._again(found, "shared")
             case Failed():
                 return replace(found, facts={"cache": "shared"})
-            case _:
-                return await send()
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await flight.places.acquire()
+        except TimeoutError:
+            return Refused(error=_CROWDED)
+        try:
+            kept = self._results.get(key)  # one who went before may have been given something to share
+            if kept is not None and self._clock.monotonic() < kept.fresh_until:
+                return self._again(kept, "shared")
+            return await self._alone(key, rule, send)
+        finally:
+            flight.places.release()
+
+    async def _alone(self, key: bytes, rule: CacheFor, send: Callable[[], Awaitable[Result]]) -> Result:
+        """The call made for its caller alone; what may be shared of it after all, later callers are given."""
+        result = await send()
+        if isinstance(result, Success):
+            self._keep(key, rule, result)
+        return result
 
     async def _fetch(
-        self, key: bytes, rule: CacheFor, kept: Kept | None, send: Callable[[], Awaitable[Result]]
+        self, key: bytes, rule: CacheFor, kept: Kept | None, source: str, send: Callable[[], Awaitable[Result]]
     ) -> Result:
-        flight = asyncio.get_running_loop().create_future()
-        self._results.flights[key] = flight
+        flight = self._results.flights[key] = Flight(min(ABREAST, self._sources[source]))
         found: Kept | Failed | None = None
         try:
             result = await send()
             if isinstance(result, Success):
                 found = self._keep(key, rule, result)
+                if found is None:
+                    self._results.set_apart(key)
                 return result
             if kept is not None and _down(result):
                 found = kept
@@ -100,7 +143,7 @@ class Caching:
             return result
         finally:
             del self._results.flights[key]
-            flight.set_result(found)
+            flight.found.set_result(found)
 
     def _keep(self, key: bytes, rule: CacheFor, result: Success) -> Kept | None:
         """The answer as it is kept; None for one that may not be, which nobody else is given either."""
@@ -140,7 +183,9 @@ class Caching:
             or call.sampling is not None
         ):
             return None
-        said: list[object] = [self._results.writes(call.tool.source)]
+        # Where callers' own tokens are exchanged, another token of the same caller may open less.
+        tokens = [_mark(who.token) for who in (call.principal, call.principal.on_behalf_of) if who is not None]
+        said: list[object] = [self._results.writes(call.tool.source), tokens]
         if (statement := call.statement) is not None:
             said += [statement.sql, statement.parameters, statement.max_rows, statement.page, statement.skip]
         if (document := call.document) is not None:
@@ -148,6 +193,10 @@ class Caching:
         with suppress(CanonicalError):
             return hashlib.sha256(canonical(encodable([approval_digest(call, policy_digest), *said]))).digest()
         return None
+
+
+def _mark(token: Secret | None) -> str:
+    return "" if token is None else hashlib.sha256(token.reveal().encode()).hexdigest()
 
 
 def _written(data: Json) -> bytes | None:

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from toolgen.clock import Clock
 from toolgen.model.result import Failed
 
-__all__ = ["Kept", "Results"]
+__all__ = ["Flight", "Kept", "Results"]
 
 CAPACITY = 32 * 1024 * 1024
 _OVERHEAD = 600  # of an entry besides its body: measured, rounded up
+_UNSHARED_S = 10.0
+_MOST_UNSHARED = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,17 @@ class Kept:
     stale_until: float
 
 
+class Flight:
+    """A question that is being asked. `found` becomes what may be shared of its answer, or None; then each who waited asks for itself,
+    as many at a time as there are `places`."""
+
+    __slots__ = ("found", "places")
+
+    def __init__(self, places: int) -> None:
+        self.found: asyncio.Future[Kept | Failed | None] = asyncio.get_running_loop().create_future()
+        self.places = asyncio.Semaphore(places)
+
+
 class Results:
     """By a key that says all there is to say about who asked what, under which policy. `flights` are those being fetched now."""
 
@@ -37,7 +50,8 @@ class Results:
         self._capacity = capacity
         self._kept: OrderedDict[bytes, Kept] = OrderedDict()
         self._writes: dict[str, int] = {}
-        self.flights: dict[bytes, asyncio.Future[Kept | Failed | None]] = {}
+        self._unshared: OrderedDict[bytes, float] = OrderedDict()
+        self.flights: dict[bytes, Flight] = {}
         self.size = 0
 
     def get(self, key: bytes) -> Kept | None:
@@ -67,6 +81,21 @@ class Results:
         kept = self._kept.pop(key, None)
         if kept is not None:
             self.size -= _size(kept)
+
+    def set_apart(self, key: bytes) -> None:
+        """Says that answers to this may not be shared, so that for a while nobody waits for another's."""
+        self._unshared[key] = self._clock.monotonic() + _UNSHARED_S
+        self._unshared.move_to_end(key)
+        if len(self._unshared) > _MOST_UNSHARED:
+            self._unshared.popitem(last=False)
+
+    def apart(self, key: bytes) -> bool:
+        """Whether an answer to this could not be shared just now."""
+        until = self._unshared.get(key)
+        if until is None or self._clock.monotonic() < until:
+            return until is not None
+        del self._unshared[key]
+        return False
 
     def writes(self, source: str) -> int:
         """How often the source was written to, as far as this process knows: what was read before is not what would be read now."""

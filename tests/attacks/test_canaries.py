@@ -6,7 +6,6 @@ import asyncio
 import http.server
 import json
 import logging
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 import toolgen
 from tests.projects import KEY, make_project
+from tests.services.local import LocalServer, running
 
 SECRET = "canary-41c0ffee"
 
@@ -41,13 +41,9 @@ class Echo(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def upstream() -> Iterator[str]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    server = LocalServer(("127.0.0.1", 0), Echo)
+    with running(server):
+        yield server.url
 
 
 def test_a_credential_the_upstream_echoes_reaches_nobody(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import graphql
 
 from tests.projects import PETS
+from tests.services.local import LocalServer
 from toolgen.sources.pins import LOCK
 
 
@@ -51,18 +51,11 @@ class Descriptions:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
+        self.server = LocalServer(("127.0.0.1", 0), Handler)
+        self.url = self.server.url
 
     def change(self, old: str, new: str) -> None:
         self.answers["/pets.json"] = self.answers["/pets.json"].replace(old.encode(), new.encode())
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
 
 def configure(root: Path, **sources: Any) -> None:

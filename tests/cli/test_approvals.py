@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import pytest
 from tests.cli.commands import Run, runner
 from tests.gateway.test_approvals import key, policy_of
 from tests.projects import make_project
+from tests.services.local import LocalServer, running
 from toolgen.audit.query import calls, entries
 from toolgen.audit.verify import verify
 
@@ -53,21 +54,18 @@ class Upstream:
 
             def log_message(self, *_: object) -> None: ...
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self.hold.set()
-        self._server.shutdown()
-        self._server.server_close()
+        self.server = LocalServer(("127.0.0.1", 0), Handler)
+        self.url = self.server.url
 
 
 @pytest.fixture
 def upstream() -> Iterator[Upstream]:
     service = Upstream()
-    yield service
-    service.close()
+    with running(service.server):
+        try:
+            yield service
+        finally:
+            service.hold.set()
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ import pytest
 from tests.cli.commands import Run, runner
 from tests.cli.remote import Descriptions, configure, lock
 from tests.projects import PETS, make_project
+from tests.services.local import running
 from toolgen.build import Built, build_sources
 from toolgen.sources.pins import COPIES, LOCK
 
@@ -33,8 +34,8 @@ def _toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
 @pytest.fixture
 def served() -> Iterator[Descriptions]:
     descriptions = Descriptions()
-    yield descriptions
-    descriptions.close()
+    with running(descriptions.server):
+        yield descriptions
 
 
 @pytest.fixture

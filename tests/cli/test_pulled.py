@@ -12,6 +12,7 @@ import pytest
 from tests.cli.commands import Run, runner
 from tests.cli.remote import Descriptions, configure
 from tests.projects import PETS
+from tests.services.local import running
 from toolgen.sources.pins import COPIES, LOCK
 
 
@@ -28,8 +29,8 @@ def served() -> Iterator[Descriptions]:
         "/types/more/id.json": b'{"Id": {"type": "integer", "maximum": 9}}',
         "/secret/id.json": b'{"Id": {"const": "secret"}}',
     }
-    yield descriptions
-    descriptions.close()
+    with running(descriptions.server):
+        yield descriptions
 
 
 @pytest.fixture

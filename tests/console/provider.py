@@ -7,14 +7,14 @@ import contextlib
 import hashlib
 import json
 import secrets
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from tests.gateway.issuer import jwk, token
+from tests.services.local import LocalServer, running
 
 CLIENT, SECRET = "toolgen-console", "s3cret of the console"
 
@@ -88,15 +88,10 @@ def issuer() -> Iterator[Issuer]:
 
         def log_message(self, *_: Any) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        state.url = f"http://localhost:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield state
-        finally:
-            server.shutdown()
-            thread.join()
+    server = LocalServer(("127.0.0.1", 0), Handler)
+    state.url = f"http://localhost:{server.server_port}"
+    with running(server):
+        yield state
 
 
 def _proven(asked: dict[str, str], form: dict[str, str]) -> bool:

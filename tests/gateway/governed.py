@@ -7,9 +7,11 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
+
+from tests.services.local import LocalServer, running
 
 PRINCIPALS: dict[str, Any] = {
     name: {"api_key": "sha256:" + hashlib.sha256(f"key-of-{name}".encode()).hexdigest(), **rest}
@@ -121,15 +123,9 @@ def upstream() -> Iterator[tuple[Upstream, str]]:
 
         def log_message(self, *_: Any) -> None: ...
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield seen, f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    server = LocalServer(("127.0.0.1", 0), Handler)
+    with running(server):
+        yield seen, server.url
 
 
 def project(root: Path, server: str, policy: dict[str, Any], **settings: Any) -> Path:

@@ -7,16 +7,17 @@ import contextlib
 import hashlib
 import hmac
 import json
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import get_default_algorithms
+
+from tests.services.local import LocalServer, running
 
 ISSUER = "https://login.example"
 AUDIENCE = "toolgen"
@@ -101,12 +102,7 @@ def provider() -> Iterator[Provider]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        state.url = f"http://127.0.0.1:{server.server_address[1]}/jwks"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield state
-        finally:
-            server.shutdown()
-            thread.join()
+    server = LocalServer(("127.0.0.1", 0), Handler)
+    state.url = f"{server.url}/jwks"
+    with running(server):
+        yield state

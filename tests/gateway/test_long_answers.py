@@ -8,11 +8,10 @@ import hashlib
 import json
 import os
 import re
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -24,6 +23,7 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.gateway.clients import listening
+from tests.services.local import LocalServer, running
 from toolgen import Gateway
 from toolgen.errors import ConfigError
 from toolgen.gateway.answering import SHOWN
@@ -123,16 +123,10 @@ def upstream() -> Iterator[Upstream]:
 
         def log_message(self, *_: Any) -> None: ...
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    seen.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    server = LocalServer(("127.0.0.1", 0), Handler)
+    seen.url = server.url
+    with running(server):
         yield seen
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _key(name: str) -> str:

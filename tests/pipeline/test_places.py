@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import MappingProxyType
 
@@ -17,6 +16,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from tests.audit.logs import PLAIN, add, opened, with_key
+from tests.services.local import LocalServer, running
 from toolgen.audit.plan import Plan
 from toolgen.audit.verify import verify
 from toolgen.clock import SystemClock
@@ -30,18 +30,12 @@ from toolgen.settings_audit import AuditSettings, CheckpointPlace
 Seen = tuple[str, str, str, bytes]
 
 
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-
+class Server(LocalServer):
     def __init__(self) -> None:
         self.seen: list[Seen] = []
         self.status = 201
         self.headers: dict[str, str] = {}
         super().__init__(("127.0.0.1", 0), Handler)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -65,10 +59,9 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server() as found:
-        threading.Thread(target=found.serve_forever, daemon=True).start()
+    found = Server()
+    with running(found):
         yield found
-        found.shutdown()
 
 
 def allowed(destination: Destination) -> Verdict:

@@ -7,9 +7,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl
+
+from tests.services.local import LocalServer, running
 
 
 @dataclass
@@ -67,7 +69,7 @@ def serving(answer: Callable[[Asked], Answered]) -> Iterator[Service]:
             asked = Asked(self.command, self.path, dict(self.headers), body)
             service.asked.append(asked)
             service.arrived.set()
-            service.gate.wait(10)
+            service.gate.wait(60)
             answered = service.answer(asked)
             self.send_response(answered.status)
             for name, value in answered.headers.items():
@@ -90,15 +92,10 @@ def serving(answer: Callable[[Asked], Answered]) -> Iterator[Service]:
 
         def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    service.origin = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield service
-    finally:
-        service.gate.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    server = LocalServer(("127.0.0.1", 0), Handler)
+    service.origin = server.url
+    with running(server):
+        try:
+            yield service
+        finally:
+            service.gate.set()

@@ -183,8 +183,8 @@ class Handler(BaseHTTPRequestHandler):
 
 if __name__ == "__main__":
     if sys.argv[2:] == ["http"]:
+        ThreadingHTTPServer.request_queue_size = 512  # as in local.py, which a script does not find
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
         print(server.server_port, flush=True)
         server.serve_forever()
     else:

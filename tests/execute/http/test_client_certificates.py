@@ -6,10 +6,9 @@ import asyncio
 import datetime
 import json
 import ssl
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from tests.execute.http.bindings import binding, call
+from tests.services.local import LocalServer, running
 from toolgen.errors import SecretError
 from toolgen.execute.http.client_certificates import client_certificate
 from toolgen.execute.http.executor import HttpExecutor
@@ -108,9 +108,7 @@ def files(tmp_path: Path) -> Iterator[Files]:
     context.load_verify_locations(tmp_path / "authority.pem")
     context.verify_mode = ssl.CERT_REQUIRED
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
+    class Server(LocalServer):
         def finish_request(self, request: Any, client_address: Any) -> None:
             try:
                 with context.wrap_socket(request, server_side=True) as wrapped:
@@ -119,14 +117,10 @@ def files(tmp_path: Path) -> Iterator[Files]:
                 pass  # a client that showed nothing is not spoken to
 
     server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    given = Files(tmp_path, f"https://127.0.0.1:{server.server_address[1]}")
+    given = Files(tmp_path, f"https://127.0.0.1:{server.server_port}")
     given.replace("client-1")
-    yield given
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with running(server):
+        yield given
 
 
 def test_a_certificate_is_shown_and_a_replaced_one_is_shown_by_the_next_call(files: Files) -> None:

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test check browser console-test bench conformance golden lock clean
+.PHONY: setup demo serve test check browser console-test bench conformance frameworks golden lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -62,6 +62,18 @@ bench: setup
 conformance: setup
 	$(BIN)/python -m conformance.run
 
+# Agent frameworks over MCP, in environments of their own, as what they ask for goes neither together nor with ours. Where no registry
+# can be reached their tests are skipped, and say so; files that are not those that were pinned are an error.
+ENVIRONMENT = .venv-frameworks-$*
+frameworks: setup .venv-frameworks-modern/.installed .venv-frameworks-langchain/.installed
+	$(BIN)/python -m pytest tests/frameworks
+
+.venv-frameworks-%/.installed: tests/frameworks/%.txt
+	rm -rf $(ENVIRONMENT)
+	$(PYTHON) -m venv $(ENVIRONMENT)
+	@$(ENVIRONMENT)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $< 2>$(ENVIRONMENT)/said \
+	  && touch $@ || { cat $(ENVIRONMENT)/said >&2; ! grep -q "DO NOT MATCH THE HASHES" $(ENVIRONMENT)/said; }
+
 # Writes the golden files again, after a change that is meant.
 golden: setup
 	$(BIN)/python -m tests.golden.regenerate
@@ -72,7 +84,11 @@ lock:
 	$(VENV)-lock/bin/pip install --quiet --disable-pip-version-check uv
 	$(VENV)-lock/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements.lock
+	for name in modern langchain; do \
+	  $(VENV)-lock/bin/uv pip compile tests/frameworks/$$name.in --universal --python-version 3.11 \
+	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file tests/frameworks/$$name.txt || exit 1; \
+	done
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) .venv-conformance .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-conformance .venv-frameworks-* .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -86,6 +86,7 @@ class Upstream:
     def __init__(self) -> None:
         self.requests: list[tuple[str, str, str]] = []
         self.status = 200
+        self.faults: dict[str, int] = {}  # the status of a path that has one of its own
         self.answers = threading.Event()
         self.answers.set()
         self._news = threading.Condition()
@@ -113,7 +114,7 @@ def upstream() -> Iterator[tuple[Upstream, str]]:
             seen.take(self.command, self.path, body)
             seen.answers.wait(30)
             data = b'{"ok":true}'
-            self.send_response(seen.status)
+            self.send_response(seen.faults.get(self.path.partition("?")[0], seen.status))
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(data)))
             self.end_headers()

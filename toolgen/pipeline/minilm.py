@@ -43,11 +43,16 @@ class MiniLM:
             ) from error
         path = _weights() if folder is None else Path(folder)
         try:
-            self._tensors: dict[str, Matrix] = load_file(str(path / "model.safetensors"))
+            tensors: dict[str, Matrix] = load_file(str(path / "model.safetensors"))
             shape = json.loads((path / "config.json").read_text(encoding="utf-8"))
             self._tokenizer: Any = Tokenizer.from_file(str(path / "tokenizer.json"))
         except Exception as error:  # tokenizers raises bare Exceptions
             raise ConfigError(f"the weights cannot be read: {type(error).__name__}", where=path.name) from error
+        # As they are multiplied with, row by row: a third less time for a short text.
+        self._tensors = {
+            name: numpy.ascontiguousarray(one.T) if one.ndim == 2 and "embeddings" not in name else one
+            for name, one in tensors.items()
+        }
         self._np = numpy
         self._layers: int = shape["num_hidden_layers"]
         self._heads: int = shape["num_attention_heads"]
@@ -98,10 +103,9 @@ class MiniLM:
 
     def _linear(self, hidden: Matrix, name: str) -> Matrix:
         weight = self._tensors[f"{name}.weight"]
-        flat = (
-            hidden.reshape(-1, hidden.shape[-1]) @ weight.T
-        )  # one product, where three dimensions would be as many as there are texts
-        found: Matrix = flat.reshape(*hidden.shape[:-1], weight.shape[0]) + self._tensors[f"{name}.bias"]
+        # One product, where three dimensions would be as many as there are texts.
+        flat = hidden.reshape(-1, hidden.shape[-1]) @ weight
+        found: Matrix = flat.reshape(*hidden.shape[:-1], weight.shape[1]) + self._tensors[f"{name}.bias"]
         return found
 
     def _normal(self, hidden: Matrix, name: str) -> Matrix:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from toolgen.audit.files import bounded, regular
 from toolgen.audit.keys import SigningKey, Verifiers
 from toolgen.audit.tree import Tree
 from toolgen.canonical import canonical
@@ -20,6 +21,7 @@ __all__ = ["Checkpoint", "Removal", "append_line", "checkpoint_path", "read_chec
 
 _CHECKPOINT = b"toolgen audit checkpoint v1\n"
 _REMOVAL = b"toolgen audit removal v1\n"
+_LONGEST = 64 * 1024  # bytes of a statement
 
 
 _Number = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
@@ -161,14 +163,16 @@ def read_checkpoint(line: bytes) -> Checkpoint | None:
 def statements(path: Path) -> Iterator[tuple[int, bytes, Checkpoint | Removal | None]]:
     """The lines of a file of statements, counted from 1, each with what it says; None for a line that says nothing we know.
 
-    A last line without an end was never finished and is left out. A file that is not there has none.
+    A last line without an end was never finished and is left out. A file that is not there has none. Raises `AuditError`.
     """
     try:
-        data = path.read_bytes()
+        file = regular(path)
     except FileNotFoundError:
         return
-    for number, line in enumerate(data.split(b"\n")[:-1], start=1):
-        yield number, line, read_checkpoint(line) or _removal(line)
+    with file:
+        for number, line in enumerate(bounded(file, _LONGEST), start=1):
+            if line.endswith(b"\n"):
+                yield number, line[:-1], read_checkpoint(line[:-1]) or _removal(line[:-1])
 
 
 def append_line(path: Path, line: bytes) -> None:

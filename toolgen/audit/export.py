@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -43,6 +44,8 @@ COLUMNS = (
 
 # What a spreadsheet takes for a formula (https://owasp.org/www-community/attacks/CSV_Injection), also behind spaces.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
+# Where a spreadsheet takes semicolons for what parts cells, as those of many countries do, quotes or not.
+_BEHIND = re.compile(r"([;\t][\s\"']*)([=+\-@＝＋－＠])")
 _CLASS = 6003
 _CATEGORY = 6
 _ACTIVITIES: Mapping[str, tuple[int, str]] = {"": (0, "Unknown"), "read": (2, "Read")}
@@ -80,8 +83,8 @@ def _cell(value: object, printable: Callable[[object], str]) -> object:
     if value is None or isinstance(value, int | float):
         return value
     text = value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
-    shown = printable(text)
-    return f"'{shown}" if text.lstrip(" ").startswith(_FORMULA) else shown
+    shown = _BEHIND.sub(r"\1'\2", printable(text))
+    return f"'{shown}" if text.lstrip().startswith(_FORMULA) else shown
 
 
 def ocsf_event(call: Mapping[str, Any], *, effect: str = "", version: str = "") -> dict[str, Any]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
 import re
+import stat
+import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -15,12 +18,16 @@ from typing import BinaryIO
 from toolgen.errors import AuditError
 
 __all__ = [
+    "LONGEST_LINE",
+    "DamagedError",
     "SegmentFile",
     "active_path",
+    "bounded",
     "closed_name",
     "closed_segments",
     "lines",
     "opened",
+    "regular",
     "segments",
     "stream_names",
     "sync_directory",
@@ -29,6 +36,12 @@ __all__ = [
 # gateway-1.jsonl is being written, gateway-1.000000000001.jsonl begins with entry 1 and was closed, .gz is the same, compressed.
 _NAME = re.compile(r"(?P<stream>[^.]+)(?:\.(?P<first>\d{12,}))?\.jsonl(?P<packed>\.gz)?\Z")
 _TRIES = 100
+LONGEST_LINE = 64 * 1024 * 1024
+"""No entry is longer, in bytes: whoever reads a log that somebody else could write to holds no more of it at once."""
+
+
+class DamagedError(AuditError):
+    """A file of the log that is not what a gateway writes: no regular file, no whole archive, or without an end to its lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +95,9 @@ def segments(directory: Path, stream: str) -> Iterator[list[tuple[SegmentFile, B
     path = active_path(directory, stream)
     for _ in range(_TRIES):
         try:
-            file: BinaryIO | None = path.open("rb")
+            file: BinaryIO | None = regular(path)
         except FileNotFoundError:
             file = None
-        except OSError as error:
-            raise _unreadable(path, error) from error
         try:
             closed = closed_segments(directory, stream)
             if _same(path, file):
@@ -103,20 +114,59 @@ def segments(directory: Path, stream: str) -> Iterator[list[tuple[SegmentFile, B
 
 @contextmanager
 def opened(segment: SegmentFile, file: BinaryIO | None = None) -> Iterator[BinaryIO]:
-    """The plain bytes of a segment, which may have been packed since it was listed. Raises `AuditError`."""
-    if file is not None:
-        yield file
-        return
-    packed = segment.path if segment.packed else segment.path.with_name(segment.path.name + ".gz")
-    for path in (segment.path, packed):
-        with suppress(FileNotFoundError), path.open("rb") as found:
-            if path == packed:
-                with gzip.open(found) as plain:
-                    yield io.BufferedReader(plain, 256 * 1024)
-            else:
-                yield found
+    """The plain bytes of a segment, which may have been packed since it was listed. Raises `AuditError`; `DamagedError` too where
+    whoever reads them finds that they are none."""
+    try:
+        if file is not None:
+            yield file
             return
+        packed = segment.path if segment.packed else segment.path.with_name(segment.path.name + ".gz")
+        for path in (segment.path, packed):
+            try:
+                found = regular(path)
+            except FileNotFoundError:
+                continue
+            with found:
+                if path == packed:
+                    with gzip.open(found) as plain:
+                        yield io.BufferedReader(plain, 256 * 1024)
+                else:
+                    yield found
+                return
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DamagedError("is no whole archive", where=segment.path.name) from error
+    except DamagedError as error:
+        raise DamagedError(error.message, where=error.where or segment.path.name) from None
     raise AuditError("was removed while it was to be read", where=segment.path.name, suggestion="try again")
+
+
+def regular(path: Path) -> BinaryIO:
+    """A file that somebody else may have put there, opened to be read. Raises `FileNotFoundError`, and `AuditError`.
+
+    A link leads elsewhere, a pipe waits for a writer for ever, a device has no end: none is followed, waited for or read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        kind = DamagedError if error.errno in {errno.ELOOP, errno.ENXIO} else AuditError
+        raise kind(f"cannot be read: {error.strerror or type(error).__name__}", where=str(path)) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise DamagedError("is no regular file", where=str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def bounded(file: BinaryIO, longest: int = LONGEST_LINE) -> Iterator[bytes]:
+    """The lines of a file with their ends. Raises `DamagedError` where one does not end: nobody holds all of such a file."""
+    try:
+        while line := file.readline(longest):
+            if len(line) == longest and not line.endswith(b"\n"):
+                raise DamagedError("has a line that is longer than any entry")
+            yield line
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DamagedError("is no whole archive") from error
 
 
 def lines(file: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
@@ -161,7 +211,3 @@ def _same(path: Path, file: BinaryIO | None) -> bool:
     except OSError:
         return file is None
     return file is not None and os.path.samestat(there, os.fstat(file.fileno()))
-
-
-def _unreadable(path: Path, error: OSError) -> AuditError:
-    return AuditError(f"cannot be read: {error.strerror or type(error).__name__}", where=str(path))

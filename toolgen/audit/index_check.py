@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from toolgen.audit.files import stream_names
+from toolgen.audit.files import DamagedError, stream_names
 from toolgen.audit.index_database import Database
 from toolgen.audit.index_fill import bodies, known_stream
 from toolgen.audit.index_follow import begins
@@ -26,7 +26,10 @@ def here(database: Database, directory: Path) -> dict[str, int]:
     """The numbers that the streams of the log in a directory have in the index, by their names."""
     found = {}
     for name in stream_names(directory):
-        beginning = begins(directory, name)
+        try:
+            beginning = begins(directory, name)
+        except DamagedError:
+            continue  # `fill` tells of it, and `verify` says what it is
         stream = known_stream(database, name, beginning) if beginning is not None else None
         if stream is not None:
             found[name] = stream.id

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from toolgen.audit.files import stream_names
+from toolgen.audit.files import DamagedError, stream_names
 from toolgen.audit.index_database import Database
 from toolgen.audit.index_follow import Beginning, Place, begins, lines_behind
 from toolgen.audit.index_row import STREAM_BITS, Row, call_row, content_of, row_of
@@ -63,11 +63,16 @@ def fill(database: Database, directory: Path, progress: Callable[[int], None] = 
     new = not database.rows("SELECT 1 FROM audit_entries LIMIT 1")
     streams: list[Stream] = []
     for name in stream_names(directory):
-        if (beginning := begins(directory, name)) is not None:
+        try:
+            beginning = begins(directory, name)
+        except DamagedError as error:
+            filled.faults.append(f"{name}: {error}")
+            continue
+        if beginning is not None:
             stream = known_stream(database, name, beginning) or _begun(database, directory, name, beginning)
             _forget(database, stream.id, beginning.seq)
             streams.append(stream)
-    if not database.shared:
+    if not database.shared and not filled.faults:
         seen = {stream.id for stream in streams}
         for (gone,) in database.rows("SELECT id FROM audit_streams"):
             if gone not in seen:
@@ -76,7 +81,7 @@ def fill(database: Database, directory: Path, progress: Callable[[int], None] = 
     for stream in streams:
         try:
             _follow(database, directory, stream, lambda count: _count(filled, count, progress))
-        except _DisagreementError as error:
+        except (_DisagreementError, DamagedError) as error:
             filled.faults.append(f"{stream.name}: {error}")
     if new or filled.entries >= _MANY:
         database.finish()

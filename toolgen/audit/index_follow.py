@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from toolgen.audit.files import SegmentFile, lines, opened, segments
+from toolgen.audit.files import SegmentFile, bounded, lines, opened, segments
 
 __all__ = ["Beginning", "Place", "begins", "lines_behind"]
 
@@ -66,7 +66,7 @@ def lines_behind(directory: Path, stream: str, place: Place, seq: int) -> Iterat
             with opened(segment, file) as plain:
                 offset = place.offset if first == place.segment else 0
                 plain.seek(offset)
-                for line, whole in lines(plain):
+                for line, whole in lines(bounded(plain)):
                     if not whole:
                         return
                     yield line, Place(first, offset)
@@ -83,7 +83,7 @@ def _named(segment: SegmentFile, file: BinaryIO | None) -> int:
 
 def _beginning(plain: BinaryIO) -> Beginning | None:
     plain.seek(0)
-    line, whole = next(lines(plain), (b"", False))
+    line, whole = next(lines(bounded(plain)), (b"", False))
     try:
         found = _first(line)
         return Beginning(found.seq, bytes.fromhex(found.hash), bytes.fromhex(found.prev)) if whole else None

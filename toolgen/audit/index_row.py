@@ -99,6 +99,8 @@ def row_of(line: bytes, stream: int) -> Row | None:
         body = unsealed(line, found.event, found.hash, found.prev)
         if body is None or sha256(found.prev.encode("ascii") + body).hexdigest() != found.hash:
             return None
+        if not 0 < found.seq < 1 << STREAM_BITS:
+            return None
         prev, own, text = bytes.fromhex(found.prev), bytes.fromhex(found.hash), body.decode()
     except (msgspec.DecodeError, RecursionError, ValueError):
         return None
@@ -139,10 +141,9 @@ def call_row(call: Mapping[str, Any]) -> CallRow:
 def micros(time: str) -> int:
     """An entry's time as microseconds since the epoch, 0 for what is none."""
     try:
-        moment = datetime.fromisoformat(time)
-    except ValueError:
+        return round(datetime.fromisoformat(time).timestamp() * 1_000_000)
+    except (ValueError, OverflowError):
         return 0
-    return round(moment.timestamp() * 1_000_000)
 
 
 def _short(text: str) -> str:

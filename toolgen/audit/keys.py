@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from toolgen.audit.files import sync_directory
 from toolgen.errors import AuditError
+from toolgen.files import read_file
 
 __all__ = [
     "PRIVATE",
@@ -102,9 +103,8 @@ def make_key(private: Path, directory: Path) -> tuple[str, Path]:
 def signing_key(path: Path) -> SigningKey | None:
     """The private key in a file, None where there is no file. Raises `AuditError` when it is none, or others could read it."""
     try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            data = file.read(_LARGEST)
+        mode = os.stat(path).st_mode
+        data = read_file(path, _LARGEST)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -123,7 +123,7 @@ def signing_key(path: Path) -> SigningKey | None:
 def read_public(path: Path) -> PublicKey:
     """The public key in a file. Raises `AuditError`."""
     try:
-        data = path.read_bytes()[:_LARGEST]
+        data = read_file(path, _LARGEST)
         key = serialization.load_pem_public_key(data)
     except OSError as error:
         raise AuditError(f"cannot be read: {error.strerror}", where=str(path)) from error
@@ -146,7 +146,7 @@ def keep_in(folder: Path, name: str, data: bytes) -> None:
     """Puts a checkpoint into a folder, durably. One that is there already is left as it is: such a folder may let nothing be changed."""
     path = folder / name
     if path.exists():
-        if path.read_bytes() != data:
+        if read_file(path, len(data)) != data:
             raise FileExistsError(errno.EEXIST, "another checkpoint is there under its name", str(path))
         return
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolgen.audit.entry import Entry, seal
+from toolgen.audit.files import LONGEST_LINE
 from toolgen.audit.keeper import Keeper
 from toolgen.audit.plan import Plan
 from toolgen.audit.segment import Head, Mark, Segment
@@ -204,13 +205,15 @@ class AuditLog:
             try:
                 if self._keeper is not None and item[0].get("event") == "intent" and (why := self._keeper.blocked()):
                     raise AuditError(why)  # noqa: TRY301 - it is told to whoever waits, as every other fault
-                digest, line = seal(item[0], seq=seq + 1, stream=self._stream, time=time, prev=digest)
+                sealed, line = seal(item[0], seq=seq + 1, stream=self._stream, time=time, prev=digest)
+                if len(line) > LONGEST_LINE:
+                    raise AuditError("it would be longer than any entry may be")  # noqa: TRY301 - as above
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one entry must not hold up the others
                 if not item[1].done():
                     expected = isinstance(error, CanonicalError | AuditError)
                     item[1].set_exception(error if expected else AuditError(f"an entry is malformed: {error!r}"))
                 continue
-            seq += 1
+            seq, digest = seq + 1, sealed
             ready.append(item)
             hashes.append(digest)
             data += line

@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import os
 
-from toolgen.audit.files import SegmentFile, sync_directory
+from toolgen.audit.files import SegmentFile, regular, sync_directory
 from toolgen.errors import AuditError
 
 __all__ = ["pack"]
@@ -25,7 +25,7 @@ def pack(segment: SegmentFile) -> None:
     part = packed.with_name(packed.name + ".part")
     written = hashlib.sha256()
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with segment.path.open("rb") as plain, os.fdopen(fd, "wb") as file:
+    with regular(segment.path) as plain, os.fdopen(fd, "wb") as file:
         with gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=file, mtime=0) as stream:
             while chunk := plain.read(_CHUNK):
                 written.update(chunk)

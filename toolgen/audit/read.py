@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from toolgen.audit.entry import Entry
-from toolgen.audit.files import SegmentFile, lines, opened, segments, stream_names
+from toolgen.audit.files import SegmentFile, bounded, lines, opened, segments, stream_names
 
 __all__ = ["decoded", "entries", "first_of", "hashes_from", "lines_of"]
 
@@ -55,7 +55,7 @@ def hashes_from(directory: Path, stream: str, start: int) -> Iterator[tuple[int,
 def first_of(segment: SegmentFile) -> dict[str, Any]:
     """The first entry of a closed segment; empty when its first line is none. Raises `AuditError`."""
     with opened(segment) as file:
-        line = next((line for line, _ in lines(file)), b"")
+        line = next((line for line, _ in lines(bounded(file))), b"")
     try:
         entry = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError):
@@ -74,4 +74,4 @@ def lines_of(directory: Path, stream: str = "", start: int = 1) -> Iterator[byte
                 if 0 < after <= start:
                     continue  # the next segment begins no later than what is asked for
                 with opened(segment, file) as plain:
-                    yield from (line for line, _ in lines(plain))
+                    yield from (line for line, _ in lines(bounded(plain)))

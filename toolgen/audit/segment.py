@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from toolgen.audit.entry import FIRST, Entry, hashed
-from toolgen.audit.files import active_path, closed_name, closed_segments, lines, opened, sync_directory
+from toolgen.audit.files import active_path, bounded, closed_name, closed_segments, lines, opened, sync_directory
 from toolgen.errors import AuditError, CanonicalError
 
 __all__ = ["Head", "Mark", "Segment", "last_of"]
@@ -302,7 +302,7 @@ def last_of(directory: Path, stream: str) -> Head:
         return Head()
     last = b""
     with opened(closed[-1]) as file:
-        for line, _ in lines(file):
+        for line, _ in lines(bounded(file)):
             last = line
     entry = _parse(last)
     if entry is None or not _is_whole(entry):

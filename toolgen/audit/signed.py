@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from toolgen.audit.checkpoint import Checkpoint, Removal, statements
+from toolgen.audit.checkpoint import Checkpoint, Removal, removal_path, statements
+from toolgen.audit.files import DamagedError
 from toolgen.audit.keys import Verifiers
 from toolgen.audit.tree import Tree
 from toolgen.errors import AuditError
@@ -47,7 +48,15 @@ class Statements:
     @property
     def size(self) -> int:
         """How many entries the stream had, at least."""
-        return max((checkpoint.size for _, checkpoint in self.checkpoints), default=0)
+        sizes = [checkpoint.size for _, checkpoint in self.checkpoints] + [removal.size for removal in self.removals]
+        return max(sizes, default=0)
+
+    @property
+    def newest(self) -> tuple[str, Checkpoint | Removal]:
+        """What says so, and the file it is from."""
+        said: list[tuple[str, Checkpoint | Removal]] = [*self.checkpoints]
+        said += [(removal_path(Path(), it.stream).name, it) for it in self.removals]
+        return max(said, key=lambda item: item[1].size)
 
 
 def read_statements(
@@ -63,23 +72,36 @@ def read_statements(
         return found, faults
     beside = [path for suffix in ("checkpoints", "removals") for path in sorted(directory.glob(f"*.{suffix}"))]
     for path in [*beside, *_files(kept)]:
-        for number, _, statement in statements(path):
-            if statement is None:
-                faults.append(_fault(path, number, None, "unreadable", "the line is no checkpoint and no removal"))
-            elif statement.key not in keys:
-                message = f"the key {statement.key} that it names is not among those given"
-                faults.append(_fault(path, number, statement.size, "signature", message))
-            elif not statement.is_signed(keys):
-                message = f"the key {statement.key} did not sign this"
-                faults.append(_fault(path, number, statement.size, "signature", message))
-            elif isinstance(statement, Removal):
-                found.setdefault(statement.stream, Statements()).removals.append(statement)
-            else:
-                found.setdefault(statement.stream, Statements()).checkpoints.append((path.name, statement))
+        try:
+            for number, _, statement in statements(path):
+                if (fault := _taken(found, keys, path, number, statement)) is not None:
+                    faults.append(fault)
+        except DamagedError as error:
+            faults.append(_fault(path, 0, None, "unreadable", f"it {error.message}"))
     for stream in found.values():
         stream.checkpoints.sort(key=lambda item: item[1].size)
         stream.removals.sort(key=lambda removal: removal.size)
     return found, faults
+
+
+def _taken(
+    found: dict[str, Statements], keys: Verifiers, path: Path, number: int, statement: Checkpoint | Removal | None
+) -> Fault | None:
+    """Puts a statement to its stream's; what is wrong with it where something is."""
+    if statement is None:
+        return _fault(path, number, None, "unreadable", "the line is no checkpoint and no removal")
+    if statement.key not in keys:
+        message = f"the key {statement.key} that it names is not among those given"
+        return _fault(path, number, statement.size, "signature", message)
+    if not statement.is_signed(keys):
+        message = f"the key {statement.key} did not sign this"
+        return _fault(path, number, statement.size, "signature", message)
+    stream = found.setdefault(statement.stream, Statements())
+    if isinstance(statement, Removal):
+        stream.removals.append(statement)
+    else:
+        stream.checkpoints.append((path.name, statement))
+    return None
 
 
 class Witness:
@@ -122,6 +144,7 @@ class Witness:
                 self._grow(start, leaves[: cut - start + 1])
                 leaves, start = leaves[cut - start + 1 :], cut + 1
             yield from self._held(cut)
+            yield from self._held_removal(cut)
             if (removal := self._removals.get(cut)) is not None and removal is self.removal:
                 self._seed(removal)
         self._grow(start, leaves)
@@ -155,6 +178,12 @@ class Witness:
                 yield size, f"the entries up to it are not those that were signed at {checkpoint.time}"
             else:
                 self.newest = checkpoint
+
+    def _held_removal(self, size: int) -> Iterator[tuple[int, str]]:
+        """Holds a removal that was signed, and not carried out yet, against the last entry that it is about."""
+        removal = self._removals.get(size)
+        if removal is not None and self._seq == size and removal.head != self._head:
+            yield size, f"it is not the entry whose removal was signed at {removal.time}"
 
 
 def _files(kept: Sequence[Path]) -> Iterator[Path]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,7 +15,7 @@ import msgspec
 
 from toolgen.audit.checkpoint import Checkpoint, Removal
 from toolgen.audit.entry import FIRST, hashed
-from toolgen.audit.files import SegmentFile, lines, opened, segments, stream_names
+from toolgen.audit.files import DamagedError, SegmentFile, bounded, lines, opened, segments, stream_names
 from toolgen.audit.keys import Verifiers, public_keys
 from toolgen.audit.signed import Fault, Statements, Witness, read_statements
 from toolgen.canonical import canonical
@@ -23,6 +24,7 @@ from toolgen.errors import AuditError, CanonicalError
 __all__ = ["Fault", "Report", "verify"]
 
 _CHUNK = 1 << 14
+_MOST_FAULTS = 10_000  # of a stream: more say no more of it, and somebody might have made a file of nothing else
 Progress = Callable[[int, int], None]
 """Told now and then how many bytes of how many are done."""
 
@@ -82,7 +84,10 @@ def verify(
     meter = _Meter(directory, progress)
     streams = [_Stream(directory, name, statements, meter) for name, statements in found.items()]
     for stream in streams:
-        faults += stream.run()
+        found_here = list(islice(stream.run(), _MOST_FAULTS))
+        faults += found_here
+        if len(found_here) == _MOST_FAULTS:
+            faults.append(stream.given_up())
     return Report(
         streams=len(names),
         entries=sum(stream.count for stream in streams),
@@ -127,6 +132,7 @@ class _Link(msgspec.Struct):
     call_id: str = ""
 
 
+_HASH = re.compile("[0-9a-f]{64}")
 _link = msgspec.json.Decoder(_Link).decode
 # What may follow `prev` in the canonical form of an entry.
 _BEHIND = (b'"principal":', b'"repaired":', b'"rows":', b'"rule":', b'"seq":')
@@ -148,28 +154,46 @@ class _Stream:
         self._seq = 0
         self._hash = FIRST
         self._file = ""
+        self._damage = ""  # what ended the file that is walked before its end
 
     def run(self) -> Iterator[Fault]:
-        with segments(self._directory, self.name) as found:
-            for segment, file in found:
-                self._file = segment.path.name
-                with opened(segment, file) as plain:
-                    yield from self._segment(segment, plain)
-                self._meter.done(segment)
+        found: list[tuple[SegmentFile, BinaryIO | None]] = []
+        try:
+            with segments(self._directory, self.name) as found:
+                for segment, file in found:
+                    self._file = segment.path.name
+                    try:
+                        with opened(segment, file) as plain:
+                            yield from self._segment(segment, plain)
+                    except DamagedError as error:
+                        self._damage = error.message
+                    if self._damage:
+                        yield self._fault(0, None, "unreadable", f"it {self._damage}")
+                        self._damage = ""
+                    self._meter.done(segment)
+        except DamagedError as error:
+            self._file = Path(error.where).name
+            yield self._fault(0, None, "unreadable", f"it {error.message}")
         yield from self._settle(0)
         if self._statements.size > self._seq:
-            place, newest = self._statements.checkpoints[-1]
+            place, newest = self._statements.newest
             message = (
                 f"the stream {self.name} ends here, but had {newest.size} entries when it was signed at {newest.time}"
             )
             kind = "truncated" if found else "missing"
             yield Fault(file=self._file or place, line=0, seq=self._seq, kind=kind, message=message)
 
+    def given_up(self) -> Fault:
+        """Where a stream was left, because of all that is wrong with it."""
+        message = "so much is wrong with this stream that nothing behind this was looked at"
+        return self._fault(0, self._seq, "unreadable", message)
+
     def _segment(self, segment: SegmentFile, plain: BinaryIO) -> Iterator[Fault]:
         """The whole file. A line that is in order is seen to be so without making an object of it; any other is looked at closely."""
         name, open_calls, leaves, number = self.name, self.open_calls, self._leaves, 0
         seq, head, due = self._seq, self._hash, self._due()
-        for number, line in enumerate(plain, start=1):
+        lines_of_it = self._up_to_damage(plain)
+        for number, line in enumerate(lines_of_it, start=1):
             link = _in_order(line, head.encode())
             if link is not None and link.seq == seq + 1 and link.stream == name:
                 seq, head = link.seq, link.hash
@@ -185,7 +209,7 @@ class _Stream:
             else:
                 self._seq, self._hash = seq, head
                 if b"\0" in line or not line.endswith(b"\n"):
-                    yield from self._ending(segment, number, chain((line,), plain))
+                    yield from self._ending(segment, number, chain((line,), lines_of_it))
                     return
                 yield from self._check(segment, number, line[:-1])
                 seq, head = self._seq, self._hash
@@ -193,6 +217,12 @@ class _Stream:
             self._meter.at(segment, plain)
             due = self._due()
         self._seq, self._hash = seq, head
+
+    def _up_to_damage(self, plain: BinaryIO) -> Iterator[bytes]:
+        try:
+            yield from bounded(plain)
+        except DamagedError as error:
+            self._damage = error.message
 
     def _due(self) -> int:
         """The number of the entry after which the tree grows: not too far away, so that what is kept of the log stays small."""
@@ -304,8 +334,7 @@ def _decoded(line: bytes) -> dict[str, Any] | None:
             return None
     except (msgspec.DecodeError, CanonicalError, RecursionError):
         return None
-    typed = (
-        isinstance(entry.get("seq"), int) and isinstance(entry.get("prev"), str) and isinstance(entry.get("hash"), str)
-    )
-    usable = typed and entry["prev"].isascii() and isinstance(entry.get("call_id", ""), str)
-    return entry if usable else None
+    seq, prev, digest = (entry.get(name) for name in ("seq", "prev", "hash"))
+    placed = isinstance(seq, int) and seq > 0 and isinstance(prev, str) and prev.isascii()
+    hashed_well = isinstance(digest, str) and _HASH.fullmatch(digest) is not None
+    return entry if placed and hashed_well and isinstance(entry.get("call_id", ""), str) else None

@@ -152,6 +152,8 @@ def _tell(report: Report) -> None:
                 f"{checkpoint.stream}: key {checkpoint.key} signed {checkpoint.size} entries at {checkpoint.time}"
             )
         )
+    if unsigned := report.streams - len(report.signed):
+        click.echo(f"{unsigned} stream(s) without a checkpoint that counts: nobody could see that an end was cut off")
     verdict = "intact" if report.ok else f"BROKEN, {len(report.faults)} fault(s)"
     click.echo(f"{report.entries} entries in {report.streams} stream(s): {verdict}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -72,16 +73,22 @@ def redirect(location: str, *headers: Header) -> Response:
     return Response(status=303, headers=(*_HEADERS, (b"location", location.encode("ascii")), *headers))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cookie:
     """A cookie's name and where it goes. `lax` is for coming back from another site, to which `Strict` cookies are not shown."""
 
-    def __init__(self, name: str, *, path: str, lax: bool = False) -> None:
-        self.name = name
-        self.path = path
-        self.lax = lax
+    name: str
+    path: str
+    lax: bool = False
+    secure: bool = False
+
+    def over_tls(self) -> Cookie:
+        """The same where the console is reached over https: with a name that a browser lets no other host, and nobody over http, set
+        (RFC 6265bis, section 4.1.3.2), so that nobody finds themselves in a session that somebody else chose for them."""
+        return replace(self, name=f"__Host-{self.name}", path="/", secure=True)
 
 
-def cookie_header(cookie: Cookie, value: str, *, secure: bool, age_s: float | None = None) -> Header:
+def cookie_header(cookie: Cookie, value: str, *, age_s: float | None = None) -> Header:
     """Sets a cookie, or takes it away where the value is ""."""
     age = 0 if not value else age_s
     parts = [
@@ -89,7 +96,7 @@ def cookie_header(cookie: Cookie, value: str, *, secure: bool, age_s: float | No
         f"Path={cookie.path}",
         "HttpOnly",
         f"SameSite={'Lax' if cookie.lax else 'Strict'}",
-        *(["Secure"] if secure else []),
+        *(["Secure"] if cookie.secure else []),
         *([f"Max-Age={age:.0f}"] if age is not None else []),
     ]
     return b"set-cookie", "; ".join(parts).encode("ascii")

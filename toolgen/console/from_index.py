@@ -85,4 +85,7 @@ def _numbers(cursor: str) -> tuple[int, int]:
     time, _, number = cursor.partition("-")
     if len(cursor) > 40 or not (time.isdecimal() and number.isdecimal()):
         raise ValueError("no cursor of ours")
-    return int(time), int(number)
+    found = int(time), int(number)
+    if max(found) >= 2**63:
+        raise ValueError("no cursor of ours")
+    return found

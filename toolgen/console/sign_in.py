@@ -12,15 +12,17 @@ from toolgen.console.visit import Person, person_of
 from toolgen.gateway.approvals import party_of
 from toolgen.gateway.door import Door
 from toolgen.gateway.http import LOOPBACK_HOSTS, Rejected, Request, Response
+from toolgen.gateway.identity.outcome import RefusedTokenError
+from toolgen.gateway.identity.tokens import read_token
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.state.sessions_sqlite import Attempt, Session, Sessions
 
 __all__ = ["SignInDesk"]
 
-_SESSION = Cookie("toolgen_session", path="/console")
-_FORM = Cookie("toolgen_form", path="/console/sign-in")
-_ATTEMPT = Cookie("toolgen_attempt", path="/console/oidc", lax=True)
+_SESSION = Cookie(name="toolgen_session", path="/console")
+_FORM = Cookie(name="toolgen_form", path="/console/sign-in")
+_ATTEMPT = Cookie(name="toolgen_attempt", path="/console/oidc", lax=True)
 _FORM_S = 3600.0
 _LONGEST_KEY = 16_384
 
@@ -38,10 +40,12 @@ class SignInDesk:
         self._provider = provider
         self._clock = clock
         self._secure = self._settings.url.startswith("https://")
+        ours = (_SESSION, _FORM, _ATTEMPT)
+        self._session, self._form_held, self._attempt = (it.over_tls() for it in ours) if self._secure else ours
 
     def token_of(self, request: Request) -> str:
         """What the browser shows of its session; "" where it shows nothing."""
-        return cookies(request).get(_SESSION.name, "")
+        return cookies(request).get(self._session.name, "")
 
     async def answer(self, request: Request, path: str) -> Response | None:
         """The answer to a request that needs no session; None for a path that needs one."""
@@ -64,7 +68,7 @@ class SignInDesk:
 
     def ended(self, request: Request) -> Response:
         """The answer to somebody who is not signed in, or not any more. Nothing was done."""
-        headers = (self._cookie(_SESSION, ""),) if self.token_of(request) else ()
+        headers = (cookie_header(self._session, ""),) if self.token_of(request) else ()
         return page(
             "message.html",
             status=401,
@@ -78,7 +82,7 @@ class SignInDesk:
         """Signs somebody out."""
         await self._sessions.end(self.token_of(request))
         await self._gateway.note_session("sign_out", person.principal.id, request.peer)
-        return redirect("/console/sign-in", self._cookie(_SESSION, ""))
+        return redirect("/console/sign-in", cookie_header(self._session, ""))
 
     def _form(
         self, request: Request, *, status: int = 200, fault: str = "", headers: tuple[Header, ...] = ()
@@ -87,7 +91,7 @@ class SignInDesk:
         return page(
             "sign_in.html",
             status=status,
-            headers=(*headers, self._cookie(_FORM, token, age_s=_FORM_S)),
+            headers=(*headers, cookie_header(self._form_held, token, age_s=_FORM_S)),
             form_token=token,
             fault=fault,
             open=self._open(request),
@@ -101,7 +105,7 @@ class SignInDesk:
 
     async def _by_key(self, request: Request) -> Response:
         form = await form_of(request)
-        held = cookies(request).get(_FORM.name, "")
+        held = cookies(request).get(self._form_held.name, "")
         if not held or not hmac.compare_digest(held.encode(), form.get("form_token", "").encode()):
             return self._form(request, status=403, fault="This form was too old. Try again.")
         if not self._open(request):
@@ -123,17 +127,17 @@ class SignInDesk:
                 headers=wait,
                 fault=fault.get(rejected.status, "This cannot be checked now. Try again in a while."),
             )
-        return await self._begin(request, principal)
+        return await self._begin(request, principal, until=_ends(credential))
 
-    async def _begin(self, request: Request, principal: Principal) -> Response:
-        """A new session, under a name that nobody could have given the browser before (OWASP: session fixation)."""
+    async def _begin(self, request: Request, principal: Principal, *, until: float = float("inf")) -> Response:
+        """A new session, until a time at most, under a name that nobody could have given the browser before (OWASP: session fixation)."""
         if not person_of(self._gateway, self._settings, principal).welcome:
             await self._gateway.note_session("sign_in_refused", principal.id, request.peer)
             return self._form(
                 request, status=403, fault="You were recognised, but none of your roles opens the console."
             )
         now = self._clock.now()
-        expires = min(now + self._settings.expires_s, self._key_expires(principal))
+        expires = min(now + self._settings.expires_s, self._key_expires(principal), until)
         session = Session(
             principal=party_of(principal), form_token=secrets.token_urlsafe(24), begun=now, expires=expires
         )
@@ -143,8 +147,8 @@ class SignInDesk:
         token = await self._sessions.begin(session)
         await self._gateway.note_session("sign_in", principal.id, request.peer)
         # A page and no redirect: coming from a provider, a redirect would count as that site's, and show no Strict cookie.
-        cookie = self._cookie(_SESSION, token, age_s=expires - now)
-        gone = self._cookie(_FORM, ""), self._cookie(_ATTEMPT, "")
+        cookie = cookie_header(self._session, token, age_s=expires - now)
+        gone = cookie_header(self._form_held, ""), cookie_header(self._attempt, "")
         return page("welcome.html", headers=(cookie, *gone), who=principal.id)
 
     def _key_expires(self, principal: Principal) -> float:
@@ -168,7 +172,7 @@ class SignInDesk:
         except ProviderError as error:
             return self._form(request, status=502, fault=f"{provider.name} cannot be asked now: {error}.")
         token = await self._sessions.attempt(attempt)
-        return redirect(location, self._cookie(_ATTEMPT, token, age_s=600.0))
+        return redirect(location, cookie_header(self._attempt, token, age_s=600.0))
 
     async def _back(self, request: Request) -> Response:
         """The browser comes back with a code, which counts once, for the browser that was sent away."""
@@ -176,7 +180,7 @@ class SignInDesk:
         answer = request.parameters(
             "code", "state", "iss", "error", "error_description", "error_uri", "session_state", "scope"
         )
-        held = cookies(request).get(_ATTEMPT.name, "")
+        held = cookies(request).get(self._attempt.name, "")
         attempt = await self._sessions.take(held) if held else None
         if attempt is None or not hmac.compare_digest(attempt.state.encode(), answer.get("state", "").encode()):
             return self._form(
@@ -202,5 +206,10 @@ class SignInDesk:
             raise Rejected(404, "not_found", "there is nothing at this path")
         return self._provider
 
-    def _cookie(self, cookie: Cookie, value: str, *, age_s: float | None = None) -> Header:
-        return cookie_header(cookie, value, secure=self._secure, age_s=age_s)
+
+def _ends(credential: str) -> float:
+    """When a token that was accepted is good no more, in seconds since the epoch; never, of a key: the policy says when that ends."""
+    try:
+        return float(read_token(credential).claims["exp"])
+    except (RefusedTokenError, KeyError, TypeError, ValueError):
+        return float("inf")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from toolgen.clock import Clock
 from toolgen.errors import AuditError
 
 __all__ = ["Verification", "Verified"]
+
+_logger = logging.getLogger("toolgen.console")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,9 @@ class Verification:
             fault = str(error)
         except _Stopped:
             return
+        except Exception as error:  # whatever it is, the last report must not go on standing there as if nothing were
+            _logger.exception("the log could not be verified")
+            fault = f"verifying it failed ({type(error).__name__})"
         self.last = Verified(report=report, fault=fault, began=began, took_s=self._clock.monotonic() - started)
 
     def _step(self, done: int, total: int) -> None:

@@ -23,7 +23,10 @@ from toolgen.model.call import Call
 from toolgen.model.verdict import Allow, Verdict
 
 Behaviour = Callable[[asyncio.StreamWriter], Awaitable[None]]
-QUICK = Timeouts(connect_s=0.2, first_byte_s=0.3, total_s=5.0)
+PATIENT = Timeouts(connect_s=30.0, first_byte_s=30.0, total_s=60.0)
+"""Longer than any machine is busy: for what does answer."""
+UNREACHED = Timeouts(connect_s=0.2, first_byte_s=30.0, total_s=60.0)
+UNANSWERED = Timeouts(connect_s=30.0, first_byte_s=1.0, total_s=60.0)
 
 
 def saying(status: str, headers: str = "", body: bytes = b'{"ok": true}') -> Behaviour:
@@ -136,7 +139,7 @@ def allow(_: Destination) -> Verdict:
 def steady(luck: Luck | None = None, *, resolver: Resolver = system_resolver, **patience: Any) -> SteadyExecutor:
     """An executor of HTTP behind the patience of the test; its clock stands still but for pauses."""
     luck = luck or Luck()
-    whole = Patience(**{"timeouts": QUICK, **patience})
+    whole = Patience(**{"timeouts": PATIENT, **patience})
     inner = HttpExecutor(
         schemes={},
         auth={},

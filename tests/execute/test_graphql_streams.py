@@ -26,7 +26,7 @@ BEARER = {"bearer": SecurityScheme(type="http", scheme="bearer")}
 Send = Callable[[Any], Awaitable[None]]
 
 
-def listen(app: Any, transport: str, *, seconds: float = 20.0, events: int = 2) -> Success | Failed:
+def listen(app: Any, transport: str, *, seconds: float = 60.0, events: int = 2) -> Success | Failed:
     async def main(origin: str) -> Success | Failed:
         url = origin if transport == "sse" else "ws" + origin.removeprefix("http")
         listener = Listener(
@@ -131,7 +131,7 @@ def test_a_service_that_acknowledges_twice_is_subscribed_to_once() -> None:
 
 
 def test_a_subscription_that_never_says_anything_ends_in_time() -> None:
-    answer = listen(socket(ACK, forever={"type": "ping"}), "websocket", seconds=0.5)
+    answer = listen(socket(ACK, forever={"type": "ping"}), "websocket", seconds=2)
     assert isinstance(answer, Success)
     assert answer.data == {"events": [], "ended": "seconds"}
 
@@ -153,14 +153,14 @@ def test_events_are_read_however_they_are_cut_and_whatever_ends_their_lines(text
 
 
 @pytest.mark.parametrize(
-    ("app", "ended"),
+    ("app", "seconds", "ended"),
     [
-        (stream(forever=b": still here\n\n"), "seconds"),
-        (stream(b"event: complete\ndata:\n\n", forever=b":\n\n"), "complete"),
+        (stream(forever=b": still here\n\n"), 2.0, "seconds"),
+        (stream(b"event: complete\ndata:\n\n", forever=b":\n\n"), 60.0, "complete"),
     ],
 )
-def test_a_stream_that_never_ends_is_left(app: Any, ended: str) -> None:
-    answer = listen(app, "sse", seconds=0.5)
+def test_a_stream_that_never_ends_is_left(app: Any, seconds: float, ended: str) -> None:
+    answer = listen(app, "sse", seconds=seconds)
     assert isinstance(answer, Success)
     assert answer.data == {"events": [], "ended": ended}
 

@@ -8,7 +8,22 @@ from typing import Any
 
 import pytest
 
-from tests.execute.failing import FINE, QUICK, Behaviour, Luck, Server, call, closed, dead, hang, reset, saying, steady
+from tests.execute.failing import (
+    FINE,
+    PATIENT,
+    UNANSWERED,
+    UNREACHED,
+    Behaviour,
+    Luck,
+    Server,
+    call,
+    closed,
+    dead,
+    hang,
+    reset,
+    saying,
+    steady,
+)
 from tests.execute.http.bindings import parameter
 from toolgen.execute.patience import Retries, Timeouts, Trip
 from toolgen.execute.steady import SteadyExecutor
@@ -49,14 +64,14 @@ def test_a_failure_that_would_be_the_same_again_is_not(status: str) -> None:
 
 @pytest.mark.parametrize("behaviour", [reset, hang])
 def test_a_read_whose_answer_never_came_is_tried_again(behaviour: Behaviour) -> None:
-    outcome, server, _ = attempts_of([behaviour, FINE])
+    outcome, server, _ = attempts_of([behaviour, FINE], timeouts=UNANSWERED)
     assert isinstance(outcome, Success)
     assert len(server.heads) == 2
 
 
 @pytest.mark.parametrize("behaviour", [reset, hang, saying("200 OK", body=b"")])
 def test_a_post_that_was_sent_and_not_answered_is_never_sent_again(behaviour: Behaviour) -> None:
-    outcome, server, luck = attempts_of([behaviour, FINE], "POST")
+    outcome, server, luck = attempts_of([behaviour, FINE], "POST", timeouts=UNANSWERED)
     assert len(server.heads) == 1
     assert luck.waits == []
     if isinstance(outcome, Failed):
@@ -72,7 +87,7 @@ def test_a_post_that_was_refused_for_now_is_the_callers_to_repeat(status: str) -
 
 @pytest.mark.parametrize("behaviour", [reset, hang, BUSY])
 def test_a_post_with_a_key_that_the_system_knows_is_sent_again_with_the_same_key(behaviour: Behaviour) -> None:
-    outcome, server, _ = attempts_of([behaviour, FINE], "POST", key_header="Idempotency-Key")
+    outcome, server, _ = attempts_of([behaviour, FINE], "POST", key_header="Idempotency-Key", timeouts=UNANSWERED)
     assert isinstance(outcome, Success)
     assert [b"idempotency-key: c\r\n" in head.lower() for head in server.heads] == [True, True]
 
@@ -121,17 +136,18 @@ def test_retry_after_is_heeded_up_to_the_longest_wait(wait: str, waits: list[flo
 
 
 def test_pauses_double_up_to_the_longest_wait_with_full_jitter() -> None:
-    _, server, luck = attempts_of([BUSY], retries=Retries(attempts=6, longest_wait_s=0.5), breaker=None, timeouts=QUICK)
+    _, server, luck = attempts_of([BUSY], retries=Retries(attempts=6, longest_wait_s=0.5), breaker=None)
     assert luck.waits == [0.05, 0.1, 0.2, 0.25, 0.25]
     assert len(server.heads) == 6
 
 
 def test_no_attempt_begins_when_the_whole_time_is_over() -> None:
-    timeouts = Timeouts(connect_s=0.2, first_byte_s=0.3, total_s=0.31)
-    outcome, server, luck = attempts_of([BUSY], retries=Retries(attempts=9), breaker=None, timeouts=timeouts)
+    timeouts = Timeouts(connect_s=30, first_byte_s=30, total_s=31)
+    retries = Retries(attempts=9, longest_wait_s=10)
+    outcome, server, luck = attempts_of([saying("503 Busy", "Retry-After: 10\r\n")], retries=retries, timeouts=timeouts)
     assert isinstance(outcome, Failed)
-    assert luck.waits == [0.05, 0.1]
-    assert len(server.heads) == 3
+    assert luck.waits == [10, 10, 10]
+    assert len(server.heads) == 4
 
 
 def test_an_upstream_that_keeps_failing_costs_a_fifth_more_and_not_thrice() -> None:
@@ -179,7 +195,7 @@ def test_a_dead_upstream_costs_callers_the_connect_timeout_once_a_window() -> No
 
     async def scenario(url: str) -> list[Counter[str]]:
         luck = Luck()
-        executor = steady(luck, breaker=Trip(open_s=10))
+        executor = steady(luck, breaker=Trip(open_s=10), timeouts=UNREACHED)
         rounds = []
         for _ in range(4):
             found = await asyncio.gather(*(executor.execute(call(url)) for _ in range(200)))
@@ -210,7 +226,7 @@ def test_a_name_that_nobody_resolves_in_time_costs_what_a_dead_upstream_costs(me
 
     async def scenario() -> tuple[list[Any], list[Any]]:
         luck = Luck()
-        executor = steady(luck, resolver=silent, breaker=Trip(open_s=10))
+        executor = steady(luck, resolver=silent, breaker=Trip(open_s=10), timeouts=UNREACHED)
         found = await asyncio.gather(*(executor.execute(call("http://api.invalid", method)) for _ in range(20)))
         later = [await executor.execute(call("http://api.invalid", method)) for _ in range(3)]
         await executor.close()
@@ -286,7 +302,7 @@ def test_places_are_given_in_turn_and_the_line_is_as_long_as_the_places_are_many
 
         server = Server([slow])
         async with server.serving() as url:
-            executor = steady(concurrency=3, timeouts=Timeouts(connect_s=5, first_byte_s=5, total_s=5))
+            executor = steady(concurrency=3, timeouts=PATIENT)
             tasks = [asyncio.ensure_future(executor.execute(call(url))) for _ in range(10)]
             refused, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             assert len(refused) <= 4
@@ -349,6 +365,8 @@ def test_lines_are_as_many_as_the_catalog_names_and_no_more() -> None:
 
 @pytest.mark.parametrize("last", [reset, hang])
 def test_a_post_that_was_answered_with_a_redirect_is_not_made_again_when_that_leads_nowhere(last: Behaviour) -> None:
-    outcome, server, luck = attempts_of([saying("307 Temporary Redirect", "Location: /made\r\n"), last, FINE], "POST")
+    outcome, server, luck = attempts_of(
+        [saying("307 Temporary Redirect", "Location: /made\r\n"), last, FINE], "POST", timeouts=UNANSWERED
+    )
     assert [head.split(b" ")[0] for head in server.heads] == [b"POST", b"POST"]
     assert (outcome.error.code, luck.waits) == ("outcome_unknown", [])

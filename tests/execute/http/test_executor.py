@@ -209,7 +209,8 @@ def test_the_next_checked_address_is_tried_when_one_does_not_answer() -> None:
 )
 def test_every_bad_ending_has_its_code(behaviour: Behaviour, method: str, code: str) -> None:
     bound = binding(method=method, security=(("key",),))
-    outcome, server = run(behaviour, bound, timeouts=Timeouts(first_byte_s=0.2, total_s=5))
+    timeouts = Timeouts(first_byte_s=0.2 if behaviour is wait_for_ever else 30, total_s=60)
+    outcome, server = run(behaviour, bound, timeouts=timeouts)
     assert isinstance(outcome, Failed)
     assert outcome.error.code == code
     assert len(server.heads) == 1

@@ -39,7 +39,7 @@ class Server:
         finally:
             client.close()
             server.close()
-            await asyncio.wait_for(asyncio.gather(*(one.wait() for one in self.gone)), 5)
+            await asyncio.wait_for(asyncio.gather(*(one.wait() for one in self.gone)), 60)
             await server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -66,7 +66,7 @@ def make(port: int, **more: Any) -> Client:
         "host": "api.invalid",
         "port": port,
         "address": "127.0.0.1",
-        "times": Times(connect_s=5, read_s=5, total_s=5),
+        "times": Times(connect_s=30, read_s=30, total_s=60),
         "tls": trusting_the_system,
     }
     return Client(**{**options, **more})

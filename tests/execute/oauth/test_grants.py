@@ -71,7 +71,7 @@ def service() -> Iterator[Service]:
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await main()
 
     asyncio.run(bounded())
@@ -480,7 +480,7 @@ def test_closing_gives_up_what_is_being_asked_for(service: Service) -> None:
     async def main() -> None:
         held = Held(service)
         waiting = asyncio.create_task(held.fetch())
-        await asyncio.to_thread(service.arrived.wait, 10)
+        await asyncio.to_thread(service.arrived.wait, 120)
         await held.grants.close()
         with pytest.raises(SecretError, match="closing"):
             await waiting

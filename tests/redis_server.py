@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -17,15 +19,18 @@ from toolgen.state.redis_location import RedisLocation
 
 
 class RedisServer:
-    """redis-server on a free port of loopback, with its files in a folder."""
+    """redis-server on a port of loopback that stays its own, also while it is stopped, with its files in a folder."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         if shutil.which("redis-server") is None:
             pytest.skip("redis-server is not installed")
         self._folder, self._options = folder, options
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        # Held for as long as this is: nobody else is given the port, and redis-server, which asks to use it again, can have it.
+        held = socket.socket()
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        self.port: int = held.getsockname()[1]
+        weakref.finalize(self, os.close, held.detach())
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -33,7 +38,7 @@ class RedisServer:
         options = [str(self.port) if option == "PORT" else option for option in self._options]
         command = ["redis-server", *port, "--bind", "127.0.0.1", "--dir", str(self._folder), "--save", "", *options]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(200):
+        while self._process.poll() is None:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
                     return

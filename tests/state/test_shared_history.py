@@ -42,7 +42,7 @@ def using(server: RedisServer, work: Callable[[Callable[[], SharedHistories], Fi
             return opened[-1]
 
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 await work(worker, clock)
         finally:
             for item in opened:

@@ -65,7 +65,7 @@ def using(places: Callable[[], Ledger], work: Callable[[Ledger, Ledger], Awaitab
     async def main() -> None:
         one, two = places(), places()
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 await work(one, two)
         finally:
             await one.close()

@@ -64,7 +64,7 @@ def using(server: RedisServer, folder: Path, work: Callable[[World], Awaitable[N
     async def main() -> None:
         world = World(server, folder)
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 await work(world)
         finally:
             await world.close()

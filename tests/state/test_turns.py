@@ -49,7 +49,7 @@ def play(request: pytest.FixtureRequest, redis: RedisServer) -> Callable[[Scenar
 
         async def main() -> None:
             try:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(120):
                     await scenario(gateway)
             finally:
                 for one in made:

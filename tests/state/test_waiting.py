@@ -94,7 +94,7 @@ def test_nobody_waits_longer_than_the_limit_says() -> None:
 def test_a_limit_without_a_wait_refuses_at_once() -> None:
     async def main() -> None:
         buckets = waiting()
-        none = (charge(limit(wait_s=0.0)),)
+        none = (charge(limit(per_second=0.01, wait_s=0.0)),)
         assert isinstance(await buckets.acquire(none), Hold)
         assert isinstance(await buckets.acquire(none), Refusal)
 

@@ -11,6 +11,8 @@ import pytest
 from tests.cli.commands import runner
 from tests.gateway.governed import project, upstream
 from tests.gateway.test_issuer_users import issuers
+from tests.gateway.test_reload import in_line, until
+from toolgen.clock import FixedClock
 from toolgen.gateway.service import Gateway
 from toolgen.state.pauses import Pause
 
@@ -18,11 +20,15 @@ from toolgen.state.pauses import Pause
 def test_a_call_that_waits_for_its_turn_at_a_limit_is_held_back_too(tmp_path: Path) -> None:
     policy = {
         "rules": [{"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}],
-        "limits": [{"id": "turns", "per": ["principal"], "rate": "2/s", "burst": 1, "wait": "5s"}],
+        "limits": [{"id": "turns", "per": ["principal"], "rate": "10/s", "burst": 1, "wait": "30s"}],
     }
 
     async def main(path: Path) -> list[str]:
-        async with Gateway.load(path) as gateway:
+        clock = FixedClock()
+        loaded = Gateway.load(path)
+        async with Gateway(
+            settings=loaded.settings, manifest=loaded.manifest, policy=loaded.policy, clock=clock
+        ) as gateway:
 
             async def call() -> str:
                 answer = await gateway.call("orders__get_health", {}, principal="bot")
@@ -30,8 +36,9 @@ def test_a_call_that_waits_for_its_turn_at_a_limit_is_held_back_too(tmp_path: Pa
 
             first = await call()
             waiting = asyncio.create_task(call())
-            await asyncio.sleep(0.1)
+            await until(lambda: in_line(gateway) == 1)
             gateway.pauses.change(lambda known: (Pause(source="orders", since=0.0),))
+            clock.advance(1)
             return [first, await waiting]
 
     with upstream() as (seen, server):

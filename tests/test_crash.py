@@ -16,6 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests import patient
 from tests.projects import KEY, make_project
 from toolgen.audit.query import calls
 from toolgen.audit.verify import verify
@@ -74,18 +75,20 @@ def test_killing_the_gateway_during_a_call_leaves_an_unfinished_intent(tmp_path:
     with silent_upstream() as (port, arrived):
         project = make_project(tmp_path / "project", server=f"http://127.0.0.1:{port}").parent
         with gateway(project) as (process, url):
-            done = httpx.post(
+            done = patient.post(
                 f"{url}/v1/tools/shop__query/call", json={"arguments": {"sql": "SELECT 1"}}, headers=HEADERS
             )
             assert done.json()["status"] == "ok"
 
             def call() -> None:
                 with contextlib.suppress(httpx.HTTPError):
-                    httpx.post(f"{url}/v1/tools/pets__get_pet/call", json={"arguments": {"petId": 5}}, headers=HEADERS)
+                    patient.post(
+                        f"{url}/v1/tools/pets__get_pet/call", json={"arguments": {"petId": 5}}, headers=HEADERS
+                    )
 
             caller = threading.Thread(target=call)
             caller.start()
-            assert arrived.wait(20)
+            assert arrived.wait(120)
             # What the upstream has heard of is on the disk already: read it while the gateway still runs.
             assert [row["status"] for row in calls(project / "var" / "audit")] == ["ok", "unfinished"]
             process.send_signal(signal.SIGKILL)
@@ -100,7 +103,7 @@ def test_killing_the_gateway_during_a_call_leaves_an_unfinished_intent(tmp_path:
         ]
         assert "unfinished" in toolgen(project, "audit", "list").stdout
         with gateway(project) as (_, url):
-            again = httpx.post(
+            again = patient.post(
                 f"{url}/v1/tools/shop__query/call", json={"arguments": {"sql": "SELECT 1"}}, headers=HEADERS
             )
             assert again.json()["status"] == "ok"
@@ -116,7 +119,7 @@ def test_a_gateway_that_cannot_record_makes_no_call_and_recovers_by_itself(tmp_p
         audit = project / "var" / "audit"
         call = {"arguments": {"petId": 5}}
         with gateway(project) as (_, url):
-            assert httpx.get(f"{url}/readyz").status_code == 200
+            assert patient.get(f"{url}/readyz").status_code == 200
             away = project / "away"
             audit.rename(away)
             if damage == "a file in its place":
@@ -126,9 +129,9 @@ def test_a_gateway_that_cannot_record_makes_no_call_and_recovers_by_itself(tmp_p
             else:
                 (project / "var").rename(project / "var-away")
                 (project / "var").write_text("in the way", encoding="utf-8")
-            refused = httpx.post(f"{url}/v1/tools/pets__get_pet/call", json=call, headers=HEADERS)
+            refused = patient.post(f"{url}/v1/tools/pets__get_pet/call", json=call, headers=HEADERS)
             assert (refused.status_code, refused.json()["error"]["code"]) == (503, "audit_unavailable")
-            assert httpx.get(f"{url}/readyz").status_code == 503
+            assert patient.get(f"{url}/readyz").status_code == 503
             assert not arrived.is_set()
             if damage == "its folder is gone":
                 (project / "var").unlink()
@@ -137,6 +140,8 @@ def test_a_gateway_that_cannot_record_makes_no_call_and_recovers_by_itself(tmp_p
                 audit.unlink()
             away.rename(audit)
             query = {"arguments": {"sql": "SELECT 1"}}
-            assert httpx.post(f"{url}/v1/tools/shop__query/call", json=query, headers=HEADERS).json()["status"] == "ok"
-            assert httpx.get(f"{url}/readyz").status_code == 200
+            assert (
+                patient.post(f"{url}/v1/tools/shop__query/call", json=query, headers=HEADERS).json()["status"] == "ok"
+            )
+            assert patient.get(f"{url}/readyz").status_code == 200
         assert verify(audit).ok

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests import patient
 from tests.gateway.clients import JSON, bearer
 from tests.gateway.gateways import FakeGateway
 from toolgen.errors import ConfigError
@@ -43,9 +44,9 @@ def serving(host: str = "127.0.0.1") -> Iterator[tuple[subprocess.Popen[str], st
 
 def test_the_ready_line_names_a_port_that_accepts_and_sigterm_ends_it_in_order() -> None:
     with serving() as (process, url):
-        assert httpx.get(f"{url}/healthz").json() == {"status": "ok"}
+        assert patient.get(f"{url}/healthz").json() == {"status": "ok"}
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=120)
     assert process.returncode == 0
     assert out == "left\n"
     assert err == ""
@@ -60,7 +61,7 @@ def test_a_call_in_flight_ends_before_the_gateway_is_left(number: signal.Signals
         assert process.stdout.readline() == "begin test__slow\n"
         caller.close()
         process.send_signal(number)
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=120)
     assert (process.returncode, out) == (0, "end test__slow\nleft\n")
 
 
@@ -99,21 +100,21 @@ def test_headers_of_an_ordinary_size_pass_with_a_large_body_behind_them() -> Non
     with serving() as (_, url):
         body = b'{"arguments": {"text": "' + b"a" * 1_000_000 + b'"}}'
         headers = JSON | bearer() | {"x-padding": "p" * 30_000}
-        answer = httpx.post(f"{url}/v1/tools/test__echo/call", headers=headers, content=body)
+        answer = patient.post(f"{url}/v1/tools/test__echo/call", headers=headers, content=body)
         assert answer.status_code == 200
         assert len(answer.json()["data"]["text"]) == 1_000_000
 
 
 def test_the_server_names_neither_itself_nor_its_version() -> None:
     with serving() as (_, url):
-        assert "server" not in httpx.get(f"{url}/healthz").headers
+        assert "server" not in patient.get(f"{url}/healthz").headers
 
 
 def test_nothing_is_printed_for_a_request() -> None:
     with serving() as (process, url):
-        httpx.get(f"{url}/v1/tools?token=secret-canary", headers=bearer())
+        patient.get(f"{url}/v1/tools?token=secret-canary", headers=bearer())
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=120)
     assert "canary" not in out + err
 
 
@@ -133,7 +134,7 @@ def test_a_signal_ends_a_stdio_server_in_order_although_its_input_stays_open(num
         process.stdin.flush()
         assert process.stdout.readline() == b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
         process.send_signal(number)
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=120) == 0
         assert process.stderr is not None
         assert process.stderr.read() == b""
     finally:

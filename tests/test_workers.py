@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests import patient
 from tests.gateway.governed import Upstream, project, upstream, write_policy
 from tests.redis_server import RedisServer
 from toolgen.audit.query import entries
@@ -39,7 +40,7 @@ class Served:
 
     def call(self, who: str = "bot", tool: str = HEALTH) -> httpx.Response:
         """One call on a connection of its own, so that any worker may get it."""
-        return httpx.post(self.url + tool, json={}, headers={"authorization": f"Bearer key-of-{who}"}, timeout=20)
+        return patient.post(self.url + tool, json={}, headers={"authorization": f"Bearer key-of-{who}"})
 
     def codes(self, times: int = 24) -> set[str]:
         """How so many calls ended: enough that each of two workers has some of them."""
@@ -62,10 +63,10 @@ class Served:
 
     def end(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=40)
+        return self.process.wait(timeout=120)
 
 
-def until(true: Callable[[], bool], seconds: float = 20) -> None:
+def until(true: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "it did not happen"
@@ -203,7 +204,7 @@ def test_what_several_workers_cannot_do_is_refused_at_the_start(
 ) -> None:
     path = project(tmp_path / "p", "http://127.0.0.1:9", {"rules": RULES}, **settings)
     command = [sys.executable, "-m", "toolgen", "serve", "--port", "0", "--config", str(path), *options]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert said in ended.stderr
 
@@ -216,7 +217,7 @@ def test_a_port_that_another_gateway_has_is_refused_though_it_could_be_shared(tm
         taken.listen()
         options = ["--port", str(taken.getsockname()[1]), "--workers", "2", "--config", str(path)]
         command = [sys.executable, "-m", "toolgen", "serve", *options]
-        ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert ended.returncode == 1
     assert "the port is already in use" in ended.stderr
 
@@ -227,7 +228,7 @@ def test_a_project_that_no_worker_can_load_ends_with_what_each_said(tmp_path: Pa
     (tmp_path / "p" / "var").mkdir()
     (tmp_path / "p" / "var" / "audit").write_text("a file where the folder should be")
     command = [sys.executable, "-m", "toolgen", "serve", "--port", "0", "--workers", "2", "--config", str(path)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert ended.returncode == 1
     assert "not every worker came up" in ended.stderr
 
@@ -244,7 +245,7 @@ def test_an_approved_call_is_sent_once_through_pause_reload_revocation_and_kill(
         subprocess.run([sys.executable, "-m", "toolgen", *arguments, *where], check=True, stdout=subprocess.DEVNULL)
 
     def ask(served: Served) -> str:
-        answer = httpx.post(
+        answer = patient.post(
             served.url + tool,
             json={"arguments": {"to": "x"}, "wait": 0},
             headers={"authorization": "Bearer key-of-bot"},
@@ -253,14 +254,14 @@ def test_an_approved_call_is_sent_once_through_pause_reload_revocation_and_kill(
         return str(answer.json()["call_id"])
 
     def decide(served: Served, call_id: str) -> httpx.Response:
-        return httpx.post(
+        return patient.post(
             f"{served.url}/v1/approvals/{call_id}",
             json={"decision": "approve"},
             headers={"authorization": "Bearer key-of-eve"},
         )
 
     def known(served: Served, call_id: str) -> str:
-        answer = httpx.get(f"{served.url}/v1/calls/{call_id}", headers={"authorization": "Bearer key-of-bot"})
+        answer = patient.get(f"{served.url}/v1/calls/{call_id}", headers={"authorization": "Bearer key-of-bot"})
         return str(answer.json().get("error", {}).get("code", answer.json()["status"]))
 
     with world(tmp_path, redis, **policy) as (served, seen):
@@ -270,7 +271,7 @@ def test_an_approved_call_is_sent_once_through_pause_reload_revocation_and_kill(
 
         first, left = ask(served), ask(served)
         toolgen("pause", "--source", "orders")
-        until(lambda: served.codes(8) == {"paused"})
+        until(lambda: served.codes() == {"paused"})
         assert decide(served, first).status_code == 200
         write_policy(tmp_path / "p", {**policy, "sensitive": ["$..card"]})  # an edit that does not concern it
         until(lambda: len(_reloads(tmp_path / "p")) == 2)
@@ -284,7 +285,7 @@ def test_an_approved_call_is_sent_once_through_pause_reload_revocation_and_kill(
         key = "sha256:" + hashlib.sha256(b"key-of-bot").hexdigest()
         seen.answers.set()
         until(lambda: len(served.workers()) == 2)
-        until(lambda: known(served, first) == "outcome_unknown", 40)
+        until(lambda: known(served, first) == "outcome_unknown")
         (tmp_path / "p" / "policies" / "keys.yaml").write_text(json.dumps({"revoked": [{"key": key}]}))
         until(lambda: {served.call().status_code for _ in range(24)} == {401})
         assert decide(served, left).json()["error"]["code"] == "expired"

@@ -32,4 +32,4 @@ def test_a_statement_that_wants_too_much_ends_and_the_next_is_answered(tmp_path:
             after = await gateway.call("shop__query", {"sql": "SELECT 1"}, principal="bot")
             assert after.status == "ok", after.to_dict()
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 120))

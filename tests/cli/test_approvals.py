@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests import patient
 from tests.cli.commands import Run, runner
 from tests.gateway.test_approvals import key, policy_of
 from tests.projects import make_project
@@ -44,7 +45,7 @@ class Upstream:
             def do_DELETE(self) -> None:
                 outer.deleted.append(self.path)
                 outer.arrived.set()
-                outer.hold.wait(30)
+                outer.hold.wait(120)
                 with contextlib.suppress(OSError):
                     self.send_response(200)
                     self.send_header("content-type", "application/json")
@@ -114,14 +115,14 @@ def headers(who: str) -> dict[str, str]:
 
 def ask(url: str, pet: int = 5, who: str = "bot") -> str:
     body = {"arguments": {"petId": pet}, "wait": 0}
-    answer = httpx.post(f"{url}/v1/tools/pets__delete_pet/call", json=body, headers=headers(who))
+    answer = patient.post(f"{url}/v1/tools/pets__delete_pet/call", json=body, headers=headers(who))
     assert answer.status_code == 202, answer.text
     return str(answer.json()["call_id"])
 
 
 def outcome(url: str, call_id: str, who: str = "bot") -> Any:
     """The envelope once the call has ended."""
-    return until(lambda: _ended(httpx.get(f"{url}/v1/calls/{call_id}", headers=headers(who))))
+    return until(lambda: _ended(patient.get(f"{url}/v1/calls/{call_id}", headers=headers(who))))
 
 
 def _ended(answer: httpx.Response) -> Any:
@@ -129,8 +130,8 @@ def _ended(answer: httpx.Response) -> Any:
 
 
 def until(look: Callable[[], Any]) -> Any:
-    """What `look` finds once it finds something, within half a minute."""
-    end = time.monotonic() + 30
+    """What `look` finds once it finds something, within two minutes."""
+    end = time.monotonic() + 120
     while time.monotonic() < end:
         if found := look():
             return found
@@ -184,7 +185,7 @@ def test_a_gateway_killed_while_it_carries_a_call_out_never_does_it_twice(
     with serving() as (process, url):
         call_id = ask(url)
         toolgen("approvals", "approve", call_id, "--as", "ops")
-        assert upstream.arrived.wait(20)
+        assert upstream.arrived.wait(120)
         process.send_signal(signal.SIGKILL)
         process.wait()
     upstream.hold.set()
@@ -200,10 +201,10 @@ def test_a_gateway_that_is_asked_to_stop_finishes_what_was_approved(upstream: Up
     with serving() as (process, url):
         call_id = ask(url)
         toolgen("approvals", "approve", call_id, "--as", "ops")
-        assert upstream.arrived.wait(20)
+        assert upstream.arrived.wait(120)
         process.send_signal(signal.SIGTERM)
         upstream.hold.set()
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
     with serving() as (_, url):
         assert outcome(url, call_id)["status"] == "ok"
     assert upstream.deleted == ["/pets/5"]
@@ -262,7 +263,7 @@ def test_what_a_caller_wrote_does_nothing_to_the_terminal(project: Path, toolgen
     with serving() as (_, url):
         body = {"arguments": {"petId": NASTY}, "wait": 0}
         agent = headers("bot") | {"user-agent": "evil\x1b[31m".encode("latin-1").decode("latin-1").replace("\x1b", "?")}
-        answer = httpx.post(f"{url}/v1/tools/pets__delete_pet/call", json=body, headers=agent)
+        answer = patient.post(f"{url}/v1/tools/pets__delete_pet/call", json=body, headers=agent)
         assert answer.status_code == 202, answer.text
         shown = toolgen("approvals", "list")
     assert all(sign.isprintable() or sign == "\n" for sign in shown.out)
@@ -276,7 +277,7 @@ def test_what_a_caller_wrote_does_nothing_to_the_terminal(project: Path, toolgen
 def test_a_pause_holds_in_every_process_until_it_is_resumed(project: Path, upstream: Upstream, toolgen: Run) -> None:
     def code(url: str, who: str = "bot") -> str:
         body = {"arguments": {"petId": 1}, "wait": 0}
-        answer = httpx.post(f"{url}/v1/tools/pets__delete_pet/call", json=body, headers=headers(who))
+        answer = patient.post(f"{url}/v1/tools/pets__delete_pet/call", json=body, headers=headers(who))
         return f"{answer.status_code} {answer.json()['error']['code']}"
 
     with serving() as (_, first), serving() as (_, second):

@@ -76,7 +76,7 @@ class House:
         async def awaited() -> Any:
             return await work
 
-        return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(30)
+        return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(120)
 
     def call(self, tool: str, arguments: dict[str, Any], principal: str = "bot", **origin: str) -> Envelope:
         """A call by an agent."""
@@ -97,11 +97,10 @@ def house(
 
     `console` may say `"url": "self"` for the address it will have.
     """
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    listener = socket.create_server(("127.0.0.1", 0))
     settings = dict(console or CONSOLE)
     if settings.get("url") == "self":
-        settings["url"] = f"http://127.0.0.1:{port}"
+        settings["url"] = f"http://127.0.0.1:{listener.getsockname()[1]}"
     started: list[House] = []
     ready, leave = threading.Event(), threading.Event()
     with upstream() as (seen, server):
@@ -112,7 +111,7 @@ def house(
             change(gateway)
             app = App(gateway)
             app.open_console(lambda door: console_of(gateway, door))
-            async with gateway, listening(app, port) as url:
+            async with gateway, listening(app, listener) as url:
                 started.append(House(gateway, url, seen, root, asyncio.get_running_loop()))
                 ready.set()
                 await asyncio.to_thread(leave.wait)
@@ -121,7 +120,7 @@ def house(
         thread = threading.Thread(target=lambda: asyncio.run(main()), daemon=True)
         thread.start()
         try:
-            assert ready.wait(30)
+            assert ready.wait(120)
             yield started[0]
         finally:
             leave.set()

@@ -36,7 +36,9 @@ def _url() -> Iterator[str]:
 
 @pytest.fixture(name="ask")
 def _ask(url: str) -> Iterator[Any]:
-    with httpx.Client(trust_env=False, headers={"Authorization": f"Bearer {TOKEN}", "Accept": MODERN}) as client:
+    with httpx.Client(
+        trust_env=False, timeout=120, headers={"Authorization": f"Bearer {TOKEN}", "Accept": MODERN}
+    ) as client:
 
         def ask(query: str, variables: dict[str, Any] | None = None) -> Any:
             return client.post(url, json={"query": query, "variables": variables or {}})
@@ -57,7 +59,7 @@ def test_the_served_schema_is_the_one_in_specs(url: str) -> None:
 
 @pytest.mark.parametrize("credential", ["", "Bearer", "Bearer wrong", TOKEN, f"bearer {TOKEN}x"])
 def test_without_the_token_nothing_is_answered(url: str, credential: str) -> None:
-    with httpx.Client(trust_env=False) as client:
+    with httpx.Client(trust_env=False, timeout=120) as client:
         answer = client.post(url, json={"query": "{ categories { id } }"}, headers={"Authorization": credential})
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == "Bearer"
@@ -148,7 +150,9 @@ def test_a_deleted_product_is_gone_with_its_reviews(ask: Any) -> None:
     ],
 )
 def test_bad_requests_answer_as_graphql_over_http_says(url: str, accept: str, query: str, status: int) -> None:
-    with httpx.Client(trust_env=False, headers={"Authorization": f"Bearer {TOKEN}", "Accept": accept}) as client:
+    with httpx.Client(
+        trust_env=False, timeout=120, headers={"Authorization": f"Bearer {TOKEN}", "Accept": accept}
+    ) as client:
         answer = client.post(url, json={"query": query})
     assert answer.status_code == status
     assert answer.json()["errors"]
@@ -158,7 +162,7 @@ def test_bad_requests_answer_as_graphql_over_http_says(url: str, accept: str, qu
 @pytest.mark.parametrize(("body", "status"), [(b"x" * 70_000, 413), (b"nonsense", 400), (b"[]", 400), (b"{}", 400)])
 def test_bodies_that_are_no_request_are_refused(url: str, body: bytes, status: int) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-    with httpx.Client(trust_env=False, headers=headers) as client:
+    with httpx.Client(trust_env=False, timeout=120, headers=headers) as client:
         assert client.post(url, content=body).status_code == status
 
 

@@ -78,7 +78,7 @@ def _document(url: str) -> OpenAPI:
 
 @pytest.fixture(name="ask")
 def _ask(url: str, document: OpenAPI) -> Iterator[Ask]:
-    with httpx.Client(trust_env=False, base_url=url, headers={"X-API-Key": KEY}) as client:
+    with httpx.Client(trust_env=False, timeout=120, base_url=url, headers={"X-API-Key": KEY}) as client:
 
         def ask(method: str, path: str, **options: Any) -> httpx.Response:
             response = client.request(method, path, **options)

@@ -33,9 +33,9 @@ async def client(gateway: FakeGateway, *, key: str | None = KEY) -> AsyncIterato
 
 
 @contextlib.asynccontextmanager
-async def listening(app: App, port: int = 0) -> AsyncIterator[str]:
-    """The application on a real port, 0 for a free one; yields its URL."""
-    listener = socket.create_server(("127.0.0.1", port))
+async def listening(app: App, listener: socket.socket | None = None) -> AsyncIterator[str]:
+    """The application on a real port, a free one where none is listened at yet; yields its URL."""
+    listener = listener or socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(app, http=CappedProtocol, ws="none", lifespan="off", log_config=None, loop="none")
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign]
@@ -48,10 +48,10 @@ async def listening(app: App, port: int = 0) -> AsyncIterator[str]:
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """Runs one test's coroutine to its end, at most 30 seconds."""
+    """Runs one test's coroutine to its end, at most two minutes."""
 
     async def bounded() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await main
 
     asyncio.run(bounded())

@@ -100,7 +100,7 @@ class Upstream:
     def reached(self, count: int) -> None:
         """Returns once so many requests have come; asked in a thread."""
         with self._news:
-            assert self._news.wait_for(lambda: len(self.requests) >= count, 20), self.requests
+            assert self._news.wait_for(lambda: len(self.requests) >= count, 120), self.requests
 
 
 @contextmanager
@@ -112,7 +112,7 @@ def upstream() -> Iterator[tuple[Upstream, str]]:
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
             seen.take(self.command, self.path, body)
-            seen.answers.wait(30)
+            seen.answers.wait(120)
             data = b'{"ok":true}'
             self.send_response(seen.faults.get(self.path.partition("?")[0], seen.status))
             self.send_header("content-type", "application/json")

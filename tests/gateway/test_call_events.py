@@ -69,7 +69,7 @@ async def read(answer: httpx.Response) -> AsyncIterator[tuple[str, Any]]:
 
 def play(root: Path, steps: Callable[[Caller, Upstream], Awaitable[None]]) -> None:
     async def main(path: Path, seen: Upstream) -> None:
-        async with asyncio.timeout(40), Gateway.load(path) as gateway, listening(App(gateway)) as url:
+        async with asyncio.timeout(120), Gateway.load(path) as gateway, listening(App(gateway)) as url:
             await steps(Caller(gateway, url, path.parent), seen)
 
     with upstream() as (seen, server):

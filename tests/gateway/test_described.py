@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
+from tests import patient
 from tests.gateway.governed import PRINCIPALS, Upstream, project, upstream
 
 _KEY = "key-of-bot"
@@ -47,14 +47,14 @@ def served(root: Path) -> Iterator[tuple[str, Upstream]]:
             yield url, seen
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(120)
             process.stderr.close()  # type: ignore[union-attr]
 
 
 def waiting(url: str) -> str:
     """The id of a call that waits for somebody, so that the routes about such calls have one to speak of."""
     order = {"tenant_id": "acme", "amount_cents": 5}
-    answer = httpx.post(
+    answer = patient.post(
         f"{url}/v1/tools/orders__create_order/call",
         headers={"Authorization": f"Bearer {_KEY}"},
         json={"arguments": order, "wait": 0},
@@ -66,14 +66,14 @@ def waiting(url: str) -> str:
 def ended(url: str) -> str:
     """The id of a call whose events are over at once."""
     call_id = waiting(url)
-    answer = httpx.post(f"{url}/v1/calls/{call_id}/cancel", headers={"Authorization": f"Bearer {_KEY}"})
+    answer = patient.post(f"{url}/v1/calls/{call_id}/cancel", headers={"Authorization": f"Bearer {_KEY}"})
     assert answer.json()["status"] == "cancelled"
     return call_id
 
 
 def narrowed(url: str, call_id: str, over: str) -> dict[str, Any]:
     """The description as it is served, with names and ids there are: it is the same for everybody, and so cannot hold any."""
-    document: dict[str, Any] = httpx.get(f"{url}/openapi.json", headers={"Authorization": f"Bearer {_KEY}"}).json()
+    document: dict[str, Any] = patient.get(f"{url}/openapi.json", headers={"Authorization": f"Bearer {_KEY}"}).json()
     # Tools that take any object: what another takes is in its own schema, so that it may refuse what this description allows.
     tools = ["orders__get_health", "orders__check_fraud", "orders__send_mail", "nothing"]
     known: dict[str, list[object]] = {

@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
+from tests import patient
 from tests.cli.commands import Run, runner
 from tests.gateway.clients import bearer
 from tests.gateway.issuer import AUDIENCE, ISSUER, provider, token
@@ -60,14 +60,14 @@ def gateways(root: Path, count: int) -> Iterator[list[str]]:
         for process in started:
             process.terminate()
         for process in started:
-            process.communicate(timeout=30)
+            process.communicate(timeout=120)
 
 
-def follows(urls: list[str], credential: str, status: int, seconds: float = 10) -> None:
+def follows(urls: list[str], credential: str, status: int, seconds: float = 120) -> None:
     """Waits until every gateway answers this credential so."""
     deadline = time.monotonic() + seconds
     for url in urls:
-        while httpx.get(f"{url}/v1/tools", headers=bearer(credential)).status_code != status:
+        while patient.get(f"{url}/v1/tools", headers=bearer(credential)).status_code != status:
             assert time.monotonic() < deadline, f"{url} does not answer {status}"
             time.sleep(0.05)
 
@@ -107,8 +107,8 @@ def test_a_malformed_list_keeps_the_old_one_in_force_and_is_not_overwritten(proj
     with gateways(project, 1) as urls:
         follows(urls, made["key"], 200)
         path.write_text("keys: [{principal: bot, hash: nonsense}]\n")
-        deadline = time.monotonic() + 10
-        while "warnings" not in (ready := httpx.get(f"{urls[0]}/readyz", headers=bearer(made["key"])).json()):
+        deadline = time.monotonic() + 120
+        while "warnings" not in (ready := patient.get(f"{urls[0]}/readyz", headers=bearer(made["key"])).json()):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert "policies/keys.yaml:1: hash: must be sha256:" in ready["warnings"][0]

@@ -58,7 +58,7 @@ def value(samples: dict[tuple[str, frozenset[tuple[str, str]]], float], name: st
 
 def test_calls_are_counted_by_how_they_ended_and_name_nobody(tmp_path: Path) -> None:
     async def main(path: Path, seen: Upstream) -> None:
-        async with asyncio.timeout(30), Gateway.load(path) as gateway:
+        async with asyncio.timeout(120), Gateway.load(path) as gateway:
             transport = httpx.ASGITransport(App(gateway))
             async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
                 key = {"authorization": "Bearer key-of-bot", "x-conversation-id": "canary-talk", "user-agent": "canary"}

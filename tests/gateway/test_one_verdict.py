@@ -257,7 +257,7 @@ def recorded(path: Path) -> list[dict[str, Any]]:
 
 def one_call(path: Path, front: Front, name: str, arguments: dict[str, Any]) -> tuple[Ending, list[dict[str, Any]]]:
     async def main() -> Ending:
-        async with asyncio.timeout(30), Gateway.load(path) as gateway:
+        async with asyncio.timeout(120), Gateway.load(path) as gateway:
             return await front(gateway, name, arguments)
 
     ending = asyncio.run(main())

@@ -38,7 +38,7 @@ class Served:
         return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0])
 
     def connection(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=120)
 
     def exchange(self, *parts: bytes) -> bytes:
         """Everything the gateway says to these bytes until it closes the connection."""
@@ -102,7 +102,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             yield Served(int(url.rpartition(":")[2]), process.pid, seen)
         finally:
             os.kill(process.pid, signal.SIGTERM)
-            _, said_there = process.communicate(timeout=20)
+            _, said_there = process.communicate(timeout=120)
     assert "Traceback" not in said_there
 
 

@@ -56,7 +56,7 @@ def both(root: Path, server: RedisServer, work: Work, policy: dict[str, Any] = P
 
         async def main() -> None:
             one, two = machines(root, server, url, policy)
-            async with Gateway.load(one) as first, Gateway.load(two) as second, asyncio.timeout(30):
+            async with Gateway.load(one) as first, Gateway.load(two) as second, asyncio.timeout(120):
                 await work(first, second, seen)
 
         asyncio.run(main())

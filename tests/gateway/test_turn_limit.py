@@ -78,7 +78,7 @@ def play(root: Path, steps: Any, policy: dict[str, Any] | None = None, **setting
     """Plays `steps(caller, seen)` against a gateway of its own."""
 
     async def main(path: Path, seen: Upstream) -> None:
-        async with asyncio.timeout(30), Gateway.load(path) as gateway:
+        async with asyncio.timeout(120), Gateway.load(path) as gateway:
             await steps(Caller(gateway), seen)
 
     with upstream() as (seen, server):
@@ -252,7 +252,7 @@ def test_gateways_that_share_a_redis_share_the_turns_and_refuse_what_they_cannot
     state = f"redis://127.0.0.1:{redis.port}/0"
 
     async def main(one: Path, two: Path, seen: Upstream) -> None:
-        async with asyncio.timeout(40), Gateway.load(one) as first, Gateway.load(two) as second:
+        async with asyncio.timeout(120), Gateway.load(one) as first, Gateway.load(two) as second:
             callers = (Caller(first), Caller(second))
             assert [await callers[number % 2].rest() for number in range(6)] == ["ok"] * 4 + ["turn_limit"] * 2
             assert await callers[0].batch(64, "d") == ["ok"] * 64

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import jsonschema_rs
 import pytest
 
+from tests import patient
 from tests.projects import POLICY, make_project
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
@@ -86,7 +86,7 @@ def test_a_source_is_served_as_its_overlay_makes_it(tmp_path: Path) -> None:
     sources = {"pets": {"openapi": "specs/pets.json", "overlay": "specs/overlay.json"}}
     config.write_text(json.dumps({"sources": sources}), encoding="utf-8")
     with mocking("pets", config.parent) as server:
-        answer = httpx.get(f"{server}/pets/5", headers={"X-Key": "any"})
+        answer = patient.get(f"{server}/pets/5", headers={"X-Key": "any"})
     assert answer.json() == {"name": "Rex"}
 
 

@@ -69,7 +69,7 @@ def serving(answer: Callable[[Asked], Answered]) -> Iterator[Service]:
             asked = Asked(self.command, self.path, dict(self.headers), body)
             service.asked.append(asked)
             service.arrived.set()
-            service.gate.wait(60)
+            service.gate.wait(120)
             answered = service.answer(asked)
             self.send_response(answered.status)
             for name, value in answered.headers.items():

@@ -114,7 +114,7 @@ class Pipes:
             return self.write({"jsonrpc": "2.0", "method": method})
         self.write({"jsonrpc": "2.0", "id": method, "method": method, "params": params})
         with self.arrived:
-            self.arrived.wait_for(lambda: method in self.answers, timeout=30)
+            self.arrived.wait_for(lambda: method in self.answers, timeout=120)
             return self.answers[method]
 
     def reply(self, message: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from toolgen.errors import ConfigError
 from toolgen.execute.patience import Patience, Retries, Timeouts, Trip
-from toolgen.model.headers import GATEWAY_HEADERS
+from toolgen.model.headers import GATEWAY_HEADERS, NO_KEY_HEADER
 from toolgen.policy.duration import parse_duration
 from toolgen.settings_sizes import parse_size
 from toolgen.sources.graph_options import GraphKeys
@@ -124,8 +124,10 @@ class _Reader:
         )
 
     def header(self, name: str) -> str:
-        if name and (not _HEADER.match(name) or name.lower() in GATEWAY_HEADERS):
-            self._refuse("idempotency_key: takes the name of a header, like Idempotency-Key", "idempotency_key")
+        if name != NO_KEY_HEADER and name and (not _HEADER.match(name) or name.lower() in GATEWAY_HEADERS):
+            self._refuse(
+                "idempotency_key: takes the name of a header, like Idempotency-Key, or never", "idempotency_key"
+            )
         return name
 
     def seconds(self, text: str, *keys: str, least: float, most: float) -> float:

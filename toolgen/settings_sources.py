@@ -123,6 +123,7 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
             graph=graph_options(source, document, ("sources", name), root, kind),
             overlay=_overlays(document, name, source, root),
             anonymous=_is_anonymous(document, name, source.auth, kind),
+            key_header=source.idempotency_key if kind == "openapi" else "",
             refs=_refs(document, name, source.refs, kind),
             writes=source.writes,
             root=str(root) if kind in {"python", "mcp"} else "",

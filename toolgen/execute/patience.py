@@ -41,7 +41,8 @@ class Trip:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
     """What toolgen.yaml says about failures of one source. `breaker` is None where there is none. `key_header` is the header that
-    makes a repeated request harmless, as far as the description does not name it itself. Of an answer at most `largest` bytes are read."""
+    makes a repeated request harmless, as far as the description does not name it itself, or `never`.
+    Of an answer at most `largest` bytes are read."""
 
     timeouts: Timeouts = field(default_factory=Timeouts)
     retries: Retries = field(default_factory=Retries)

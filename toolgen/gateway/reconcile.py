@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from toolgen.audit.query import calls, entries
 from toolgen.clock import Clock
 from toolgen.errors import ToolgenError
+from toolgen.execute.http.keys import written
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, HttpBinding
 from toolgen.state.ledger import Claim, Ledger
@@ -88,8 +89,13 @@ class Doubts:
                 **told,
                 "doubt": doubt,
                 "request": self._request(str(row.get("tool", ""))),
-                "idempotency_key": row["call_id"] if claim is None else claim.id,
+                "idempotency_key": self._key(str(row.get("tool", "")), row["call_id"] if claim is None else claim.id),
             }
+
+    def _key(self, name: str, text: str) -> str:
+        """What the system behind knows the call by."""
+        tool = self._manifest.tools.get(name)
+        return text if tool is None else written(tool.binding, text)
 
     def _request(self, name: str) -> str:
         """Method and address, with the path as its description has it: the arguments stand beside."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["GATEWAY_HEADERS"]
+__all__ = ["GATEWAY_HEADERS", "NO_KEY_HEADER"]
+
+NO_KEY_HEADER = "never"
+"""What toolgen.yaml says in place of a header's name where a source is given no idempotency keys."""
 
 GATEWAY_HEADERS = frozenset(
     {

@@ -20,6 +20,7 @@ __all__ = [
     "GraphQLSubscription",
     "HttpBinding",
     "HttpBody",
+    "HttpKey",
     "HttpParameter",
     "HttpPart",
     "McpBinding",
@@ -78,6 +79,17 @@ class HttpBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     file: bool = False  # the whole body is one file
 
 
+class HttpKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The header that a system knows a repeated request by, which the gateway fills in: with `text` of its own, or a `uuid` made of it.
+
+    One that is `required` goes with every request, any other with those that would do something twice.
+    """
+
+    header: str
+    form: str = "text"
+    required: bool = False
+
+
 class HttpBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="http"):
     """One HTTP request. `security` is OpenAPI's OR of ANDs of scheme names; `[]` means none is needed, `[[]]` that it is optional.
 
@@ -91,6 +103,7 @@ class HttpBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     body: HttpBody | None
     security: tuple[tuple[str, ...], ...]
     scopes: tuple[dict[str, tuple[str, ...]], ...] | msgspec.UnsetType = msgspec.UNSET
+    key: HttpKey | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def kind(self) -> str:

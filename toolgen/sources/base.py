@@ -47,6 +47,7 @@ class SourceConfig:
     exclude: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     pin: Pin | None = None
     anonymous: bool = False  # openapi: no credential is sent, and none is demanded
+    key_header: str = ""  # openapi: the header of idempotency keys, where its description does not say so itself
     refs: tuple[str, ...] = ()  # openapi: canonical URLs below which it may pull documents in by `$ref`
     writes: bool = False  # sql: a tool that changes tables, for what the policy opens
     queries: tuple[QueryFiles, ...] = ()  # sql: a tool for each named query of these files

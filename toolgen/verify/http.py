@@ -47,7 +47,12 @@ class HttpProver:
             return Unproven(reasons=("the tool is not bound to HTTP",))
         described = self.described(tool)
         verdict = self.disagreement(tool, binding, described) or prove_request(
-            tool, described, self._schemes, examples=self._examples, seed=self._seed
+            tool,
+            described,
+            self._schemes,
+            examples=self._examples,
+            seed=self._seed,
+            key_header=self._config.key_header,
         )
         if isinstance(verdict, Failed) and not verdict.pointer:
             return replace(verdict, pointer=described.origin)

@@ -10,12 +10,14 @@ from urllib.parse import quote_plus
 
 import msgspec
 
+from toolgen.execute.http.keys import keyed, written
 from toolgen.execute.http.styles import UnbindableError
 from toolgen.execute.http.wire import Request, bind
+from toolgen.model.call import Call, Principal
 from toolgen.model.headers import GATEWAY_HEADERS
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.media_type import MEDIA_TYPE
-from toolgen.model.tool import HttpBinding, Tool
+from toolgen.model.tool import HttpBinding, HttpKey, Tool
 from toolgen.verify.bodies import FORM, same_body, same_form
 from toolgen.verify.described import SERVER, Described
 from toolgen.verify.examples import Examples, valid_for
@@ -33,6 +35,8 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
 _NAMED_AFTER = 40  # characters; longer names are cut, and end in what tells them apart
 _NOTHING = "nothing to read"
+_CALL = f"call_{'0a' * 12}"
+_NOBODY = Principal(id="verify")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,13 +53,19 @@ class _Ledger:
 
 
 def prove_request(
-    tool: Tool, described: Described, schemes: Mapping[str, SecurityScheme], *, examples: int, seed: str
+    tool: Tool,
+    described: Described,
+    schemes: Mapping[str, SecurityScheme],
+    *,
+    examples: int,
+    seed: str,
+    key_header: str = "",
 ) -> Verdict:
-    """Proves one tool with up to `examples` generated calls."""
+    """Proves one tool with up to `examples` generated calls. `key_header` is the header of idempotency keys, as toolgen.yaml names it."""
     binding = tool.binding
     if not isinstance(binding, HttpBinding):
         return Unproven(reasons=("the tool is not bound to HTTP",))
-    if lost := _unbound(tool, binding, described, schemes):
+    if lost := _unbound(tool, binding, described, schemes) or _no_key(binding, described, key_header):
         return Failed(arguments={}, reason=lost, sent="")
     proof = Proof(tool, msgspec.structs.replace(binding, servers=(SERVER,)), described)
     made = Examples(tool.input_schema, seed=f"{seed}:{tool.name}")
@@ -81,7 +91,7 @@ class Proof:
         """None, or what is wrong with the request of these arguments."""
         ledger = self._ledger
         try:
-            request = bind(self._binding, arguments)
+            request = self._request(arguments)
         except UnbindableError as error:
             if may_be_refused(self._described, self._sent(arguments)):
                 ledger.refused[str(error)] = repr(arguments)[:200]
@@ -98,6 +108,13 @@ class Proof:
         sent = self._sent(arguments)
         return self._read(received, sent, arguments) or self._ask(received, sent)
 
+    def _request(self, arguments: Mapping[str, Any]) -> Request:
+        """What would be sent, with the idempotency key that the gateway adds. Raises `UnbindableError`."""
+        tool = msgspec.structs.replace(self._tool, binding=self._binding)
+        return keyed(
+            bind(self._binding, arguments), Call(id=_CALL, tool=tool, arguments=arguments, principal=_NOBODY), ""
+        )
+
     def failed(self, arguments: Mapping[str, Any]) -> Failed:
         """The smallest arguments that fail like these."""
 
@@ -107,7 +124,7 @@ class Proof:
         smallest = shrink(arguments, fails)
         reason = self.run(smallest) or ""
         try:
-            sent = _shown(bind(self._binding, smallest))
+            sent = _shown(self._request(smallest))
         except UnbindableError:
             sent = ""
         return Failed(arguments=smallest, reason=reason, sent=sent)
@@ -132,6 +149,9 @@ class Proof:
         sent = {
             (one.in_, one.name): (one.argument, arguments.get(one.argument, ABSENT)) for one in self._binding.parameters
         }
+        key = self._binding.key
+        if isinstance(key, HttpKey) and (key.required or not self._tool.idempotent):
+            sent["header", key.header] = ("", written(self._binding, _CALL))
         body = self._binding.body
         if body is None:
             return sent
@@ -254,6 +274,8 @@ def _unbound(
             return f"the argument {argument!r} is sent as {wire!r}, which is another parameter"
     credentials = {(one.in_, one.name.lower()) for one in schemes.values()}
     places = {(one.in_, one.name) for one in binding.parameters}
+    if isinstance(binding.key, HttpKey):
+        places.add(("header", binding.key.header))
     for one in described.parameters:
         place, name = one["in"], one["name"]
         if (place, name) in places or (place, name.lower()) in credentials:
@@ -264,6 +286,22 @@ def _unbound(
             continue
         return f"no argument reaches the {place} parameter {name!r}"
     return "no argument reaches the body" if body is None and _takes_body(described) else None
+
+
+def _no_key(binding: HttpBinding, described: Described, key_header: str) -> str | None:
+    """A header that the gateway fills in, and that neither its name, its description nor toolgen.yaml calls an idempotency key."""
+    if not isinstance(binding.key, HttpKey):
+        return None
+    name = binding.key.header
+    if key_header.lower() == name.lower():
+        return None
+    for one in described.written:
+        if one.get("in") == "header" and one.get("name") == name:
+            said = f"{name} {one.get('description', '')}".lower()
+            return (
+                None if "idempot" in said else f"the gateway fills in the header {name!r}, which is no idempotency key"
+            )
+    return f"the gateway fills in the header {name!r}, which the description does not have"
 
 
 def _takes_body(described: Described) -> bool:

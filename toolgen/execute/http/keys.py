@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
+import uuid
 from dataclasses import replace
+
+import msgspec
 
 from toolgen.execute.http.wire import Request
 from toolgen.model.call import Call
-from toolgen.model.tool import HttpBinding
+from toolgen.model.headers import NO_KEY_HEADER
+from toolgen.model.tool import Binding, HttpBinding, HttpKey
 
-__all__ = ["keyed", "repeatable"]
+__all__ = ["keyed", "repeatable", "written"]
 
 _KNOWN = frozenset({"idempotency-key", "x-idempotency-key"})
 
 
 def repeatable(call: Call, configured: str) -> bool:
     """Whether sending the call twice does what sending it once does: by its method, or because the system knows its key."""
-    return call.tool.idempotent or bool(_header(call, configured))
+    return call.tool.idempotent or _key(call.tool.binding, configured) is not None
 
 
 def keyed(request: Request, call: Call, configured: str) -> Request:
@@ -23,18 +28,31 @@ def keyed(request: Request, call: Call, configured: str) -> Request:
 
     A key that is an argument stays as it was given.
     """
-    if call.tool.idempotent or not (name := _header(call, configured)):
+    key = _key(call.tool.binding, configured)
+    if key is None or (call.tool.idempotent and not key.required):
         return request
-    if any(given.lower() == name.lower() for given, _ in request.headers):
+    if any(given.lower() == key.header.lower() for given, _ in request.headers):
         return request
-    return replace(request, headers=(*request.headers, (name, call.idempotency_key or call.id)))
+    text = written(call.tool.binding, call.idempotency_key or call.id)
+    return replace(request, headers=(*request.headers, (key.header, text)))
 
 
-def _header(call: Call, configured: str) -> str:
-    """The header's name as the description has it, else as toolgen.yaml has it; "" where neither does."""
-    binding = call.tool.binding
+def written(binding: Binding, text: str) -> str:
+    """A key as the system of a tool knows it."""
+    key = binding.key if isinstance(binding, HttpBinding) else msgspec.UNSET
+    if isinstance(key, HttpKey) and key.form == "uuid":
+        return str(uuid.UUID(bytes=hashlib.sha256(text.encode()).digest()[:16], version=4))
+    return text
+
+
+def _key(binding: Binding, configured: str) -> HttpKey | None:
+    """The header as the description has it, else as toolgen.yaml has it; None where neither does, or toolgen.yaml wants none."""
+    if configured == NO_KEY_HEADER:
+        return None
     if isinstance(binding, HttpBinding):
+        if isinstance(binding.key, HttpKey):
+            return binding.key
         for parameter in binding.parameters:
             if parameter.in_ == "header" and parameter.name.lower() in _KNOWN:
-                return parameter.name
-    return configured
+                return HttpKey(header=parameter.name)
+    return HttpKey(header=configured) if configured else None

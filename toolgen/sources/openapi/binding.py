@@ -13,6 +13,7 @@ from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter
 from toolgen.sources.openapi.describe import LONGEST_PARAMETER, flatten
 from toolgen.sources.openapi.forms import TEXTUAL, read_form, sent_part
+from toolgen.sources.openapi.key_header import without_key
 from toolgen.sources.openapi.media import sendable
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter
 from toolgen.sources.openapi.schema import Direction, Schemas, file_schema, is_file
@@ -59,15 +60,22 @@ Note = Callable[[str, str], None]
 
 
 def bind(
-    operation: Operation, schemas: Schemas, schemes: Mapping[str, SecurityScheme], servers: tuple[str, ...], note: Note
+    operation: Operation,
+    schemas: Schemas,
+    schemes: Mapping[str, SecurityScheme],
+    servers: tuple[str, ...],
+    note: Note,
+    key_header: str = "",
 ) -> tuple[dict[str, Any], HttpBinding]:
-    """The input schema and the binding of one operation. Raises `FaultError` where either cannot be whole."""
+    """The input schema and the binding of one operation; `key_header` as for `without_key`. Raises `FaultError` where either cannot be
+    whole."""
     if not _TOKEN.match(operation.method) or operation.method.upper() == "CONNECT":
         raise FaultError(
             "bad_method", operation.origin, f"{operation.method[:40]!r} is not a method that can be called"
         )
     path, parameters = _templated(operation, note)
     parameters = [one for one in parameters if _offered(one, operation, schemes, note)]
+    parameters, key = without_key(parameters, schemas, key_header, note)
     names = _Arguments()
     properties: dict[str, Any] = {}
     required: list[str] = []
@@ -108,6 +116,7 @@ def bind(
         body=body,
         security=operation.security,
         scopes=tuple(map(dict, operation.scopes)) or msgspec.UNSET,
+        key=key or msgspec.UNSET,
     )
 
 

@@ -180,15 +180,18 @@ def title(operation: Operation) -> str:
     return named.capitalize() if named else f"{operation.method} {operation.path}"
 
 
-def describe(operation: Operation) -> str:
-    """The summary as a sentence, then the description; made up from method, path and parameters when there is neither."""
+def describe(operation: Operation, filled: str = "") -> str:
+    """The summary as a sentence, then the description; made up from method, path and parameters when there is neither. `filled` is a
+    header that the gateway fills in."""
     summary = flatten(operation.summary, LONGEST_DESCRIPTION)
     more = _purpose(operation.description)
     if more.lower().startswith(summary.rstrip(".。").lower()) or _says(_first_sentence(more), summary):
         summary = ""
     parts = [_sentence(part) for part in (summary, more) if part]
     if not parts:
-        needs = [parameter.name for parameter in operation.parameters if parameter.required]
+        needs = [
+            parameter.name for parameter in operation.parameters if parameter.required and parameter.name != filled
+        ]
         parts.append(f"{title(operation)} ({operation.method} {operation.path}).")
         if needs:
             parts.append(f"Needs {', '.join(needs)}.")

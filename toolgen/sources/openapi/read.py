@@ -13,7 +13,7 @@ import msgspec
 
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.manifest import Problem, SecurityScheme, SourceInfo
-from toolgen.model.tool import Effect, Tool
+from toolgen.model.tool import Effect, HttpKey, Tool
 from toolgen.sources.base import Reading, SourceConfig, is_remote
 from toolgen.sources.documents import Documents
 from toolgen.sources.naming import assign, from_identifier, from_route
@@ -189,7 +189,9 @@ class _Reader:
         return parse(self._documents, route, self._warn)
 
     def _tool(self, operation: Operation, effect: Effect) -> Tool:
-        schema, binding = bind(operation, self._schemas, self._schemes, self._servers(operation), self._warn)
+        schema, binding = bind(
+            operation, self._schemas, self._schemes, self._servers(operation), self._warn, self._config.key_header
+        )
         if self._config.anonymous:
             if operation.security and () not in operation.security:
                 wanted = " or ".join(" and ".join(option) for option in operation.security)
@@ -209,7 +211,7 @@ class _Reader:
         return Tool(
             name="",
             title=title(operation),
-            description=describe(operation),
+            description=describe(operation, binding.key.header if isinstance(binding.key, HttpKey) else ""),
             input_schema=schema,
             output_schema=self._output(operation),
             effect=effect,

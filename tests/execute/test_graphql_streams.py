@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 
+from tests.services.authorization import serving as authorizing
+from tests.services.authorization import token as issued
 from tests.services.library import serving
 from toolgen.clock import SystemClock
 from toolgen.execute.graphql.subscribe import Listener
 from toolgen.execute.http.dial import system_resolver
-from toolgen.execute.http.wallet import Wallet
+from toolgen.execute.http.wallet import Provision, Wallet
+from toolgen.execute.oauth import Grants
 from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.model.auth import parsed_auth
 from toolgen.model.call import Principal
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import Failed, Success
@@ -184,3 +188,101 @@ def test_what_is_no_event_is_an_error(app: Any, code: str) -> None:
     answer = listen(app, "sse")
     assert isinstance(answer, Failed)
     assert answer.error.code == code
+
+
+TOKENS = {"client": SecurityScheme(type="oauth2")}
+
+
+def unaccepted(app: Any, refuse: Callable[[str], bool], how: Any) -> Any:
+    """The service, which refuses some credentials in its own way, before anything is begun; and all that it was shown."""
+    seen: list[str] = []
+
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        shown = dict(scope["headers"]).get(b"authorization", b"").decode()
+        seen.append(shown)
+        await (how if refuse(shown) else app)(scope, receive, send)
+
+    guarded.seen = seen  # type: ignore[attr-defined]
+    return guarded
+
+
+async def _denied(scope: Any, _: Any, send: Any) -> None:
+    kind = "websocket.http.response" if scope["type"] == "websocket" else "http.response"
+    await send({"type": f"{kind}.start", "status": 401, "headers": []})
+    await send({"type": f"{kind}.body", "body": b"no"})
+
+
+def renewing(app: Any, transport: str, tokens: list[str]) -> tuple[Success | Failed, int]:
+    """What is heard with OAuth tokens that are given out in this order, and how many were asked for."""
+
+    async def main(origin: str, endpoint: str) -> Success | Failed:
+        url = origin if transport == "sse" else "ws" + origin.removeprefix("http")
+        secrets, clock = Secrets({"S": "secret"}), SystemClock()
+        grants = Grants(secrets=secrets, permit=lambda _: Allow(rule="test"), clock=clock)
+        form = parsed_auth({"client_id": "me", "client_secret": "${env:S}", "token_url": f"{endpoint}/token"})
+        wallet = Wallet(
+            schemes=TOKENS,
+            auth={"client": form},
+            secrets=secrets,
+            provision=Provision(grants=grants, assigned=lambda _: None),
+        )
+        listener = Listener(
+            wallet=wallet, permit=lambda _: Allow(rule="test"), resolver=system_resolver, clock=SystemClock()
+        )
+        try:
+            subscription = GraphQLSubscription(transport=transport, url=url, events=2, seconds=20.0)
+            return await listener.listen(subscription, REQUEST, (("client",),), Principal(id="p"))
+        finally:
+            await listener.close()
+            await wallet.close()
+
+    given = iter(tokens)
+    with serving(app) as origin, authorizing(lambda _: issued(next(given))) as service:
+        return asyncio.run(main(origin, service.origin)), len(service.asked)
+
+
+@pytest.mark.parametrize(
+    ("transport", "how", "app"),
+    [
+        ("sse", _denied, stream(*[b'event: next\ndata: {"data": {"a": 1}}\n\n'] * 2)),
+        ("websocket", _denied, socket(ACK, EVENT, EVENT)),
+        ("websocket", socket(close=(4401, "Unauthorized")), socket(ACK, EVENT, EVENT)),
+        ("websocket", socket(close=(4403, "Forbidden")), socket(ACK, EVENT, EVENT)),
+    ],
+)
+def test_a_token_that_is_not_accepted_is_replaced_once(transport: str, how: Any, app: Any) -> None:
+    mended = unaccepted(app, lambda shown: shown == "Bearer old", how)
+    outcome, asked = renewing(mended, transport, ["old", "new"])
+    assert isinstance(outcome, Success), outcome
+    assert (outcome.data, outcome.facts["attempts"]) == (TWO, 2)
+    assert (mended.seen, asked) == (["Bearer old", "Bearer new"], 2)
+    never = unaccepted(app, lambda _: True, how)
+    outcome, asked = renewing(never, transport, ["old", "new"])
+    assert isinstance(outcome, Failed)
+    assert outcome.error.code == "upstream_error"
+    assert (never.seen, asked) == (["Bearer old", "Bearer new"], 2)
+
+
+def test_a_subscription_that_had_begun_is_not_begun_again() -> None:
+    async def once(_: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept", "subprotocol": "graphql-transport-ws"})
+        await receive()
+        await send({"type": "websocket.send", "text": json.dumps(ACK)})
+        await receive()
+        await send({"type": "websocket.send", "text": json.dumps(EVENT)})
+        await send({"type": "websocket.close", "code": 4401, "reason": "over"})
+
+    app = unaccepted(app=None, refuse=lambda _: True, how=once)
+    outcome, asked = renewing(app, "websocket", ["old", "new"])
+    assert isinstance(outcome, Failed)
+    assert (outcome.data, len(app.seen), asked) == ({"events": [{"a": 1}], "ended": "broken"}, 1, 1)
+
+
+@pytest.mark.parametrize("transport", ["sse", "websocket"])
+def test_a_credential_that_cannot_be_replaced_is_shown_once(transport: str) -> None:
+    app = unaccepted(app=None, refuse=lambda _: True, how=_denied)
+    outcome = listen(app, transport)
+    assert isinstance(outcome, Failed)
+    assert (outcome.error.code, len(app.seen)) == ("upstream_error", 1)
+    assert "401" in outcome.error.message

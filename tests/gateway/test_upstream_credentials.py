@@ -31,7 +31,7 @@ from toolgen.errors import ConfigError, PolicyError
 from toolgen.gateway.app import App
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
-from toolgen.model.result import Envelope
+from toolgen.model.result import Envelope, Error
 
 _RITA = {"api_key": "sha256:" + hashlib.sha256(b"key-of-rita").hexdigest()}
 SCHEMES: dict[str, Any] = {
@@ -402,6 +402,44 @@ def test_an_agent_that_acts_for_a_user_is_given_the_users_token_and_never_its_ow
     asyncio.run(main())
     (asked,) = [asked for asked in service.asked if asked.path == "/token"]
     assert json.loads(base64.urlsafe_b64decode(asked.form["subject_token"].split(".")[1] + "=="))["sub"] == "person"
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_a_call_that_waited_for_a_person_is_made_with_nobodys_token(
+    tmp_path: Path, service: Service, others: bool
+) -> None:
+    """Neither with its caller's, which may have ended and is kept nowhere, nor with another that is at hand."""
+    policy = whole()
+    policy["principals"]["lena"] = {**_RITA, "api_key": "sha256:" + "0" * 64, "roles": ["lead"]}
+    policy["rules"][0]["verdict"] = "ask"
+    policy["approvals"] = {"approvers": ["lead"], "expires": "1h"}
+    allowed = {"id": "free", "to": ["staff"], "tools": ["api__read_client"], "verdict": "allow"}
+    policy["rules"] = [{**policy["rules"][0], "tools": ["api__read_exchange"]}, allowed]
+    path = project(tmp_path / "p", service, policy)
+
+    async def main() -> None:
+        async with calling(path) as (gateway, call):
+            ann = await user(gateway, token(sub="ann"))
+            waiting = await call("exchange", ann)
+            assert waiting.status == "pending"
+            if others:  # the same person, with another token, while the first call waits
+                again = await user(gateway, token(sub="ann", jti="other"))
+                assert (await call("exchange", again)).status == "pending"
+                assert (await call("client", again)).status == "ok"
+            lena = gateway.principal("lena")
+            decided = await gateway.approvals.decide(waiting.call_id, approve=True, note="", principal=lena)
+            assert not isinstance(decided, Error)
+            async with asyncio.timeout(30):
+                ended = await gateway.approvals.outcome(waiting.call_id, ann, wait=30)
+            assert ended is not None
+            assert ended.error is not None
+            assert (ended.status, ended.error.code) == ("error", "forbidden")
+            assert "not kept while a call waits for a person" in ended.error.message
+            assert "without approval" in (ended.error.suggestion or "")
+
+    asyncio.run(main())
+    assert not [asked for asked in service.asked if asked.path.startswith("/s/exchange")]
+    assert "token-exchange" not in "".join(asked.body.decode() for asked in service.asked)
 
 
 def test_tokens_of_callers_are_kept_only_where_they_are_exchanged(tmp_path: Path, service: Service) -> None:

@@ -8,7 +8,7 @@ from pyreqwest.client import Client
 
 from toolgen.execute.http.wire import Request
 
-__all__ = ["HEARD", "Refused", "events_of"]
+__all__ = ["HEARD", "Refused", "Unaccepted", "events_of"]
 
 HEARD = b""  # the service is there, and what it said is no event
 _LONGEST_EVENT = 1024 * 1024
@@ -22,8 +22,13 @@ class Refused(Exception):  # noqa: N818 - an answer, not a fault
         self.reason = reason
 
 
+class Unaccepted(Refused):
+    """The service does not accept the credential, and nothing was begun."""
+
+
 async def events_of(client: Client, request: Request) -> AsyncIterator[bytes | None]:
-    """`HEARD`, the payload of each `next` event, then None. Raises `Refused` for an answer that is no event stream."""
+    """`HEARD`, the payload of each `next` event, then None. Raises `Refused` for an answer that is no event stream, and
+    `Unaccepted` for 401."""
     # Nothing is read ahead: 64 KiB, which is the default, are hours of small events.
     builder = client.request(request.method, request.url).streamed_read_buffer_limit(0)
     for name, value in request.headers:
@@ -32,6 +37,8 @@ async def events_of(client: Client, request: Request) -> AsyncIterator[bytes | N
         builder = builder.body_bytes(request.body)
     async with builder.build_streamed() as response:
         kind = (response.get_header("content-type") or "").partition(";")[0].strip().lower()
+        if response.status == 401:
+            raise Unaccepted("it answered 401: it does not accept the credential")
         if response.status != 200 or kind != "text/event-stream":
             raise Refused(f"it answered {response.status} with {kind[:60] or 'nothing'} and no event stream")
         yield HEARD

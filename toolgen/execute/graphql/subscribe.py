@@ -15,7 +15,7 @@ from pyreqwest.exceptions import PyreqwestError
 from toolgen.clock import Clock
 from toolgen.errors import SecretError
 from toolgen.execute.base import Permit
-from toolgen.execute.graphql.sse import HEARD, Refused, events_of
+from toolgen.execute.graphql.sse import HEARD, Refused, Unaccepted, events_of
 from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, Scrubber, decode
 from toolgen.execute.http.credentials import NoTokenError, Signed
 from toolgen.execute.http.dial import Dialer, Refusal, Resolver, Target, Timeouts
@@ -39,6 +39,7 @@ class _Heard:
     events: list[Json] = field(default_factory=list)
     size: int = 0
     begun: bool = False
+    attempts: int = 1
     ended: str = ""
     errors: Json = None
 
@@ -71,13 +72,20 @@ class Listener:
         if subscription.transport == "websocket" and find_spec("websockets") is None:
             return _failed("handler_error", "subscriptions over WebSocket need toolgen[subscriptions]", "install it")
         heard = _Heard()
+        until = asyncio.get_running_loop().time() + subscription.seconds
+        scrubber = Scrubber(())
         try:
             signed = await self._signed(subscription, request, security, principal)
-            target = Target.of(signed.request.url)
-            addresses = await self._dialer.addresses(target)
             scrubber = Scrubber(signed.secrets)
-            stream = self._stream(subscription, signed, target, addresses[0], request)
-            await _collect(stream, subscription, heard, scrubber)
+            try:
+                await self._hear(subscription, signed, request, heard, until)
+            except Unaccepted:
+                # As for any call: a token is replaced once, and only where nothing was begun with it.
+                if heard.begun or signed.renewal is None or not signed.renewal.mends():
+                    raise
+                signed = await self._signed(subscription, request, security, principal)
+                scrubber, heard.attempts = Scrubber(signed.secrets), 2
+                await self._hear(subscription, signed, request, heard, until)
         except (UnbindableError, SecretError, NoTokenError) as error:
             return _failed(error.code, error.message, error.suggestion)
         except Refusal as refusal:
@@ -116,7 +124,9 @@ class Listener:
                 ),
                 data={**_data(heard), "errors": heard.errors},
             )
-        return Success(data=_data(heard), truncated=heard.ended == "bytes", facts={"bytes": heard.size, "attempts": 1})
+        return Success(
+            data=_data(heard), truncated=heard.ended == "bytes", facts={"bytes": heard.size, "attempts": heard.attempts}
+        )
 
     async def close(self) -> None:
         """Closes every connection."""
@@ -136,6 +146,15 @@ class Listener:
         if signed.certificate is not None and subscription.transport == "websocket":
             raise SecretError("subscriptions over WebSocket show no client certificate")
         return signed
+
+    async def _hear(
+        self, subscription: GraphQLSubscription, signed: Signed, request: JsonObject, heard: _Heard, until: float
+    ) -> None:
+        """Listens with these credentials until the loop's time `until`. Raises what a stream raises, and `Refusal`."""
+        target = Target.of(signed.request.url)
+        addresses = await self._dialer.addresses(target)
+        stream = self._stream(subscription, signed, target, addresses[0], request)
+        await _collect(stream, subscription, heard, Scrubber(signed.secrets), until)
 
     def _stream(
         self,
@@ -161,13 +180,16 @@ class Listener:
 
 
 async def _collect(
-    stream: AsyncIterator[bytes | None], subscription: GraphQLSubscription, heard: _Heard, scrubber: Scrubber
+    stream: AsyncIterator[bytes | None],
+    subscription: GraphQLSubscription,
+    heard: _Heard,
+    scrubber: Scrubber,
+    until: float,
 ) -> None:
     """Takes events until there are enough, or long enough. `None` in the stream says that the service is done."""
     loop = asyncio.get_running_loop()
-    until = loop.time() + subscription.seconds
     try:
-        async with asyncio.timeout(subscription.seconds), aclosing(stream) as events:  # type: ignore[type-var]
+        async with asyncio.timeout_at(until), aclosing(stream) as events:  # type: ignore[type-var]
             async for event in events:
                 if event is None:
                     heard.ended = "complete"

@@ -11,7 +11,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.frames import CloseCode
 from websockets.typing import Subprotocol
 
-from toolgen.execute.graphql.sse import HEARD, Refused
+from toolgen.execute.graphql.sse import HEARD, Refused, Unaccepted
 from toolgen.model.schema import Json, JsonObject
 
 __all__ = ["messages_of"]
@@ -20,6 +20,7 @@ _PROTOCOL = Subprotocol("graphql-transport-ws")
 _ID = "1"
 _LARGEST_MESSAGE = 1024 * 1024
 _OPEN_S = 10.0
+_UNACCEPTED = frozenset({4401, 4403})  # what graphql-transport-ws closes with upon a credential that is none
 _OWN_HEADERS = frozenset({"accept", "content-type", "user-agent"})
 
 
@@ -54,9 +55,13 @@ async def messages_of(
             async for payload in _conversation(socket, dict(shown), request):
                 yield payload
     except InvalidStatus as error:
+        if error.response.status_code == 401:
+            raise Unaccepted("it answered 401: it does not accept the credential") from None
         raise Refused(f"it answered {error.response.status_code} and opened no WebSocket") from None
     except ConnectionClosed as error:
         closed = error.rcvd
+        if closed is not None and closed.code in _UNACCEPTED:
+            raise Unaccepted(f"it closed the connection ({closed.code} {closed.reason})") from None
         if error.sent is not None and error.sent.code == CloseCode.MESSAGE_TOO_BIG:
             raise Refused("one message was larger than the gateway reads") from None
         raise Refused(f"it closed the connection ({closed.code} {closed.reason})" if closed else "it hung up") from None

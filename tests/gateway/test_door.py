@@ -10,6 +10,7 @@ import time
 from ipaddress import ip_network
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -75,7 +76,7 @@ BY_FINGERPRINT = CertificateRule(fingerprints=frozenset({hashlib.sha256(der(CERT
 BY_NAME = CertificateRule(subject="CN=bot,O=Acme", issuer="CN=Acme CA,O=Acme")
 
 
-def identity(rule: CertificateRule, clock: FixedClock | None = None) -> Identity:
+def identity(rule: CertificateRule, clock: FixedClock | None = None, **revoked: Any) -> Identity:
     entry = PrincipalEntry(
         id="bot",
         keys=(),
@@ -89,7 +90,8 @@ def identity(rule: CertificateRule, clock: FixedClock | None = None) -> Identity
         raise OSError(location)
 
     clock = clock or FixedClock(time.time())
-    credentials = Credentials(principals={"bot": entry}, issuers={}, revocations=(), revoked_keys=frozenset())
+    given: dict[str, Any] = {"revocations": (), "revoked_keys": frozenset(), **revoked}
+    credentials = Credentials(principals={"bot": entry}, issuers={}, **given)
     return Identity(credentials, clock, KeySets(nothing, clock))
 
 

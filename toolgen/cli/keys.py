@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from toolgen.cli.certificates import certificate_entry
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
 from toolgen.errors import ConfigError, PolicyError
@@ -29,7 +30,7 @@ _KEY_ID = re.compile(r"(?:sha256:)?([0-9a-f]{6,64})\Z")
 
 @click.group()
 def command() -> None:
-    """Give out API keys, list them, and revoke keys and tokens. A running gateway follows within a second."""
+    """Give out API keys, list them, and revoke keys, tokens and client certificates. A running gateway follows within a second."""
 
 
 @command.command("new")
@@ -80,14 +81,24 @@ def list_(as_json: bool, config_path: str) -> None:
         }
         for item in credentials.revocations
     ]
+    certificates = [
+        {
+            "fingerprint": f"sha256:{item.fingerprint}" if item.fingerprint else None,
+            "serial": item.serial or None,
+            "subject": item.subject or None,
+            "issuer": item.issuer or None,
+        }
+        for item in credentials.revoked_certificates
+    ]
     if as_json:
-        print_json({"keys": rows, "revoked_tokens": revoked})
+        print_json({"keys": rows, "revoked_tokens": revoked, "revoked_certificates": certificates})
         return
     header = ("id", "principal", "created", "expires", "state", "where")
     print_table(header, [[row[name] for name in header] for row in rows])
-    for item in revoked:
-        said = ", ".join(f"{name} {value}" for name, value in item.items() if value is not None)
-        click.echo(f"revoked: tokens with {said}")
+    for what, items in (("tokens", revoked), ("certificates", certificates)):
+        for item in items:
+            said = ", ".join(f"{name} {value}" for name, value in item.items() if value is not None)
+            click.echo(f"revoked: {what} with {said}")
 
 
 @command.command("revoke")
@@ -96,35 +107,50 @@ def list_(as_json: bool, config_path: str) -> None:
 @click.option("--jwt-id", metavar="JTI", help="The token with this id.")
 @click.option("--subject", metavar="SUB", help="The tokens of this subject, for good; with --before only older ones.")
 @click.option("--before", metavar="WHEN", help="Tokens issued before a time, `now` or an age like 12h.")
-@click.option("--issuer", metavar="URL", help="Only tokens of this issuer.")
+@click.option(
+    "--certificate",
+    metavar="WHAT",
+    help="Client certificates: sha256:FINGERPRINT, serial:HEX, a subject like CN=bot,O=Acme, or @FILE with one in PEM.",
+)
+@click.option("--issuer", metavar="NAME", help="Only tokens of this issuer (a URL), or certificates of it (CN=…).")
 @config
 def revoke(
     key_id: str | None,
     principal: str | None,
+    certificate: str | None,
     jwt_id: str | None,
     subject: str | None,
     before: str | None,
     issuer: str | None,
     config_path: str,
 ) -> None:
-    """Take a key away by its ID (the beginning of its hash), or tokens by what they say."""
+    """Take a key away by its ID (the beginning of its hash), or tokens and certificates by what they say."""
     of_token = {"issuer": issuer, "jwt_id": jwt_id, "subject": subject, "before": before}
-    asked = [key_id is not None, principal is not None, any(value is not None for value in of_token.values())]
+    told = {name: value for name, value in of_token.items() if value is not None}
+    of_tokens = bool(told) if certificate is None else bool(told.keys() - {"issuer"})
+    asked = [key_id is not None, principal is not None, certificate is not None, of_tokens]
     if sum(asked) != 1:
-        raise click.UsageError("name a key by its id, a principal with --all, or tokens with --jwt-id, --subject, …")
+        message = "name a key by its id, a principal with --all, a certificate, or tokens with --jwt-id, --subject, …"
+        raise click.UsageError(message)
     directory = load_settings(config_path).policies
     if key_id is not None:
         done = _revoke_keys(directory, prefix=_prefix(key_id))
     elif principal is not None:
         done = _revoke_keys(directory, principal=principal)
+    elif certificate is not None:
+        entry = certificate_entry(certificate, issuer)
+        with editing(directory) as found:
+            if {"certificate": entry} not in found.revoked:
+                found.revoked.append({"certificate": entry})
+        done = "revoked certificates with " + ", ".join(f"{name} {value}" for name, value in entry.items())
     else:
         if before is not None:
             # A token says when it was issued in whole seconds, so the one that has begun counts as before.
             of_token["before"] = _text(_moment(before, "--before", past=True) + timedelta(seconds=1))
         with editing(directory) as found:
-            entry = {name: value for name, value in of_token.items() if value is not None}
-            if entry not in found.revoked:
-                found.revoked.append(entry)
+            said = {name: value for name, value in of_token.items() if value is not None}
+            if said not in found.revoked:
+                found.revoked.append(said)
         done = "revoked those tokens"
     click.echo(done)
     try:

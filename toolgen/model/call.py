@@ -21,14 +21,26 @@ __all__ = ["Call", "Described", "Document", "Principal", "Proof", "Sampling", "S
 _NOTHING: Mapping[str, Json] = MappingProxyType({})
 
 
+class ShownCertificate(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client certificate can be revoked by: the hex SHA-256 of its DER, its serial number in hex without leading zeros, and its
+    names as RFC 4514 writes them."""
+
+    fingerprint: str
+    serial: str
+    subject: str
+    issuer: str
+
+
 class Proof(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """By what a caller was known, so that a call it left waiting ends when that is revoked; never the credential itself.
 
-    `key` is the hex SHA-256 of an API key, `certificate` a digest of the rule that a certificate fitted; the others are claims of a token.
+    `key` is the hex SHA-256 of an API key, `certificate` a digest of the rule that a certificate fitted and `shown` that
+    certificate; the others are claims of a token.
     """
 
     key: str = ""
     certificate: str = ""
+    shown: ShownCertificate | None = None
     issuer: str = ""
     subject: str = ""
     jwt_id: str = ""

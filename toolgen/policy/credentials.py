@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from toolgen.model.call import Principal
+from toolgen.model.call import Principal, ShownCertificate
 
 __all__ = [
     "ALGORITHMS",
     "ApiKey",
+    "CertificateRevocation",
     "CertificateRule",
     "Credentials",
     "IssuerEntry",
@@ -132,6 +133,26 @@ class Revocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CertificateRevocation:
+    """Client certificates that are accepted no more: those that fit everything it says, in the words of `ShownCertificate`."""
+
+    fingerprint: str = ""
+    serial: str = ""
+    subject: str = ""
+    issuer: str = ""
+
+    def covers(self, shown: ShownCertificate) -> bool:
+        """Whether this certificate is revoked."""
+        said = (
+            (self.fingerprint, shown.fingerprint),
+            (self.serial, shown.serial),
+            (self.subject, shown.subject),
+            (self.issuer, shown.issuer),
+        )
+        return all(wanted in {"", found} for wanted, found in said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
     """Everything a policy says about who is who. `revoked_keys` are hex SHA-256 digests of API keys."""
 
@@ -139,9 +160,14 @@ class Credentials:
     issuers: Mapping[str, IssuerEntry]
     revocations: tuple[Revocation, ...]
     revoked_keys: frozenset[str]
+    revoked_certificates: tuple[CertificateRevocation, ...] = ()
 
     def without(
-        self, managed: frozenset[str], revocations: Iterable[Revocation], revoked_keys: Iterable[str]
+        self,
+        managed: frozenset[str],
+        revocations: Iterable[Revocation],
+        revoked_keys: Iterable[str],
+        revoked_certificates: Iterable[CertificateRevocation] = (),
     ) -> Credentials:
         """The same, but for managed keys that are not among `managed` any more and for what is revoked besides."""
 
@@ -153,4 +179,8 @@ class Credentials:
             principals=MappingProxyType({name: kept(entry) for name, entry in self.principals.items()}),
             revocations=(*self.revocations, *(item for item in revocations if item not in self.revocations)),
             revoked_keys=self.revoked_keys.union(revoked_keys),
+            revoked_certificates=(
+                *self.revoked_certificates,
+                *(item for item in revoked_certificates if item not in self.revoked_certificates),
+            ),
         )

@@ -18,6 +18,7 @@ from toolgen.policy.cel_names import kind_of
 from toolgen.policy.credentials import (
     ALGORITHMS,
     ApiKey,
+    CertificateRevocation,
     CertificateRule,
     Credentials,
     IssuerEntry,
@@ -33,6 +34,7 @@ from toolgen.policy.shapes import (
     KeyShape,
     ManagedKeyShape,
     PrincipalShape,
+    RevokedCertificateShape,
     RevokedShape,
 )
 from toolgen.strict_yaml import Document, decode
@@ -40,6 +42,7 @@ from toolgen.strict_yaml import Document, decode
 __all__ = ["PrincipalSections", "instant"]
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}\Z")
+_SERIAL = re.compile(r"(?:0|-?[1-9a-f][0-9a-f]{0,63})\Z")
 _ISSUER_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
 _LARGEST_KEY_SET = 262_144
 _CLAIM_KINDS = frozenset({"string", "integer", "number", "boolean", "array"})
@@ -54,6 +57,7 @@ class PrincipalSections:
         self.issuers: dict[str, IssuerEntry] = {}
         self.revocations: list[Revocation] = []
         self.revoked_keys: set[str] = set()
+        self.revoked_certificates: list[CertificateRevocation] = []
         self._owners: dict[str, str] = {}  # of each key's digest
         self._shown: dict[str | tuple[str, str], str] = {}  # whose certificates have this fingerprint, or these names
         self._managed: dict[str, list[ApiKey]] = {}
@@ -93,6 +97,7 @@ class PrincipalSections:
             issuers=MappingProxyType(self.issuers),
             revocations=tuple(self.revocations),
             revoked_keys=frozenset(self.revoked_keys),
+            revoked_certificates=tuple(self.revoked_certificates),
         )
 
     def managed_keys(self) -> frozenset[str]:
@@ -199,8 +204,13 @@ class PrincipalSections:
         where = document.where(*path)
         given = decode(document, path, RevokedShape, PolicyError)
         of_token = (given.issuer, given.jwt_id, given.subject, given.before)
-        if (given.key is None) == (of_token == (None, None, None, None)):
-            raise PolicyError("revokes either a key, or tokens by issuer, jwt_id, subject or before", where=where)
+        asked = (given.key is not None, given.certificate is not None, of_token != (None, None, None, None))
+        if sum(asked) != 1:
+            message = "revokes either a key, or a certificate, or tokens by issuer, jwt_id, subject or before"
+            raise PolicyError(message, where=where)
+        if given.certificate is not None:
+            self.revoked_certificates.append(_revoked(given.certificate, where))
+            return
         if given.key is not None:
             self.revoked_keys.add(_digest(given.key, where))
             return
@@ -301,6 +311,24 @@ def _certificate(given: CertificateShape, where: str) -> CertificateRule:
     if not all(_HASH.match(text) for text in fingerprints):
         raise PolicyError("mtls: a fingerprint is sha256: and the 64 lower-case hex digits of the DER's", where=where)
     return CertificateRule(fingerprints=frozenset(text.removeprefix("sha256:") for text in fingerprints))
+
+
+def _revoked(given: RevokedCertificateShape, where: str) -> CertificateRevocation:
+    if given.fingerprint is not None and not _HASH.match(given.fingerprint):
+        message = "certificate: a fingerprint is sha256: and the 64 lower-case hex digits of the DER's"
+        raise PolicyError(message, where=where)
+    if given.serial is not None and not _SERIAL.match(given.serial):
+        message = "certificate: a serial is its number in lower-case hex, without leading zeros and in quotes"
+        raise PolicyError(message, where=where)
+    found = CertificateRevocation(
+        fingerprint=(given.fingerprint or "").removeprefix("sha256:"),
+        serial=given.serial or "",
+        subject=given.subject or "",
+        issuer=given.issuer or "",
+    )
+    if found == CertificateRevocation():
+        raise PolicyError("certificate: takes a fingerprint, a serial, a subject or an issuer", where=where)
+    return found
 
 
 def _granted(values: Mapping[str, str | list[str]]) -> Mapping[str, frozenset[str]]:

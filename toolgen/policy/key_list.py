@@ -71,7 +71,9 @@ def without_revoked(credentials: Credentials, directory: Path) -> Credentials:
     sections = PrincipalSections(directory)
     document = read(path, f"{directory.name}/{FILE}", PolicyError)
     sections.add(document, decode(document, (), FileShape, PolicyError))
-    return credentials.without(sections.managed_keys(), sections.revocations, sections.revoked_keys)
+    return credentials.without(
+        sections.managed_keys(), sections.revocations, sections.revoked_keys, sections.revoked_certificates
+    )
 
 
 def _read(directory: Path) -> KeyList:

@@ -74,8 +74,16 @@ class IssuerShape(msgspec.Struct, forbid_unknown_fields=True):
     attributes: dict[str, _Text] = {}
 
 
+class RevokedCertificateShape(msgspec.Struct, forbid_unknown_fields=True):
+    fingerprint: str | None = None
+    serial: str | None = None
+    subject: _Text | None = None
+    issuer: _Text | None = None
+
+
 class RevokedShape(msgspec.Struct, forbid_unknown_fields=True):
     key: str | None = None
+    certificate: RevokedCertificateShape | None = None
     issuer: _Text | None = None
     jwt_id: _Text | None = None
     subject: _Text | None = None

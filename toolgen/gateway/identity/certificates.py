@@ -11,9 +11,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from toolgen.gateway.identity.outcome import RefusedTokenError
+from toolgen.model.call import ShownCertificate
 from toolgen.policy.credentials import CertificateRule
 
-__all__ = ["LONGEST_CERTIFICATE", "Validity", "check_time", "matches", "read_certificate", "validity"]
+__all__ = ["LONGEST_CERTIFICATE", "Validity", "check_time", "matches", "read_certificate", "shown", "validity"]
 
 LONGEST_CERTIFICATE = 32_768
 """Characters of the header."""
@@ -62,6 +63,22 @@ def check_time(certificate: x509.Certificate, now: float) -> None:
         raise RefusedTokenError("the certificate has expired")
     if not time.contains(now):
         raise RefusedTokenError("the certificate is not valid yet")
+
+
+def shown(certificate: x509.Certificate) -> ShownCertificate:
+    """What it can be revoked by. A name that cannot be written is "", and fits no revocation that says one."""
+    names = []
+    for name in (certificate.subject, certificate.issuer):
+        try:
+            names.append(name.rfc4514_string())
+        except ValueError:
+            names.append("")
+    return ShownCertificate(
+        fingerprint=certificate.fingerprint(SHA256()).hex(),
+        serial=f"{certificate.serial_number:x}",
+        subject=names[0],
+        issuer=names[1],
+    )
 
 
 def matches(certificate: x509.Certificate, rule: CertificateRule) -> bool:

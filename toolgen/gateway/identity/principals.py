@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from toolgen.canonical import digest as digest_of
 from toolgen.clock import Clock
 from toolgen.errors import ConfigError
-from toolgen.gateway.identity.certificates import Validity, check_time, matches, read_certificate, validity
+from toolgen.gateway.identity.certificates import Validity, check_time, matches, read_certificate, shown, validity
 from toolgen.gateway.identity.key_sets import FRESH_S, KeySets
 from toolgen.gateway.identity.outcome import RefusedTokenError, Unaccepted
 from toolgen.gateway.identity.tokens import check_claims, read_token
@@ -52,6 +52,7 @@ class Identity:
         }
         self._issuers = credentials.issuers
         self._revocations = credentials.revocations
+        self._revoked_certificates = credentials.revoked_certificates
         self._rules: dict[str, TokenRule] = {}
         self._subjects: dict[tuple[str, str], list[PrincipalEntry]] = {}
         self._users: dict[str, list[IssuerEntry]] = {}
@@ -205,7 +206,11 @@ class Identity:
             return known is not None and known[0].id == name
         entry = self._entries.get(name)
         if proof.certificate:
-            return entry is not None and proof.certificate == _rule_digest(entry.certificate)
+            if entry is None or proof.certificate != _rule_digest(entry.certificate):
+                return False
+            # Of one that was shown to a gateway before this one nobody knows whether it is among the revoked.
+            revoked = self._revoked_certificates
+            return not revoked or (proof.shown is not None and not any(one.covers(proof.shown) for one in revoked))
         if proof.issuer not in self._rules or (
             entry is not None and (entry.token is None or entry.subject != proof.subject)
         ):
@@ -234,13 +239,19 @@ class Identity:
         try:
             certificate = read_certificate(value)
             check_time(certificate, now)
-        except RefusedTokenError as error:
-            return error.unaccepted
+            found = shown(certificate)
+        except (RefusedTokenError, ValueError) as error:
+            return (
+                error.unaccepted
+                if isinstance(error, RefusedTokenError)
+                else Unaccepted("the certificate cannot be read")
+            )
+        if any(revocation.covers(found) for revocation in self._revoked_certificates):
+            return Unaccepted("the certificate has been revoked")
         for entry in self._entries.values():
             if entry.certificate is not None and matches(certificate, entry.certificate):
-                principal = replace(
-                    self._principals[entry.id], proof=Proof(certificate=_rule_digest(entry.certificate))
-                )
+                proof = Proof(certificate=_rule_digest(entry.certificate), shown=found)
+                principal = replace(self._principals[entry.id], proof=proof)
                 self._certificates[digest] = (principal, validity(certificate))
                 if len(self._certificates) > _MOST_CERTIFICATES:
                     self._certificates.popitem(last=False)

@@ -114,7 +114,12 @@ MAKERS = {"toolgen.pipeline.executors", "toolgen.pipeline.places", "toolgen.pipe
 # What of execute/ anybody may know: what an executor is, what a secret is, and how patient it is.
 OPEN_MODULES = {"toolgen.execute.base", "toolgen.execute.patience", "toolgen.execute.secrets"}
 # `toolgen verify` reads back what the pure `bind` and `choose_fields` write; none of these modules can send anything.
-PURE_MODULES = {"toolgen.execute.graphql.fields", "toolgen.execute.http.wire", "toolgen.execute.http.styles"}
+PURE_MODULES = {
+    "toolgen.execute.graphql.fields",
+    "toolgen.execute.http.keys",
+    "toolgen.execute.http.styles",
+    "toolgen.execute.http.wire",
+}
 
 
 @cache

@@ -117,6 +117,32 @@ def test_many_readers_share_a_request_and_later_ones_need_none(service: Service,
     assert fetch(secrets) == "canary-rotated"
 
 
+def test_a_vault_that_is_down_is_not_asked_by_every_call(service: Service, vault: DevVault) -> None:
+    """Each would wait for it as long as the first did."""
+    clock = FixedClock()
+    secrets = held(service, clock)
+    fetch(secrets)
+    vault.down = True
+    clock.advance(301)
+    asked = len(service.asked)
+    for _ in range(20):
+        assert fetch(secrets) == VALUE
+    assert len(service.asked) == asked + 1
+    vault.down, vault.secrets["github/app"]["token"] = False, "canary-rotated"
+    clock.advance(5)
+    assert fetch(secrets) == "canary-rotated"
+
+
+def test_a_lease_that_is_no_time_is_no_fault_of_the_gateways(service: Service, vault: DevVault) -> None:
+    vault.lease = 10**400
+    assert fetch(held(service)) == VALUE
+
+
+def test_an_address_that_is_no_name_is_said(service: Service) -> None:
+    with pytest.raises(SecretError, match="cannot be resolved"):
+        fetch(held(service, VAULT_ADDR=f"http://{'a' * 70}.test"))
+
+
 def test_a_lease_shorter_than_that_is_kept_to(service: Service, vault: DevVault) -> None:
     vault.lease = 20
     clock = FixedClock()

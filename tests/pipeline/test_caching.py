@@ -322,6 +322,23 @@ def test_what_one_of_those_who_waited_may_share_the_others_are_given() -> None:
     asyncio.run(scenario())
 
 
+def test_whoever_is_held_back_by_the_time_of_its_turn_sends_nothing() -> None:
+    async def scenario() -> None:
+        cache, upstream = Cache(), Crowd()
+
+        async def paused(_: Call) -> Error | None:
+            return Error(code="paused", message="m")
+
+        first = asyncio.ensure_future(cache.ask(upstream))
+        second = asyncio.ensure_future(cache.ask(upstream, replace(CALL, withheld=paused)))
+        await upstream.holds(1)
+        upstream.open.set()
+        found = await asyncio.gather(first, second)
+        assert (found[0].data, found[1].error.code, upstream.asked) == (1, "paused", 1)
+
+    asyncio.run(scenario())
+
+
 def test_whose_turn_does_not_come_is_told_so_and_has_sent_nothing() -> None:
     async def scenario() -> None:
         cache, upstream = Cache(places=1, patience=0), Crowd()

@@ -154,7 +154,7 @@ class _Network(httpcore.AsyncNetworkBackend):
         except ValueError:
             try:
                 found = [str(ip_address(one.partition("%")[0])) for one in await self._via.resolver(plain, port)]
-            except socket.gaierror:
+            except (socket.gaierror, UnicodeError):  # a label of more than 63 characters is the latter
                 raise RareError(f"the name {plain} cannot be resolved") from None
         if self._via.permit is not None:
             for address in found:  # one forbidden address among several is how a name is rebound

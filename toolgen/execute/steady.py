@@ -28,6 +28,7 @@ _FIRST_PAUSE_S = 0.1
 _CROWDED_RETRY_S = 1.0
 _BUSY = frozenset({429, 502, 503, 504})  # what may be otherwise in a moment
 _CLOCK = SystemClock()
+_STOPPED = Error(code="internal", message="whether the call may still be sent was not found out")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,14 +124,14 @@ class SteadyExecutor:
                 return _later(outcome, tried, wait)
             line.tokens -= 1
             await self._chance.sleep(pause)
+            if (held := await _withheld(call)) is not None:
+                outcome = _not_again(outcome, held)
+                break
             entry = _entry(outcome, self._clock.monotonic() - since - pause)
             since = self._clock.monotonic()
             latest = await self._attempt(line, call, since, self._left(call, since - began))
-            if isinstance(
-                latest, Refused
-            ):  # the breaker opened meanwhile: what is known of the call is how it failed before
-                error = msgspec.structs.replace(outcome.error, retry_after_s=latest.error.retry_after_s)
-                outcome = replace(outcome, error=error)
+            if isinstance(latest, Refused):  # the breaker opened meanwhile, say
+                outcome = _not_again(outcome, latest.error)
                 break
             tried.append(entry)
             outcome = latest
@@ -165,6 +166,8 @@ class SteadyExecutor:
                 line.free -= 1
             elif not await self._place(line):
                 return _crowded(line.name)
+            elif (held := await self._held(line, call)) is not None:
+                return Refused(error=held)
             elif breaker is not None and breaker.epoch != epoch:  # it opened while this call stood in line
                 _give_back(line)
                 return _open(line.name, breaker.left())
@@ -177,6 +180,16 @@ class SteadyExecutor:
             if breaker is not None:
                 breaker.leave(epoch, ending, began)
         return outcome
+
+    async def _held(self, line: _Line, call: Call) -> Error | None:
+        """Why a call that stood in line is not sent; its place is given back then, whatever happens."""
+        held: Error | None = _STOPPED
+        try:
+            held = await _withheld(call)
+        finally:
+            if held is not None:
+                _give_back(line)
+        return held
 
     async def _bounded(self, line: _Line, call: Call, seconds: float | None) -> Success | Failed | Refused:
         if seconds is None:
@@ -237,6 +250,22 @@ def _ending(outcome: Success | Failed | Refused) -> Ending:
 def _entry(failed: Failed, seconds: float) -> Mapping[str, Json]:
     """What the record says of an attempt that was made again."""
     return {"code": failed.error.code, "duration_ms": round(max(0.0, seconds) * 1000, 3)}
+
+
+async def _withheld(call: Call) -> Error | None:
+    """Why a call may not be sent any more: the gateway's word, which may have changed while it waited."""
+    return None if call.withheld is None else await call.withheld(call)
+
+
+def _not_again(failed: Failed, held: Error) -> Failed:
+    """What is known of the call is how it failed before, and why that was its last attempt."""
+    error = msgspec.structs.replace(
+        failed.error,
+        message=f"{failed.error.message}; it was not sent again: {held.message}",
+        suggestion=held.suggestion or failed.error.suggestion,
+        retry_after_s=held.retry_after_s,
+    )
+    return replace(failed, error=error)
 
 
 def _told(outcome: Success | Failed, tried: list[Json]) -> Success | Failed:

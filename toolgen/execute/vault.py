@@ -7,7 +7,7 @@ import json
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote, urlsplit
 
 from toolgen.clock import Clock
@@ -21,6 +21,7 @@ __all__ = ["Vault"]
 
 _TTL_S = 300.0
 _FAILED_S = 5.0
+_LONGEST_S = 86_400
 _MOST_SECRETS = 1024
 _LARGEST_FILE = 65_536
 _EARLY = 0.9  # of its time, after which a token is asked for anew
@@ -30,11 +31,13 @@ log = logging.getLogger("toolgen.secrets")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Entry:
-    """The fields of one secret, or a sentence about why there are none; both for a time."""
+    """The fields of one secret, or a sentence about why there are none; both for a time. Fields may be used until `last` where there are
+    no others."""
 
     fields: Mapping[str, str]
     fault: str
     until: float
+    last: float = 0.0
 
 
 class Vault:
@@ -77,10 +80,12 @@ class Vault:
         try:
             entry = await self._entry(path)
         except RareError as error:
-            if old is not None and not old.fault and now < old.until + self._ttl():
+            until = self._clock.monotonic() + _FAILED_S  # a Vault that does not answer is not waited for by every call
+            if old is not None and not old.fault and now < old.last:
                 log.warning("Vault cannot be asked for %s, so what it said before is used: %s", path, error)
-                return old
-            entry = _Entry({}, str(error), now + _FAILED_S)
+                entry = replace(old, until=min(until, old.last))
+            else:
+                entry = _Entry({}, str(error), until)
         self._entries[path] = entry
         self._entries.move_to_end(path)
         while len(self._entries) > _MOST_SECRETS:
@@ -103,8 +108,9 @@ class Vault:
         if not isinstance(data, Mapping):
             return _Entry({}, "what Vault answered is no secret of KV version 2", now + _FAILED_S)
         lease = answer.get("lease_duration")
-        ttl = min(self._ttl(), float(lease)) if isinstance(lease, int) and lease > 0 else self._ttl()
-        return _Entry({str(key): value for key, value in data.items() if isinstance(value, str)}, "", now + ttl)
+        ttl = float(min(self._ttl(), lease)) if isinstance(lease, int) and lease > 0 else self._ttl()
+        fields = {str(key): value for key, value in data.items() if isinstance(value, str)}
+        return _Entry(fields, "", now + ttl, now + ttl + self._ttl())
 
     async def _get(self, path: str, token: str) -> Replied:
         mount, _, rest = path.partition("/")
@@ -126,7 +132,7 @@ class Vault:
         if not isinstance(auth, Mapping) or not isinstance(token := auth.get("client_token"), str) or not token:
             raise RareError(f"Vault did not log this gateway's AppRole in ({reply.status})")
         lease = auth.get("lease_duration")
-        seconds = float(lease) if isinstance(lease, int) and lease > 0 else self._ttl()
+        seconds = float(min(lease, _LONGEST_S)) if isinstance(lease, int) and lease > 0 else self._ttl()
         self._token = (token, self._clock.monotonic() + seconds * _EARLY)
         return token
 

@@ -239,6 +239,7 @@ class Approvals:
             idempotency_key=known.idempotency_key,
             bound=known.bound,
             approval=known.digest,
+            withheld=governance.withheld,
         )
         return call if approval_digest(call, governance.concern(principal, call.tool)) == known.digest else None
 

@@ -19,7 +19,7 @@ from toolgen.model.result import Error, Result
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool, absent
 from toolgen.model.verdict import Deny, Verdict
-from toolgen.pipeline.approve import ApproveStage, Desk
+from toolgen.pipeline.approve import STALE, ApproveStage, Desk
 from toolgen.pipeline.caching import Caching
 from toolgen.pipeline.chain import Trail
 from toolgen.pipeline.current import CurrentStage
@@ -108,6 +108,7 @@ class Governance:
         self._clock, self._metrics = runtime.clock, runtime.metrics
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
         self._secretive: dict[str, bool] = {}
+        self._pause = PauseStage(pauses=runtime.pauses, tolerant=_tolerant(policy))
         parts = self._parts(runtime)
         self._road = road(parts)
         self.dry_road = dry_road(parts)
@@ -166,6 +167,7 @@ class Governance:
             left_out=seen.left_out,
             bound=bound.names,
             denied=bound.denied,
+            withheld=self.withheld,
         )
 
     def reading(self, name: str, arguments: JsonObject, principal: Principal) -> tuple[Reading | Error, JsonObject]:
@@ -193,6 +195,12 @@ class Governance:
     def tool(self, name: str) -> Tool | None:
         """The catalog's tool of this name, whoever may see it."""
         return self._tools.get(name)
+
+    async def withheld(self, call: Call) -> Error | None:
+        """Why a call that was let on under this policy may not be sent any more: paused meanwhile, or decided otherwise by now."""
+        if (paused := await self._pause.withheld(call)) is not None:
+            return paused
+        return None if self._stands(call) else Error(code="expired", message=STALE, rule="current")
 
     def _stands(self, call: Call) -> bool:
         """Whether the policy in force says of this call what this one does, and still knows its caller."""
@@ -257,7 +265,7 @@ class Governance:
                 users=self._users(),
             ),
             turn=TurnStage(limit=runtime.settings.turn_limit),
-            pause=PauseStage(pauses=runtime.pauses, tolerant=_tolerant(policy)),
+            pause=self._pause,
             limit=LimitStage(limits=limits, buckets=runtime.buckets),
             access=AccessStage(access=self.access, earlier=self.earlier),
             arguments=ArgumentsStage(),

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from toolgen.audit.query import calls, entries
 from toolgen.clock import Clock
 from toolgen.errors import ToolgenError
-from toolgen.execute.http.keys import written
+from toolgen.model.key_header import written
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, HttpBinding
 from toolgen.state.ledger import Claim, Ledger

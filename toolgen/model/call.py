@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -11,6 +11,7 @@ import msgspec
 from toolgen.model.database import Database
 from toolgen.model.graph import Graph
 from toolgen.model.line import Line
+from toolgen.model.result import Error
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.secret import Secret
 from toolgen.model.tool import Tool
@@ -149,7 +150,8 @@ class Call:
     why it could not, and then the arguments are as they were sent. `approval` is the digest of what a
     person agreed to: the gateway alone sets it, when it carries out a call that had to wait. `idempotency_key` is what the caller's key
     became: a digest over the caller, the tool and that key, so that no two callers' keys are ever the same. `line` is the way back to
-    whoever waits, for functions.
+    whoever waits, for functions. `withheld` says why the call may not be sent any more, None where it may: for whoever sends it later than
+    at once, or again.
     """
 
     id: str
@@ -172,3 +174,4 @@ class Call:
     graph: Graph | None = None
     sampling: Sampling | None = None
     line: Line | None = field(default=None, compare=False, repr=False)
+    withheld: Callable[[Call], Awaitable[Error | None]] | None = field(default=None, compare=False, repr=False)

@@ -77,7 +77,7 @@ class Caching:
             return await self._alone(key, rule, send)
         flight = self._results.flights.get(key)
         if flight is not None:
-            return await self._follow(flight, key, rule, send)
+            return await self._follow(flight, call, key, rule, send)
         return await self._fetch(key, rule, kept, call.tool.source, send)
 
     async def _write(self, source: str, send: Callable[[], Awaitable[Result]]) -> Result:
@@ -90,7 +90,7 @@ class Caching:
             self._results.wrote(source)  # what was read while it was under way may be of before
 
     async def _follow(
-        self, flight: Flight, key: bytes, rule: CacheFor, send: Callable[[], Awaitable[Result]]
+        self, flight: Flight, call: Call, key: bytes, rule: CacheFor, send: Callable[[], Awaitable[Result]]
     ) -> Result:
         """Waits for the same call that is under way already; where that has nothing to share, makes this one.
 
@@ -112,6 +112,8 @@ class Caching:
             kept = self._results.get(key)  # one who went before may have been given something to share
             if kept is not None and self._clock.monotonic() < kept.fresh_until:
                 return self._again(kept, "shared")
+            if call.withheld is not None and (held := await call.withheld(call)) is not None:
+                return Refused(error=held)
             return await self._alone(key, rule, send)
         finally:
             flight.places.release()

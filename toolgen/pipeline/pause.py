@@ -13,14 +13,12 @@ from toolgen.state.pauses_redis import SharedPauses
 __all__ = ["PauseStage"]
 
 
-_UNREAD = Refused(
-    error=Error(
-        code="paused",
-        message="whether calls like this are paused cannot be read now, so nothing was sent",
-        suggestion="try again in a moment; if this goes on, tell whoever runs the gateway",
-        retry_after_s=1.0,
-        rule="pause",
-    )
+_UNREAD = Error(
+    code="paused",
+    message="whether calls like this are paused cannot be read now, so nothing was sent",
+    suggestion="try again in a moment; if this goes on, tell whoever runs the gateway",
+    retry_after_s=1.0,
+    rule="pause",
 )
 
 
@@ -37,18 +35,25 @@ class PauseStage:
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
         pauses = self.pauses
+        if pauses.stale or pauses.all():
+            error = await self.withheld(call)
+            if error is not None:
+                return Refused(error=error)
+        return await proceed(call, trail)
+
+    async def withheld(self, call: Call) -> Error | None:
+        """Why a call is held back now; None where it is not."""
+        pauses = self.pauses
         if pauses.stale and not await pauses.refresh() and not (self.tolerant and pauses.known):
             return _UNREAD
         pause = self._covering(call)
         if pause is None:
-            return await proceed(call, trail)
-        return Refused(
-            error=Error(
-                code="paused",
-                message=f"calls like this are paused: {pause.reason}" if pause.reason else "calls like this are paused",
-                suggestion="try again later; whoever runs the gateway resumes them",
-                rule="pause",
-            )
+            return None
+        return Error(
+            code="paused",
+            message=f"calls like this are paused: {pause.reason}" if pause.reason else "calls like this are paused",
+            suggestion="try again later; whoever runs the gateway resumes them",
+            rule="pause",
         )
 
     def _covering(self, call: Call) -> Pause | None:

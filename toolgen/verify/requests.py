@@ -10,11 +10,12 @@ from urllib.parse import quote_plus
 
 import msgspec
 
-from toolgen.execute.http.keys import keyed, written
+from toolgen.execute.http.keys import keyed
 from toolgen.execute.http.styles import UnbindableError
 from toolgen.execute.http.wire import Request, bind
 from toolgen.model.call import Call, Principal
 from toolgen.model.headers import GATEWAY_HEADERS
+from toolgen.model.key_header import written
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.media_type import MEDIA_TYPE
 from toolgen.model.tool import HttpBinding, HttpKey, Tool

@@ -224,7 +224,10 @@ def test_an_answer_that_is_no_token_for_us_is_refused(service: Service, answered
     assert len(service.asked) == 1
 
 
-@pytest.mark.parametrize(("given", "lives"), [({"expires_in": "3600"}, 3590), ({"expires_in": 10**9}, 86_390)])
+@pytest.mark.parametrize(
+    ("given", "lives"),
+    [({"expires_in": "3600"}, 3590), ({"expires_in": 10**9}, 86_390), ({"expires_in": 10**400}, 86_390)],
+)
 def test_how_long_a_token_lives_is_read_as_services_write_it(
     service: Service, given: dict[str, Any], lives: float
 ) -> None:

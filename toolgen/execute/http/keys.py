@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import uuid
 from dataclasses import replace
-
-import msgspec
 
 from toolgen.execute.http.wire import Request
 from toolgen.model.call import Call
 from toolgen.model.headers import NO_KEY_HEADER
+from toolgen.model.key_header import written
 from toolgen.model.tool import Binding, HttpBinding, HttpKey
 
-__all__ = ["keyed", "repeatable", "written"]
+__all__ = ["keyed", "repeatable"]
 
 _KNOWN = frozenset({"idempotency-key", "x-idempotency-key"})
 
@@ -35,14 +32,6 @@ def keyed(request: Request, call: Call, configured: str) -> Request:
         return request
     text = written(call.tool.binding, call.idempotency_key or call.id)
     return replace(request, headers=(*request.headers, (key.header, text)))
-
-
-def written(binding: Binding, text: str) -> str:
-    """A key as the system of a tool knows it."""
-    key = binding.key if isinstance(binding, HttpBinding) else msgspec.UNSET
-    if isinstance(key, HttpKey) and key.form == "uuid":
-        return str(uuid.UUID(bytes=hashlib.sha256(text.encode()).digest()[:16], version=4))
-    return text
 
 
 def _key(binding: Binding, configured: str) -> HttpKey | None:

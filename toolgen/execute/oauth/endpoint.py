@@ -124,9 +124,9 @@ def _seconds(value: object) -> float:
         return _USUAL_S
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value[:9])
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
         raise RareError("its answer says of no time how long the token lives (expires_in)")
-    return min(float(value), _LONGEST_S)
+    return float(min(value, _LONGEST_S))
 
 
 def _object(body: bytes) -> Mapping[str, object]:

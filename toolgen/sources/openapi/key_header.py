@@ -20,7 +20,7 @@ _NAMED = re.compile(r"(?:[a-z0-9]+-)*idempoten(?:cy|ce|t)-?(?:key|token|id|uuid)
 _PERHAPS = re.compile(r"(?:[a-z0-9]+-)*(?:request|transaction|operation|message|client)-?(?:id|key|token|uuid)\Z")
 _SAID = re.compile(r"idempoten", re.IGNORECASE)
 _BACKTRACKS = 100_000
-# What the gateway has: a call's own id, the digest of a caller's key; or a UUID made of either (`execute/http/keys.py`).
+# What the gateway has: a call's own id, the digest of a caller's key; or a UUID made of either (`model/key_header.py`).
 _TEXTS = (f"call_{'0' * 24}", f"tg_{'f' * 48}")
 _UUIDS = ("6f9619ff-8b86-4011-b42d-00cf4fc964ff",)
 

@@ -1,0 +1,132 @@
+"""Between two attempts of a call the world goes on: what was paused or revoked meanwhile is not sent again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.execute.failing import FINE, Server, saying
+from tests.gateway.governed import project, write_policy
+from toolgen.execute.steady import Chance, SteadyExecutor
+from toolgen.gateway.service import Gateway
+from toolgen.model.call import Principal
+from toolgen.policy.key_list import editing
+from toolgen.state.pauses import Pause
+
+READS = {"id": "reads", "to": ["bot"], "tools": ["*"], "effects": ["read"], "verdict": "allow"}
+HEALTH = "orders__get_health"
+Change = Callable[[Path, Gateway], None]
+
+
+class Waiting:
+    """The wait before an attempt, which ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.over = asyncio.Event()
+
+    async def sleep(self, _: float) -> None:
+        self.begun.set()
+        await self.over.wait()
+
+
+def paused(**what: str) -> Change:
+    return lambda _, gateway: (gateway.pauses.change(lambda known: (*known, Pause(since=0.0, **what))), None)[1]
+
+
+def revoked(root: Path, _: Gateway) -> None:
+    with editing(root / "policies") as found:
+        found.revoked.append({"key": "sha256:" + hashlib.sha256(b"key-of-bot").hexdigest()})
+
+
+def another_policy(*rules: Any) -> Change:
+    return lambda root, _: write_policy(root, {"rules": list(rules)})
+
+
+CHANGES: dict[str, tuple[Change, str]] = {
+    "its caller is paused": (paused(principal="bot"), "are paused"),
+    "its source is paused": (paused(source="orders"), "are paused"),
+    "its tool is paused": (paused(tool=HEALTH), "are paused"),
+    "its caller's key is revoked": (revoked, "has changed since"),
+    "nothing allows it any more": (another_policy({**READS, "tools": ["orders__list_*"]}), "has changed since"),
+    "a person would have to agree": (another_policy(READS, {**READS, "id": "asks", "verdict": "ask"}), "has changed"),
+}
+HARMLESS: dict[str, Change] = {
+    "nothing happens": lambda *_: None,
+    "another tool is paused": paused(tool="orders__list_orders"),
+    "the policy says more of others": another_policy(READS, {**READS, "id": "more", "to": ["user"]}),
+}
+
+
+async def tried(root: Path, change: Change) -> tuple[Any, int]:
+    """A call whose system is busy at first, with a change in the wait before its second attempt; and how often it was sent."""
+    server = Server([saying("503 Busy", "Retry-After: 1\r\n"), FINE])
+    async with server.serving() as url, Gateway.load(project(root, url, {"rules": [READS]})) as gateway:
+        waiting, executor = Waiting(), gateway._executors["orders"]
+        assert isinstance(executor, SteadyExecutor)
+        executor._chance = Chance(sleep=waiting.sleep)
+        bot = await gateway.authenticate("key-of-bot")
+        assert isinstance(bot, Principal)
+        calling = asyncio.ensure_future(gateway.call(HEALTH, {}, principal=bot))
+        await waiting.begun.wait()
+        change(root, gateway)
+        await gateway.reload()
+        waiting.over.set()
+        return await calling, len(server.heads)
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_call_is_not_sent_again_once(tmp_path: Path, what: str) -> None:
+    change, said = CHANGES[what]
+    envelope, sent = asyncio.run(tried(tmp_path, change))
+    assert sent == 1
+    assert (envelope.status, envelope.error.code) == ("error", "upstream_error")
+    assert said in envelope.error.message
+    assert "not sent again" in envelope.error.message
+
+
+@pytest.mark.parametrize("what", HARMLESS)
+def test_a_call_is_sent_again_where(tmp_path: Path, what: str) -> None:
+    envelope, sent = asyncio.run(tried(tmp_path, HARMLESS[what]))
+    assert (envelope.status, sent) == ("ok", 2)
+
+
+@pytest.mark.parametrize("change", [paused(source="orders"), revoked], ids=["paused", "revoked"])
+def test_a_call_that_waited_in_line_is_not_sent(tmp_path: Path, change: Change) -> None:
+    async def scenario() -> tuple[list[Any], int]:
+        held, go = asyncio.Event(), asyncio.Event()
+
+        async def slow(writer: asyncio.StreamWriter) -> None:
+            held.set()
+            await go.wait()
+            await FINE(writer)
+
+        server = Server([slow])
+        async with server.serving() as url:
+            timeouts = {"connect": "30s"}  # as long may be waited in line
+            source = {"openapi": "specs/orders.json", "server": url, "concurrency": 1, "timeouts": timeouts}
+            path = project(tmp_path, url, {"rules": [READS]}, sources={"orders": source})
+            async with Gateway.load(path) as gateway:
+                bot = await gateway.authenticate("key-of-bot")
+                assert isinstance(bot, Principal)
+                executor = gateway._executors["orders"]
+                assert isinstance(executor, SteadyExecutor)
+                first = asyncio.ensure_future(gateway.call(HEALTH, {}, principal="bare"))
+                await held.wait()
+                second = asyncio.ensure_future(gateway.call(HEALTH, {}, principal=bot))
+                (line,) = executor._systems.values()
+                while not line.waiting:  # noqa: ASYNC110 - a line announces nothing
+                    await asyncio.sleep(0.01)
+                change(tmp_path, gateway)
+                await gateway.reload()
+                go.set()
+                return [await first, await second], len(server.heads)
+
+    (first, second), sent = asyncio.run(scenario())
+    assert (first.status, second.status, sent) == ("ok", "refused", 1)
+    assert second.error.code in {"paused", "expired"}

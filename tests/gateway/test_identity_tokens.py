@@ -9,7 +9,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
+import respx
 from cryptography.hazmat.primitives.asymmetric import rsa
+from httpx import Response
 from jwt.algorithms import get_default_algorithms
 
 from tests.gateway import issuer
@@ -29,7 +31,7 @@ from tests.gateway.issuer import (
     signed,
     token,
 )
-from toolgen.clock import FixedClock, SystemClock
+from toolgen.clock import FixedClock
 from toolgen.execute.key_set import fetch_key_set
 from toolgen.gateway.identity import Identity, KeySets, Told, Unaccepted
 from toolgen.gateway.identity.key_sets import FRESH_S, RETRY_S, STALE_S, parse_key_set
@@ -91,7 +93,7 @@ def identity_of(
     time_ = clock or FixedClock(NOW)
 
     async def over_http(url: str, largest: int) -> bytes:
-        return await fetch_key_set(url, largest, permit=lambda _: Allow(rule="test"), clock=time_)
+        return await fetch_key_set(url, largest, permit=lambda _: Allow(rule="test"))
 
     return Identity(credentials, time_, KeySets(fetch or over_http, time_))
 
@@ -470,7 +472,7 @@ def fetched(url: str, permit: Callable[[Any], Any] = lambda _: Allow(rule="test"
 
     async def main() -> None:
         with pytest.raises(OSError, match=r"\S") as caught:
-            await fetch_key_set(url, largest, permit=permit, clock=SystemClock())
+            await fetch_key_set(url, largest, permit=permit)
         reasons.append(str(caught.value))
 
     run(main())
@@ -492,5 +494,17 @@ def test_a_set_is_fetched_within_bounds() -> None:
         assert fetched(keys.url, closed) == "closed"
         assert keys.asked == before
     assert (seen[0].address, seen[0].service) == ("127.0.0.1", "keys")
-    assert "cannot be fetched" in fetched(keys.url)
+    assert fetched(keys.url) == "no answer from 127.0.0.1 (ConnectError)"
     assert "file" in fetched("/nonexistent/keys.json")
+
+
+@respx.mock
+def test_a_set_elsewhere_is_fetched_over_tls_by_its_name() -> None:
+    keys = {"keys": [jwk("ed")]}
+    route = respx.get("https://login.example.com/keys").mock(return_value=Response(200, json=keys))
+
+    async def main() -> bytes:
+        return await fetch_key_set("https://login.example.com/keys", 10_000, permit=lambda _: Allow(rule="test"))
+
+    assert json.loads(asyncio.run(main())) == keys
+    assert "authorization" not in route.calls[0].request.headers

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+
 from toolgen.execute.rare import Asked, Replied, Via
 
 __all__ = ["ask"]
@@ -12,6 +15,11 @@ async def ask(asked: Asked, via: Via) -> Replied:
 
     A connection of its own each time: these are minutes apart, and what was allowed once need not be allowed any more.
     """
+    exchange = await asyncio.to_thread(_exchange)  # loading it takes a quarter of a second, and holds up no call
+    return await exchange(asked, via)
+
+
+def _exchange() -> Callable[[Asked, Via], Awaitable[Replied]]:
     from toolgen.execute.rare_http import exchange  # noqa: PLC0415 - httpx is a tenth of a start, and most never ask anything
 
-    return await exchange(asked, via)
+    return exchange

@@ -141,7 +141,7 @@ class Gateway:
             shared_histories=shared.histories,
             pauses=shared.pauses,
             desk=self.approvals,
-            key_sets=KeySets(make_fetch(self.permit, self._clock), self._clock),
+            key_sets=KeySets(make_fetch(self.permit), self._clock),
             caching=caching_of(settings, manifest, self._clock),
             pagings=pagings,
             ledger=self.ledger,

@@ -111,9 +111,9 @@ def _provision(source: str, secrets: Secrets, permit: Permit, backing: Backing |
     return Provision(grants=grants, assigned=partial(backing.assigned, source))
 
 
-def make_fetch(permit: Permit, clock: Clock) -> Callable[[str, int], Awaitable[bytes]]:
+def make_fetch(permit: Permit) -> Callable[[str, int], Awaitable[bytes]]:
     """How the keys of identity providers are had: a URL or an absolute path and the most bytes it may be; raises `OSError`."""
-    return partial(fetch_key_set, permit=permit, clock=clock)
+    return partial(fetch_key_set, permit=permit)
 
 
 def _of_source(permit: Permit, source: str) -> Permit:

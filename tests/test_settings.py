@@ -79,6 +79,7 @@ MISTAKES = [
     ("port: 8123", "search_above: -1", "toolgen.yaml:13: search_above: takes a number of tokens, 0 for always, or never"),
     ("port: 8123", "search_above: always", "toolgen.yaml:13: search_above: takes a number of tokens, 0 for always, or never"),
     ("port: 8123", "search_above: 1.5", "toolgen.yaml:13: gateway.search_above: expected `int | str`, got `float`"),
+    ("port: 8123", "search: fuzzy", "toolgen.yaml:13: gateway.search: invalid enum value 'fuzzy'"),
     ("port: 8123", "port: eighty", "toolgen.yaml:13: gateway.port: expected `int`, got `str`"),
     ("port: 8123", "port: 70000", "toolgen.yaml:13: 70000 is not a port"),
     ("state: memory", "state: memcached://127.0.0.1", "toolgen.yaml:14: state: is not understood (use memory, or redis://"),

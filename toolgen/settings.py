@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -72,6 +72,7 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     workers: int = 1
     search_above: int | str = 20_000
     turn_limit: int | str = 4
+    search: Literal["words", "hybrid"] = "words"
     client_certificates: _ClientCertificates | None = None
 
 
@@ -109,6 +110,7 @@ class Settings:
 
     `search_above` is how many tokens a principal's catalog may cost before tools that search it stand in its place; infinite for never.
     `turn_limit` is how many turns of tool calls a conversation may have; infinite for any number.
+    `search` is what tools are searched by: words alone, or (hybrid) meaning too, with the extra `minilm`.
     `state` is None where what is counted stays in this process's memory.
     """
 
@@ -123,6 +125,7 @@ class Settings:
     workers: int
     search_above: float
     turn_limit: float
+    search: Literal["words", "hybrid"]
     state: StateSettings | None
     client_certificates: ClientCertificates | None
     audit_dir: Path
@@ -243,6 +246,7 @@ def _settings(document: Document, path: Path) -> Settings:
         workers=file.gateway.workers,
         search_above=_search_above(document, file.gateway.search_above),
         turn_limit=_turn_limit(document, file.gateway.turn_limit),
+        search=file.gateway.search,
         state=read_state(file.state, document.where("state"), root, warnings),
         client_certificates=_client_certificates(document, file.gateway.client_certificates),
         audit_dir=root / file.audit.dir,

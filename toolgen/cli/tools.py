@@ -13,6 +13,7 @@ from toolgen.cli.output import print_json, print_table
 from toolgen.emit.formats import FORMATS, render
 from toolgen.emit.writer import MANIFEST
 from toolgen.errors import ManifestError
+from toolgen.gateway.meaning import index_of
 from toolgen.gateway.project import catalog_of
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.stand_ins import LONGEST_QUERY
@@ -20,6 +21,7 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
 from toolgen.model.tool import Tool
 from toolgen.pipeline.search import ToolIndex
+from toolgen.settings import Settings
 from toolgen.settings import load as load_settings
 
 _MOST_HITS = 10
@@ -49,9 +51,9 @@ def command(
         raise click.UsageError("--as needs the project's policy and does not go with --manifest")
     if everything and not caller.name:
         raise click.UsageError("--all goes with --as: without it, every tool is listed anyway")
-    manifest, tools = _load(caller, directory, config_path, whole=everything or text is not None)
+    settings, manifest, tools = _load(caller, directory, config_path, whole=everything or text is not None)
     if text is not None:
-        tools = _found(tools, text)
+        tools = _found(settings, tools, text)
     if format_name == "manifest":
         print_json({**manifest.to_dict(), "tools": [tool.to_dict() for tool in tools]})
     elif format_name is not None:
@@ -62,26 +64,30 @@ def command(
         print_table(("tool", "effect", "description"), [(tool.name, tool.effect, _line(tool)) for tool in tools])
 
 
-def _load(caller: Caller, directory: str | None, config_path: str, *, whole: bool) -> tuple[Manifest, Sequence[Tool]]:
+def _load(
+    caller: Caller, directory: str | None, config_path: str, *, whole: bool
+) -> tuple[Settings | None, Manifest, Sequence[Tool]]:
     if directory is not None:
         path = Path(directory) / MANIFEST
         if not path.is_file():
             raise ManifestError("there is no such file", where=str(path), suggestion="run `toolgen build` first")
         manifest = load_manifest(path.read_bytes(), where=str(path))
-        return manifest, list(manifest.tools.values())
+        return None, manifest, list(manifest.tools.values())
     if caller.name is None:
-        manifest = catalog_of(load_settings(config_path))
-        return manifest, list(manifest.tools.values())
+        settings = load_settings(config_path)
+        manifest = catalog_of(settings)
+        return settings, manifest, list(manifest.tools.values())
     gateway = Gateway.load(config_path)
     who = caller.principal(gateway)
-    return gateway.manifest, gateway.catalog(who) if whole else gateway.offered(who)
+    return gateway.settings, gateway.manifest, gateway.catalog(who) if whole else gateway.offered(who)
 
 
-def _found(tools: Sequence[Tool], text: str) -> Sequence[Tool]:
+def _found(settings: Settings | None, tools: Sequence[Tool], text: str) -> Sequence[Tool]:
     if not 0 < len(text) <= LONGEST_QUERY:
         raise click.BadParameter(f"must have 1 to {LONGEST_QUERY} characters", param_hint="--search")
     by_name = {tool.name: tool for tool in tools}
-    return [by_name[hit.id] for hit in ToolIndex(tools).search(text, _MOST_HITS)]
+    index = None if settings is None else index_of(settings, tools)
+    return [by_name[hit.id] for hit in (index or ToolIndex(tools)).search(text, _MOST_HITS)]
 
 
 def _line(tool: Tool) -> str:

@@ -13,12 +13,14 @@ import orjson
 
 from toolgen.clock import Clock
 from toolgen.emit.tokens import tokens
+from toolgen.gateway.meaning import Meaning
 from toolgen.gateway.stand_ins import CALL, DEFAULT_HITS, INPUTS, LONGEST_QUERY, SEARCH, stand_ins
 from toolgen.model.call import Principal
 from toolgen.model.result import Error, Refused, Success, bounded
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
-from toolgen.pipeline.search import ToolIndex
+from toolgen.pipeline.hybrid import HybridIndex
+from toolgen.pipeline.search import Hit, ToolIndex
 from toolgen.policy.access import UNKNOWN
 from toolgen.policy.arguments import Validator, excess, repair
 from toolgen.policy.limits import Charge, Limit
@@ -48,6 +50,7 @@ class _Shelf:
     offered: tuple[Tool, ...]
     by_name: Mapping[str, Tool]
     index: ToolIndex | None = None
+    meant: HybridIndex | None = None
     building: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -55,11 +58,12 @@ class Discovery:
     """Finds tools within the catalog it is given: one principal's, and so nothing of what that principal may not see.
 
     Principals with the same catalog share an index, because it holds exactly what each of them may see. `above` is how many tokens a
-    catalog may cost before the three tools stand in its place.
+    catalog may cost before the three tools stand in its place; with `meaning`, requests find what they mean, too.
     """
 
-    def __init__(self, *, above: float, clock: Clock) -> None:
+    def __init__(self, *, above: float, clock: Clock, meaning: Meaning | None = None) -> None:
         self._above = above
+        self._meaning = meaning
         self._buckets = MemoryBuckets(clock)
         self._shelves: dict[int, _Shelf] = {}
         self._validators = {name: Validator(schema) for name, schema in INPUTS.items()}
@@ -79,8 +83,10 @@ class Discovery:
         if refused := self._counted(principal):
             return refused
         shelf = self._shelf(catalog)
-        index = await self._index(shelf)
-        return tuple(shelf.by_name[hit.id] for hit in index.search(query, limit))
+        hits = await self._meant(shelf, query, limit)
+        if hits is None:
+            hits = (await self._index(shelf)).search(query, limit)
+        return tuple(shelf.by_name[hit.id] for hit in hits)
 
     async def answer(
         self, name: str, arguments: JsonObject, principal: Principal, catalog: tuple[Tool, ...]
@@ -135,6 +141,16 @@ class Discovery:
         if len(self._shelves) > _MOST_CATALOGS:
             del self._shelves[next(iter(self._shelves))]
         return shelf
+
+    async def _meant(self, shelf: _Shelf, query: str, limit: int) -> list[Hit] | None:
+        """What fits by words and meaning; None where words alone have to do."""
+        if self._meaning is None:
+            return None
+        index = shelf.meant or await self._meaning.index(shelf.catalog)
+        if index is None:
+            return None
+        shelf.meant = index
+        return await self._meaning.search(index, query, limit)
 
     async def _index(self, shelf: _Shelf) -> ToolIndex:
         """The index of a catalog, made in a thread at its first search: a thousand tools take a tenth of a second."""

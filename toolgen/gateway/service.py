@@ -25,6 +25,7 @@ from toolgen.gateway.envelopes import unmade
 from toolgen.gateway.governance import Governance, Runtime
 from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets, Unaccepted
 from toolgen.gateway.in_force import InForce
+from toolgen.gateway.meaning import meaning_of
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.project import (
     caching_of,
@@ -95,7 +96,8 @@ class Gateway:
         backing = Backing(assigned=self._assigned, folder=state_folder(settings) / "oauth", clock=self._clock)
         self._executors = make_executors(settings.sources, manifest, self.permit, backing)
         self._exchanges = exchanges(settings.sources)
-        self._discovery = Discovery(above=settings.search_above, clock=self._clock)
+        self.meaning = meaning_of(settings, manifest.tools.values())
+        self._discovery = Discovery(above=settings.search_above, clock=self._clock, meaning=self.meaning)
         self._running = Running()
         self.metrics = Metrics()
         self.pauses = pauses_of(settings)
@@ -168,10 +170,14 @@ class Gateway:
         return cls(settings=settings, manifest=manifest, policy=policy, state=state)
 
     async def __aenter__(self) -> Self:
+        if self.meaning is not None:
+            await self.meaning.open()
         self._log.open()
         await self._shared.start()
         self._in_force.start()
         self._runner.start()
+        if self.meaning is not None:
+            self.meaning.start()
         return self
 
     async def __aexit__(
@@ -179,6 +185,8 @@ class Gateway:
     ) -> None:
         await self._in_force.stop()
         await self._runner.stop()
+        if self.meaning is not None:
+            await self.meaning.close()
         await self._close()
 
     @contextlib.asynccontextmanager

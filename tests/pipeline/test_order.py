@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from tests.catalogs import PETS, SHOP
+from tests.pipeline.test_record import Concealed
 from toolgen.clock import FixedClock
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Error, Pending, Refused, Result, Success
@@ -108,7 +109,7 @@ class World:
                 journal=self.journal,
                 clock=FixedClock(),
                 policy_digest="",
-                conceal=lambda call: call.arguments,
+                conceal=Concealed(lambda call: call.arguments),
                 users=Users(named={"bot", "other"}, conceal=dict),
             ),
             turn=TurnStage(limit=4),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,16 @@ CALL = Call(
     repaired=("petId",),
     dropped=("extra",),
 )
+
+
+@dataclass(frozen=True)
+class Concealed:
+    """What the record keeps of arguments; statements are kept as they are."""
+
+    arguments: Callable[[Call], Any]
+
+    def statement(self, call: Call, statement: Any) -> Any:
+        return statement
 
 
 class Journal:
@@ -66,7 +76,7 @@ def run(journal: Journal, ending: Result | Exception) -> tuple[Result, int]:
         journal=journal,
         clock=FixedClock(),
         policy_digest="sha256:policy",
-        conceal=lambda call: {**call.arguments, "card": "hmac"},
+        conceal=Concealed(lambda call: {**call.arguments, "card": "hmac"}),
         users=Users(named={"bot", "ann"}, conceal=dict),
     )
     return asyncio.run(compose((record,), last)(CALL, Trail())), reached
@@ -178,7 +188,7 @@ def test_arguments_that_cannot_be_recorded_are_refused_and_the_attempt_is_record
             journal=log,
             clock=FixedClock(),
             policy_digest="",
-            conceal=conceal or (lambda call: call.arguments),
+            conceal=Concealed(conceal or (lambda call: call.arguments)),
             users=Users(named={"bot", "ann"}, conceal=dict),
         )
         result = await compose((record,), last)(replace(CALL, arguments=arguments), Trail())

@@ -11,13 +11,14 @@ from toolgen.audit.entry import keyed_digest
 from toolgen.audit.log import AuditLog
 from toolgen.clock import Clock
 from toolgen.execute.base import Executor
+from toolgen.gateway.concealing import Concealing
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.gateway.metrics import Metrics
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Error, Result
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool, absent
+from toolgen.model.tool import Tool, absent
 from toolgen.model.verdict import Deny, Verdict
 from toolgen.pipeline.approve import STALE, ApproveStage, Desk
 from toolgen.pipeline.caching import Caching
@@ -48,7 +49,7 @@ from toolgen.policy.binding import Bound
 from toolgen.policy.concern import concern_digest
 from toolgen.policy.document import Policy
 from toolgen.policy.limits import Limits
-from toolgen.policy.redact import conceal, conceal_texts, has_secrets, redactor, replace_at
+from toolgen.policy.redact import redactor
 from toolgen.policy.rules import Note, Rule
 from toolgen.settings import Settings
 from toolgen.sources.graph_options import DEFAULT_MAX_PAGE
@@ -107,8 +108,8 @@ class Governance:
         self._log = runtime.log
         self._clock, self._metrics = runtime.clock, runtime.metrics
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
-        self._secretive: dict[str, bool] = {}
         self._pause = PauseStage(pauses=runtime.pauses, tolerant=_tolerant(policy))
+        self._concealing = Concealing(policy, runtime.manifest, self._digest_of)
         parts = self._parts(runtime)
         self._road = road(parts)
         self.dry_road = dry_road(parts)
@@ -261,7 +262,7 @@ class Governance:
                 journal=runtime.log,
                 clock=runtime.clock,
                 policy_digest=policy.digest,
-                conceal=self._conceal,
+                conceal=self._concealing,
                 users=self._users(),
             ),
             turn=TurnStage(limit=runtime.settings.turn_limit),
@@ -297,31 +298,8 @@ class Governance:
     def _users(self) -> Users:
         return Users(
             named=self.policy.principals,
-            conceal=lambda said: replace_at(said, self.policy.sensitive, self._digest_of),  # type: ignore[arg-type,return-value]
+            conceal=self._concealing.said,
         )
-
-    def _conceal(self, call: Call) -> JsonObject:
-        """The call's arguments as the record keeps them."""
-        secret = self._secretive.get(call.tool.digest)
-        if secret is None:
-            secret = self._secretive[call.tool.digest] = has_secrets(call.tool.input_schema)
-        concealed: Json = call.arguments
-        sensitive = self.policy.sensitive
-        if written := (*sensitive, *self._secrets_written(call.tool)):
-            concealed = conceal_texts(call.arguments, call.tool, written, self._digest_of)
-            # The arguments of other tools are concealed by their own schemas.
-            paths = written if isinstance(call.tool.binding, GraphQLDocumentBinding) else sensitive
-            concealed = replace_at(concealed, paths, self._digest_of)
-        if secret:
-            concealed = conceal(concealed, call.tool.input_schema, self._digest_of)
-        return concealed if isinstance(concealed, Mapping) else {}
-
-    def _secrets_written(self, tool: Tool) -> tuple[str, ...]:
-        """Where secrets stand in what an agent writes for a GraphQL tool, as the scalars of its source say."""
-        if not isinstance(tool.binding, GraphQLDocumentBinding | GraphQLBinding):
-            return ()
-        graph = self._sources[tool.source].graph
-        return tuple(f"$..{name}" for name in graph.secrets) if graph is not None else ()
 
     def _digest_of(self, value: Json) -> Json:
         return keyed_digest(self._log.key, value)

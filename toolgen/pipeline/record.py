@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,7 +17,7 @@ from toolgen.pipeline.chain import Next, Trail
 from toolgen.pipeline.users import Users
 from toolgen.policy.arguments import excess
 
-__all__ = ["Journal", "Record"]
+__all__ = ["Conceal", "Journal", "Record"]
 
 _logger = logging.getLogger(__name__)
 _LONGEST_NAME = 200
@@ -30,17 +30,24 @@ class Journal(Protocol):
     async def append(self, fields: Mapping[str, Any]) -> tuple[str, int]: ...
 
 
+class Conceal(Protocol):
+    """What the record keeps of a call's arguments, and of the statement that ran."""
+
+    def arguments(self, call: Call) -> JsonObject: ...
+    def statement(self, call: Call, statement: Json) -> Json: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """The outermost stage, and the one boundary that catches everything: whatever happens inside ends as a result and is written down.
 
-    `conceal` replaces sensitive arguments by their keyed digests.
+    `conceal` replaces what is sensitive in arguments and statements by keyed digests.
     """
 
     journal: Journal
     clock: Clock
     policy_digest: str
-    conceal: Callable[[Call], JsonObject]
+    conceal: Conceal
     users: Users
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
@@ -60,6 +67,8 @@ class Record:
         if isinstance(result, Success | Failed) and "retried" in result.facts:
             await self._append_attempts(result.facts["retried"], who)
         ending = {"event": "outcome", **who, **_ending(result, trail)}
+        if "sql" in ending:
+            ending["sql"] = self.conceal.statement(call, ending["sql"])
         ending["duration_ms"] = round((self.clock.monotonic() - started) * 1000, 3)
         try:
             _, trail.outcome_seq = await self.journal.append(ending)
@@ -75,7 +84,7 @@ class Record:
         await self._append_users(call)
         if fault is None:
             try:
-                await self.journal.append({**intent, "arguments": self.conceal(call)})
+                await self.journal.append({**intent, "arguments": self.conceal.arguments(call)})
             except CanonicalError as error:
                 fault = error.message
             except AuditError:

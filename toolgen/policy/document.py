@@ -21,6 +21,7 @@ from toolgen.policy.credentials import Credentials, PrincipalEntry
 from toolgen.policy.document_approvals import read_approval
 from toolgen.policy.document_credentials import read_assignment
 from toolgen.policy.document_limits import read_limits
+from toolgen.policy.document_plain import read_plain
 from toolgen.policy.document_principals import PrincipalSections
 from toolgen.policy.document_rules import (
     Draft,
@@ -34,6 +35,7 @@ from toolgen.policy.document_sql import masked, read_scope
 from toolgen.policy.document_tests import TestDraft, finished_test, read_test
 from toolgen.policy.egress import Egress, Place, parse_allowed
 from toolgen.policy.limits import Limit
+from toolgen.policy.plain import Plain
 from toolgen.policy.redact import Redaction, column_of, compile_path
 from toolgen.policy.selftest import SelfTest
 from toolgen.policy.shapes import (
@@ -66,6 +68,7 @@ class Policy:
     egress: Egress
     approval: Approval
     sensitive: tuple[str, ...]
+    plain: tuple[Plain, ...] | None  # None: what is not sensitive is plain
     redactions: tuple[Redaction, ...]
     tests: tuple[SelfTest, ...]
     labels: Mapping[str, tuple[str, ...]]
@@ -136,6 +139,7 @@ class _Collector:
         self._egress: Egress | None = None
         self._approval = NOBODY
         self._sensitive: list[str] = []
+        self._plain: tuple[Plain, ...] | None = None
         self._redactions: list[Redaction] = []
         self._tests: list[TestDraft] = []
         self._labels: dict[str, set[str]] = {}
@@ -185,6 +189,8 @@ class _Collector:
         for index, path in enumerate(file.sensitive):
             _checked_path(path, document.where("sensitive", index))
             self._sensitive.append(path)
+        if (plain := read_plain(document, file, self._manifest)) is not None:
+            self._plain = (*(self._plain or ()), *plain)
         for index in range(len(file.redact)):
             self._add_redaction(document, index)
         self._tests += [read_test(document, index, self._manifest) for index in range(len(file.tests))]
@@ -209,6 +215,7 @@ class _Collector:
             egress=self._egress or Egress(),
             approval=self._approval,
             sensitive=tuple(self._sensitive),
+            plain=self._plain,
             redactions=tuple(self._redactions),
             tests=tuple(finished_test(draft, credentials, self._rules, self._toolsets) for draft in self._tests),
             labels=MappingProxyType({name: tuple(sorted(labels)) for name, labels in self._labels.items()}),

@@ -21,6 +21,7 @@ __all__ = [
     "LabelShape",
     "LimitShape",
     "ManagedKeyShape",
+    "PlainShape",
     "PrincipalShape",
     "RedactShape",
     "RevokedShape",
@@ -173,6 +174,11 @@ class RedactShape(msgspec.Struct, forbid_unknown_fields=True):
     with_: str = msgspec.field(name="with", default="[redacted]")
 
 
+class PlainShape(msgspec.Struct, forbid_unknown_fields=True):
+    tools: _Names
+    fields: _Names
+
+
 class UserShape(msgspec.Struct, forbid_unknown_fields=True):
     issuer: str
     subject: str
@@ -217,5 +223,6 @@ class FileShape(msgspec.Struct, forbid_unknown_fields=True):
     egress: EgressShape | None = None
     credentials: list[Any] = []
     sensitive: list[str] = []
+    plain: list[Any] | None = None
     redact: list[Any] = []
     tests: list[Any] = []

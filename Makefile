@@ -23,7 +23,7 @@ demo: setup
 serve: setup
 	$(BIN)/python -m examples.run
 
-test: setup
+test: setup browser
 	$(BIN)/python -m pytest
 
 # Debian's Chromium, for the console's tests. Where it cannot be had they are skipped, and say so.
@@ -34,7 +34,7 @@ browser:
 console-test: setup browser
 	$(BIN)/python -m pytest tests/console
 
-check: setup
+check: setup browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -15,9 +15,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.console.house import KEYS, House
 
 CHROMIUM = shutil.which("chromium")
-needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium is not installed; `make console-test` installs it"
-)
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed; `make browser` installs it")
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",

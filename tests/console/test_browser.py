@@ -8,21 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import axe_playwright_python
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.console.house import KEYS, POLICY, House, house
 from tests.console.people import chromium, needs_chromium, watched
+from tests.gateway.issuer import AUDIENCE, ISSUER, jwk, token
 
 pytestmark = needs_chromium
 
 CANARY = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'><svg onload=alert(3)>{{7*7}}javascript:alert(4)"
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
+PLANTED = "main img, main script, main svg[onload], main b, main [onerror]"
 PAGES = (
     "overview",
     "overview?over=30d",
     "calls",
     "live",
+    "pauses",
     "approvals",
     "tools",
     "tools/orders__list_orders",
@@ -166,10 +170,7 @@ def test_nothing_an_agent_writes_runs_or_becomes_markup(browser: Browser, tmp_pa
             ]
             for path in paths:
                 visitor.visit(f"{home.url}/console/{path}")
-                planted = visitor.page.locator(
-                    "main img, main script, main svg[onload], main b, main [onerror]"
-                ).count()
-                assert planted == 0, path
+                assert visitor.page.locator(PLANTED).count() == 0, path
             visitor.visit(f"{home.url}/console/approvals/{waiting.call_id}")
             assert "<img src=x onerror=alert(1)>" in visitor.page.locator("main").inner_text()
             visitor.page.goto(f"{home.url}/console/live")
@@ -181,6 +182,68 @@ def test_nothing_an_agent_writes_runs_or_becomes_markup(browser: Browser, tmp_pa
                 visitor.page.click(".filters button")
                 assert visitor.page.input_value(f"#{word}") == CANARY
             visitor.check()
+
+
+def test_nothing_an_upstream_or_a_token_says_runs_or_becomes_markup(browser: Browser, tmp_path: Path) -> None:
+    """What stands in answers, in errors, and in the subject and the claims of a token that an identity provider signed."""
+    policy = json.loads(json.dumps(POLICY))
+    policy["issuers"] = {
+        "staff": {
+            "jwt": {"issuer": ISSUER, "audience": AUDIENCE, "jwks": "../../keys.json"},
+            "grants": {"groups": {"leads": ["bot", "reader"]}},
+            "attributes": {"team": "team"},
+        }
+    }
+    policy["rules"][0]["when"] = "principal.attributes.team != 'nobody'"
+    for name in ("bot", "olga"):
+        policy["principals"][name]["attributes"] = {"team": "ours"}
+    policy["tests"] = []
+    (tmp_path / "keys.json").write_text(json.dumps({"keys": [jwk("rsa")]}))
+    said = json.dumps({"error": CANARY, "message": CANARY, CANARY: [CANARY]}).encode()
+    with house(tmp_path / "project", policy=policy) as home:
+        home.upstream.body = said
+        shown = token(sub=f"ann{CANARY}"[:120], groups=["leads"], team=CANARY)
+        headers = {"authorization": f"Bearer {shown}", "x-conversation-id": "c1", "user-agent": CANARY}
+        calls = []
+        for status in (200, 400, 500):
+            home.upstream.status = status
+            for name in ("orders__list_orders", "orders__get_health"):
+                answer = httpx.post(
+                    f"{home.url}/v1/tools/{name}/call", json={"arguments": {"tenant_id": "a"}}, headers=headers
+                )
+                calls.append(answer.json()["call_id"])
+        home.upstream.status = 200
+        with watched(browser, home, "olga") as visitor:
+            for path in (*PAGES, *(f"calls/{call}" for call in calls)):
+                visitor.visit(f"{home.url}/console/{path}")
+                assert visitor.page.locator(PLANTED).count() == 0, path
+            assert "<img src=x" in visitor.page.locator("main").inner_text()
+            for status in (200, 400, 500):
+                home.upstream.status = status
+                visitor.page.goto(f"{home.url}/console/tools/orders__get_health")
+                visitor.page.click("button:has-text('Call it')")
+                visitor.page.wait_for_selector("#answer")
+                assert visitor.page.locator(PLANTED).count() == 0, status
+                assert status != 200 or "<img src=x" in visitor.page.locator("#answer").inner_text()
+            who = f"staff:ann{CANARY}"[:126]
+            visitor.page.goto(f"{home.url}/console/policies/explain")
+            visitor.page.fill("[name=principal]", who)
+            visitor.page.fill("[name=tool]", CANARY)
+            visitor.page.fill("[name=arguments]", json.dumps({CANARY: CANARY}))
+            visitor.page.click("main button[type=submit]")
+            assert visitor.page.locator(PLANTED).count() == 0
+            visitor.page.goto(f"{home.url}/console/pauses")
+            visitor.page.select_option("#kind", "tool")
+            visitor.page.fill("#name", "orders__send_*")
+            visitor.page.fill("#reason", CANARY)
+            visitor.page.click("button:has-text('Pause'):not(#live-pause)")
+            visitor.page.wait_for_selector("h2:has-text('Paused now')")
+            for path in ("pauses", "overview"):
+                visitor.page.goto(f"{home.url}/console/{path}")
+                assert "<img src=x" in visitor.page.locator("main").inner_text()
+                assert visitor.page.locator(PLANTED).count() == 0
+            faults = [fault for fault in visitor.faults if "400 (Bad Request)" not in fault]
+            assert faults == []
 
 
 def test_a_tool_is_tried_with_a_form_made_from_its_schema(browser: Browser, home: House) -> None:

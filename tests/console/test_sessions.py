@@ -20,7 +20,7 @@ GETS = (
     "/console/calls",
     "/console/calls/call_1",
     "/console/live",
-    "/console/live/rows",
+    "/console/pauses",
     "/console/approvals",
     "/console/tools",
     "/console/tools/orders__list_orders",
@@ -34,6 +34,8 @@ POSTS = (
     "/console/tools/orders__list_orders",
     "/console/policies/explain",
     "/console/record/verify",
+    "/console/pauses",
+    "/console/pauses/resume",
 )
 
 
@@ -57,6 +59,7 @@ def test_without_a_session_no_page_shows_anything_and_no_form_does_anything(home
             answer = http.get(path)
             assert answer.status_code == 401, path
             assert "orders__" not in answer.text
+        assert http.get("/console/live/events").status_code == 401
         for path in POSTS:
             assert http.post(path, data={"form_token": "x"}).status_code == 401, path
         for value in ("toolgen_session=x", "toolgen_session=", "toolgen_session=a; toolgen_session=b"):
@@ -67,7 +70,7 @@ def test_without_a_session_no_page_shows_anything_and_no_form_does_anything(home
 
 
 def test_each_role_opens_its_own_pages_and_no_others(home: House) -> None:
-    calls = {"/console/overview", "/console/calls", "/console/live", "/console/live/rows", "/console/record"}
+    calls = {"/console/overview", "/console/calls", "/console/live", "/console/pauses", "/console/record"}
     tools = {"/console/tools", "/console/tools/orders__list_orders"}
     opened = {
         "rita": calls | tools | {"/console/policies", "/console/policies/explain"},

@@ -86,6 +86,7 @@ class Upstream:
     def __init__(self) -> None:
         self.requests: list[tuple[str, str, str]] = []
         self.status = 200
+        self.body = b'{"ok":true}'
         self.faults: dict[str, int] = {}  # the status of a path that has one of its own
         self.answers = threading.Event()
         self.answers.set()
@@ -113,7 +114,7 @@ def upstream() -> Iterator[tuple[Upstream, str]]:
             body = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
             seen.take(self.command, self.path, body)
             seen.answers.wait(120)
-            data = b'{"ok":true}'
+            data = seen.body
             self.send_response(seen.faults.get(self.path.partition("?")[0], seen.status))
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(data)))

@@ -6,7 +6,6 @@ import asyncio
 import getpass
 import os
 from collections.abc import Callable, Coroutine, Sequence
-from fnmatch import fnmatchcase
 
 import click
 
@@ -15,10 +14,10 @@ from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
 from toolgen.clock import SystemClock, timestamp
 from toolgen.errors import AuditError, ConfigError, StateError, ToolgenError
+from toolgen.gateway.pausing import LONGEST_REASON, check, entry_of, with_one, without
 from toolgen.gateway.project import pauses_of
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.sharing import shared_pauses
-from toolgen.model.names import nearest
 from toolgen.settings import Settings
 from toolgen.settings import load as load_settings
 from toolgen.state.pauses import Pause
@@ -26,7 +25,6 @@ from toolgen.state.pauses_redis import SharedPauses
 
 __all__ = ["command", "resume"]
 
-_LONGEST_REASON = 500
 Edit = Callable[[tuple[Pause, ...]], tuple[Pause, ...]]
 _principal = click.option("--principal", metavar="PRINCIPAL", default="", help="Everything this principal calls.")
 _source = click.option("--source", metavar="SOURCE", default="", help="Every tool of this source.")
@@ -49,11 +47,11 @@ def command(principal: str, source: str, tool: str, reason: str, as_json: bool, 
         return
     if sum(map(bool, given.target)) > 1:
         raise click.UsageError("name one of --principal, --source and --tool; each is a pause of its own")
-    if len(reason) > _LONGEST_REASON:
-        raise click.BadParameter(f"has more than {_LONGEST_REASON} characters", param_hint="--reason")
+    if len(reason) > LONGEST_REASON:
+        raise click.BadParameter(f"has more than {LONGEST_REASON} characters", param_hint="--reason")
     _check(given, config_path)
     # First what matters most: a pause holds even where it cannot be recorded.
-    alone = _pause(settings, lambda known: (*(item for item in known if item.target != given.target), given))
+    alone = _pause(settings, with_one(given))
     try:
         _record(settings, "pause", [given])
     except AuditError as error:
@@ -80,14 +78,10 @@ def resume(principal: str, source: str, tool: str, as_json: bool, config_path: s
     if not ended:
         raise ConfigError("that is not paused", suggestion="`toolgen pause` lists what is")
     _record(settings, "resume", ended)
-    gone = {item.target for item in ended}
-
-    def without(known: tuple[Pause, ...]) -> tuple[Pause, ...]:
-        return tuple(item for item in known if item.target not in gone)
-
-    _shared(settings, lambda pauses: pauses.change(without))
+    edit = without(ended)
+    _shared(settings, lambda pauses: pauses.change(edit))
     if pauses_of(settings).read():
-        pauses_of(settings).change(without)
+        pauses_of(settings).change(edit)
     _print(_read(settings), as_json=as_json)
 
 
@@ -134,16 +128,7 @@ def _check(given: Pause, config_path: str) -> None:
     except ToolgenError as error:
         click.echo(f"warning: not checked against the project, which cannot be loaded: {error}", err=True)
         return
-    tools, sources = gateway.manifest.tools, gateway.manifest.sources
-    issuer, colon, subject = given.principal.partition(":")
-    of_issuer = bool(colon and subject) and issuer in gateway.policy.credentials.issuers
-    if given.principal and given.principal not in gateway.principals and not of_issuer:
-        known = nearest(given.principal, gateway.principals)
-        raise ConfigError(f"the policy has no principal '{given.principal}'{known}")
-    if given.source and given.source not in sources:
-        raise ConfigError(f"there is no source '{given.source}'{nearest(given.source, sources)}")
-    if given.tool and not any(fnmatchcase(name, given.tool) for name in tools):
-        raise ConfigError(f"'{given.tool}' matches no tool{nearest(given.tool, tools)}")
+    check(given, gateway)
 
 
 def _record(settings: Settings, event: str, changed: Sequence[Pause]) -> None:
@@ -152,9 +137,7 @@ def _record(settings: Settings, event: str, changed: Sequence[Pause]) -> None:
         log.open()
         try:
             for item in changed:
-                about = {"principal": item.principal, "source": item.source, "tool": item.tool, "reason": item.reason}
-                arguments = {name: value for name, value in about.items() if value} | {"by": _user()}
-                await log.append({"event": event, "client": "toolgen-cli", "arguments": arguments, "status": "ok"})
+                await log.append(entry_of(event, item, by=_user(), client="toolgen-cli"))
         finally:
             await log.close()
 

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from toolgen.console.text import ago, moment, pretty, shown, span
 from toolgen.gateway.http import Rejected, Request, Response
 
-__all__ = ["Cookie", "Header", "asset", "cookie_header", "cookies", "form_of", "page", "redirect"]
+__all__ = ["Cookie", "Header", "asset", "cookie_header", "cookies", "form_of", "page", "redirect", "render"]
 
 Header = tuple[bytes, bytes]
 _HERE = Path(__file__).parent
@@ -57,8 +57,13 @@ _BYTES = {name: (_HERE / "static" / name).read_bytes() for name in _ASSETS}
 
 def page(name: str, *, status: int = 200, headers: tuple[Header, ...] = (), **values: object) -> Response:
     """A page made of a template."""
-    body = _ENVIRONMENT.get_template(name).render(values).encode("utf-8", "replace")
+    body = render(name, **values).encode("utf-8", "replace")
     return Response(status=status, body=body, headers=(*_HEADERS, *headers), media_type=b"text/html; charset=utf-8")
+
+
+def render(name: str, **values: object) -> str:
+    """The text a template makes, every value escaped."""
+    return _ENVIRONMENT.get_template(name).render(values)
 
 
 def asset(name: str) -> Response:

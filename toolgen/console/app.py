@@ -5,11 +5,12 @@ from __future__ import annotations
 import hmac
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from toolgen.clock import Clock, SystemClock
-from toolgen.console import approvals, calls, overview, policies, record, tools
+from toolgen.console import approvals, calls, live, overview, pauses, policies, record, tools
 from toolgen.console.answers import asset, form_of, page, redirect
 from toolgen.console.oidc import Provider
 from toolgen.console.records import Records
@@ -19,7 +20,7 @@ from toolgen.console.visit import Backstage, Person, Visit, person_of
 from toolgen.errors import AuditError, StateError
 from toolgen.gateway.approvals import of_party
 from toolgen.gateway.door import Door
-from toolgen.gateway.http import Rejected, Request, Response
+from toolgen.gateway.http import Rejected, Request, Response, Stream
 from toolgen.gateway.project import state_folder
 from toolgen.gateway.service import Gateway
 from toolgen.state.sessions_sqlite import Session, Sessions
@@ -28,6 +29,7 @@ __all__ = ["ROOT", "Console"]
 
 ROOT = "/console"
 _CLOCK = SystemClock()
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _TITLES = {
     400: "That cannot be read",
     401: "Sign in first",
@@ -70,12 +72,15 @@ def _anybody(person: Person) -> bool:
 
 
 _CALL_ID = r"([A-Za-z0-9_.:-]{1,128})"
+_EVENTS = f"{ROOT}/live/events"
 _ROUTES = (
     _route("GET", "/overview", overview.show, _viewer),
     _route("GET", "/calls", calls.search, _viewer),
     _route("GET", f"/calls/{_CALL_ID}", calls.story, _viewer),
-    _route("GET", "/live", calls.live, _viewer),
-    _route("GET", "/live/rows", calls.live_rows, _viewer),
+    _route("GET", "/live", live.show, _viewer),
+    _route("GET", "/pauses", pauses.show, _viewer),
+    _route("POST", "/pauses", pauses.pause, _admin),
+    _route("POST", "/pauses/resume", pauses.resume, _admin),
     _route("GET", "/approvals", approvals.listed, _approver),
     _route("GET", f"/approvals/{_CALL_ID}", approvals.one, _approver),
     _route("POST", f"/approvals/{_CALL_ID}", approvals.answer, _approver),
@@ -108,14 +113,20 @@ class Console:
         self._sessions = Sessions(state_folder(gateway.settings) / "console.db", clock, idle_s=self._settings.idle_s)
         self._verification = Verification(gateway.settings.audit_dir, clock)
         self._backstage = Backstage(gateway=gateway, records=records, verification=self._verification, clock=clock)
+        self._live = live.Live(records)
         self._desk = SignInDesk(gateway, door, self._sessions, provider=provider, clock=clock)
 
     async def close(self) -> None:
         """Lets go of what is open."""
+        await self._live.close()
         await self._verification.close()
         await self._sessions.close()
 
-    async def handle(self, request: Request) -> Response:
+    def end_streams(self) -> None:
+        """Ends what browsers listen to."""
+        self._live.end()
+
+    async def handle(self, request: Request) -> Response | Stream:
         """The answer to a request that was checked as every request to the gateway is."""
         try:
             return await self._answer(request)
@@ -134,7 +145,7 @@ class Console:
         """The answer where something is wrong with the gateway itself."""
         return _rejected(Rejected(500, "internal", "the gateway failed; the operator's log says where"))
 
-    async def _answer(self, request: Request) -> Response:
+    async def _answer(self, request: Request) -> Response | Stream:
         path = request.path.removeprefix(ROOT)
         if path.startswith("/static/"):
             request.take("GET")
@@ -156,7 +167,11 @@ class Console:
             return redirect(f"{ROOT}/{'overview' if person.viewer else 'approvals' if person.approver else 'tools'}")
         return await self._routed(request, person, session)
 
-    async def _routed(self, request: Request, person: Person, session: Session) -> Response:
+    async def _routed(self, request: Request, person: Person, session: Session) -> Response | Stream:
+        if request.path == _EVENTS:
+            request.take("GET")
+            _check_may(person, _viewer)
+            return self._live.events(self._visit(request, person, session))
         fitting = [(route, part) for route in _ROUTES if (part := route.path.fullmatch(request.path))]
         if not fitting:
             raise Rejected(404, "not_found", "there is nothing at this path")
@@ -164,17 +179,27 @@ class Console:
         if chosen is None:
             raise Rejected(405, "bad_request", "this page is not asked for that way")
         route, part = chosen
-        if not route.may(person):
-            raise Rejected(403, "forbidden", "your roles do not open this page", suggestion=f"you are: {person.words}")
-        visit = Visit(
+        _check_may(person, route.may)
+        form = _check_form(session, await form_of(request)) if request.method == "POST" else {}
+        visit = self._visit(request, person, session, part=part[1] if route.path.groups else "", form=form)
+        return await route.handler(visit)
+
+    def _visit(
+        self, request: Request, person: Person, session: Session, *, part: str = "", form: Mapping[str, str] = _NOTHING
+    ) -> Visit:
+        async def again() -> Person | None:
+            found = await self._signed_in(request)
+            return None if found is None else found[0]
+
+        return Visit(
             request=request,
             person=person,
             session=session,
             backstage=self._backstage,
-            part=part[1] if route.path.groups else "",
-            form=_check_form(session, await form_of(request)) if request.method == "POST" else {},
+            again=again,
+            part=part,
+            form=form,
         )
-        return await route.handler(visit)
 
     async def _signed_in(self, request: Request) -> tuple[Person, Session] | None:
         """Who is signed in, as the policy in force has them; a session ends when it does, or its key or token is revoked."""
@@ -187,9 +212,14 @@ class Console:
         if person is None or not person.welcome:
             await self._sessions.end(token)
             return None
-        if request.path != f"{ROOT}/live/rows":  # the script asks for these, whether anybody is there or not
+        if request.path != _EVENTS:  # the script asks for these, whether anybody is there or not
             await self._sessions.seen(token)
         return person, session
+
+
+def _check_may(person: Person, may: Callable[[Person], bool]) -> None:
+    if not may(person):
+        raise Rejected(403, "forbidden", "your roles do not open this page", suggestion=f"you are: {person.words}")
 
 
 def _check_form(session: Session, form: dict[str, str] | object) -> dict[str, str]:

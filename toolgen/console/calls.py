@@ -1,4 +1,4 @@
-"""The record in the console: calls by filter, the newest as they come, and everything on record of one call."""
+"""The record in the console: calls by filter, and everything on record of one call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolgen.console.visit import Visit
 from toolgen.gateway.http import Rejected, Response
 from toolgen.pipeline.preview import preview
 
-__all__ = ["live", "live_rows", "search", "story"]
+__all__ = ["search", "story"]
 
 _PAGE = 50
 _LONGEST_TEXT = 200
@@ -37,20 +37,6 @@ async def search(visit: Visit) -> Response:
     return visit.page(
         "calls.html", at="calls", rows=found.rows, older=older, newest=newest, given=given, statuses=STATUSES
     )
-
-
-async def live(visit: Visit) -> Response:
-    """GET /console/live: the newest calls; the script asks for them again, and without it the page does."""
-    visit.request.parameters()
-    found = await visit.backstage.records.calls(Filters(), limit=_PAGE)
-    return visit.page("live.html", at="live", rows=found.rows)
-
-
-async def live_rows(visit: Visit) -> Response:
-    """GET /console/live/rows: the rows alone."""
-    visit.request.parameters()
-    found = await visit.backstage.records.calls(Filters(), limit=_PAGE)
-    return visit.page("live_rows.html", at="live", rows=found.rows)
 
 
 async def story(visit: Visit) -> Response:

@@ -40,5 +40,5 @@ async def show(visit: Visit) -> Response:
         refused=refused.rows,
         waiting=waiting,
         verification=visit.backstage.verification,
-        pauses=visit.gateway.pauses.all(),
+        pauses=visit.gateway.pausing.all(),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -54,12 +54,14 @@ class Backstage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
-    """A request of somebody who is signed in. `part` is what the path names, `form` what was posted."""
+    """A request of somebody who is signed in. `part` is what the path names, `form` what was posted; `again` looks anew who that is, None
+    once the session has ended."""
 
     request: Request
     person: Person
     session: Session
     backstage: Backstage
+    again: Callable[[], Awaitable[Person | None]]
     part: str = ""
     form: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
 

@@ -47,7 +47,10 @@ _CONSOLE = re.compile(r"/console(?:/|\Z)")
 class Pages(Protocol):
     """What people see in a browser, below /console: a front end that knows by a cookie, and not by a credential, who asks."""
 
-    async def handle(self, request: Request) -> Response: ...
+    async def handle(self, request: Request) -> Response | Stream: ...
+
+    def end_streams(self) -> None:
+        """Ends what browsers listen to."""
 
     def failed(self) -> Response:
         """The answer where something is wrong with the gateway itself."""
@@ -93,6 +96,8 @@ class App:
         """Ends what would otherwise never end: streams that clients listen to. Calls in flight go on."""
         self._mcp.close()
         self._events.close()
+        if self._console is not None:
+            self._console.end_streams()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI 3. Only HTTP is answered; a WebSocket is closed, and the lifespan is the server's business."""

@@ -27,6 +27,7 @@ from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets, Unaccepted
 from toolgen.gateway.in_force import InForce
 from toolgen.gateway.meaning import meaning_of
 from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.pausing import Pausing
 from toolgen.gateway.project import (
     caching_of,
     catalog_of,
@@ -102,6 +103,7 @@ class Gateway:
         self.metrics = Metrics()
         self.pauses = pauses_of(settings)
         shared = self._shared = share(settings, self._clock, self._state_changed, self.pauses)
+        self.pausing = Pausing(shared.pauses, self.pauses, self._log.append, self._clock)
         self.approvals = Approvals(
             store=shared.invocations,
             log=self._log,
@@ -247,6 +249,21 @@ class Gateway:
     def has_credentials(self) -> bool:
         """Whether anybody at all could authenticate."""
         return self._in_force.governance.identity.has_credentials
+
+    @property
+    def issuers(self) -> tuple[str, ...]:
+        """The names of the issuers whose users the policy knows."""
+        return tuple(self.policy.credentials.issuers)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the sources."""
+        return tuple(self.manifest.sources)
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The names of all tools."""
+        return tuple(self.manifest.tools)
 
     @property
     def principals(self) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """What a request costs with each HTTP client that could carry tool calls: `python -m bench.clients [--calls 2000] [--in-flight 32]`.
 
 Each sends the same GET to the same server on loopback (a process of its own) and reads 1 KB of JSON. Prints microseconds of this process's
-CPU per call, its threads included, medians of interleaved rounds. aiohttp is measured where it is installed; nothing here needs it.
+CPU per call, its threads included, medians of interleaved rounds. "pyreqwest, as used" is a tool call's whole exchange: headers checked and
+read, the body decoded within its cap. aiohttp is measured where it is installed; nothing here needs it.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ import httpx
 import uvloop
 from pyreqwest.client import ClientBuilder
 
-from toolgen.execute.http.client import Client, trusting_the_system
-from toolgen.execute.http.connection import Times
+from toolgen.clock import SystemClock
+from toolgen.execute.http.client import PLACES, exchange
+from toolgen.execute.http.dial import Dialer, Target, Timeouts
 from toolgen.execute.http.wire import Request
+from toolgen.execute.resolver import system_resolver
+from toolgen.model.verdict import Allow
 
 _BODY = b'{"items": [' + b'{"id": 1, "name": "abcdefgh"}, ' * 31 + b'{"id": 2}]}'
 _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(_BODY) + _BODY
@@ -68,9 +72,11 @@ async def spent(send: _Send, calls: int, in_flight: int) -> float:
 async def clients(port: int) -> tuple[dict[str, _Send], list[Callable[[], Awaitable[object]]]]:
     """How each sends the request, and what closes them."""
     url = f"http://127.0.0.1:{port}/e"
-    times = Times(connect_s=5, read_s=30, total_s=60)
-    own = Client(scheme="http", host="127.0.0.1", port=port, address="127.0.0.1", times=times, tls=trusting_the_system)
     asked = Request(method="GET", url=url, headers=(), body=None)
+    dialer = Dialer(
+        permit=lambda _: Allow(rule="bench"), resolver=system_resolver, timeouts=Timeouts(), clock=SystemClock()
+    )
+    line, places = dialer.line(Target.of(url), "127.0.0.1"), asyncio.Semaphore(PLACES)
     rust = ClientBuilder().no_proxy().follow_redirects(False).http1_only().build()
     plain = httpx.AsyncClient(trust_env=False, limits=httpx.Limits(max_connections=None))
 
@@ -78,11 +84,11 @@ async def clients(port: int) -> tuple[dict[str, _Send], list[Callable[[], Awaita
         return await (await rust.get(url).build().send()).bytes()
 
     found: dict[str, _Send] = {
-        "our own": lambda: own.send(asked, _LIMIT),
         "pyreqwest": by_rust,
+        "pyreqwest, as used": lambda: exchange(line.client, asked, _LIMIT, places),
         "httpx": lambda: plain.get(url),
     }
-    closing: list[Callable[[], Awaitable[object]]] = [rust.close, plain.aclose]
+    closing: list[Callable[[], Awaitable[object]]] = [rust.close, dialer.close, plain.aclose]
     try:
         aiohttp = importlib.import_module("aiohttp")
     except ImportError:
@@ -122,7 +128,7 @@ def main() -> int:
         port = ours.recv()
         for in_flight in (1, asked.in_flight):
             for name, cost in uvloop.run(compared(port, asked.calls, in_flight)).items():
-                print(f"{name:10} {in_flight:3} in flight {cost:8.0f} us")
+                print(f"{name:18} {in_flight:3} in flight {cost:8.0f} us")
     finally:
         server.terminate()
         server.join()

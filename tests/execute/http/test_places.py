@@ -9,21 +9,8 @@ import pytest
 from bench.bodies import BUDGET_MIB, measured
 from tests.execute.http.bindings import binding, call
 from tests.execute.http.test_executor import Server, executor, saying
-from toolgen.execute.http.places import Places
+from toolgen.execute.http.client import PLACES
 from toolgen.model.result import Success
-
-
-def test_places_are_given_in_order_and_given_back() -> None:
-    places, told = Places(1), []
-    first, second = (lambda: told.append(1)), (lambda: told.append(2))
-    assert places.take(first)
-    assert not places.take(first)
-    assert not places.take(second)
-    places.forget(first)
-    places.leave()
-    assert told == [2]
-    places.leave()
-    assert places.take(first)
 
 
 def test_many_long_answers_at_once_all_arrive_whole() -> None:
@@ -35,7 +22,7 @@ def test_many_long_answers_at_once_all_arrive_whole() -> None:
             sender = executor()
             bound = binding(servers=(f"http://127.0.0.1:{port}",))
             found = await asyncio.gather(*(sender.execute(call(bound)) for _ in range(20)))
-            again = [await sender.execute(call(bound)) for _ in range(6)]
+            again = [await sender.execute(call(bound)) for _ in range(PLACES + 2)]
             await sender.close()
         return [*found, *again]
 

@@ -11,8 +11,8 @@ import pytest
 from tests.execute.http.bindings import binding, call
 from tests.execute.http.test_executor import CANARY, Server, echo, executor, saying
 from toolgen.execute.base import Destination
-from toolgen.execute.http.client import Client
-from toolgen.execute.http.connection import Reply
+from toolgen.execute.http import executor as sending
+from toolgen.execute.http.client import Reply, exchange
 from toolgen.execute.http.dial import Timeouts
 from toolgen.execute.http.redirects import moved
 from toolgen.execute.http.wire import Request
@@ -129,13 +129,12 @@ def test_all_hops_together_have_the_time_of_one_call_where_breaking_off_is_harml
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times: list[float] = []
-    send = Client.send
 
-    async def sent(self: Client, request: Request, limit: int, until: float) -> Reply:
-        times.append(until)
-        return await send(self, request, limit, until)
+    async def sent(*given: Any) -> Reply:
+        times.append(given[-1])
+        return await exchange(*given)
 
-    monkeypatch.setattr(Client, "send", sent)
+    monkeypatch.setattr(sending, "exchange", sent)
 
     async def scenario() -> tuple[float, float]:
         began = asyncio.get_running_loop().time()

@@ -3,43 +3,50 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import uvloop
 
-from toolgen.execute.http.client import Client, trusting_the_system
-from toolgen.execute.http.connection import Reply, Times
+from toolgen.clock import SystemClock
+from toolgen.execute.http.client import PLACES, Reply, exchange
+from toolgen.execute.http.dial import Dialer, Target, Timeouts
 from toolgen.execute.http.wire import Request
+from toolgen.model.verdict import Allow
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.new_event_loop, uvloop.new_event_loop]
 Run = Callable[[Awaitable[Any]], Any]
+TIMEOUTS = Timeouts(connect_s=60, first_byte_s=60, total_s=60)
 
 
 class Server:
-    """Sends one script after the other on each connection, whatever was asked; counts the connections."""
+    """Sends one script after the other on each connection, whatever was asked; counts the connections and keeps what it was sent."""
 
     def __init__(self, *scripts: bytes | None, ends: bool = False) -> None:
         self._scripts = scripts
         self._ends = ends
         self.connections = 0
         self.heads: list[bytes] = []
-        self.port = 0
+        self.origin = ""
         self.gone: list[asyncio.Event] = []
 
     @asynccontextmanager
-    async def serving(self, **more: Any) -> AsyncIterator[Client]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=more.pop("ssl", None))
-        self.port = server.sockets[0].getsockname()[1]
-        client = make(self.port, **more)
+    async def serving(
+        self, *, scheme: str = "http", host: str = "api.invalid", timeouts: Timeouts = TIMEOUTS, ssl: Any = None
+    ) -> AsyncIterator[Asking]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=ssl)
+        self.origin = f"{scheme}://{host}:{server.sockets[0].getsockname()[1]}"
+        asking = Asking(self.origin, dialer(timeouts), asyncio.Semaphore(PLACES))
         try:
-            yield client
+            yield asking
         finally:
-            client.close()
+            await asking.dialer.close()
             server.close()
-            await asyncio.wait_for(asyncio.gather(*(one.wait() for one in self.gone)), 60)
+            await asyncio.wait_for(asyncio.gather(*(one.wait() for one in self.gone)), 120)
             await server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -47,33 +54,58 @@ class Server:
         gone = asyncio.Event()
         self.gone.append(gone)
         try:
-            for script in self._scripts:
-                self.heads.append(await reader.readuntil(b"\r\n\r\n"))
-                if script is not None:
-                    writer.write(script)
-            if not self._ends:
-                await reader.read()
+            await self.talk(reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
             writer.close()
             gone.set()
 
-
-def make(port: int, **more: Any) -> Client:
-    options: dict[str, Any] = {
-        "scheme": "http",
-        "host": "api.invalid",
-        "port": port,
-        "address": "127.0.0.1",
-        "times": Times(connect_s=30, read_s=30, total_s=60),
-        "tls": trusting_the_system,
-    }
-    return Client(**{**options, **more})
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """What is said on one connection."""
+        for script in self._scripts:
+            self.heads.append(await reader.readuntil(b"\r\n\r\n"))
+            if script is not None:
+                writer.write(script)
+        if not self._ends:
+            await reader.read()
 
 
-def asked(method: str = "GET", url: str = "http://api.invalid/a?b=1", body: bytes | None = None) -> Request:
-    return Request(method=method, url=url, headers=(("X-Key", "secret"),), body=body)
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Sends requests to one origin, as the executor does."""
+
+    origin: str
+    dialer: Dialer
+    places: asyncio.Semaphore
+
+    async def send(self, request: Request, limit: int = 1000, until: float = math.inf) -> Reply:
+        there = replace(request, url=request.url.replace("http://api.invalid", self.origin))
+        target = Target.of(there.url)
+        (address,) = await self.dialer.addresses(target)
+        line = self.dialer.line(target, address)
+        with line as client:
+            reply = await exchange(client, there, limit, self.places, until)
+        self.dialer.rests(line, reply.headers.get("keep-alive", ""))
+        return reply
+
+
+async def _loopback(host: str, port: int) -> Sequence[str]:
+    return ["127.0.0.1"]
+
+
+def dialer(timeouts: Timeouts) -> Dialer:
+    """It takes every name for this machine."""
+    return Dialer(permit=lambda _: Allow(rule="t"), resolver=_loopback, timeouts=timeouts, clock=SystemClock())
+
+
+def asked(
+    method: str = "GET",
+    url: str = "http://api.invalid/a?b=1",
+    body: bytes | None = None,
+    headers: tuple[tuple[str, str], ...] = (("X-Key", "secret"),),
+) -> Request:
+    return Request(method=method, url=url, headers=headers, body=body)
 
 
 async def answers(server: Server, *requests: Request, limit: int = 1000, **more: Any) -> list[Reply | BaseException]:
@@ -83,5 +115,5 @@ async def answers(server: Server, *requests: Request, limit: int = 1000, **more:
             try:
                 found.append(await client.send(request, limit))
             except Exception as error:
-                found.append(error)
+                found.append(error.with_traceback(None))  # its frames hold the answer, and so the connection
         return found

@@ -1,6 +1,6 @@
-"""Requests to one origin at one checked address: connections are opened to that address alone, kept while they are good, and pinned to it.
+"""One request and its answer over pyreqwest: nothing is added or followed, and how it ended is told exactly.
 
-There is no proxy, no redirect and no cookie here: nothing but what the caller gives is sent, and to nobody else.
+A client (`dial`) connects to one checked address. There is no proxy, no redirect and no cookie: nothing but what the caller gives is sent.
 """
 
 from __future__ import annotations
@@ -8,23 +8,26 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-import ssl
-from collections import deque
-from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
 
-from toolgen.execute.http.coding import ACCEPTED
-from toolgen.execute.http.connection import Connection, Reply, Times
-from toolgen.execute.http.places import Places
+from pyreqwest.client import Client
+from pyreqwest.exceptions import PyreqwestError, RequestTimeoutError
+from pyreqwest.request import StreamRequest
+from pyreqwest.response import Response
+
+from toolgen.execute.http.coding import ACCEPTED, Body
 from toolgen.execute.http.wire import Request
 
-__all__ = ["Client", "UnsentError", "trusting_the_system", "written"]
+__all__ = ["ORDINARY", "PLACES", "BrokenError", "Reply", "TimedOutError", "UnsentError", "exchange"]
 
-_MOST_RESTING = 256
-_DEFAULT_PORT = {"http": 80, "https": 443}
-_TOKENS = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
-_VALUES = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*\Z")
-_TARGET = re.compile(r"/[\x21-\x7e]*\Z")
-# What frames and routes a message is said here and nowhere else.
+ORDINARY = 131_072
+"""Bytes of a body, after decompression, from which on it takes a place."""
+
+PLACES = 4
+"""How many long answers of one source are read at once: the others wait, unread, at their servers, so that memory stays what it is."""
+
+# What frames and routes a message is said here, by hyper and nowhere else.
 _OWN = frozenset(
     {
         "host",
@@ -36,9 +39,19 @@ _OWN = frozenset(
         "trailer",
         "upgrade",
         "expect",
+        "keep-alive",
+        "proxy-connection",
     }
 )
+_FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 _EXPECTS_BODY = frozenset({"POST", "PUT", "PATCH"})
+# The first line of a body that nothing put behind it can make the first line of a request (RFC 9112, section 3): before its first
+# space it has a character that is in no method.
+_NO_METHOD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]*[^!#$%&'*+.^_`|~0-9A-Za-z\s-]")
+_LARGEST_KEPT = 16_384
+# pyreqwest calls every failure before the answer's head a ConnectError, also when the request was already on its way; what happened stands
+# in the causes that hyper reports, so only this one of them counts as "nothing was sent".
+_CONNECTING = "client error (Connect)"
 
 
 class UnsentError(Exception):
@@ -50,123 +63,128 @@ class UnsentError(Exception):
         self.late = late
 
 
-class Client:
-    """The connections to one origin at one address. An address is connected to, never a name. `tls` is asked where the scheme is https."""
-
-    def __init__(
-        self, *, scheme: str, host: str, port: int, address: str, times: Times, tls: Callable[[], ssl.SSLContext]
-    ) -> None:
-        self._tls = tls if scheme == "https" else None
-        self._host = host
-        self._port = port
-        self._address = address
-        self._times = times
-        self._places = Places()
-        authority = f"[{host}]" if ":" in host else host
-        self._authority = authority if port == _DEFAULT_PORT[scheme] else f"{authority}:{port}"
-        self._resting: deque[Connection] = deque(maxlen=_MOST_RESTING)
-        self._busy: set[Connection] = set()
-
-    @property
-    def idle(self) -> bool:
-        """Whether no request is on its way."""
-        return not self._busy
-
-    async def send(self, request: Request, limit: int, until: float = math.inf) -> Reply:
-        """Sends a request once; its answer is awaited until `until` (the loop's time) at most.
-
-        Raises `ValueError` for what HTTP cannot send, `UnsentError`, and what `Connection.exchange` raises.
-        """
-        data = written(request, self._authority)
-        connection = self._rested() or await self._connect()
-        self._busy.add(connection)
-        try:
-            return await connection.exchange(request.method.encode("ascii"), data, limit, until)
-        finally:
-            self._busy.discard(connection)
-            if connection.usable:
-                self._rest(connection)
-            else:
-                connection.close()
-
-    def close(self) -> None:
-        """Closes every connection, those in use too."""
-        for connection in (*self._resting, *self._busy):
-            connection.close()
-        self._resting.clear()
-
-    def _rested(self) -> Connection | None:
-        """The connection that was used last, if it is still good; the others are left to go stale."""
-        while self._resting:
-            connection = self._resting.pop()
-            if connection.usable:
-                return connection
-            connection.close()
-        return None
-
-    def _rest(self, connection: Connection) -> None:
-        if len(self._resting) == _MOST_RESTING:
-            self._resting.popleft().close()
-        self._resting.append(connection)
-
-    async def _connect(self) -> Connection:
-        loop = asyncio.get_running_loop()
-        context, name = (None, None) if self._tls is None else (self._tls(), self._host)
-        try:
-            async with asyncio.timeout(self._times.connect_s):
-                _, made = await loop.create_connection(
-                    lambda: Connection(self._times, self._places),
-                    self._address,
-                    self._port,
-                    ssl=context,
-                    server_hostname=name,
-                )
-        except TimeoutError:
-            raise UnsentError("", late=True) from None
-        except ssl.SSLCertVerificationError as error:
-            raise UnsentError(f"its certificate was not accepted: {error.verify_message}") from None
-        except ssl.SSLError as error:
-            raise UnsentError(f"TLS failed: {error.reason or 'no reason was given'}") from None
-        except OSError as error:
-            raise UnsentError(error.strerror or type(error).__name__) from None
-        return made
+class BrokenError(Exception):
+    """The connection ended, or what came is no answer, before there was a whole one. The request may have been carried out."""
 
 
-def written(request: Request, authority: str) -> bytes:
-    """The bytes of a request. Raises `ValueError` for a method, target or header that would be read as something else."""
-    names, values = [], []
+class TimedOutError(Exception):
+    """Nothing came for too long, or not the whole of it in time. The request may have been carried out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Reply:
+    """An answer. Of a header that came more than once the first counts; names are in lower case. `truncated`: the body goes on."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    truncated: bool
+
+    def __repr__(self) -> str:
+        return f"Reply({self.status}, ***)"  # it may repeat what was sent in confidence
+
+
+async def exchange(
+    client: Client, request: Request, limit: int, places: asyncio.Semaphore, until: float = math.inf
+) -> Reply:
+    """Sends a request once and reads its answer, at most `limit` bytes of body, before `until` (the loop's time).
+
+    Raises `ValueError` for what HTTP cannot send, `UnsentError`, `BrokenError`, `TimedOutError` and `UndecodableError`. None of them holds
+    the library's text about the request: that has the URL, and a URL may hold a credential. When it is cancelled, the library goes on
+    waiting for the answer by itself, within the times of the client, and throws it away.
+    """
+    sending = _prepared(client, request, until)
+    try:
+        async with sending as response:
+            return await _read(response, request.method, limit, places)
+    except PyreqwestError as error:
+        raise _ending(error) from None
+
+
+def _prepared(client: Client, request: Request, until: float) -> StreamRequest:
+    """Raises `ValueError` for a method, URL or header that would be read as something else."""
+    builder = client.request(request.method, request.url).header("Accept-Encoding", ACCEPTED)
     for name, value in request.headers:
         if name.lower() in _OWN:
             raise ValueError("a header says what the connection says itself")
-        names.append(name)
-        values.append(value)
-    if not _TOKENS.match("".join([request.method, *names])) or not request.method or not all(names):
-        raise ValueError("a method or the name of a header is no token")
-    if not _VALUES.match("".join(values)):
-        raise ValueError("a header holds a control character")
-    target = _target(request.url)
-    if not _TARGET.match(target):
-        raise ValueError("the URL holds what cannot be sent as it is")
-    lines = [f"{request.method} {target} HTTP/1.1", f"Host: {authority}", f"Accept-Encoding: {ACCEPTED}"]
-    lines += [f"{name}: {value}" for name, value in request.headers]
-    body = request.body
-    if body is not None or request.method in _EXPECTS_BODY:  # RFC 9110, section 8.6
-        lines.append(f"Content-Length: {len(body or b'')}")
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8") + (body or b"")
+        builder = builder.header(name, value, is_sensitive=True)
+    if request.body:
+        builder = builder.body_bytes(request.body)
+        if not _keeps(request.body):
+            builder = builder.header("Connection", "close")
+    elif request.body is not None or request.method in _EXPECTS_BODY:  # RFC 9110, section 8.6
+        builder = builder.header("Content-Length", "0")
+    if until < math.inf:
+        left = max(0.0, until - asyncio.get_running_loop().time())
+        builder = builder.timeout(timedelta(seconds=left))
+    return builder.build_streamed()
 
 
-def _target(url: str) -> str:
-    """What stands behind the origin."""
-    _, _, rest = url.partition("://")
-    slash, question = rest.find("/"), rest.find("?")
-    if 0 <= question < slash or slash < 0:
-        return "/" + rest[question:] if question >= 0 else "/"
-    return rest[slash:]
+def _keeps(body: bytes) -> bool:
+    """Whether its connection may be used again.
+
+    A server that answers before it has read a body may take what is left of it for the next request, or for its beginning, and answer
+    somebody else's call with it. Nobody can tell from outside which server does. So what could be one is the last thing on a connection,
+    as is what is too long to have left in one piece.
+    """
+    return len(body) <= _LARGEST_KEPT and b"\n" not in body and b"\r" not in body and _NO_METHOD.match(body) is not None
 
 
-def trusting_the_system() -> ssl.SSLContext:
-    """The system's certificate authorities, names checked, TLS 1.2 or newer."""
-    context = ssl.create_default_context()
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    return context
+async def _read(response: Response, method: str, limit: int, places: asyncio.Semaphore) -> Reply:
+    headers = _headers(response)
+    status = response.status
+    coding = headers.get("transfer-encoding")
+    # An upgrade nobody asked for, and what is framed twice or not as asked for (RFC 9112, sections 6.1 and 6.3), is no answer.
+    if status < 200 or (coding is not None and (coding.strip().lower() != "chunked" or "content-length" in headers)):
+        raise BrokenError
+    if method == "HEAD":
+        return Reply(status=status, headers=headers, body=b"", truncated=False)
+    body = Body(headers.get("content-encoding", ""), limit)
+    read_chunk = response.body_reader.read_chunk
+    placed = False
+    try:
+        while not body.full and (chunk := await read_chunk()) is not None:
+            body.feed(chunk.to_bytes())
+            if body.size > ORDINARY and not placed:
+                placed = await places.acquire()
+    finally:
+        if placed:
+            places.release()
+    return Reply(status=status, headers=headers, body=body.end(), truncated=body.full)
+
+
+def _headers(response: Response) -> dict[str, str]:
+    """Those that can be read: hyper takes bytes beyond ASCII for a value, and the library has no text for them."""
+    found = response.headers
+    try:
+        pairs: list[tuple[str, str | None]] = list(found.items())
+    except ValueError:
+        pairs = [(name, _text(response, name)) for name in found]
+    headers: dict[str, str] = {}
+    for name, text in pairs:
+        if name in _FRAMING and (name in headers or text is None):
+            raise BrokenError
+        if text is not None:
+            headers.setdefault(name, text)
+    return headers
+
+
+def _text(response: Response, name: str) -> str | None:
+    try:
+        return response.get_header(name)
+    except ValueError:
+        return None
+
+
+def _ending(error: PyreqwestError) -> Exception:
+    details = getattr(error, "details", None)
+    causes = details.get("causes") if isinstance(details, dict) else None
+    said = [str(cause.get("message", "")) for cause in causes or ()]
+    late = isinstance(error, RequestTimeoutError)
+    if _CONNECTING in said:
+        # The innermost cause ("Connection refused") is the system's or the TLS library's, and never holds the URL.
+        reason = said[-1] if "://" not in said[-1] else ""
+        return UnsentError("" if late else reason, late=late)
+    if isinstance(error, ValueError):
+        return ValueError("the request cannot be built")
+    return TimedOutError() if late else BrokenError()

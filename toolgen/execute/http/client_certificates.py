@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import ssl
-import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import IO
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 from cryptography.x509 import load_pem_x509_certificates
 
 from toolgen.errors import SecretError
-from toolgen.execute.http.client import trusting_the_system
 
-__all__ = ["ClientCertificate", "client_certificate", "context_of"]
+__all__ = ["ClientCertificate", "client_certificate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -65,25 +60,3 @@ def client_certificate(certificate: str, key: str, authorities: str) -> ClientCe
     identity = f"{key.strip()}\n{certificate.strip()}\n".encode()
     digest = hashlib.sha256(b"\0".join([identity, authorities.encode()])).hexdigest()
     return ClientCertificate(digest=digest, identity=identity, authorities=authorities.encode())
-
-
-@lru_cache(maxsize=64)
-def context_of(certificate: ClientCertificate) -> ssl.SSLContext:
-    """What a connection that shows this certificate is made with; the server's own is checked as ever."""
-    context = trusting_the_system()
-    if certificate.authorities:
-        context.load_verify_locations(cadata=certificate.authorities.decode())
-    # OpenSSL takes these from files alone: where that can be, from one that is in memory and has no name.
-    if hasattr(os, "memfd_create"):
-        with os.fdopen(os.memfd_create("certificate", os.MFD_CLOEXEC), "wb") as file:
-            _load(context, certificate, file, f"/proc/self/fd/{file.fileno()}")
-    else:
-        with tempfile.NamedTemporaryFile() as file:  # for its owner alone, and gone at once
-            _load(context, certificate, file, file.name)
-    return context
-
-
-def _load(context: ssl.SSLContext, certificate: ClientCertificate, file: IO[bytes], name: str) -> None:
-    file.write(certificate.identity)
-    file.flush()
-    context.load_cert_chain(name)

@@ -1,4 +1,7 @@
-"""Content codings of an answer (RFC 9110, section 8.4.1), undone within a cap while the body still streams."""
+"""Content codings of an answer (RFC 9110, section 8.4.1), undone within a cap while the body still streams.
+
+pyreqwest would undo them too, but of a gzip body in several members (RFC 1952, section 2.2) it gives the first, silent about the rest.
+"""
 
 from __future__ import annotations
 

@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import ssl
+import re
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
+from typing import TypeAlias
 
 from pyreqwest.client import Client, ClientBuilder
 from pyreqwest.http import Url
 
 from toolgen.clock import Clock
 from toolgen.execute.base import Destination, Permit
-from toolgen.execute.http.client import Client as Connections
-from toolgen.execute.http.client import trusting_the_system
-from toolgen.execute.http.client_certificates import ClientCertificate, context_of
-from toolgen.execute.http.connection import Times
+from toolgen.execute.http.client_certificates import ClientCertificate
 from toolgen.execute.patience import Timeouts
 from toolgen.execute.resolver import Resolver, system_resolver
 from toolgen.model.verdict import Allow, Ask, Deny
 
-__all__ = ["Dialer", "Refusal", "Resolver", "Target", "Timeouts", "system_resolver"]
+__all__ = ["Dialer", "Line", "Refusal", "Resolver", "Target", "Timeouts", "system_resolver"]
 
 _CACHED_S = 5.0
 _MOST_NAMES = 256
 _MOST_CLIENTS = 64
 _MOST_ADDRESSES = 8
+_MOST_RESTING = 256
+_RESTS_S = 30.0
+_ON_THE_WAY_S = 1.0  # how much sooner than its server a resting connection is let go of
+_KEEP_ALIVE = re.compile(r"(?:^|[,\s])timeout=(\d{1,6})(?![^\s,])", re.IGNORECASE)
 
 
 class Refusal(Exception):  # noqa: N818 - a decision, not a fault
@@ -65,10 +66,25 @@ class Target:
         return cls(scheme=parsed.scheme, host=host.strip("[]"), port=port, literal=parsed.domain is None)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Entry:
-    client: Client
-    users: int = 0
+_Key: TypeAlias = tuple[Target, str, int, ClientCertificate | None]
+
+
+class Line:
+    """The client of one origin at one address, in use for as long as a `with` lasts. Connections rest in it for `rests_s` at most."""
+
+    __slots__ = ("client", "rests_s", "users")
+
+    def __init__(self, client: Client, rests_s: float) -> None:
+        self.client = client
+        self.rests_s = rests_s
+        self.users = 0
+
+    def __enter__(self) -> Client:
+        self.users += 1
+        return self.client
+
+    def __exit__(self, *_: object) -> None:
+        self.users -= 1
 
 
 class Dialer:
@@ -81,10 +97,7 @@ class Dialer:
         self._clock = clock
         self._names: OrderedDict[tuple[str, int], tuple[float, tuple[str, ...]]] = OrderedDict()
         self._asking: dict[tuple[str, int], asyncio.Task[Sequence[str]]] = {}
-        self._clients: OrderedDict[tuple[Target, str, int, ClientCertificate | None], _Entry] = OrderedDict()
-        self._connections: OrderedDict[tuple[Target, str, int, ClientCertificate | None], Connections] = OrderedDict()
-        self._times = Times(connect_s=timeouts.connect_s, read_s=timeouts.first_byte_s, total_s=timeouts.total_s)
-        self._context: ssl.SSLContext | None = None
+        self._lines: OrderedDict[_Key, Line] = OrderedDict()
 
     async def addresses(self, target: Target) -> tuple[str, ...]:
         """Every address of the target, each of them permitted. Raises `Refusal`, `TimeoutError`, and `OSError` when there is none."""
@@ -139,62 +152,42 @@ class Dialer:
     async def _found(self, host: str, port: int) -> Sequence[str]:
         return await self._resolver(host, port)
 
-    def connections(
-        self, target: Target, address: str, among: int = 1, certificate: ClientCertificate | None = None
-    ) -> Connections:
-        """The connections to this address and no other that showed this certificate, for requests whose answers are read whole.
+    def line(self, target: Target, address: str, among: int = 1, certificate: ClientCertificate | None = None) -> Line:
+        """The line to this address and no other, on which this certificate is shown.
 
         `among` so many addresses the time to connect is divided: together they take no longer than one.
         """
         key = (target, address, among, certificate)
-        found = self._connections.get(key)
-        if found is None:
-            found = self._connections[key] = Connections(
-                scheme=target.scheme,
-                host=target.host,
-                port=target.port,
-                address=address,
-                times=replace(self._times, connect_s=self._times.connect_s / among),
-                tls=self._tls if certificate is None else partial(context_of, certificate),
-            )
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = Line(self._build(*key, _RESTS_S), _RESTS_S)
             self._let_go()
         else:
-            self._connections.move_to_end(key)
-        return found
+            self._lines.move_to_end(key)
+        return line
 
-    def _tls(self) -> ssl.SSLContext:
-        """Made when it is first needed: reading the system's authorities takes some milliseconds."""
-        if self._context is None:
-            self._context = trusting_the_system()
-        return self._context
-
-    def _let_go(self) -> None:
-        """Closes what was used longest ago and is idle, where there is too much."""
-        idle = [key for key, connections in self._connections.items() if connections.idle][:-1]
-        for key in idle[: max(0, len(self._connections) - _MOST_CLIENTS)]:
-            self._connections.pop(key).close()
+    def rests(self, line: Line, hint: str) -> None:
+        """Takes to heart what an answer on this line says in `Keep-Alive`: a connection that its server closes while a request is on
+        its way leaves the outcome of that request unknown. What is on its way now stays so, on the client there was."""
+        said = _KEEP_ALIVE.search(hint)
+        rests_s = _RESTS_S if said is None else max(0.0, int(said[1]) - _ON_THE_WAY_S)
+        if rests_s < line.rests_s:
+            key = next((key for key, one in self._lines.items() if one is line), None)
+            line.rests_s = rests_s
+            if key is not None:
+                self._lines[key] = Line(self._build(*key, rests_s), rests_s)
 
     @asynccontextmanager
     async def client(
         self, target: Target, address: str, among: int = 1, certificate: ClientCertificate | None = None
     ) -> AsyncIterator[Client]:
-        """The client that connects to this address and no other, and shows this certificate, for the length of one request.
+        """The client of `line`, for the length of one request."""
+        with self.line(target, address, among, certificate) as client:
+            yield client
 
-        `among` so many addresses the time to connect is divided: together they take no longer than one.
-        """
-        key = (target, address, among, certificate)
-        entry = self._clients.get(key)
-        if entry is None:
-            entry = self._clients[key] = _Entry(client=self._build(target, address, among, certificate))
-        self._clients.move_to_end(key)
-        entry.users += 1
-        try:
-            await self._evict()
-            yield entry.client
-        finally:
-            entry.users -= 1
-
-    def _build(self, target: Target, address: str, among: int, certificate: ClientCertificate | None) -> Client:
+    def _build(
+        self, target: Target, address: str, among: int, certificate: ClientCertificate | None, rests_s: float
+    ) -> Client:
         builder = (
             ClientBuilder()
             .no_proxy()
@@ -203,6 +196,12 @@ class Dialer:
             .default_cookie_store(False)
             .error_for_status(False)
             .http1_only()
+            .gzip(False)  # bodies are decoded within their cap, and all of them: see `coding`
+            .deflate(False)
+            .brotli(False)
+            .zstd(False)
+            .pool_max_idle_per_host(_MOST_RESTING)
+            .pool_idle_timeout(timedelta(seconds=rests_s))
             .connect_timeout(timedelta(seconds=self._timeouts.connect_s / among))
             .read_timeout(timedelta(seconds=self._timeouts.first_byte_s))
             .timeout(timedelta(seconds=self._timeouts.total_s))
@@ -215,10 +214,11 @@ class Dialer:
                 builder = builder.add_root_certificate_pem(certificate.authorities)
         return builder.build()
 
-    async def _evict(self) -> None:
-        idle = [key for key, entry in self._clients.items() if not entry.users]
-        for key in idle[: max(0, len(self._clients) - _MOST_CLIENTS)]:
-            await self._clients.pop(key).client.close()
+    def _let_go(self) -> None:
+        """Forgets what was used longest ago and is idle, where there is too much. Its connections end with the client."""
+        idle = [key for key, line in self._lines.items() if not line.users][:-1]
+        for key in idle[: max(0, len(self._lines) - _MOST_CLIENTS)]:
+            del self._lines[key]
 
     async def close(self) -> None:
         """Closes every connection, and asks for no name any more."""
@@ -226,8 +226,5 @@ class Dialer:
         for task in asking:
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
-        while self._connections:
-            self._connections.popitem()[1].close()
-        while self._clients:
-            _, entry = self._clients.popitem()
-            await entry.client.close()
+        while self._lines:
+            await self._lines.popitem()[1].client.close()

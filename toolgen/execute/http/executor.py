@@ -12,11 +12,10 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Destination, Permit
 from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, Scrubber, result, retry_after, scrubber_of
-from toolgen.execute.http.client import Client, UnsentError
+from toolgen.execute.http.client import PLACES, BrokenError, Reply, TimedOutError, UnsentError, exchange
 from toolgen.execute.http.coding import UndecodableError
-from toolgen.execute.http.connection import BrokenError, Reply, TimedOutError
 from toolgen.execute.http.credentials import NoTokenError, Renewal, Signed
-from toolgen.execute.http.dial import Dialer, Refusal, Resolver, Target, Timeouts, system_resolver
+from toolgen.execute.http.dial import Dialer, Line, Refusal, Resolver, Target, Timeouts, system_resolver
 from toolgen.execute.http.freshness import lifetime
 from toolgen.execute.http.keys import keyed, repeatable
 from toolgen.execute.http.rates import told
@@ -80,6 +79,7 @@ class HttpExecutor:
         self._key_header = key_header
         self._wallet = Wallet(schemes=schemes, auth=auth, secrets=secrets, provision=provision, clock=clock)
         self._dialer = Dialer(permit=permit, resolver=resolver, timeouts=timeouts, clock=clock)
+        self._places = asyncio.Semaphore(PLACES)
         self._clock = clock
         self._permit = permit
         self._total_s = timeouts.total_s
@@ -172,8 +172,8 @@ class HttpExecutor:
         cause = UnsentError("")
         for address in addresses:
             try:
-                client = self._dialer.connections(target, address, len(addresses), signed.certificate)
-                return await self._attempt(client, signed, place, course)
+                line = self._dialer.line(target, address, len(addresses), signed.certificate)
+                return await self._attempt(line, signed, place, course)
             except UnsentError as error:
                 cause = error
         if cause.late:
@@ -190,11 +190,12 @@ class HttpExecutor:
             _UNSENT,
         )
 
-    async def _attempt(self, client: Client, signed: Signed, place: str, course: _Course) -> Success | Failed:
+    async def _attempt(self, line: Line, signed: Signed, place: str, course: _Course) -> Success | Failed:
         request = signed.request
         facts: dict[str, Json] = {"attempts": 1}
         try:
-            reply = await client.send(request, self._largest, course.until)
+            with line as client:
+                reply = await exchange(client, request, self._largest, self._places, course.until)
         except ValueError:
             return _failed("validation", "the request holds something HTTP cannot send", "")
         except TimedOutError:
@@ -215,6 +216,8 @@ class HttpExecutor:
                     facts,
                 )
             return _unknown(f"the connection to {place} broke before the answer was complete", facts)
+        if (hint := reply.headers.get("keep-alive")) is not None:
+            self._dialer.rests(line, hint)
         answer = self._read(reply)
         facts |= {"bytes": len(answer.body), "upstream_status": answer.status}
         if answer.rates:

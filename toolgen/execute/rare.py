@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from toolgen.execute.base import Destination, Permit
 from toolgen.execute.resolver import Resolver, system_resolver
 
-__all__ = ["Asked", "RareError", "Replied", "Via"]
+__all__ = ["Asked", "RareError", "Replied", "Tls", "Via"]
 
 _TOTAL_S = 10.0
 
@@ -17,14 +17,26 @@ class RareError(Exception):
     """There is no answer. The text is for a person and never holds what was sent or said."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Tls:
+    """What a connection shows, a certificate with its key, and the authorities it believes besides the usual ones: PEM, "" for none."""
+
+    certificate: str = ""
+    key: str = ""
+    authorities: str = ""
+
+    def __repr__(self) -> str:
+        return "Tls(***)"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Via:
-    """How a place is reached: whose verdict is asked (None: the operator's own errand), as what, and which authorities are believed."""
+    """How a place is reached: whose verdict is asked (None: the operator's own errand), as what, and how TLS is made."""
 
     permit: Permit | None = None
     destination: Destination = field(default_factory=lambda: Destination(host="", port=0))
     resolver: Resolver = system_resolver
-    authorities: str = ""  # a file of certificates, "" for the usual ones
+    tls: Tls = field(default_factory=Tls)
     total_s: float = _TOTAL_S
 
 

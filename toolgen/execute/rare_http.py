@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import ssl
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
-from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -16,6 +14,7 @@ import httpcore
 import httpx
 
 from toolgen.execute.rare import Asked, RareError, Replied, Via
+from toolgen.execute.rare_tls import context_of
 from toolgen.model.verdict import Allow
 
 __all__ = ["exchange"]
@@ -72,22 +71,11 @@ async def _body(response: httpx.Response) -> bytes:
     return b"".join(parts)
 
 
-@lru_cache(maxsize=16)
-def _context(authorities: str) -> ssl.SSLContext:
-    context = httpx.create_ssl_context(trust_env=False)
-    if authorities:
-        context.load_verify_locations(cafile=authorities)
-    return context
-
-
 class _Transport(httpx.AsyncBaseTransport):
     """httpx over a pool that connects only where the policy lets it; TLS still asks for the certificate of the name in the URL."""
 
     def __init__(self, via: Via) -> None:
-        try:
-            context = _context(via.authorities)
-        except (OSError, ssl.SSLError):
-            raise RareError("the file of authorities cannot be read") from None
+        context = context_of(via.tls)
         self._pool = httpcore.AsyncConnectionPool(ssl_context=context, network_backend=_Network(via), max_connections=1)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

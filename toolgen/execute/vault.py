@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 from toolgen.clock import Clock
 from toolgen.errors import SecretError
 from toolgen.execute.base import Destination, Permit
-from toolgen.execute.rare import Asked, RareError, Replied, Via
+from toolgen.execute.rare import Asked, RareError, Replied, Tls, Via
 from toolgen.execute.rarely import ask
 from toolgen.files import read_file
 
@@ -24,6 +24,7 @@ _FAILED_S = 5.0
 _LONGEST_S = 86_400
 _MOST_SECRETS = 1024
 _LARGEST_FILE = 65_536
+_LARGEST_PEM = 1_048_576
 _EARLY = 0.9  # of its time, after which a token is asked for anew
 
 log = logging.getLogger("toolgen.secrets")
@@ -149,11 +150,23 @@ class Vault:
         via = Via(
             permit=self._permit,
             destination=Destination(host="", port=0, service="keys"),
-            authorities=self._environment.get("VAULT_CACERT", ""),
+            tls=Tls(
+                certificate=self._pem("VAULT_CLIENT_CERT"),
+                key=self._pem("VAULT_CLIENT_KEY"),
+                authorities=self._pem("VAULT_CACERT"),
+            ),
         )
         if any(not value.isascii() or not value.isprintable() for value in headers.values()):
             raise RareError("VAULT_TOKEN or VAULT_NAMESPACE holds a character that cannot be sent in a header")
         return await ask(Asked(method=method, url=f"{base}/v1/{path}", headers=headers, body=body), via)
+
+    def _pem(self, name: str) -> str:
+        """What stands in the file that a variable names, read every time: it may have been replaced."""
+        file = self._environment.get(name, "")
+        try:
+            return read_file(file, _LARGEST_PEM).decode("utf-8") if file else ""
+        except (OSError, UnicodeDecodeError):
+            raise RareError(f"the file that {name} names cannot be read") from None
 
     def _role(self) -> tuple[str, str]:
         role = self._environment.get("VAULT_ROLE_ID", "")

@@ -19,6 +19,7 @@ __all__ = [
     "Form",
     "OAuth",
     "SigV4",
+    "Tls",
     "Value",
     "is_exchange",
     "literals",
@@ -42,7 +43,7 @@ PLAIN = frozenset(
 """What is text as it is written, and never a reference."""
 UNSECRET = frozenset({"username", "client_id", "access_key_id"})
 """What may be a reference, and may as well be written out."""
-_METHODS = ("client_secret_basic", "client_secret_post", "private_key_jwt", "none")
+_METHODS = ("client_secret_basic", "client_secret_post", "private_key_jwt", "tls_client_auth", "none")
 _CLIENT = frozenset(
     {
         "client_id",
@@ -50,12 +51,14 @@ _CLIENT = frozenset(
         "private_key",
         "key_id",
         "authentication",
+        "tls",
         "token_url",
         "scopes",
         "audience",
         "resource",
     }
 )
+_TLS = frozenset({"certificate", "key", "authorities"})
 _EXCHANGE = frozenset({"subject_token", "token_type"})
 
 
@@ -72,6 +75,15 @@ class Basic:
 
     username: SecretReference
     password: SecretReference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """What a connection to a token endpoint shows, a certificate with its key, and which authorities it believes besides; all PEM."""
+
+    certificate: SecretReference | None = None
+    key: SecretReference | None = None
+    authorities: SecretReference | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +106,7 @@ class OAuth:
     audience: str = ""
     resource: str = ""
     token_type: str = ""  # asked for in an exchange
+    tls: Tls | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,20 +150,35 @@ def parsed_auth(written: object) -> SecretReference | Mapping[str, object]:
         raise AuthError((), "must be text or a mapping", "")
     return MappingProxyType(
         {
-            str(key): _parsed((str(key),), value) if isinstance(value, str) and key not in PLAIN else value
+            str(key): _inner(str(key), value) if isinstance(value, str | Mapping) and key not in PLAIN else value
             for key, value in written.items()
         }
     )
+
+
+def _inner(key: str, value: str | Mapping[object, object]) -> object:
+    if isinstance(value, str):
+        return _parsed((key,), value)
+    return {
+        str(name): _parsed((key, str(name)), text) if isinstance(text, str) else text for name, text in value.items()
+    }
 
 
 def literals(parsed: SecretReference | Mapping[str, object]) -> list[tuple[str, ...]]:
     """Where a secret is written out."""
     if isinstance(parsed, SecretReference):
         return [()] if parsed.provider == "literal" else []
+    inner = [
+        ((key, *path), value)
+        for key, found in parsed.items()
+        for path, value in (
+            [((str(name),), text) for name, text in found.items()] if isinstance(found, Mapping) else [((), found)]
+        )
+    ]
     return [
-        (key,)
-        for key, value in parsed.items()
-        if isinstance(value, SecretReference) and value.provider == "literal" and key not in UNSECRET
+        path
+        for path, value in inner
+        if isinstance(value, SecretReference) and value.provider == "literal" and path[0] not in UNSECRET
     ]
 
 
@@ -174,8 +202,8 @@ def read_form(written: object) -> Form:
     if keys & {"username", "password"}:
         _only(keys, {"username", "password"})
         return Basic(username=_reference(written, "username"), password=_reference(written, "password"))
-    if keys & {"certificate", "key", "authorities"}:
-        _only(keys, {"certificate", "key", "authorities"})
+    if keys & _TLS:
+        _only(keys, _TLS)
         return Certificate(
             certificate=_reference(written, "certificate"),
             key=_reference(written, "key"),
@@ -207,14 +235,22 @@ def _oauth(written: Mapping[str, object], keys: set[str]) -> OAuth:
     secret, private = _optional(written, "client_secret"), _optional(written, "private_key")
     if grant == "token_exchange" and _text(written, "subject_token") != "principal":
         raise ValueError("subject_token: takes the word principal: the token that the caller came with")
-    client = _optional(written, "client_id")
+    client, tls = _optional(written, "client_id"), _tls(written)
+    shown = tls is not None and tls.certificate is not None
     if client is None and (grant == "client_credentials" or secret or private):
         raise ValueError("client_id: is missing")
-    if grant == "client_credentials" and secret is None and private is None:
+    if (
+        grant == "client_credentials"
+        and secret is None
+        and private is None
+        and not (shown and "authentication" in keys)
+    ):
         raise ValueError("client_secret: is missing")
     return OAuth(
         grant=grant,
-        authentication=_method(written, client is not None, secret is not None, private is not None),
+        authentication=_method(
+            written, client=client is not None, secret=secret is not None, private=private is not None, shown=shown
+        ),
         token_url=_url(written),
         client_id=client,
         client_secret=secret,
@@ -225,16 +261,42 @@ def _oauth(written: Mapping[str, object], keys: set[str]) -> OAuth:
         audience=_text(written, "audience"),
         resource=_text(written, "resource"),
         token_type=_text(written, "token_type"),
+        tls=tls,
     )
 
 
-def _method(written: Mapping[str, object], client: bool, secret: bool, private: bool) -> str:
+def _tls(written: Mapping[str, object]) -> Tls | None:
+    given = written.get("tls")
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise ValueError("tls: must be a mapping of certificate and key, of authorities, or of all three")  # noqa: TRY004
+    keys = {str(key) for key in given}
+    _only(keys, _TLS)
+    if not keys or ("certificate" in keys) != ("key" in keys):
+        raise ValueError("tls: takes a certificate with its key, authorities, or all three")
+    if str(written.get("token_url", "")).startswith("http://"):
+        raise ValueError("tls: belongs to a token_url of https")
+    return Tls(
+        certificate=_optional(given, "certificate"),
+        key=_optional(given, "key"),
+        authorities=_optional(given, "authorities"),
+    )
+
+
+def _method(written: Mapping[str, object], *, client: bool, secret: bool, private: bool, shown: bool) -> str:
     if secret and private:
         raise ValueError("client_secret and private_key: one client proves who it is in one way")
     usual = "private_key_jwt" if private else "client_secret_basic" if secret else "none"
     given = _text(written, "authentication") or usual
     if given not in _METHODS:
         raise ValueError(f"authentication: '{given[:40]}' is none of {', '.join(_METHODS)}{nearest(given, _METHODS)}")
+    if given == "tls_client_auth":  # RFC 8705, section 2
+        if secret or private or not (client and shown):
+            raise ValueError(
+                "authentication: tls_client_auth takes a client_id and a certificate under tls:, and no secret"
+            )
+        return given
     needs = {
         "private_key_jwt": "private_key",
         "client_secret_basic": "client_secret",

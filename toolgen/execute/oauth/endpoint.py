@@ -1,4 +1,4 @@
-"""One request to a token endpoint, and its answer read strictly (RFC 6749 sections 4.4, 5 and 6, RFC 7523, RFC 8693)."""
+"""One request to a token endpoint, and its answer read strictly (RFC 6749 sections 4.4, 5 and 6, RFC 7523, RFC 8693, RFC 8705)."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from toolgen.errors import SecretError
 from toolgen.execute.base import Destination, Permit
 from toolgen.execute.oauth.endpoint import Held, Issued, read_answer, request
 from toolgen.execute.oauth.rotation import Rotation
-from toolgen.execute.rare import RareError, Via
+from toolgen.execute.rare import RareError, Tls, Via
 from toolgen.execute.rarely import ask
 from toolgen.execute.resolver import Resolver, system_resolver
 from toolgen.execute.secrets import Secret, SecretReference, Secrets
@@ -242,9 +242,20 @@ class Grant:
             permit=self._grants.permit,
             destination=Destination(host="", port=0, service="http"),
             resolver=self._grants.resolver,
+            tls=await self._tls(),
         )
         asked = request(self.form, self._endpoint, held, self._clock.now())
         return read_answer(await ask(asked, via), self.form.scopes)
+
+    async def _tls(self) -> Tls:
+        given = self.form.tls
+        if given is None:
+            return Tls()
+        return Tls(
+            certificate=await self._value(given.certificate),
+            key=await self._value(given.key),
+            authorities=await self._value(given.authorities),
+        )
 
     async def _value(self, reference: SecretReference | None) -> str:
         return "" if reference is None else (await self._grants.secrets.fetch(reference)).reveal()

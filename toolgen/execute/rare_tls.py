@@ -1,0 +1,51 @@
+"""TLS of rare requests: the authorities that are believed, and the certificate that is shown."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from functools import lru_cache
+from typing import IO
+
+import httpx
+
+from toolgen.execute.rare import RareError, Tls
+
+__all__ = ["context_of"]
+
+
+@lru_cache(maxsize=16)
+def context_of(tls: Tls) -> ssl.SSLContext:
+    """What a connection is made with. The server's own certificate and name are checked as ever. Raises `RareError`, with nothing in it
+    of what it was given."""
+    context = httpx.create_ssl_context(trust_env=False)
+    if tls.authorities:
+        try:
+            context.load_verify_locations(cadata=tls.authorities)
+        except (ssl.SSLError, ValueError):
+            raise RareError("the authorities to be believed are no PEM certificates") from None
+    if tls.certificate:
+        try:
+            _show(context, tls)
+        except (ssl.SSLError, ValueError):
+            raise RareError(
+                "the client certificate and its key are no PEM without a password, or do not belong together"
+            ) from None
+    return context
+
+
+def _show(context: ssl.SSLContext, tls: Tls) -> None:
+    """OpenSSL takes these from files alone: where that can be, from one that is in memory and has no name."""
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("certificate", os.MFD_CLOEXEC), "wb") as file:
+            _load(context, tls, file, f"/proc/self/fd/{file.fileno()}")
+    else:
+        with tempfile.NamedTemporaryFile() as file:  # for its owner alone, and gone at once
+            _load(context, tls, file, file.name)
+
+
+def _load(context: ssl.SSLContext, tls: Tls, file: IO[bytes], name: str) -> None:
+    file.write(f"{tls.key.strip()}\n{tls.certificate.strip()}\n".encode())
+    file.flush()
+    context.load_cert_chain(name, password=lambda: "")  # nobody is there to be asked for one

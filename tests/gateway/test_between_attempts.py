@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,10 +64,30 @@ HARMLESS: dict[str, Change] = {
 }
 
 
-async def tried(root: Path, change: Change) -> tuple[Any, int]:
-    """A call whose system is busy at first, with a change in the wait before its second attempt; and how often it was sent."""
+async def tried(root: Path, change: Change, auth: Any = None) -> tuple[Any, list[bytes]]:
+    """A call whose system is busy at first, with a change in the wait before its second attempt; and what was sent."""
     server = Server([saying("503 Busy", "Retry-After: 1\r\n"), FINE])
-    async with server.serving() as url, Gateway.load(project(root, url, {"rules": [READS]})) as gateway:
+    async with server.serving() as url:
+        path = project(root, url, {"rules": [READS]})
+        if auth is not None:
+            _with_a_key(path, auth)
+        return await _tried(path, change, server)
+
+
+def _with_a_key(path: Path, auth: Any) -> None:
+    """Lets every operation of the API ask for a key in a header."""
+    settings = json.loads(path.read_text())
+    settings["sources"]["orders"]["auth"] = {"key": auth}
+    path.write_text(json.dumps(settings))
+    described = path.parent / "specs" / "orders.json"
+    schemes = {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}}
+    more = {"components": {"securitySchemes": schemes}, "security": [{"key": []}]}
+    described.write_text(json.dumps({**json.loads(described.read_text()), **more}))
+
+
+async def _tried(path: Path, change: Change, server: Server) -> tuple[Any, list[bytes]]:
+    root = path.parent
+    async with Gateway.load(path) as gateway:
         waiting, executor = Waiting(), gateway._executors["orders"]
         assert isinstance(executor, SteadyExecutor)
         executor._chance = Chance(sleep=waiting.sleep)
@@ -77,14 +98,14 @@ async def tried(root: Path, change: Change) -> tuple[Any, int]:
         change(root, gateway)
         await gateway.reload()
         waiting.over.set()
-        return await calling, len(server.heads)
+        return await calling, server.heads
 
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_call_is_not_sent_again_once(tmp_path: Path, what: str) -> None:
     change, said = CHANGES[what]
     envelope, sent = asyncio.run(tried(tmp_path, change))
-    assert sent == 1
+    assert len(sent) == 1
     assert (envelope.status, envelope.error.code) == ("error", "upstream_error")
     assert said in envelope.error.message
     assert "not sent again" in envelope.error.message
@@ -93,7 +114,28 @@ def test_a_call_is_not_sent_again_once(tmp_path: Path, what: str) -> None:
 @pytest.mark.parametrize("what", HARMLESS)
 def test_a_call_is_sent_again_where(tmp_path: Path, what: str) -> None:
     envelope, sent = asyncio.run(tried(tmp_path, HARMLESS[what]))
-    assert (envelope.status, sent) == ("ok", 2)
+    assert (envelope.status, len(sent)) == ("ok", 2)
+
+
+def test_a_secret_that_is_replaced_between_two_attempts_is_shown_with_the_second(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("first-secret")
+
+    def replaced(*_: Any) -> None:
+        (tmp_path / "next").write_text("second-secret")
+        (tmp_path / "next").replace(file)
+
+    envelope, sent = asyncio.run(tried(tmp_path / "p", replaced, f"${{file:{file}}}"))
+    assert envelope.status == "ok"
+    assert [b"first-secret" in head for head in sent] == [True, False]
+    assert [b"second-secret" in head for head in sent] == [False, True]
+
+
+def test_a_secret_that_is_gone_between_two_attempts_ends_the_call(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("first-secret")
+    envelope, sent = asyncio.run(tried(tmp_path / "p", lambda *_: file.unlink(), f"${{file:{file}}}"))
+    assert (envelope.error.code, len(sent)) == ("secret_unavailable", 1)
 
 
 @pytest.mark.parametrize("change", [paused(source="orders"), revoked], ids=["paused", "revoked"])

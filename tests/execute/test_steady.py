@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,7 +29,7 @@ from tests.execute.failing import (
 )
 from tests.execute.http.bindings import parameter
 from toolgen.execute.patience import Retries, Timeouts, Trip
-from toolgen.execute.steady import SteadyExecutor
+from toolgen.execute.steady import Chance, SteadyExecutor
 from toolgen.model.result import Failed, Refused, Success
 
 BUSY = saying("503 Service Unavailable")
@@ -370,3 +373,70 @@ def test_a_post_that_was_answered_with_a_redirect_is_not_made_again_when_that_le
     )
     assert [head.split(b" ")[0] for head in server.heads] == [b"POST", b"POST"]
     assert (outcome.error.code, luck.waits) == ("outcome_unknown", [])
+
+
+def doubtful(behaviours: Sequence[Behaviour], key: str = "", method: str = "POST", attempts: int = 3) -> Any:
+    """How a call ends whose system knows keys, and does this with one attempt after the other."""
+
+    async def scenario() -> Any:
+        server = Server(behaviours)
+        async with server.serving() as url:
+            retries = Retries(attempts=attempts)
+            timeouts = UNANSWERED if hang in behaviours else PATIENT
+            executor = steady(key_header="Idempotency-Key", breaker=None, retries=retries, timeouts=timeouts)
+            outcome = await executor.execute(replace(call(url, method), idempotency_key=key))
+            await executor.close()
+        return outcome
+
+    return asyncio.run(scenario())
+
+
+GONE = saying("503 Busy")
+
+
+@pytest.mark.parametrize(
+    "behaviours",
+    [[reset], [hang], [reset, GONE], [hang, saying("409 Conflict")], [reset, saying("401 Unauthorized")]],
+)
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_a_write_that_may_have_happened_ends_unknown_however_its_last_attempt_failed(
+    behaviours: Sequence[Behaviour], attempts: int
+) -> None:
+    """Its caller would repeat it under another id, which the system does not know."""
+    outcome = doubtful(behaviours, attempts=attempts)
+    assert isinstance(outcome, Failed)
+    assert outcome.error.code == "outcome_unknown"
+    assert "unsent" not in outcome.facts
+
+
+@pytest.mark.parametrize("behaviours", [[GONE], [saying("400 Bad Request")], [reset, saying("422 No")]])
+def test_what_was_answered_is_no_doubt(behaviours: Sequence[Behaviour]) -> None:
+    assert doubtful(behaviours).error.code == "upstream_error"
+
+
+@pytest.mark.parametrize(("key", "method"), [("tg_1", "POST"), ("", "GET")])
+def test_what_may_be_repeated_under_the_same_key_or_without_harm_is_said_to_have_failed(key: str, method: str) -> None:
+    assert doubtful([reset], key, method).error.code == "upstream_error"
+
+
+def test_a_write_that_was_sent_once_is_not_called_unsent_because_the_system_is_gone_by_then() -> None:
+    async def scenario(key: str) -> Any:
+        server = Server([reset])
+        luck = Luck()
+        async with contextlib.AsyncExitStack() as stack:
+            url = await stack.enter_async_context(server.serving())
+            executor = steady(luck, key_header="Idempotency-Key", breaker=None)
+
+            async def gone(seconds: float) -> None:
+                await stack.aclose()
+                await Luck.sleep(luck, seconds)
+
+            executor._chance = Chance(draw=lambda: 0.5, sleep=gone)
+            outcome = await executor.execute(replace(call(url, "POST"), idempotency_key=key))
+            await executor.close()
+        return outcome
+
+    for key, code in (("", "outcome_unknown"), ("tg_1", "upstream_unavailable")):
+        outcome = asyncio.run(scenario(key))
+        assert outcome.error.code == code
+        assert "unsent" not in outcome.facts  # or a fallback would do it a second time

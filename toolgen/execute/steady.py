@@ -19,7 +19,7 @@ from toolgen.execute.patience import Patience
 from toolgen.model.call import Call
 from toolgen.model.result import Error, Failed, Refused, Success
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, HttpBinding, McpBinding
+from toolgen.model.tool import Effect, GraphQLBinding, GraphQLDocumentBinding, HttpBinding, McpBinding
 
 __all__ = ["Chance", "SteadyExecutor", "transient"]
 
@@ -27,6 +27,8 @@ _SAVED = 10.0  # retries that a budget is worth at most
 _FIRST_PAUSE_S = 0.1
 _CROWDED_RETRY_S = 1.0
 _BUSY = frozenset({429, 502, 503, 504})  # what may be otherwise in a moment
+# Answers to a repetition that say nothing of the request it repeats: it may be under way, or have been carried out.
+_UNDECIDED = frozenset({401, 403, 408, 409, 425, 429})
 _CLOCK = SystemClock()
 _STOPPED = Error(code="internal", message="whether the call may still be sent was not found out")
 
@@ -88,8 +90,10 @@ class SteadyExecutor:
         began = self._clock.monotonic()
         outcome = await self._attempt(line, call, began)
         line.tokens = min(_SAVED, line.tokens + self._patience.retries.budget)
-        if not isinstance(outcome, Failed) or not transient(outcome):
+        if not isinstance(outcome, Failed):
             return outcome
+        if not transient(outcome):
+            return _in_doubt(call, outcome, sent=_unanswered(outcome))
         return await self._again(line, call, began, outcome)
 
     def preview(self, call: Call) -> JsonObject:
@@ -112,7 +116,7 @@ class SteadyExecutor:
         retries = self._patience.retries
         tried: list[Json] = []
         outcome: Success | Failed = failed
-        since = began
+        since, sent = began, _unanswered(failed)
         for number in range(1, retries.attempts):
             if not isinstance(outcome, Failed) or not transient(outcome) or not self._harmless(call, outcome):
                 break
@@ -121,7 +125,7 @@ class SteadyExecutor:
             if pause > retries.longest_wait_s or ends >= self._patience.timeouts.total_s or line.tokens < 1:
                 break
             if line.breaker is not None and (wait := line.breaker.left()) > 0:
-                return _later(outcome, tried, wait)
+                return _in_doubt(call, _later(outcome, tried, wait), sent=sent)
             line.tokens -= 1
             await self._chance.sleep(pause)
             if (held := await _withheld(call)) is not None:
@@ -135,9 +139,8 @@ class SteadyExecutor:
                 break
             tried.append(entry)
             outcome = latest
-        if not tried:
-            return outcome
-        return replace(outcome, facts={**outcome.facts, "attempts": len(tried) + 1, "retried": tried})
+            sent = sent or _unanswered(latest)
+        return _in_doubt(call, _told(outcome, tried), sent=sent)
 
     def _harmless(self, call: Call, failed: Failed) -> bool:
         return failed.facts.get("unsent") is True or self._repeatable(call)
@@ -231,6 +234,32 @@ def transient(failed: Failed) -> bool:
     if failed.error.code in {"upstream_timeout", "upstream_unavailable"}:
         return "attempts" in failed.facts
     return failed.facts.get("broken") is True or failed.facts.get("upstream_status") in _BUSY
+
+
+def _unanswered(outcome: Success | Failed) -> bool:
+    """Whether an attempt was sent and got no answer."""
+    return isinstance(outcome, Failed) and outcome.facts.get("broken") is True
+
+
+def _in_doubt(call: Call, outcome: Success | Failed, *, sent: bool) -> Success | Failed:
+    """How a call ends of which an attempt was `sent` and not answered: whatever became of the others, that one may have taken effect.
+
+    Where doing it again is no harm, or its caller can do so under the same key, it has just failed. Otherwise nobody knows how it ended.
+    """
+    if not sent or not isinstance(outcome, Failed):
+        return outcome
+    facts = {name: value for name, value in outcome.facts.items() if name != "unsent"}
+    status = facts.get("upstream_status")
+    final = isinstance(status, int) and 400 <= status < 500 and status not in _UNDECIDED
+    harmless = call.tool.idempotent or call.tool.effect is Effect.READ or bool(call.idempotency_key)
+    if final or harmless:
+        return replace(outcome, facts=facts)
+    error = Error(
+        code="outcome_unknown",
+        message=f"it was sent, and an attempt got no answer; in the end: {outcome.error.message}",
+        suggestion="find out what happened before trying again; with an idempotency key of its caller's a call may be repeated",
+    )
+    return replace(outcome, error=error, facts=facts)
 
 
 def _ending(outcome: Success | Failed | Refused) -> Ending:

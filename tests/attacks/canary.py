@@ -14,10 +14,9 @@ __all__ = ["leaks", "pem_lines"]
 _JOINTS = re.compile(rb"""[\s"',;:\[\]{}+\\]+""")
 
 
-def leaks(secrets: Iterable[str], texts: Iterable[str | bytes], *, shifts: int = 3) -> list[str]:
-    """What was found of whom, each with what stands around it. In base64 a secret is looked for behind `shifts` lengths of what may stand
-    before it: 3 are all there are, 1 finds what was encoded by itself."""
-    wanted = [(secret, form) for secret in secrets for form in set(_forms(secret, shifts))]
+def leaks(secrets: Iterable[str], texts: Iterable[str | bytes]) -> list[str]:
+    """What was found of whom, each with what stands around it."""
+    wanted = [(secret, form) for secret in secrets for form in set(_forms(secret))]
     joined = [(secret, _JOINTS.sub(b"", secret.encode())) for secret in {secret for secret, _ in wanted}]
     found = []
     for text in texts:
@@ -35,12 +34,12 @@ def pem_lines(pem: str) -> list[str]:
     return [line for line in pem.splitlines() if line and not line.startswith("-----")]
 
 
-def _forms(secret: str, shifts: int) -> Iterator[bytes]:
+def _forms(secret: str) -> Iterator[bytes]:
     raw = secret.encode()
     for text in (secret, quote(secret), quote(secret, safe=""), quote_plus(secret), html.escape(secret)):
         yield text.encode()
     yield json.dumps(secret)[1:-1].encode()
-    for shift in range(shifts):  # wherever in a longer text it stood
+    for shift in range(3):  # wherever in a longer text it stood
         whole = base64.b64encode(b"\0" * shift + raw)
         inner = whole[-(-8 * shift // 6) : len(whole) - (4 if (shift + len(raw)) % 3 else 0)]
         if len(inner) > 8:

@@ -205,5 +205,4 @@ def test_nothing_that_a_served_gateway_says_or_leaves_has_a_secret(
     texts += [item.read_bytes() for item in path.parent.rglob("*") if item.is_file()]
     rotated = [f"canary-rotated-{number}" for number in range(1, len(api.given) + 1)]
     sent = [*SECRETS.values(), VAULT, PASSWORD, caller, *api.given, *rotated, *pem_lines(key)]
-    assert leaks(sent, texts) == []
-    assert leaks(sent, said, shifts=1) == []
+    assert leaks(sent, [*texts, *said]) == []

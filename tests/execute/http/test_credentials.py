@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+from collections.abc import Callable
+from urllib.parse import quote
 
 import pytest
 
+from tests.attacks.canary import leaks
 from tests.execute.http.bindings import binding, parameter
 from toolgen.errors import SecretError
+from toolgen.execute.http.answers import Scrubber
 from toolgen.execute.http.credentials import Credentials
 from toolgen.execute.http.styles import UnbindableError
 from toolgen.execute.http.wire import Request, bind
@@ -155,3 +160,23 @@ def test_a_secret_that_is_not_set_is_named_by_its_reference() -> None:
     held = Credentials(schemes=SCHEMES, auth={"key": SECRET}, secrets=Secrets({}))
     with pytest.raises(SecretError, match="CANARY"):
         asyncio.run(held.sign(request(), ("key",)))
+
+
+@pytest.mark.parametrize("name", ["key", "query", "cookie", "basic", "bearer"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+@pytest.mark.parametrize("behind", ["", ";a", "; ab", "&x=1"])
+def test_an_echo_in_base64_of_what_a_credential_stood_in_is_scrubbed(
+    name: str, encode: Callable[[bytes], bytes], behind: str
+) -> None:
+    """A service that repeats a whole header or a whole path, encoded: the credential begins anywhere in it."""
+    looked_for = [CANARY, quote(CANARY, safe="")]
+    held: object = {"username": USER, "password": SECRET} if name == "basic" else SECRET
+    signed = asyncio.run(credentials(**{name: held}).sign(request(), (name,)))
+    sent = dict(signed.request.headers) | {"path": signed.request.url.partition("h.test")[2]}
+    stood = sent[{"key": "X-Key", "query": "path", "cookie": "Cookie"}.get(name, "Authorization")]
+    scrubbed = Scrubber(signed.secrets).text(
+        encode((stood + (behind if name in {"query", "cookie"} else "")).encode()).decode()
+    )
+    assert leaks(looked_for, [scrubbed]) == []
+    shown = encode(stood.encode()).decode()
+    assert name == "basic" or leaks(looked_for, [shown])  # there was something to be found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 from urllib.parse import unquote_plus, urljoin, urlsplit
@@ -315,6 +315,8 @@ def _valued(scheme: SecurityScheme, name: str, secret: str) -> _Shown:
     if scheme.type != "apiKey":
         return _bearer(secret, name)
     forms: tuple[str, ...] = (secret, percent(secret)) if secret != MASK else ()
+    if forms and scheme.in_ in {"query", "cookie"}:  # anything may stand around it
+        forms += _inside(secret, range(3)) + _inside(forms[1], range(3))
     _sendable(secret, scheme.in_, name)
     if scheme.in_ == "header" and secret != MASK:
         # Of `token abc` and `session=abc; other=def`, an answer may repeat a part.
@@ -324,8 +326,18 @@ def _valued(scheme: SecurityScheme, name: str, secret: str) -> _Shown:
 
 def _bearer(secret: str, name: str) -> _Shown:
     _sendable(secret, "header", name)
-    forms = (secret, percent(secret)) if secret != MASK else ()
+    forms = (secret, percent(secret), *_inside(secret, [len("Bearer ")])) if secret != MASK else ()
     return _Shown(place="header", name="Authorization", value=f"Bearer {secret}", secrets=forms)
+
+
+def _inside(secret: str, before: Iterable[int]) -> tuple[str, ...]:
+    """What base64 of a longer text shows of a secret in it, with so many bytes before it: the characters that are made of nothing else."""
+    raw = secret.encode()
+    found: list[str] = []
+    for shift in {count % 3 for count in before}:
+        whole = base64.b64encode(bytes(shift) + raw).decode()[-(-8 * shift // 6) : 8 * (shift + len(raw)) // 6]
+        found += [whole, whole.replace("+", "-").replace("/", "_")]
+    return tuple(form for form in found if len(form) >= _SHORTEST_PART)
 
 
 def _sendable(secret: str, place: str, name: str) -> None:

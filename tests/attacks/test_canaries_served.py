@@ -6,9 +6,11 @@ import base64
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,8 +31,10 @@ from tests.services.authorization import Service
 
 __all__ = ["api", "environment", "service", "toolgen"]
 
+_URL = re.compile(r"(http://127\.0\.0\.1:\d+)\S*\s")
 PASSWORD = "canary-redis-password-11"
 VAULT = "canary-vault-token"
+CRASH = b"Fatal Python error: Aborted"
 ASKED = {"id": "asked", "to": ["bot"], "tools": ["api__read_optional"], "verdict": "ask"}
 EXPORTS = (
     *(("audit", "export", "--format", form) for form in ("jsonl", "csv", "ocsf")),
@@ -78,21 +82,16 @@ def served(root: Path, log: Path) -> Iterator[tuple[subprocess.Popen[bytes], str
     command = [sys.executable, "-X", "faulthandler", "-m", "toolgen", "serve", "--port", "0", "--workers", "2"]
     with log.open("wb") as out:
         process = subprocess.Popen(
-            command, cwd=root, stdout=out, stderr=subprocess.PIPE, env={**os.environ, "PYTHONFAULTHANDLER": "1"}
+            command, cwd=root, stdout=out, stderr=out, env={**os.environ, "PYTHONFAULTHANDLER": "1"}
         )
-        assert process.stderr is not None
         try:
-            url = ""
-            while "http://" not in url:
-                line = process.stderr.readline()
-                assert line, log.read_text()
-                out.write(line)
-                url = line.decode()
-            yield process, url[url.index("http://") :].split()[0].rstrip("/")
+            while (url := _URL.search(log.read_text())) is None:
+                assert process.poll() is None, log.read_text()
+                time.sleep(0.05)
+            yield process, url[1]
         finally:
             process.terminate()
-            _, rest = process.communicate(timeout=60)
-            out.write(rest)
+            process.wait(timeout=120)
 
 
 def spoken(url: str, caller: str) -> list[str]:
@@ -198,10 +197,13 @@ def test_nothing_that_a_served_gateway_says_or_leaves_has_a_secret(
                 run = toolgen(*command)
                 said += [run.out, run.err]
             os.kill(pids[-1], signal.SIGABRT)  # a crash, and what Python writes about it
+            deadline = time.monotonic() + 120
+            while CRASH not in log.read_bytes():
+                assert time.monotonic() < deadline, log.read_text()
+                time.sleep(0.05)
     finally:
         server.stop()
     texts.append(log.read_bytes())
-    assert b"Fatal Python error: Aborted" in log.read_bytes()
     texts += [item.read_bytes() for item in path.parent.rglob("*") if item.is_file()]
     rotated = [f"canary-rotated-{number}" for number in range(1, len(api.given) + 1)]
     sent = [*SECRETS.values(), VAULT, PASSWORD, caller, *api.given, *rotated, *pem_lines(key)]

@@ -50,10 +50,10 @@ def test_every_word_has_its_effect(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["sql", "python", "mcp"])
+@pytest.mark.parametrize("kind", ["sql", "python"])
 def test_only_answers_that_are_read_as_http_can_be_told_how_long_they_may_be(kind: str) -> None:
     given = msgspec.convert({"answers": {"largest": "4MiB"}}, FailureKeys)
-    with pytest.raises(ConfigError, match="answers: belongs to openapi and graphql sources"):
+    with pytest.raises(ConfigError, match="answers: belongs to openapi, graphql and mcp sources"):
         read_patience(given, Document("toolgen.yaml", {}, {}), ("sources", "pets"), kind)
 
 
@@ -103,5 +103,5 @@ def test_a_word_that_says_nothing_is_an_error_with_its_line(tmp_path: Path, keys
     "keys", [{"timeouts": {}}, {"retries": "never"}, {"breaker": {}}, {"concurrency": 5}, {"idempotency_key": "X"}]
 )
 def test_a_database_has_none_of_them(tmp_path: Path, keys: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="belongs to openapi and graphql sources"):
+    with pytest.raises(ConfigError, match="belongs to openapi, graphql and mcp sources"):
         patience(tmp_path, "shop", **keys)

@@ -65,13 +65,15 @@ def read_patience(given: FailureKeys, document: Document, path: tuple[str, ...],
         for key in _KEYS:
             if getattr(given, key) is not None and getattr(given, key) != "":
                 raise ConfigError(
-                    f"{key}: belongs to openapi and graphql sources",
+                    f"{key}: belongs to openapi, graphql and mcp sources",
                     where=document.where(*path, key),
                     suggestion="the policy's sql: says how long a statement may take",
                 )
         return Patience()
-    if given.answers is not None and kind not in {"openapi", "graphql"}:
-        raise ConfigError("answers: belongs to openapi and graphql sources", where=document.where(*path, "answers"))
+    if given.answers is not None and kind not in {"openapi", "graphql", "mcp"}:
+        raise ConfigError(
+            "answers: belongs to openapi, graphql and mcp sources", where=document.where(*path, "answers")
+        )
     reader = _Reader(document, path)
     return Patience(
         timeouts=reader.timeouts(given.timeouts or _Timeouts()),

@@ -172,14 +172,25 @@ def _make(
 
 
 def _mcp(source: SourceSettings, secrets: Secrets, permit: Permit, provision: Provision | None) -> McpExecutor:
-    config, timeouts = source.config, source.patience.timeouts
+    config, timeouts, largest = source.config, source.patience.timeouts, source.patience.largest
     if config.location.startswith("http"):
         wire = HttpWire(
-            config.location, auth=source.auth, secrets=secrets, permit=permit, provision=provision, timeouts=timeouts
+            config.location,
+            auth=source.auth,
+            secrets=secrets,
+            permit=permit,
+            provision=provision,
+            timeouts=timeouts,
+            largest=largest,
         )
         return McpExecutor(wire, shared=False)
     command = StdioWire(
-        config.command, folder=config.root, environment=source.environment, secrets=secrets, timeouts=timeouts
+        config.command,
+        folder=config.root,
+        environment=source.environment,
+        secrets=secrets,
+        timeouts=timeouts,
+        largest=largest,
     )
     return McpExecutor(command, shared=True)
 

@@ -96,6 +96,23 @@ def test_what_is_too_much_or_not_offered_fails_by_name(either: Path) -> None:
     assert call(either, "echo").status == "ok"
 
 
+@pytest.mark.parametrize("over", ["pipes", "http"])
+@pytest.mark.parametrize(("largest", "fits"), [("2MiB", False), ("4MiB", True)])
+def test_how_long_an_answer_may_be_is_a_setting(
+    over: str, largest: str, fits: bool, tmp_path: Path, toolgen: Run, url: str
+) -> None:
+    server: dict[str, Any] = {"url": url} if over == "http" else {"command": hostile(tmp_path, *listed(*NAMES))}
+    auth = {"auth": {"bearer": "${env:TOKEN_OF_TEST}"}} if over == "http" else {}
+    path = write_project(tmp_path, mcp=server, answers={"largest": largest}, **auth)
+    assert toolgen("build").code == 0
+    found = call(path, "big")
+    assert found.status == ("ok" if fits else "error")
+    if fits:
+        assert str(found.data).startswith("x" * 1_000)
+    else:
+        assert code(found) in {"response_too_large", "outcome_unknown"}
+
+
 def test_a_call_that_hangs_ends_unknown_and_is_not_made_twice(either: Path, tmp_path: Path) -> None:
     assert code(call(either, "hang")) == "outcome_unknown"
     assert calls(tmp_path) == ["hang"]

@@ -13,7 +13,7 @@ import orjson
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.execute.base import Permit
-from toolgen.execute.http.answers import Answer, Scrubber, result
+from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, Scrubber, result
 from toolgen.execute.http.executor import HttpExecutor, Reader
 from toolgen.execute.http.wallet import Provision
 from toolgen.execute.mcp.messages import MODERN, Agreed
@@ -47,7 +47,7 @@ _HARMLESS = frozenset({"initialize", "server/discover", "tools/list", "notificat
 class HttpWire:
     """One server at a URL. `auth` are its credentials, as for a GraphQL source: all of them are shown with every message."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a source may say
         self,
         url: str,
         *,
@@ -56,6 +56,7 @@ class HttpWire:
         permit: Permit,
         provision: Provision | None = None,
         timeouts: Timeouts = _TIMEOUTS,
+        largest: int = LARGEST_ANSWER,
         clock: Clock = _CLOCK,
     ) -> None:
         schemes, auth = with_headers(SCHEMES, auth)
@@ -72,6 +73,7 @@ class HttpWire:
             timeouts=timeouts,
             clock=clock,
             kept=(_SESSION,),
+            largest=largest,
         )
         self._http = made(reader=partial(_read, read=result))
         self._lister = made(reader=partial(_read, read=_as_written))

@@ -52,6 +52,7 @@ class StdioWire:
         environment: Mapping[str, SecretReference],
         secrets: Secrets,
         timeouts: Timeouts = _TIMEOUTS,
+        largest: int = LARGEST_ANSWER,
         clock: Clock = _CLOCK,
     ) -> None:
         self._command = command
@@ -59,6 +60,7 @@ class StdioWire:
         self._environment = environment
         self._secrets = secrets
         self._timeouts = timeouts
+        self._largest = largest
         self._clock = clock
         self._scrubber = Scrubber(())
         self._starting = asyncio.Lock()
@@ -99,7 +101,7 @@ class StdioWire:
                 stderr=asyncio.subprocess.PIPE,
                 cwd=self._folder or None,
                 env={**inherited, **given},
-                limit=LARGEST_ANSWER,
+                limit=self._largest,
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
@@ -110,7 +112,7 @@ class StdioWire:
                 "tell whoever runs the gateway",
                 _NOT_SENT,
             )
-        self._running = _Process(process, self._scrubber)
+        self._running = _Process(process, self._scrubber, self._largest)
         self._epoch += 1
         return self._epoch
 
@@ -178,8 +180,9 @@ class StdioWire:
 class _Process:
     """A running command, and who waits for which of its answers."""
 
-    def __init__(self, process: asyncio.subprocess.Process, scrubber: Scrubber) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, scrubber: Scrubber, largest: int) -> None:
         self._process = process
+        self._largest = largest
         self._scrubber = scrubber
         self._waiting: dict[int, asyncio.Future[bytes | None]] = {}
         self._unasked = 0
@@ -228,7 +231,7 @@ class _Process:
                     self.fault = "said more than anybody asked for"
                     return
         except ValueError:
-            self.fault = f"answered with more than {LARGEST_ANSWER} bytes"
+            self.fault = f"answered with more than {self._largest} bytes"
         except OSError:
             pass
         finally:

@@ -218,6 +218,7 @@ def test_an_argument_may_be_called_what_langchain_calls_its_own(name: str) -> No
 
 def _caller(fake: FakeGateway) -> Caller:
     class Known(FakeGateway):
+        entered = True
         governance = type("Governance", (), {"tool": staticmethod(lambda _name: None)})
 
         def principal(self, _name: str) -> Any:

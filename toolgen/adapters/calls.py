@@ -55,7 +55,15 @@ class Caller:
         return self.gateway.offered(self.principal())
 
     async def call(self, name: str, arguments: JsonObject, *, connection: str = "", key: str = "") -> Envelope:
-        """One call, through every stage. Never raises. `connection` is what rules about earlier calls go by where there is no session."""
+        """One call, through every stage. `connection` is what rules about earlier calls go by where there is no session.
+
+        Raises `ConfigError` where the program did not open the gateway: then nobody acts on a revocation, or makes an approved call.
+        """
+        if not self.gateway.entered:
+            raise ConfigError(
+                "the gateway is not open, so nothing was called",
+                suggestion="run the agent inside of `async with toolgen.Gateway.load() as gateway:`",
+            )
         try:
             principal = self.principal()
         except ConfigError as error:

@@ -153,6 +153,7 @@ class Gateway:
             metrics=self.metrics,
             in_force=lambda: self._in_force.governance,
         )
+        self.entered = False
         self._seal: Seal | None = None
         self.records = ProjectRecords(settings)
         self._uncounted = ""  # what is wrong with where limits are counted
@@ -180,11 +181,13 @@ class Gateway:
         self._runner.start()
         if self.meaning is not None:
             self.meaning.start()
+        self.entered = True
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.entered = False
         await self._in_force.stop()
         await self._runner.stop()
         if self.meaning is not None:

@@ -168,7 +168,7 @@ def test_a_call_whose_client_has_gone_leaves_its_outcome_on_record(project: Path
         async with gateway_of(project) as gateway, http_on(gateway, BOT_KEY) as http:
             body = orjson.dumps({"arguments": {"sql": "select name from customers"}})
             request = asyncio.create_task(http.post(CALL, headers=JSON, content=body))
-            while not gateway._running:  # noqa: ASYNC110  (nothing to wait on: the gateway announces no beginning)
+            while not gateway._running._tasks:  # noqa: ASYNC110  (nothing to wait on: the gateway announces no beginning)
                 await asyncio.sleep(0)
             request.cancel()
             with pytest.raises(asyncio.CancelledError):

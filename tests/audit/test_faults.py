@@ -6,14 +6,20 @@ import asyncio
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 
+from tests import patient
 from tests.audit.logs import PLAIN, opened, with_key, write
+from tests.projects import make_project
+from tests.test_crash import HEADERS, gateway, silent_upstream
 from toolgen.audit.keys import public_keys
 from toolgen.audit.query import entries
 from toolgen.audit.verify import verify
@@ -161,6 +167,33 @@ def test_a_read_only_file_system_in_its_place_stops_calls_until_it_can_be_writte
     assert found["ok"] is True
     assert found["written"] == found["acknowledged"]
     assert (found["after"], found["still"]) == (20, None)
+
+
+def test_a_gateway_whose_file_takes_no_more_bytes_makes_no_call_until_it_does(tmp_path: Path) -> None:
+    """The kernel cuts a write short within the first entry of a group, in a file that is open, and refuses every later one."""
+    with silent_upstream() as (port, arrived):
+        project = make_project(tmp_path / "project", server=f"http://127.0.0.1:{port}").parent
+        path = project / "var" / "audit" / "gateway-1.jsonl"
+        query = {"arguments": {"sql": "SELECT 1"}}
+        with gateway(project) as (process, url):
+
+            def post(tool: str, body: object) -> httpx.Response:
+                return patient.post(f"{url}/v1/tools/{tool}/call", json=body, headers=HEADERS)
+
+            assert post("shop__query", query).json()["status"] == "ok"
+            written = len(path.read_bytes().rstrip(b"\0"))
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (written + 100, resource.RLIM_INFINITY))
+            with ThreadPoolExecutor(8) as callers:
+                refused = list(callers.map(lambda _: post("pets__get_pet", {"arguments": {"petId": 5}}), range(24)))
+            assert {(one.status_code, one.json()["error"]["code"]) for one in refused} == {(503, "audit_unavailable")}
+            assert patient.get(f"{url}/readyz").status_code == 503
+            assert not arrived.is_set()
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            assert post("shop__query", query).json()["status"] == "ok"
+            assert patient.get(f"{url}/readyz").status_code == 200
+        report = verify(project / "var" / "audit")
+        assert report.ok
+        assert {entry["event"] for entry in entries(project / "var" / "audit")} >= {"intent", "outcome"}
 
 
 def test_every_edit_swap_removal_and_truncation_of_a_thousand_entries_is_found(tmp_path: Path) -> None:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sqlite3
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+import yaml
 
 from tests.audit.logs import PLAIN, in_segments, opened, write
 from tests.databases import postgres_database
+from tests.projects import make_project
 from toolgen.audit.entry import seal
 from toolgen.audit.files import closed_segments
 from toolgen.audit.index import Index
@@ -464,3 +471,74 @@ def test_an_index_of_another_version_is_not_used(tmp_path: Path) -> None:
     path.write_bytes(b"not a database at all, but long enough to be looked at as one" * 40)
     with pytest.raises(AuditError, match="cannot be used"):
         SqliteDatabase(path)
+
+
+ENDLESS = {
+    "sqlite": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + ? FROM n) SELECT count(*) FROM n",
+    "postgres": "SELECT pg_catalog.pg_sleep(1000 * ?)",
+}
+
+
+def test_a_search_without_an_end_is_broken_off_and_the_next_one_is_answered(database: Open) -> None:
+    found = database()
+    with pytest.raises(AuditError, match=r"broken off after 0\.2 s") as caught:
+        found.search(ENDLESS[found.dialect], (1,), 0.2)
+    assert "narrow it down" in caught.value.suggestion
+    assert found.search("SELECT 1", (), 60.0) == [(1,)]
+    assert found.rows("SELECT 1") == [(1,)]
+
+
+def test_whoever_follows_connects_again_when_the_server_has_dropped_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_PETS_KEY", "canary")
+    root = tmp_path / "project"
+    with postgres_database("") as url:
+        make_project(root)
+        config = root / "toolgen.yaml"
+        settings = yaml.safe_load(config.read_text())
+        config.write_text(yaml.safe_dump({**settings, "audit": {"dir": "var/audit", "index": url}}))
+        record(root / "var" / "audit", call(1))
+        command = [sys.executable, "-m", "toolgen", "audit", "index", "--follow", "--config", str(config)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            assert "2 entries of 1 calls" in process.stdout.readline()
+            _until_indexed(url, 2)
+            for number in (2, 3):
+                assert _dropped(url)
+                record(root / "var" / "audit", call(number))
+                _until_indexed(url, 2 * number)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=300)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+            process.stderr.close()
+        assert process.returncode == 0, said
+        assert said.count("was lost") <= 1, said  # told once
+
+
+def _dropped(url: str) -> bool:
+    """Ends every connection of those that look after the index, once there is one."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for _ in range(3000):
+            ended = connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND application_name = 'toolgen audit'"
+            ).fetchall()
+            if ended:
+                return True
+            time.sleep(0.1)
+    return False
+
+
+def _until_indexed(url: str, entries: int) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        for _ in range(3000):
+            if connection.execute("SELECT count(*) FROM audit_entries").fetchone() == (entries,):
+                return
+            time.sleep(0.1)
+    raise AssertionError(f"not {entries} entries")

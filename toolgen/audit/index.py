@@ -20,11 +20,13 @@ from toolgen.audit.index_row import STREAM_BITS
 from toolgen.audit.query import entry_at, merged
 from toolgen.errors import AuditError, CanonicalError, ConfigError
 
-__all__ = ["Cursor", "Found", "Index", "Page", "Sample"]
+__all__ = ["LONGEST_SEARCH_S", "Cursor", "Found", "Index", "Page", "Sample"]
 
 Cursor = tuple[int, ...]
 """Where a page ended: opaque numbers, of the same listing's next page."""
 
+LONGEST_SEARCH_S = 20.0
+"""After which a page that was asked for is given up: the console has one thread that looks, and nobody holds it for longer."""
 _SOME = 500
 _COLUMNS = "e.id, e.prev, e.hash, e.body, s.name, s.log"
 _FROM = "audit_entries e JOIN audit_streams s ON s.id = e.stream"
@@ -95,9 +97,10 @@ class Index:
         if after is not None:
             conditions.append(_behind(("c.time", "c.id"), after))
         where, values = _where(conditions)
-        found = self._database.rows(
+        found = self._database.search(
             f"SELECT c.time, c.id, c.call_id FROM audit_calls c{where} ORDER BY c.time DESC, c.id DESC LIMIT ?",
             (*values, limit + 1),
+            LONGEST_SEARCH_S,
         )
         rows = self._told([call_id for _, _, call_id in found[:limit]])
         return Page(rows=rows, next=(found[limit - 1][0], found[limit - 1][1]) if len(found) > limit else None)
@@ -110,9 +113,10 @@ class Index:
         if after is not None:
             conditions.append(_behind(("e.time", "e.id"), after))
         where, values = _where(conditions)
-        found = self._database.rows(
+        found = self._database.search(
             f"SELECT {_COLUMNS}, e.time, e.id FROM {_FROM}{where} ORDER BY e.time DESC, e.id DESC LIMIT ?",
             (*values, limit + 1),
+            LONGEST_SEARCH_S,
         )
         return self._page(found, limit)
 
@@ -201,11 +205,12 @@ class Index:
             calls += " ORDER BY c.time DESC, c.id DESC LIMIT ?"
             values = (*values, limit + 2)
         condition, more = _where(outer)
-        found = self._database.rows(
+        found = self._database.search(
             f"SELECT {_COLUMNS}, {', '.join(order)} FROM ({calls}) c JOIN audit_entries e ON e.call_id = c.call_id "
             f"JOIN audit_streams s ON s.id = e.stream{condition} "
             f"ORDER BY {', '.join(f'{name} DESC' for name in order)} LIMIT ?",
             (*values, *more, limit + 1),
+            LONGEST_SEARCH_S,
         )
         return self._page(found, limit)
 

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-__all__ = ["INDEXES", "TABLES", "VERSION", "Database", "schema"]
+from toolgen.errors import AuditError
+
+__all__ = ["INDEXES", "TABLES", "VERSION", "Database", "schema", "took_too_long"]
 
 VERSION = 1
 """Of the tables below. An index of another version is made anew."""
@@ -63,6 +65,9 @@ class Database(Protocol):
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """What a statement gives."""
 
+    def search(self, statement: str, values: Sequence[object], within_s: float) -> list[tuple[Any, ...]]:
+        """The same of a statement that may have to look at everything; an `AuditError` once it takes longer."""
+
     def run(self, statement: str, values: Sequence[object] = ()) -> None:
         """A statement that gives nothing."""
 
@@ -80,6 +85,14 @@ class Database(Protocol):
 
     def close(self) -> None:
         """Lets go of it."""
+
+
+def took_too_long(within_s: float) -> AuditError:
+    """What is said of a search that was broken off."""
+    return AuditError(
+        f"the search was broken off after {within_s:g} s",
+        suggestion="narrow it down: by time, principal, tool or rule, which are looked up where text has to be looked through",
+    )
 
 
 def schema(dialect: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from toolgen.audit.index_database import INDEXES, TABLES, VERSION, schema
+from toolgen.audit.index_database import INDEXES, TABLES, VERSION, schema, took_too_long
 from toolgen.errors import AuditError, ConfigError
 from toolgen.model.location import ServerLocation
 
@@ -48,6 +48,16 @@ class PostgresDatabase:
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with self._told():
             return self._connection.execute(_marked(statement), values).fetchall()
+
+    def search(self, statement: str, values: Sequence[object], within_s: float) -> list[tuple[Any, ...]]:
+        bound = f"{max(1, round(within_s * 1000))}ms"
+        try:
+            with self._told(), self._connection.transaction():
+                self._connection.execute("SELECT pg_catalog.set_config('statement_timeout', %s, true)", (bound,))
+                return self._connection.execute(_marked(statement), values).fetchall()
+        except AuditError as error:
+            broken_off = isinstance(error.__cause__, psycopg.errors.QueryCanceled)
+            raise (took_too_long(within_s) if broken_off else error) from error.__cause__
 
     def run(self, statement: str, values: Sequence[object] = ()) -> None:
         with self._told():

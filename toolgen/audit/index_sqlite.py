@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from toolgen.audit.index_database import INDEXES, VERSION, schema
+from toolgen.audit.index_database import INDEXES, VERSION, schema, took_too_long
 from toolgen.errors import AuditError
 
 __all__ = ["SqliteDatabase", "remove"]
 
 _BUSY_S = 60.0
 _CACHE_KIB = 65_536
+_STEPS = 1000  # of SQLite's machine, between two looks at the clock
 _AGAIN = "`toolgen audit index --rebuild` makes it anew from the log"
 
 
@@ -35,6 +37,17 @@ class SqliteDatabase:
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with self._told():
             return self._connection.execute(statement, values).fetchall()
+
+    def search(self, statement: str, values: Sequence[object], within_s: float) -> list[tuple[Any, ...]]:
+        until = time.monotonic() + within_s
+        self._connection.set_progress_handler(lambda: time.monotonic() >= until, _STEPS)
+        try:
+            return self.rows(statement, values)
+        except AuditError as error:
+            broken_off = getattr(error.__cause__, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
+            raise (took_too_long(within_s) if broken_off else error) from error.__cause__
+        finally:
+            self._connection.set_progress_handler(None, 0)
 
     def run(self, statement: str, values: Sequence[object] = ()) -> None:
         with self._told():

@@ -74,6 +74,11 @@ class AuditLog:
         return self._stream
 
     @property
+    def size(self) -> int:
+        """The number of the last entry that was acknowledged."""
+        return self._acknowledged.head.seq
+
+    @property
     def fault(self) -> str | None:
         """Why nothing can be recorded, or no call may begin; None when all is well."""
         return self._broken or (self._keeper.blocked() if self._keeper is not None else "") or None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 
 import click
 
@@ -31,7 +33,8 @@ _LOOK_S = 1.0
 @config
 def index(way: str | None, config_path: str) -> None:
     """Bring the index of the log up to date. Every command that reads it does so itself; this is for what follows a log all the time."""
-    with _index(config_path, anew=way == "rebuild") as found:
+    with ExitStack() as held:
+        found = held.enter_context(_index(config_path, anew=way == "rebuild"))
         with counted("entries") as step:
             filled = found.rebuild(step) if way == "rebuild" else found.fill(step)
         faults = filled.faults
@@ -43,7 +46,8 @@ def index(way: str | None, config_path: str) -> None:
         for fault in faults:
             click.echo(printable(fault), err=way != "check")
         if way == "follow":
-            _follow(found)
+            held.close()
+            _follow(config_path)
     sys.exit(1 if faults else 0)
 
 
@@ -59,18 +63,23 @@ def _index(config_path: str, *, anew: bool) -> Index:
         return opened(None, config_path)
 
 
-def _follow(found: Index) -> None:
+def _follow(config_path: str) -> None:
+    """Once a second, until interrupted. What goes wrong is told once; a database that was lost is connected to again."""
     told: set[str] = set()
-    try:
+
+    def tell(faults: Sequence[str]) -> None:
+        for fault in faults:
+            if fault not in told:
+                told.add(fault)
+                click.echo(f"toolgen: {printable(fault)}", err=True)
+
+    with suppress(KeyboardInterrupt):
         while True:
-            time.sleep(_LOOK_S)
             try:
-                faults = found.fill().faults
+                with opened(None, config_path) as found:
+                    while True:
+                        tell(found.fill().faults)
+                        time.sleep(_LOOK_S)
             except AuditError as error:
-                faults = [str(error)]
-            for fault in faults:
-                if fault not in told:
-                    told.add(fault)
-                    click.echo(f"toolgen: {printable(fault)}", err=True)
-    except KeyboardInterrupt:
-        return
+                tell([str(error)])
+            time.sleep(_LOOK_S)

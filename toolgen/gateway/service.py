@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -405,9 +404,10 @@ class Gateway:
 
     def audit_entries(self, *, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
         """The newest entries of this gateway's stream first, those below `before`. Raises `AuditError`."""
-        found = entries(self.settings.audit_dir, stream=self._log.stream)
-        kept = deque((entry for entry in found if before is None or entry.get("seq", 0) < before), maxlen=limit)
-        return [dict(entry) for entry in reversed(kept)]
+        last = self._log.size if before is None else min(before - 1, self._log.size)
+        first = max(1, last - limit + 1)
+        found = entries(self.settings.audit_dir, self._log.stream, first)  # from the segment on that holds it
+        return [dict(entry) for entry in found if first <= entry.get("seq", 0) <= last][::-1]
 
     def audit_entry(self, seq: int) -> dict[str, Any] | None:
         """One entry of this gateway's stream by its number: what `audit_seq` of an envelope names. Raises `AuditError`."""

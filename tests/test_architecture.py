@@ -33,6 +33,7 @@ LAYERS = {
     "settings": 3,
     "settings_audit": 3,
     "settings_console": 3,
+    "settings_gateway": 3,
     "settings_failures": 3,
     "settings_mcp": 3,
     "settings_sources": 3,

@@ -38,16 +38,23 @@ _YOUNG = 20_000  # objects: at 700, the default, half a dozen calls in flight ar
 
 
 def serve(
-    gateway: Facade, *, host: str = "127.0.0.1", port: int = 8080, certificates: ClientCertificates | None = None
+    gateway: Facade,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    certificates: ClientCertificates | None = None,
+    url: str = "",
 ) -> None:
     """Serves until SIGINT or SIGTERM, then lets the calls in flight end. `port` 0 takes a free one; the ready line names it.
+
+    `url` is the origin that agents know the gateway by, "" where nobody said it.
 
     Raises `ConfigError` when the address cannot be had, or when it is public and nobody could authenticate.
     """
     check_reach(gateway, host)
     listener = bind(host, port)
     try:
-        _run(_serve(gateway, listener, _app(gateway, host, certificates), lambda: _say(listener)))
+        _run(_serve(gateway, listener, _app(gateway, host, certificates, url), lambda: _say(listener)))
     finally:
         listener.close()
 
@@ -58,6 +65,7 @@ def serve_worker(
     *,
     host: str,
     certificates: ClientCertificates | None,
+    url: str,
     ready: Callable[[], None],
     lifeline: int,
 ) -> None:
@@ -66,7 +74,7 @@ def serve_worker(
     `lifeline` is the end of a pipe whose other end that process holds: when it is gone, this one ends as upon SIGTERM, so that no
     worker is left behind on the port.
     """
-    app = _app(gateway, host, certificates)
+    app = _app(gateway, host, certificates, url)
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -93,9 +101,9 @@ def check_reach(gateway: Facade, host: str) -> None:
         )
 
 
-def _app(gateway: Facade, host: str, certificates: ClientCertificates | None) -> App:
+def _app(gateway: Facade, host: str, certificates: ClientCertificates | None, url: str) -> App:
     hosts = LOOPBACK_HOSTS | {host.lower()} if is_loopback(host) else ANY_HOST
-    app = App(gateway, hosts=hosts, certificates=certificates)
+    app = App(gateway, hosts=hosts, certificates=certificates, url=url)
     if isinstance(gateway, Gateway):
         app.open_console(partial(console_of, gateway))
     return app

@@ -23,6 +23,7 @@ from toolgen.model.names import SOURCE_NAME
 from toolgen.model.tool import Effect
 from toolgen.settings_audit import AuditSettings, GivenAudit, read_audit
 from toolgen.settings_console import ConsoleSettings, GivenConsole, read_console
+from toolgen.settings_gateway import read_public_url
 from toolgen.settings_sources import Auth, SourceSettings, read_source, short
 from toolgen.settings_state import StateSettings, read_state
 from toolgen.settings_tools import ToolKeys, ToolSettings, read_tool
@@ -69,6 +70,7 @@ class _ClientCertificates(msgspec.Struct, forbid_unknown_fields=True):
 class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     port: int = 8080
+    url: str | None = None
     workers: int = 1
     search_above: int | str = 20_000
     turn_limit: int | str = 4
@@ -111,6 +113,7 @@ class Settings:
     `search_above` is how many tokens a principal's catalog may cost before tools that search it stand in its place; infinite for never.
     `turn_limit` is how many turns of tool calls a conversation may have; infinite for any number.
     `search` is what tools are searched by: words alone, or (hybrid) meaning too, with the extra `minilm`.
+    `url` is the origin that agents know the gateway by (`https://tools.example.com`), "" where nobody said it.
     `state` is None where what is counted stays in this process's memory.
     """
 
@@ -122,6 +125,7 @@ class Settings:
     generated: Path
     host: str
     port: int
+    url: str
     workers: int
     search_above: float
     turn_limit: float
@@ -243,6 +247,7 @@ def _settings(document: Document, path: Path) -> Settings:
         generated=root / file.generated,
         host=file.gateway.host,
         port=file.gateway.port,
+        url=read_public_url(file.gateway.url, document.where("gateway", "url")),
         workers=file.gateway.workers,
         search_above=_search_above(document, file.gateway.search_above),
         turn_limit=_turn_limit(document, file.gateway.turn_limit),

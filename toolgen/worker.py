@@ -52,6 +52,7 @@ def main() -> None:
                 listener,
                 host=orders.host,
                 certificates=gateway.settings.client_certificates,
+                url=gateway.settings.url,
                 ready=ready,
                 lifeline=lifeline,
             )

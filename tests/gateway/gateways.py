@@ -26,6 +26,7 @@ from toolgen.model.tool import Effect, NoBinding, Tool, seal
 from toolgen.pipeline.presence import Presence
 from toolgen.pipeline.search import ToolIndex
 from toolgen.policy.approval import NOBODY
+from toolgen.policy.credentials import TokenRule
 from toolgen.state.invocations_sqlite import SqliteInvocations
 from toolgen.state.seal import Seal
 
@@ -109,6 +110,7 @@ class FakeGateway:
     tools: tuple[Tool, ...] = TOOLS
     answer: Callable[[str, JsonObject], Envelope] | None = None
     has_credentials: bool = True
+    providers: tuple[TokenRule, ...] = ()
     reasons: tuple[str, ...] = ()
     warned: tuple[str, ...] = ()
     gone: set[str] = field(default_factory=set)

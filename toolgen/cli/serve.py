@@ -43,7 +43,7 @@ def _listen(gateway: Gateway, host: str | None, port: int | None, workers: int |
     count = settings.workers if workers is None else workers
     check_workers(settings, count)
     if count == 1:
-        serve(gateway, host=host, port=port, certificates=settings.client_certificates)
+        serve(gateway, host=host, port=port, certificates=settings.client_certificates, url=settings.url)
         return
     check_reach(gateway, host)
     if not serve_workers(settings, host=host, port=port, count=count):

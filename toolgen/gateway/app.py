@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Callable
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from toolgen.gateway.description import openapi_json
 from toolgen.gateway.door import Door
@@ -28,6 +29,7 @@ from toolgen.gateway.listings import Listings
 from toolgen.gateway.mcp import Mcp
 from toolgen.gateway.mcp_http import McpEndpoint
 from toolgen.gateway.metrics import MEDIA_TYPE
+from toolgen.gateway.resource import MCP, WELL_KNOWN
 from toolgen.gateway.rest import Rest
 from toolgen.gateway.rest_audit import RestAudit
 from toolgen.gateway.rest_calls import RestCalls
@@ -42,6 +44,7 @@ log = logging.getLogger("toolgen.gateway")
 _CALL = re.compile(r"/v1/tools/([^/]+)/call\Z")
 _ANSWER = re.compile(r"/v1/answers/([^/]{1,128})/([A-Za-z0-9_-]{64})\Z")
 _CONSOLE = re.compile(r"/console(?:/|\Z)")
+_METADATA = frozenset({WELL_KNOWN, WELL_KNOWN + MCP})
 
 
 class Pages(Protocol):
@@ -62,7 +65,7 @@ class App:
     """MCP at /mcp and REST below /v1, over one gateway.
 
     `hosts` are the names this gateway answers to in the Host header; `ANY_HOST` for a gateway whose names are not known.
-    `certificates` names the proxies whose word on a client's certificate is believed.
+    `certificates` names the proxies whose word on a client's certificate is believed. `url` is the origin that agents know it by.
     """
 
     def __init__(
@@ -71,10 +74,11 @@ class App:
         *,
         hosts: frozenset[str] = LOOPBACK_HOSTS,
         certificates: ClientCertificates | None = None,
+        url: str = "",
     ) -> None:
         self._gateway = gateway
-        self._hosts = hosts
-        self._door = Door(gateway, certificates=certificates)
+        self._hosts = hosts | ({urlsplit(url).hostname or ""} if url else set())
+        self._door = Door(gateway, certificates=certificates, url=url)
         listings = Listings(gateway)
         self._mcp = McpEndpoint(Mcp(gateway, listings))
         self._rest = Rest(gateway, listings)
@@ -139,8 +143,10 @@ class App:
         if request.path == "/metrics":
             request.take("GET")
             return Response(body=self._gateway.measured(), media_type=MEDIA_TYPE)
+        if request.path in _METADATA:
+            return self._door.resource.metadata(request)
         principal = await self._door.enter(request)
-        if request.path == "/mcp":
+        if request.path == MCP:
             return await self._mcp.handle(request, principal)
         if found := _CALL.match(request.path):
             request.take("POST")

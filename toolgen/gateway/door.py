@@ -12,6 +12,7 @@ from toolgen.gateway.attempts import Attempts
 from toolgen.gateway.facade import Facade
 from toolgen.gateway.http import Rejected, Request
 from toolgen.gateway.identity import Told, Unaccepted
+from toolgen.gateway.resource import Resource
 from toolgen.model.call import Principal
 from toolgen.settings import ClientCertificates
 
@@ -26,15 +27,22 @@ log = logging.getLogger("toolgen.gateway")
 
 
 class Door:
-    """Authenticates requests. `certificates` says whose word on a client's certificate is believed; nobody's where it is None.
+    """Authenticates requests. `certificates` says whose word on a client's certificate is believed; nobody's where it is None. `url` is
+    the gateway's public address, at which clients are told where their users sign in.
 
     An address that was wrong too often waits; what it has shown before that was right is still accepted, since others may share it.
     """
 
     def __init__(
-        self, gateway: Facade, *, certificates: ClientCertificates | None = None, clock: Clock = _CLOCK
+        self,
+        gateway: Facade,
+        *,
+        certificates: ClientCertificates | None = None,
+        url: str = "",
+        clock: Clock = _CLOCK,
     ) -> None:
         self._gateway = gateway
+        self.resource = Resource(gateway, url)
         self._certificates = certificates
         self._header = b"" if certificates is None else certificates.header.encode("ascii")
         self._attempts = Attempts(clock)
@@ -48,7 +56,7 @@ class Door:
         value = request.headers.get(b"authorization")
         if value is None:
             if not certificate:
-                raise _unauthenticated("this needs a credential", "Bearer")
+                raise _unauthenticated("this needs a credential", self.resource.challenge(request))
             return self._narrowed(request, await self._acting(request, self._certified(request, certificate)))
         found = _BEARER.match(value.decode("latin-1"))
         if found is None:
@@ -118,7 +126,15 @@ class Door:
             )
         self._attempts.failed(request.peer)
         log.warning("a credential from %s was not accepted: %s", request.peer, why.reason)
-        raise _unauthenticated("this credential is not accepted", 'Bearer error="invalid_token"')
+        if why.told is Told.SCOPES:
+            raise Rejected(
+                403,
+                "forbidden",
+                "this token lacks a scope that the policy asks for",
+                suggestion="ask the identity provider for the scopes that WWW-Authenticate names",
+                headers=(self.resource.challenge(request, "insufficient_scope", why.scopes),),
+            )
+        raise _unauthenticated("this credential is not accepted", self.resource.challenge(request, "invalid_token"))
 
     def _narrowed(self, request: Request, principal: Principal) -> Principal:
         """The caller with the toolset it asks for, which can only take tools away."""
@@ -149,11 +165,11 @@ class Door:
         return acting
 
 
-def _unauthenticated(message: str, challenge: str) -> Rejected:
+def _unauthenticated(message: str, challenge: tuple[bytes, bytes]) -> Rejected:
     return Rejected(
         401,
         "unauthenticated",
         message,
         suggestion="send `Authorization: Bearer KEY` with a key or token of a principal in policies/ that has not expired",
-        headers=((b"www-authenticate", challenge.encode("ascii")),),
+        headers=(challenge,),
     )

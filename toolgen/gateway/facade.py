@@ -15,6 +15,7 @@ from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
 from toolgen.pipeline.presence import Presence
+from toolgen.policy.credentials import TokenRule
 from toolgen.state.seal import Seal
 
 __all__ = ["Facade"]
@@ -32,6 +33,10 @@ class Facade(Protocol):
     @property
     def has_credentials(self) -> bool:
         """Whether anybody at all could authenticate."""
+
+    @property
+    def providers(self) -> tuple[TokenRule, ...]:
+        """What a token must be, of each identity provider whose users are principals."""
 
     def recognised(self, credential: str) -> Principal | None:
         """The principal behind a bearer credential that was accepted before and still is; None for any other."""

@@ -54,6 +54,7 @@ from toolgen.pipeline.executors import Backing, exchanges, make_executors, make_
 from toolgen.pipeline.places import plan_of
 from toolgen.pipeline.presence import Presence
 from toolgen.policy.assignment import assigned
+from toolgen.policy.credentials import TokenRule
 from toolgen.policy.document import Policy
 from toolgen.policy.document import load as load_policy
 from toolgen.policy.selftest import SelfTestResult
@@ -266,6 +267,11 @@ class Gateway:
     def tools(self) -> tuple[str, ...]:
         """The names of all tools."""
         return tuple(self.manifest.tools)
+
+    @property
+    def providers(self) -> tuple[TokenRule, ...]:
+        """What a token must be, of each identity provider whose users are principals."""
+        return self._governance.identity.issuers
 
     @property
     def principals(self) -> tuple[str, ...]:

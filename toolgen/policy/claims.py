@@ -10,7 +10,7 @@ from toolgen.model.call import Principal
 from toolgen.model.schema import Json
 from toolgen.policy.credentials import IssuerEntry, TokenRule
 
-__all__ = ["ClaimsError", "audience_fits", "claims_read", "subject_of", "user_of"]
+__all__ = ["ClaimsError", "audience_fits", "claims_read", "scopes_of", "subject_of", "user_of"]
 
 _LONGEST_SUBJECT = 128
 _LONGEST_VALUE = 1024
@@ -25,6 +25,17 @@ class ClaimsError(ValueError):
 def audience_fits(rule: TokenRule, claims: Mapping[str, Any]) -> bool:
     """Whether a token is meant for us: `aud` is a text or a list of them (RFC 7519 section 4.1.3)."""
     return not rule.audience.isdisjoint(_texts(claims.get("aud"), "audience"))
+
+
+def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
+    """What a token may be used for: `scope`, words in one text (RFC 9068 section 2.2.3), or `scp`, a text or a list, as Entra ID and Okta
+    write it. Raises `ClaimsError`."""
+    scope = claims.get("scope", "")
+    if not isinstance(scope, str):
+        raise ClaimsError("its scope is no text")
+    return frozenset(
+        word for text in (scope, *_texts(claims.get("scp", []), "scp")) for word in text.split(" ") if word
+    )
 
 
 def subject_of(claims: Mapping[str, Any]) -> str:

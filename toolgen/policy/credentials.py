@@ -46,12 +46,14 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRule:
-    """What a JWT must be: from this issuer, for one of these audiences, signed by a key of `jwks` (a URL or an absolute path)."""
+    """What a JWT must be: from this issuer, for one of these audiences, with all of these scopes, signed by a key of `jwks` (a URL or an
+    absolute path)."""
 
     issuer: str
     audience: frozenset[str]
     jwks: str
     algorithms: frozenset[str]
+    scopes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

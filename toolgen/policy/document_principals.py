@@ -241,6 +241,7 @@ class PrincipalSections:
             audience=frozenset(audience),
             jwks=_key_set(given.jwks, self._directory, document.where(*path, "jwks")),
             algorithms=frozenset(given.algorithms or ALGORITHMS),
+            scopes=frozenset(given.scopes),
         )
         self._rules.append((document.where(*path), rule))
         return rule

@@ -36,6 +36,9 @@ __all__ = [
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
 _Names: TypeAlias = Annotated[list[str], msgspec.Meta(min_length=1)]
 _Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=2048)]
+_Scope: TypeAlias = Annotated[
+    str, msgspec.Meta(pattern=r"\A[\x21\x23-\x5b\x5d-\x7e]{1,128}\Z")
+]  # RFC 6749, section 3.3
 # As policy/credentials.py lists them; a test holds the two against each other.
 _Algorithm: TypeAlias = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
@@ -60,6 +63,7 @@ class JwtShape(msgspec.Struct, forbid_unknown_fields=True):
     jwks: _Text
     subject: _Text | None = None
     algorithms: Annotated[list[_Algorithm], msgspec.Meta(min_length=1)] | None = None
+    scopes: list[_Scope] = []
 
 
 class CertificateShape(msgspec.Struct, forbid_unknown_fields=True):

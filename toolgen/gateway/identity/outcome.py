@@ -13,19 +13,22 @@ class Told(Enum):
 
     NOTHING = auto()
     UNAVAILABLE = auto()  # it could not be checked now, whether it is good or not
+    SCOPES = auto()  # it is good, but for the scopes it lacks: its client can ask for them (RFC 6750, section 3.1)
 
 
 @dataclass(frozen=True, slots=True)
 class Unaccepted:
-    """No principal. `reason` is for the operator's log: a fixed sentence, with nothing in it that came with the credential."""
+    """No principal. `reason` is for the operator's log: a fixed sentence, with nothing in it that came with the credential. `scopes` are
+    what it would have had to have, where that is told."""
 
     reason: str
     told: Told = Told.NOTHING
+    scopes: frozenset[str] = frozenset()
 
 
 class RefusedTokenError(Exception):
     """A token that is not accepted; caught where it is verified."""
 
-    def __init__(self, reason: str, told: Told = Told.NOTHING) -> None:
+    def __init__(self, reason: str, told: Told = Told.NOTHING, scopes: frozenset[str] = frozenset()) -> None:
         super().__init__(reason)
-        self.unaccepted = Unaccepted(reason, told)
+        self.unaccepted = Unaccepted(reason, told, scopes)

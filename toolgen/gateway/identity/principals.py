@@ -14,11 +14,11 @@ from toolgen.clock import Clock
 from toolgen.errors import ConfigError
 from toolgen.gateway.identity.certificates import Validity, check_time, matches, read_certificate, shown, validity
 from toolgen.gateway.identity.key_sets import FRESH_S, KeySets
-from toolgen.gateway.identity.outcome import RefusedTokenError, Unaccepted
+from toolgen.gateway.identity.outcome import RefusedTokenError, Told, Unaccepted
 from toolgen.gateway.identity.tokens import check_claims, read_token
 from toolgen.model.call import Principal, Proof
 from toolgen.model.names import nearest
-from toolgen.policy.claims import ClaimsError, audience_fits, subject_of, user_of
+from toolgen.policy.claims import ClaimsError, audience_fits, scopes_of, subject_of, user_of
 from toolgen.policy.credentials import CertificateRule, Credentials, IssuerEntry, PrincipalEntry, TokenRule
 
 __all__ = ["NO_CLAIMS", "Claims", "Identity"]
@@ -76,6 +76,11 @@ class Identity:
     def names(self) -> tuple[str, ...]:
         """The principals' ids, in order."""
         return tuple(sorted(self._principals))
+
+    @property
+    def issuers(self) -> tuple[TokenRule, ...]:
+        """What a token must be, of each identity provider whose users are principals."""
+        return tuple(entry.token for entry in self._issuers.values())
 
     def recognised(self, credential: str) -> Principal | None:
         """Whose credential this is, when it was accepted before and still is. Never waits, and tells nothing of credentials never seen."""
@@ -140,9 +145,11 @@ class Identity:
         """The principal of the policy with this subject; otherwise the issuer's user."""
         for entry in self._subjects.get((issuer, subject_of(claims)), ()):
             if entry.token is not None and audience_fits(entry.token, claims):
+                _check_scopes(entry.token, claims)
                 return self._principals[entry.id]
         for users in self._users.get(issuer, ()):
             if audience_fits(users.token, claims):
+                _check_scopes(users.token, claims)
                 return user_of(users, claims)
         raise RefusedTokenError("it is for another audience, or for a subject nobody has")
 
@@ -279,6 +286,12 @@ class Identity:
         if entry is None or other is None or not entry.may_act_for(other.id):
             return None
         return replace(principal, on_behalf_of=other, toolsets=frozenset())
+
+
+def _check_scopes(rule: TokenRule, claims: Claims) -> None:
+    """Raises `RefusedTokenError` for a token that its user did not give its client for this."""
+    if not rule.scopes <= scopes_of(claims):
+        raise RefusedTokenError("it lacks a scope that the policy asks for", Told.SCOPES, rule.scopes)
 
 
 def _digest(credential: str) -> bytes:

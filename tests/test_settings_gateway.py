@@ -1,0 +1,62 @@
+"""The gateway's public address: what may stand there, and what it becomes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolgen.errors import ConfigError
+from toolgen.settings import load
+
+
+def written(root: Path, url: str) -> Path:
+    path = root / "toolgen.yaml"
+    path.write_text(f"sources:\n  shop: {{sql: 'sqlite:///shop.db'}}\ngateway:\n  url: {url}\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("given", "origin"),
+    [
+        ("https://tools.example.com", "https://tools.example.com"),
+        ("https://tools.example.com/", "https://tools.example.com"),
+        ("HTTPS://Tools.Example.COM:443", "https://tools.example.com"),
+        ("https://tools.example.com:8443", "https://tools.example.com:8443"),
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("http://localhost:80", "http://localhost"),
+        ('"http://[::1]:8080"', "http://[::1]:8080"),
+    ],
+)
+def test_the_public_address_is_an_origin(tmp_path: Path, given: str, origin: str) -> None:
+    assert load(written(tmp_path, given)).url == origin
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("http://tools.example.com", "must be https"),
+        ("http://127.0.0.1.example.com", "must be https"),
+        ("http://10.0.0.1:8080", "must be https"),
+        ("https://tools.example.com/mcp", "scheme, host and port alone"),
+        ("https://tools.example.com?x=1", "scheme, host and port alone"),
+        ("https://tools.example.com?", "scheme, host and port alone"),
+        ('"https://tools.example.com#"', "scheme, host and port alone"),
+        ("https://user:pw@tools.example.com", "scheme, host and port alone"),
+        ("tools.example.com", "is not an address"),
+        ("ftp://tools.example.com", "is not an address"),
+        ("https://", "is not an address"),
+        ('""', "is not an address"),
+        ("https://tools.example.com:99999", "is not an address"),
+        ("https://[fe80::1%25eth0]", "is not an address"),
+        ("https://töols.example", "is not an address"),
+        ('"https://tools.example.com\\n"', "is not an address"),
+        ('"https://tools.example.com\\",evil=\\""', "is not an address"),
+    ],
+)
+def test_anything_else_is_refused_at_its_line(tmp_path: Path, given: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(written(tmp_path, given))
+    assert says in str(caught.value)
+    assert "toolgen.yaml:4" in str(caught.value)
+    assert "pw" not in str(caught.value)

@@ -3,83 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.gateway.governed import Upstream, project, upstream
-
-CALL = "/v1/tools/orders__get_health/call"
-POLICY: dict[str, Any] = {"rules": [{"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}]}
-MIB = 1024 * 1024
-CLOSE = "Connection: close"
-
-
-@dataclass(frozen=True)
-class Served:
-    """A gateway, the process it is, and the API behind it."""
-
-    port: int
-    pid: int
-    seen: Upstream
-
-    def peak_kib(self) -> int:
-        """The most memory the process ever had."""
-        status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
-        return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0])
-
-    def connection(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=120)
-
-    def exchange(self, *parts: bytes) -> bytes:
-        """Everything the gateway says to these bytes until it closes the connection."""
-        with self.connection() as wire:
-            try:
-                for part in parts:
-                    wire.sendall(part)
-            except OSError:  # it has closed before it had heard everything
-                pass
-            return rest_of(wire)
-
-    def alive(self) -> None:
-        """A good call is answered as ever."""
-        answer = self.exchange(request(b"{}", CLOSE))
-        assert answer.startswith(b"HTTP/1.1 200 "), answer
-
-
-def rest_of(wire: socket.socket) -> bytes:
-    said = b""
-    while True:
-        try:
-            more = wire.recv(65536)
-        except ConnectionResetError:
-            return said
-        if not more:
-            return said
-        said += more
-
-
-def request(body: bytes, *headers: str, path: str = CALL, key: str = "key-of-bot") -> bytes:
-    """A request with the headers given, and a Content-Length unless they say how long it is."""
-    lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {key}", *headers]
-    if not any(header.lower().startswith("content-type") for header in headers):
-        lines.append("Content-Type: application/json")
-    if not any(header.lower().startswith(("content-length", "transfer-encoding")) for header in headers):
-        lines.append(f"Content-Length: {len(body)}")
-    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
-
-
-def statuses(answer: bytes) -> list[int]:
-    return [int(found) for found in re.findall(rb"HTTP/1\.1 (\d{3}) ", answer)]
+from tests.gateway.raw import CLOSE, MIB, Served, endless, request, rest_of, serving, statuses
 
 
 def said(answer: bytes) -> dict[str, Any]:
@@ -92,18 +22,8 @@ def said(answer: bytes) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with upstream() as (seen, server):
-        path = project(tmp_path_factory.mktemp("bad") / "p", server, POLICY)
-        command = [sys.executable, "-m", "toolgen", "serve", "--port", "0"]
-        process = subprocess.Popen(command, cwd=path.parent, stderr=subprocess.PIPE, text=True)
-        assert process.stderr is not None
-        try:
-            url = next(line.split()[-1] for line in process.stderr if "listening on" in line)
-            yield Served(int(url.rpartition(":")[2]), process.pid, seen)
-        finally:
-            os.kill(process.pid, signal.SIGTERM)
-            _, said_there = process.communicate(timeout=120)
-    assert "Traceback" not in said_there
+    with serving(tmp_path_factory.mktemp("bad") / "p") as found:
+        yield found
 
 
 def deep(levels: int) -> bytes:
@@ -234,16 +154,10 @@ def test_a_refused_body_is_never_the_next_request(served: Served) -> None:
         assert b"connection: close" in answer.lower()
 
 
-def endless(pieces: int, size: int = 65_536) -> Iterator[bytes]:
-    piece = b"%x\r\n%s\r\n" % (size, b"a" * size)
-    for _ in range(pieces):
-        yield piece
-
-
 @pytest.mark.parametrize("key", ["key-of-bot", "wrong"])
 def test_a_gigabyte_is_refused_without_being_kept(served: Served, key: str) -> None:
     served.alive()
-    before = served.peak_kib()
+    before = served.resident_kib()
     announced = served.exchange(request(b"a" * MIB, f"Content-Length: {1024 * MIB}", key=key))
     assert statuses(announced) == [413 if key == "key-of-bot" else 401]
     streamed = served.exchange(request(b"", "Transfer-Encoding: chunked", key=key), *endless(16_384))
@@ -256,7 +170,7 @@ def test_a_gigabyte_is_refused_without_being_kept(served: Served, key: str) -> N
 
 
 def test_heads_without_end_are_refused_without_being_kept(served: Served) -> None:
-    before = served.peak_kib()
+    before = served.resident_kib()
     with served.connection() as wire:
         try:
             for _ in range(4096):
@@ -272,7 +186,7 @@ def test_heads_without_end_are_refused_without_being_kept(served: Served) -> Non
 
 def test_connections_that_dribble_keep_nobody_else_waiting(served: Served) -> None:
     """How long a head and a body may take is held in test_connection.py."""
-    before, held = served.peak_kib(), [served.connection() for _ in range(300)]
+    before, held = served.resident_kib(), [served.connection() for _ in range(300)]
     try:
         for number, wire in enumerate(held):
             wire.sendall(request(b'{"arguments"', "Content-Length: 1000") if number % 2 else b"POST /v1/tool_calls HT")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgen.gateway.wire import DEEPEST, LARGEST_BODY, Malformed, decode, encode, identifier
+from toolgen.gateway.wire import DEEPEST, LARGEST_BODY, MOST_VALUES, Malformed, decode, encode, identifier
 
 
 class Body(msgspec.Struct, forbid_unknown_fields=True):
@@ -63,6 +63,21 @@ def test_brackets_inside_strings_are_no_depth() -> None:
 
 def test_wide_json_is_no_deep_json() -> None:
     assert len(decode(b"[" + b",".join([b"{}"] * 10_000) + b"]", list)) == 10_000
+
+
+def test_a_string_that_never_ends_is_read_once() -> None:
+    """Looked for from every quote in it, it would be read half a million times, which takes hours."""
+    for piece in (b'\\"', b'"', b"\\\\", b'\\"a'):
+        with pytest.raises(Malformed):
+            decode(b"[" * (DEEPEST + 1) + b'"' + piece * (LARGEST_BODY // len(piece)), object)
+
+
+def test_more_values_than_anybody_means_are_refused_before_there_are_any() -> None:
+    assert len(decode(b"[" + b",".join([b"1"] * (MOST_VALUES - 1)) + b"]", list)) == MOST_VALUES - 1
+    for value in (b"1", b"[]", b"{}", b'{"a":1}'):
+        with pytest.raises(Malformed, match="values"):
+            decode(b"[" + b",".join([value] * MOST_VALUES) + b"]", list)
+    assert decode(orjson.dumps(["," * MOST_VALUES * 2]), list)
 
 
 def test_the_deepest_body_that_fits_is_refused_without_recursion() -> None:

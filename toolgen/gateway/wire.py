@@ -10,13 +10,15 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
-__all__ = ["DEEPEST", "LARGEST_BODY", "Malformed", "decode", "encode", "identifier", "shallow"]
+__all__ = ["DEEPEST", "LARGEST_BODY", "MOST_VALUES", "Malformed", "decode", "encode", "identifier", "shallow"]
 
 LARGEST_BODY = 1_048_576
 DEEPEST = 64
+MOST_VALUES = 65_536
 
 T = TypeVar("T")
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# Of text that is not known to be JSON: one that never ends is taken to the end, so that nothing is read twice and nothing given back.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _PATH = re.compile(r" - at `(?:key in )?\$([^`]*)`\Z")
 _STEP = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
 _UNKNOWN = re.compile(r"unknown field `([^`]*)`")
@@ -39,8 +41,11 @@ def decode(data: bytes, kind: type[T]) -> T:
 
     A member that stands twice is refused (RFC 7493, section 2.3): whoever looks at a body before us may have read the other one.
     """
-    if data.count(b"[") + data.count(b"{") > DEEPEST and _deeper_than(data, DEEPEST):
+    openings = data.count(b"[") + data.count(b"{")
+    if openings > DEEPEST and _deeper_than(data, DEEPEST):
         raise Malformed(f"the JSON is nested more than {DEEPEST} levels deep")
+    if openings + data.count(b",") >= MOST_VALUES and _values(data) > MOST_VALUES:
+        raise Malformed(f"the JSON holds more than {MOST_VALUES} values")
     try:
         value = msgspec.json.decode(data, type=kind)
         if not _repeats(data):
@@ -98,6 +103,12 @@ def _repeats(data: bytes) -> bool:
         elif type(value) is list:
             todo += value
     return data.count(b":") != members and _STRING.sub(b"", data).count(b":") != members
+
+
+def _values(data: bytes) -> int:
+    """At least how many values there are: a list of two bytes becomes sixty of memory, so they are counted before there are any."""
+    bare = _STRING.sub(b"", data)
+    return bare.count(b",") + bare.count(b"[") + bare.count(b"{") + 1
 
 
 def _deeper_than(data: bytes, limit: int) -> bool:

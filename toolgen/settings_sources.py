@@ -55,6 +55,7 @@ class _Source(FailureKeys, forbid_unknown_fields=True):
     overlay: str | list[str] = msgspec.field(default_factory=list)
     refs: list[str] = msgspec.field(default_factory=list)
     writes: bool = False
+    trace: bool = False
     include: _Filter | None = None
     exclude: _Filter | None = None
     auth: dict[str, Any] | str = msgspec.field(default_factory=dict)
@@ -67,6 +68,7 @@ class SourceSettings:
     config: SourceConfig
     auth: Auth
     patience: Patience = field(default_factory=Patience)
+    trace: bool = False  # whether its systems are told which trace a call belongs to
     environment: Mapping[str, SecretReference] = field(default_factory=dict)  # of a command
 
 
@@ -97,6 +99,10 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
             )
     if source.writes and kind != "sql":
         raise ConfigError("writes: belongs to sql sources", where=document.where("sources", name, "writes"))
+    if source.trace and kind not in {"openapi", "graphql"}:
+        raise ConfigError(
+            "trace: belongs to openapi and graphql sources", where=document.where("sources", name, "trace")
+        )
     if source.prefix and (kind, source.prefix) != ("python", "none"):
         raise ConfigError(
             "prefix: takes none, and belongs to python sources", where=document.where("sources", name, "prefix")
@@ -136,6 +142,7 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
         ),
         auth=_auth(document, name, auth, warnings, kind),
         environment=server.environment,
+        trace=source.trace,
         patience=read_patience(source, document, ("sources", name), kind),
     )
 

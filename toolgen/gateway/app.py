@@ -146,6 +146,8 @@ class App:
         if request.path in _METADATA:
             return self._door.resource.metadata(request)
         principal = await self._door.enter(request)
+        if b"traceparent" in request.headers:
+            request.presence.trace = request.trace()
         if request.path == MCP:
             return await self._mcp.handle(request, principal)
         if found := _CALL.match(request.path):

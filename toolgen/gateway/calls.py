@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -139,6 +139,7 @@ class Calls:
         """The call that is made instead of one that failed: a call like any other, so the policy may refuse it."""
         name, arguments = other
         made = governance.call(name, arguments, call.principal, call.session, call.client, call.id)
+        made = made if call.trace is None else replace(made, trace=call.trace)
         envelope = await self.carry_out(governance, made, last=True)
         return envelope if self._fallbacks.better(envelope) else failed
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 from toolgen.gateway.wire import LARGEST_BODY, encode
+from toolgen.model.trace import Trace, parse_trace
 from toolgen.pipeline.presence import Presence
 
 __all__ = [
@@ -222,6 +223,13 @@ class Request:
                 raise Rejected(400, "validation", f"the query parameter {name} was sent more than once")
             found[name] = value
         return found
+
+    def trace(self) -> Trace | None:
+        """The trace that the headers say this belongs to; None where they name none, or two."""
+        if b"traceparent" not in self.headers or b"traceparent" in self.repeated:
+            return None
+        state = "" if b"tracestate" in self.repeated else self.text(b"tracestate")
+        return parse_trace(self.text(b"traceparent"), state)
 
     async def body(self) -> bytes:
         """The whole body, up to 1 MiB and 30 seconds."""

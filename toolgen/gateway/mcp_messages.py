@@ -56,6 +56,8 @@ META_CONVERSATION = "conversationId"
 META_TOOLSET = "toolset"
 META_PROGRESS = "progressToken"
 META_IDEMPOTENCY = "idempotencyKey"
+META_TRACE = "traceparent"
+META_TRACE_STATE = "tracestate"
 
 _LONGEST_CLIENT = 120
 

@@ -271,7 +271,7 @@ class Gateway:
     @property
     def providers(self) -> tuple[TokenRule, ...]:
         """What a token must be, of each identity provider whose users are principals."""
-        return self._governance.identity.issuers
+        return self._in_force.governance.identity.issuers
 
     @property
     def principals(self) -> tuple[str, ...]:
@@ -354,6 +354,8 @@ class Gateway:
         call = governance.call(
             asked.name, given, asked.principal, session or connection, client, parent, idempotency_key
         )
+        if presence is not None and presence.trace is not None:
+            call = replace(call, trace=presence.trace)
         if reading.cursor:
             return await self._answering.read_on(governance, call, reading.cursor)
         trail = Trail(presence=presence or Presence())

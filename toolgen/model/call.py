@@ -15,6 +15,7 @@ from toolgen.model.result import Error
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.secret import Secret
 from toolgen.model.tool import Tool
+from toolgen.model.trace import Trace
 from toolgen.model.verdict import Deny
 
 __all__ = ["Call", "Described", "Document", "Principal", "Proof", "Sampling", "Statement", "parties"]
@@ -149,9 +150,9 @@ class Call:
     `session`, `client` and `parent` are ids the front end was given, or "". `bound` names the arguments that the policy set; `denied` says
     why it could not, and then the arguments are as they were sent. `approval` is the digest of what a
     person agreed to: the gateway alone sets it, when it carries out a call that had to wait. `idempotency_key` is what the caller's key
-    became: a digest over the caller, the tool and that key, so that no two callers' keys are ever the same. `line` is the way back to
-    whoever waits, for functions. `withheld` says why the call may not be sent any more, None where it may: for whoever sends it later than
-    at once, or again.
+    became: a digest over the caller, the tool and that key, so that no two callers' keys are ever the same. `trace` is the place in a
+    trace that the request has, None where its sender named none. `line` is the way back to whoever waits, for functions. `withheld` says
+    why the call may not be sent any more, None where it may: for whoever sends it later than at once, or again.
     """
 
     id: str
@@ -163,6 +164,7 @@ class Call:
     parent: str = ""
     approval: str = ""
     idempotency_key: str = ""
+    trace: Trace | None = None
     repaired: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()

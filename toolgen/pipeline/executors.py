@@ -140,6 +140,7 @@ def _make(
                 provision=provision,
                 timeouts=source.patience.timeouts,
                 key_header=source.patience.key_header,
+                traces=source.trace,
                 largest=source.patience.largest,
             )
             return _steady(http, source.patience)
@@ -154,6 +155,7 @@ def _make(
                 max_page=config.graph.max_page or DEFAULT_MAX_PAGE,
                 timeouts=source.patience.timeouts,
                 key_header=source.patience.key_header,
+                traces=source.trace,
                 largest=source.patience.largest,
                 provision=provision,
             )

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from toolgen.model.line import Line, Unasked
 from toolgen.model.schema import Json, JsonObject
+from toolgen.model.trace import Trace
 
 __all__ = ["Presence"]
 
@@ -18,14 +19,16 @@ class Presence:
     """Whether somebody still waits for what was asked in one request: one call, or several at once.
 
     Leaving ends nothing but what is `awaiting`. Everything else about a call runs on, its record above all. A front end sets
-    `elicits` where the person at the other end can be asked to agree to a call, and `line` where it can be told and asked more.
+    `elicits` where the person at the other end can be asked to agree to a call, `line` where it can be told and asked more, and
+    `trace` where the request says which trace it belongs to.
     """
 
-    __slots__ = ("_left", "_tasks", "elicits", "line")
+    __slots__ = ("_left", "_tasks", "elicits", "line", "trace")
 
     def __init__(self) -> None:
         self.elicits = False
         self.line: Line | None = None
+        self.trace: Trace | None = None
         self._left = False
         self._tasks: set[asyncio.Task[Any]] = set()
 

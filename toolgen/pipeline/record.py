@@ -150,6 +150,7 @@ class Record:
             "session": call.session[:_LONGEST_NAME],
             "client": call.client[:_LONGEST_NAME],
             "parent": call.parent[:_LONGEST_NAME],
+            "trace": "" if call.trace is None else call.trace.recorded,
         }
 
 

@@ -81,6 +81,7 @@ class GraphQLExecutor:
         timeouts: Timeouts = _TIMEOUTS,
         clock: Clock = _CLOCK,
         key_header: str = "",
+        traces: bool = False,
         largest: int = LARGEST_ANSWER,
     ) -> None:
         schemes, auth = with_headers(schemes, auth)
@@ -101,6 +102,7 @@ class GraphQLExecutor:
             timeouts=timeouts,
             clock=clock,
             key_header=key_header,
+            traces=traces,
             largest=largest,
         )
         wallet = Wallet(schemes=schemes, auth=auth, secrets=secrets, provision=provision, clock=clock)

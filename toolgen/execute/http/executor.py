@@ -17,7 +17,7 @@ from toolgen.execute.http.coding import UndecodableError
 from toolgen.execute.http.credentials import NoTokenError, Renewal, Signed
 from toolgen.execute.http.dial import Dialer, Line, Refusal, Resolver, Target, Timeouts, system_resolver
 from toolgen.execute.http.freshness import lifetime
-from toolgen.execute.http.keys import keyed, repeatable
+from toolgen.execute.http.keys import keyed, repeatable, traced
 from toolgen.execute.http.rates import told
 from toolgen.execute.http.redirects import MOST_HOPS, moved
 from toolgen.execute.http.styles import UnbindableError
@@ -69,6 +69,7 @@ class HttpExecutor:
         timeouts: Timeouts = _TIMEOUTS,
         clock: Clock = _CLOCK,
         key_header: str = "",
+        traces: bool = False,
         reader: Reader = result,
         kept: tuple[str, ...] = _HEAD_HEADERS,
         largest: int = LARGEST_ANSWER,
@@ -77,6 +78,7 @@ class HttpExecutor:
         self._reader = reader
         self._kept = kept
         self._key_header = key_header
+        self._traces = traces
         self._wallet = Wallet(schemes=schemes, auth=auth, secrets=secrets, provision=provision, clock=clock)
         self._dialer = Dialer(permit=permit, resolver=resolver, timeouts=timeouts, clock=clock)
         self._places = asyncio.Semaphore(PLACES)
@@ -91,7 +93,7 @@ class HttpExecutor:
         """Never raises for what the other system does. A request that cannot be bound is Failed with the code `validation`."""
         binding = _binding(call)
         try:
-            request = keyed(bind(binding, call.arguments), call, self._key_header)
+            request = self._request(binding, call)
         except UnbindableError as error:
             return _failed(error.code, error.message, error.suggestion)
         harmless = repeatable(call, self._key_header)
@@ -104,6 +106,11 @@ class HttpExecutor:
                 break
             request = further
         return outcome if not hop else _redirected(outcome, hop, harmless=harmless)
+
+    def _request(self, binding: HttpBinding, call: Call) -> Request:
+        """What the call says, unsigned. Raises `UnbindableError`."""
+        request = keyed(bind(binding, call.arguments), call, self._key_header)
+        return traced(request, call) if self._traces else request
 
     def _further(self, request: Request, outcome: Success | Failed) -> Request | None:
         """The request that an answer redirects to, where the policy lets it."""
@@ -157,7 +164,7 @@ class HttpExecutor:
         Raises `UnbindableError` (code `validation`) or `SecretError` where `execute` would return Failed with that code.
         """
         binding = _binding(call)
-        request = keyed(bind(binding, call.arguments), call, self._key_header)
+        request = self._request(binding, call)
         return _shown(self._wallet.mask(request, binding.security, call.principal))
 
     async def close(self) -> None:

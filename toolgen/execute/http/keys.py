@@ -1,4 +1,4 @@
-"""Idempotency keys on the wire: which header a system knows them by, and what makes a request harmless to repeat."""
+"""What of a call itself goes on the wire: its idempotency key, in the header that a system knows it by, and its place in a trace."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from toolgen.model.headers import NO_KEY_HEADER
 from toolgen.model.key_header import written
 from toolgen.model.tool import Binding, HttpBinding, HttpKey
 
-__all__ = ["keyed", "repeatable"]
+__all__ = ["keyed", "repeatable", "traced"]
 
 _KNOWN = frozenset({"idempotency-key", "x-idempotency-key"})
+_TRACE = frozenset({"traceparent", "tracestate"})
 
 
 def repeatable(call: Call, configured: str) -> bool:
@@ -32,6 +33,14 @@ def keyed(request: Request, call: Call, configured: str) -> Request:
         return request
     text = written(call.tool.binding, call.idempotency_key or call.id)
     return replace(request, headers=(*request.headers, (key.header, text)))
+
+
+def traced(request: Request, call: Call) -> Request:
+    """The request with the place that its call has in a trace, in place of any that an argument gave."""
+    if call.trace is None:
+        return request
+    kept = (header for header in request.headers if header[0].lower() not in _TRACE)
+    return replace(request, headers=(*kept, *call.trace.headers))
 
 
 def _key(binding: Binding, configured: str) -> HttpKey | None:

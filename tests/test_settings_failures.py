@@ -57,6 +57,43 @@ def test_only_answers_that_are_read_as_http_can_be_told_how_long_they_may_be(kin
         read_patience(given, Document("toolgen.yaml", {}, {}), ("sources", "pets"), kind)
 
 
+MEANINGLESS = [
+    ("mcp: {command: [server]}", "retries: {attempts: 5}"),
+    ("mcp: {command: [server]}", "retries: never"),
+    ("mcp: {command: [server]}", "breaker: never"),
+    ("mcp: {command: [server]}", "breaker: {calls: 5}"),
+    ("mcp: {command: [server]}", "concurrency: 5"),
+    ("mcp: {command: [server]}", "idempotency_key: X-Once"),
+    ('mcp: {url: "https://tools.example.com/mcp"}', "idempotency_key: X-Once"),
+    ("python: my.tools", "retries: never"),
+    ("python: my.tools", "timeouts: {total: 5s}"),
+    ("sql: 'sqlite:///shop.db'", "timeouts: {total: 5s}"),
+]
+
+
+@pytest.mark.parametrize(("source", "key"), MEANINGLESS)
+def test_a_word_without_an_effect_is_refused_at_its_line(tmp_path: Path, source: str, key: str) -> None:
+    path = tmp_path / "toolgen.yaml"
+    path.write_text(f"sources:\n  own:\n    {source}\n    {key}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="belongs to") as caught:
+        load(path)
+    assert "toolgen.yaml:4" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "key"),
+    [
+        ("mcp: {command: [server]}", "timeouts: {total: 9s}"),
+        ('mcp: {url: "https://tools.example.com/mcp"}', "retries: {attempts: 5}"),
+        ('mcp: {url: "https://tools.example.com/mcp"}', "breaker: never"),
+    ],
+)
+def test_a_word_with_an_effect_is_taken(tmp_path: Path, source: str, key: str) -> None:
+    path = tmp_path / "toolgen.yaml"
+    path.write_text(f"sources:\n  own:\n    {source}\n    {key}\n", encoding="utf-8")
+    assert load(path).sources["own"].patience != Patience()
+
+
 def test_never_is_no_retries_and_no_breaker(tmp_path: Path) -> None:
     found = patience(tmp_path, retries="never", breaker="never")
     assert (found.retries.attempts, found.breaker) == (1, None)
@@ -103,5 +140,5 @@ def test_a_word_that_says_nothing_is_an_error_with_its_line(tmp_path: Path, keys
     "keys", [{"timeouts": {}}, {"retries": "never"}, {"breaker": {}}, {"concurrency": 5}, {"idempotency_key": "X"}]
 )
 def test_a_database_has_none_of_them(tmp_path: Path, keys: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="belongs to openapi, graphql and mcp sources"):
+    with pytest.raises(ConfigError, match="belongs to openapi"):
         patience(tmp_path, "shop", **keys)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -19,6 +21,23 @@ __all__ = ["FailureKeys", "read_patience"]
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}\Z")
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)%\Z")
 _KEYS = ("timeouts", "retries", "breaker", "concurrency", "idempotency_key", "answers")
+_EFFECTIVE: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "openapi": frozenset(_KEYS),
+        "graphql": frozenset(_KEYS),
+        "mcp": frozenset({"timeouts", "retries", "breaker", "concurrency", "answers"}),
+        "command": frozenset({"timeouts", "answers"}),
+    }
+)
+"""By kind of source, the keys that something reads: any other would be a promise that nobody keeps."""
+_INSTEAD: Mapping[str, str] = MappingProxyType(
+    {
+        "sql": "the policy's sql: says how long a statement may take",
+        "command": "a command that breaks is begun anew, and its calls are not repeated",
+        "mcp": "MCP has its own way with this",
+        "python": "a function runs in the gateway itself",
+    }
+)
 _MOST_ATTEMPTS = 10
 _MOST_PLACES = 10_000
 _SMALLEST_CAP, _LARGEST_CAP = 65_536, 8_388_608  # four of the largest are read of one origin at once
@@ -60,20 +79,15 @@ class FailureKeys(GraphKeys, forbid_unknown_fields=True):
 
 
 def read_patience(given: FailureKeys, document: Document, path: tuple[str, ...], kind: str) -> Patience:
-    """What stands below a source. Raises `ConfigError` with its line."""
-    if kind == "sql":
-        for key in _KEYS:
-            if getattr(given, key) is not None and getattr(given, key) != "":
-                raise ConfigError(
-                    f"{key}: belongs to openapi, graphql and mcp sources",
-                    where=document.where(*path, key),
-                    suggestion="the policy's sql: says how long a statement may take",
-                )
-        return Patience()
-    if given.answers is not None and kind not in {"openapi", "graphql", "mcp"}:
-        raise ConfigError(
-            "answers: belongs to openapi, graphql and mcp sources", where=document.where(*path, "answers")
-        )
+    """What stands below a source, `command` for an MCP server that is one. Raises `ConfigError` with its line, also for what would have
+    no effect there."""
+    for key in _KEYS:
+        if key not in _EFFECTIVE.get(kind, ()) and (value := getattr(given, key)) is not None and value != "":
+            raise ConfigError(
+                f"{key}: belongs to {_belongs(key)}",
+                where=document.where(*path, key),
+                suggestion=_INSTEAD.get(kind, ""),
+            )
     reader = _Reader(document, path)
     return Patience(
         timeouts=reader.timeouts(given.timeouts or _Timeouts()),
@@ -85,6 +99,13 @@ def read_patience(given: FailureKeys, document: Document, path: tuple[str, ...],
         key_header=reader.header(given.idempotency_key),
         largest=reader.cap((given.answers or _Answers()).largest),
     )
+
+
+def _belongs(key: str) -> str:
+    """The kinds of sources that a key means something to, for people."""
+    if key in _EFFECTIVE["command"]:
+        return "openapi, graphql and mcp sources"
+    return "openapi and graphql sources" + (" and MCP servers with a URL" if key in _EFFECTIVE["mcp"] else "")
 
 
 class _Reader:

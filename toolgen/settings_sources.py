@@ -143,7 +143,7 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
         auth=_auth(document, name, auth, warnings, kind),
         environment=server.environment,
         trace=source.trace,
-        patience=read_patience(source, document, ("sources", name), kind),
+        patience=read_patience(source, document, ("sources", name), "command" if server.command else kind),
     )
 
 

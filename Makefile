@@ -53,6 +53,7 @@ bench: setup
 	$(BIN)/python -m bench.policy
 	$(BIN)/python -m bench.search
 	@test ! -f .venv-minilm/.installed || PYTHONPATH=.venv-minilm $(BIN)/python -m bench.search --hybrid
+	$(BIN)/python -m bench.listing
 	$(BIN)/python -m bench.console
 	$(BIN)/python -m bench.tokens
 	$(BIN)/python -m bench.formats

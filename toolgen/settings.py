@@ -75,6 +75,7 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     search_above: int | str = 20_000
     turn_limit: int | str = 4
     search: Literal["words", "hybrid"] = "words"
+    spans: bool = False
     client_certificates: _ClientCertificates | None = None
 
 
@@ -113,6 +114,7 @@ class Settings:
     `search_above` is how many tokens a principal's catalog may cost before tools that search it stand in its place; infinite for never.
     `turn_limit` is how many turns of tool calls a conversation may have; infinite for any number.
     `search` is what tools are searched by: words alone, or (hybrid) meaning too, with the extra `minilm`.
+    `spans` says whether requests are traced with OpenTelemetry.
     `url` is the origin that agents know the gateway by (`https://tools.example.com`), "" where nobody said it.
     `state` is None where what is counted stays in this process's memory.
     """
@@ -130,6 +132,7 @@ class Settings:
     search_above: float
     turn_limit: float
     search: Literal["words", "hybrid"]
+    spans: bool
     state: StateSettings | None
     client_certificates: ClientCertificates | None
     audit_dir: Path
@@ -252,6 +255,7 @@ def _settings(document: Document, path: Path) -> Settings:
         search_above=_search_above(document, file.gateway.search_above),
         turn_limit=_turn_limit(document, file.gateway.turn_limit),
         search=file.gateway.search,
+        spans=file.gateway.spans,
         state=read_state(file.state, document.where("state"), root, warnings),
         client_certificates=_client_certificates(document, file.gateway.client_certificates),
         audit_dir=root / file.audit.dir,

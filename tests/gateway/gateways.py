@@ -19,6 +19,7 @@ from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.identity import Unaccepted
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.records import Review
+from toolgen.gateway.spans import Spans
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.schema import Json, JsonObject
@@ -125,6 +126,7 @@ class FakeGateway:
     running: set[asyncio.Task[Envelope]] = field(default_factory=set)
     open: bool = False
     metrics: Metrics = field(default_factory=Metrics)
+    spans: Spans | None = None
 
     async def __aenter__(self) -> Self:
         self.open = True

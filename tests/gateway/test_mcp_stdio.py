@@ -10,8 +10,11 @@ import pytest
 
 from tests.gateway.clients import run
 from tests.gateway.gateways import BOT, FakeGateway
+from toolgen.errors import AuditError
+from toolgen.gateway.mcp import Mcp
 from toolgen.gateway.mcp_stdio import serve_streams
 from toolgen.gateway.wire import LARGEST_BODY
+from toolgen.model.call import Principal
 
 
 def line(method: str, request: object = None, **params: Any) -> bytes:
@@ -138,5 +141,59 @@ def test_a_principal_the_policy_has_no_more_is_told_so() -> None:
         (found,) = await answers(gateway, line("tools/call", 1, name="test__echo", arguments={}))
         assert found["error"]["message"] == "the policy has this principal no more"
         assert gateway.calls == []
+
+    run(main())
+
+
+class Broken(FakeGateway):
+    """Fails where nothing should, with a text that nobody may read."""
+
+    def narrowed(self, principal: Principal, toolset: str) -> Principal | None:
+        raise RuntimeError("canary")
+
+
+def test_what_breaks_one_message_ends_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        broken = line("ping", 1, _meta={"toolset": "all"})
+        first, second = sorted(await answers(Broken(), broken, line("ping", 2)), key=lambda item: item["id"])
+        assert (first["error"]["code"], second["result"]) == (-32603, {})
+        assert "canary" not in str(first) + caplog.text
+        assert "RuntimeError" in caplog.text
+
+    run(main())
+
+
+def test_an_answer_that_cannot_be_taken_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def failing(*_: Any) -> None:
+        raise AuditError("the disk is full")
+
+    async def main() -> None:
+        monkeypatch.setattr(Mcp, "respond", failing)
+        found = await answers(FakeGateway(), b'{"jsonrpc":"2.0","id":"q","result":{}}\n', line("ping", 2))
+        assert [item["id"] for item in found] == [2]
+
+    run(main())
+
+
+def test_two_requests_with_one_id_are_both_answered_and_called_off() -> None:
+    async def main() -> None:
+        gateway = FakeGateway()
+        source, feed = _pipe()
+        sink = io.BytesIO()
+        with source, feed:
+            serving = asyncio.create_task(serve_streams(gateway, BOT, source, sink))
+            feed.write(
+                line("tools/call", 1, name="test__slow", arguments={}) + line("tools/call", 1, name="test__echo")
+            )
+            await gateway.answered.wait()
+            await gateway.entered.wait()
+            gateway.answered.clear()
+            feed.write(line("notifications/cancelled", requestId=1) + line("tools/call", 1, name="test__pet"))
+            feed.close()
+            await gateway.answered.wait()
+            assert gateway.ended == ["test__echo", "test__pet"]
+            gateway.gate.set()
+            await serving
+        assert [orjson.loads(item)["id"] for item in sink.getvalue().splitlines()] == [1, 1]
 
     run(main())

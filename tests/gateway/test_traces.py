@@ -85,8 +85,8 @@ def mcp(**meta: object) -> tuple[str, dict[str, Any]]:
 
 
 def recorded(gateway: Gateway) -> list[object]:
-    """The traces of the intents, oldest first."""
-    return [entry.get("trace") for entry in reversed(gateway.audit_entries()) if entry["event"] == "intent"]
+    """What the intents have for their parent, oldest first."""
+    return [entry.get("parent") for entry in reversed(gateway.audit_entries()) if entry["event"] == "intent"]
 
 
 @pytest.mark.parametrize("trace", [True, False])

@@ -43,7 +43,6 @@ FIELDS = (
     "repaired",
     "bound",
     "labels",
-    "trace",
     "prev",
     "hash",
 )

@@ -10,6 +10,7 @@ from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.identity import Unaccepted
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.records import Records
+from toolgen.gateway.spans import Spans
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import JsonObject
@@ -112,6 +113,10 @@ class Facade(Protocol):
     @property
     def metrics(self) -> Metrics:
         """Where a front end counts what it answered."""
+
+    @property
+    def spans(self) -> Spans | None:
+        """Where spans of requests go; None where nothing is traced."""
 
     def measured(self) -> bytes:
         """What this process counted, in Prometheus's text format: for anybody, so without names."""

@@ -23,16 +23,20 @@ from toolgen.gateway.mcp_messages import (
     Caller,
     Era,
     Fault,
+    Id,
     Message,
     Reply,
+    claimed_version,
     client_label,
     envelope_fault,
     failed,
     parse,
     request_id,
+    trace_of,
 )
 from toolgen.gateway.mcp_resources import read_resource
 from toolgen.gateway.mcp_state import States
+from toolgen.gateway.spans import METHODS, Operation, Span, Spans
 from toolgen.gateway.wire import Malformed, encode
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Error
@@ -57,6 +61,8 @@ class Mcp:
         self._gateway = gateway
         self._listings = listings
         self._mailbox = Mailbox()
+        self._clock = clock
+        self._spans = gateway.spans
         self._calls = ToolCalls(gateway, listings, States(lambda: gateway.seal, clock), self._mailbox)
 
     async def answer(self, message: Message, *, era: Era, caller: Caller) -> Reply:
@@ -68,9 +74,19 @@ class Mcp:
         request = request_id(message)
         if request is None or not isinstance(message.method, str):
             return Reply()
-        if era is Era.MODERN and (fault := envelope_fault(message)):
-            return failed(request, fault)
-        outcome = await self._dispatch(message, era, caller)
+        began, error = self._clock.monotonic(), "internal"
+        trace = trace_of(message)
+        if trace is not None:
+            caller.presence.trace = trace
+        span = None if self._spans is None else self._begun(self._spans, message, request, caller)
+        try:
+            outcome = await self._outcome(message, era, caller)
+            error = _error(outcome)
+        finally:
+            if span is not None:
+                span.end(error)
+            method = message.method if message.method in METHODS else "other"
+            self._gateway.metrics.operated(method, error, self._clock.monotonic() - began)
         if isinstance(outcome, Fault):
             return failed(request, outcome)
         if era is Era.MODERN:
@@ -111,6 +127,29 @@ class Mcp:
     async def changed(self) -> None:
         """Returns when what is listed may have changed."""
         await self._gateway.changed()
+
+    def _begun(self, spans: Spans, message: Message, request: Id, caller: Caller) -> Span:
+        """A span for one request, which the call then belongs to. A tool that its caller may not see is not named."""
+        name = (
+            message.params.get("name") if message.method == "tools/call" and isinstance(message.params, dict) else None
+        )
+        listing = self._listings.of(caller.principal)
+        span = spans.begin(
+            Operation(
+                method=message.method if message.method in METHODS else "other",
+                tool=name if isinstance(name, str) and listing.tool(name) is not None else "",
+                version=claimed_version(message) or caller.version,
+                request=client_label({"name": str(request)}),
+                parent=caller.presence.trace,
+            )
+        )
+        caller.presence.trace = span.trace
+        return span
+
+    async def _outcome(self, message: Message, era: Era, caller: Caller) -> dict[str, object] | Fault:
+        if era is Era.MODERN and (fault := envelope_fault(message)):
+            return fault
+        return await self._dispatch(message, era, caller)
 
     async def _dispatch(self, message: Message, era: Era, caller: Caller) -> dict[str, object] | Fault:
         params = message.params if isinstance(message.params, dict) else {}
@@ -170,6 +209,13 @@ def _cached(result: dict[str, object] | Fault, era: Era) -> dict[str, object] | 
     if era is Era.MODERN and not isinstance(result, Fault):
         result |= {"ttlMs": _TTL_MS, "cacheScope": "private"}
     return result
+
+
+def _error(outcome: dict[str, object] | Fault) -> str:
+    """What went wrong, in words of OpenTelemetry's `error.type`."""
+    if isinstance(outcome, Fault):
+        return str(outcome.code)
+    return "tool_error" if outcome.get("isError") is True else ""
 
 
 def _initialize(params: Mapping[str, Any]) -> dict[str, object] | Fault:

@@ -20,8 +20,6 @@ from toolgen.gateway.mcp_messages import (
     META_CONVERSATION,
     META_IDEMPOTENCY,
     META_PROGRESS,
-    META_TRACE,
-    META_TRACE_STATE,
     MISSING_CAPABILITY,
     Caller,
     Era,
@@ -35,7 +33,6 @@ from toolgen.gateway.wire import encode, identifier
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Envelope
 from toolgen.model.tool import Effect, FunctionBinding, Tool
-from toolgen.model.trace import parse_trace
 
 __all__ = ["ToolCalls"]
 
@@ -88,8 +85,6 @@ class ToolCalls:
         if request.state is not None and request.state.call_id:
             return await self._approved(request, request.state, caller)
         presence = caller.presence
-        if META_TRACE in meta and (trace := parse_trace(meta[META_TRACE], meta.get(META_TRACE_STATE))) is not None:
-            presence.trace = trace
         presence.elicits = "elicitation" in request.capabilities and self._gateway.elicits
         line = self._line(request, era, caller) if tool is not None and _speaks(tool) else None
         presence.line = line

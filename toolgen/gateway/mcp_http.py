@@ -167,6 +167,7 @@ class McpEndpoint:
             client=session.client,
             presence=request.presence,
             capabilities=session.capabilities,
+            version=request.text(VERSION_HEADER),
         )
         asking = message.id if session.id and isinstance(message.id, (int, str)) else None
         asked = None if asking is None else (parties(principal), text, asking)

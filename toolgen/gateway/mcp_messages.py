@@ -11,6 +11,7 @@ import msgspec
 
 from toolgen.gateway.wire import Malformed, decode, encode
 from toolgen.model.call import Principal
+from toolgen.model.trace import Trace, parse_trace
 from toolgen.pipeline.presence import Presence
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "failed",
     "parse",
     "request_id",
+    "trace_of",
     "unsupported",
 ]
 
@@ -93,7 +95,8 @@ class Caller:
     """Whom a message comes from, and whether they still wait for its answer.
 
     `client`, `connection` (its own session) and `session` (the conversation that the caller named) are what the transport knows; a
-    message may say more. `capabilities` are those of a client that shook hands; `send` says something to it before the answer.
+    message may say more. `capabilities` are those of a client that shook hands; `send` says something to it before the answer. `version` is
+    the protocol's, where the transport knows it.
     """
 
     principal: Principal
@@ -103,6 +106,7 @@ class Caller:
     presence: Presence = field(default_factory=Presence)
     capabilities: frozenset[str] = frozenset()
     send: Callable[[bytes], None] | None = None
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +164,12 @@ def cancelled_request(message: Message) -> Id | None:
         return None
     request = message.params.get("requestId")
     return request if isinstance(request, (int, str)) and not isinstance(request, bool) else None
+
+
+def trace_of(message: Message) -> Trace | None:
+    """The trace that `params._meta` says a request belongs to (MCP's reserved keys of W3C Trace Context)."""
+    meta = message.meta
+    return parse_trace(meta[META_TRACE], meta.get(META_TRACE_STATE)) if META_TRACE in meta else None
 
 
 def unsupported(requested: str) -> Fault:

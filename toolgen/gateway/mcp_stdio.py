@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import secrets
 import select
 import threading
@@ -17,6 +18,7 @@ from toolgen.gateway.listings import Listings
 from toolgen.gateway.mcp import Mcp
 from toolgen.gateway.mcp_line import capabilities_of
 from toolgen.gateway.mcp_messages import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     Caller,
@@ -38,6 +40,9 @@ from toolgen.pipeline.presence import Presence
 
 __all__ = ["serve_streams"]
 
+log = logging.getLogger("toolgen.gateway")
+
+_FAILED = Fault(code=INTERNAL_ERROR, message="the gateway failed; the operator's log says where")
 _MOST_AT_ONCE = 64
 _MOST_AHEAD = 16
 _MOST_UNREAD = 64
@@ -78,8 +83,7 @@ class _Session:
         self._subscriptions: dict[int | str, bool] = {}
         self._capabilities: frozenset[str] = frozenset()
         self._said: asyncio.Queue[bytes] = asyncio.Queue(_MOST_UNREAD)
-        self._muted: set[int | str] = set()
-        self._open: dict[int | str, Presence] = {}
+        self._open: dict[Presence, int | str] = {}  # two requests with one id, which no client may send, are two
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
 
     async def take(self, line: bytes, group: asyncio.TaskGroup) -> None:
@@ -94,14 +98,15 @@ class _Session:
             return
         self._note(parsed)
         if parsed.method is msgspec.UNSET:
-            group.create_task(self._mcp.respond(parsed, self._principal))
+            group.create_task(self._respond(parsed))
             return
         if parsed.method == "subscriptions/listen" and isinstance(parsed.id, (int, str)) and claimed_version(parsed):
             await self._listen(parsed, parsed.id)
             return
         if isinstance(parsed.id, (int, str)) and isinstance(parsed.method, str):
             await self._slots.acquire()
-            presence = self._open.setdefault(parsed.id, Presence())
+            presence = Presence()
+            self._open[presence] = parsed.id
             group.create_task(self._answer(parsed, parsed.id, presence))
 
     async def speak(self) -> None:
@@ -124,7 +129,7 @@ class _Session:
         """Waits for the answers on their way. Where nobody is left to read them, whoever asked has left."""
         while self._open:
             if _unread(self._sink):
-                for presence in self._open.values():
+                for presence in self._open:
                     presence.leave()
                 return
             await asyncio.sleep(_LOOK_S)
@@ -157,19 +162,25 @@ class _Session:
             self._greeted = True
         elif (request := cancelled_request(message)) is not None and request in self._subscriptions:
             del self._subscriptions[request]
-        elif (request := cancelled_request(message)) is not None and request in self._open:
-            self._muted.add(request)
-            self._open[request].leave()
+        elif (request := cancelled_request(message)) is not None:
+            for presence, asked in self._open.items():
+                if asked == request:
+                    presence.leave()
 
     async def _answer(self, message: Message, request: int | str, presence: Presence) -> None:
+        reply = failed(request, _FAILED)
         try:
-            reply = await self._reply(message, request, presence)
-            if request not in self._muted:
+            with _bounded():
+                reply = await self._reply(message, request, presence)
+            if not presence.left():
                 await self._write(reply)
         finally:
-            self._open.pop(request, None)
-            self._muted.discard(request)
+            del self._open[presence]
             self._slots.release()
+
+    async def _respond(self, message: Message) -> None:
+        with _bounded():
+            await self._mcp.respond(message, self._principal)
 
     async def _reply(self, message: Message, request: int | str, presence: Presence) -> Reply:
         """The policy may have changed since the process was started: each message is answered as it stands now."""
@@ -190,6 +201,15 @@ class _Session:
     async def _write(self, reply: Reply) -> None:
         if reply.body:
             await self._said.put(reply.body)
+
+
+@contextlib.contextmanager
+def _bounded() -> Iterator[None]:
+    """The outermost boundary of one message: whatever happens to it, the others go on."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - as above
+        log.error("a message ended in %s", type(error).__name__)  # noqa: TRY400 - its text may hold anything
 
 
 def _unread(sink: BinaryIO) -> bool:

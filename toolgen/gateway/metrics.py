@@ -42,6 +42,7 @@ class Metrics:
         self._in_flight = 0
         self._calls: dict[tuple[str, str], int] = {}
         self._durations: dict[str, _Durations] = {}
+        self._operations: dict[tuple[str, str], _Durations] = {}
         self._responses: dict[int, int] = {}
         self._began = time.time()
 
@@ -62,6 +63,13 @@ class Metrics:
             durations = self._durations[status] = _Durations()
         durations.take(seconds)
 
+    def operated(self, method: str, error: str, seconds: float) -> None:
+        """An MCP request has its answer. Both words are ours: a method that there is or `other`, and what went wrong or ""."""
+        durations = self._operations.get((method, error))
+        if durations is None:
+            durations = self._operations[method, error] = _Durations()
+        durations.take(seconds)
+
     def answered(self, status: int) -> None:
         """A request has its answer."""
         self._responses[status] = self._responses.get(status, 0) + 1
@@ -80,7 +88,21 @@ class Metrics:
             *_family(
                 "toolgen_call_duration_seconds", "histogram", "How long calls took, from the record to the record."
             ),
-            *self._histogram(same),
+            *(
+                line
+                for status, durations in sorted(self._durations.items())
+                for line in _histogram("toolgen_call_duration_seconds", {"status": status, **same}, durations)
+            ),
+            *_family("mcp_server_operation_duration_seconds", "histogram", "How long MCP requests took."),
+            *(
+                line
+                for (method, error), durations in sorted(self._operations.items())
+                for line in _histogram(
+                    "mcp_server_operation_duration_seconds",
+                    {"mcp_method_name": method, "error_type": error, **same},
+                    durations,
+                )
+            ),
             *_family("toolgen_http_responses_total", "counter", "Answers to requests of any kind."),
             *(
                 _sample("toolgen_http_responses_total", {"status": str(status), **same}, count)
@@ -91,16 +113,6 @@ class Metrics:
             *self._process(same),
         ]
         return ("\n".join(lines) + "\n").encode("utf-8")
-
-    def _histogram(self, same: Mapping[str, str]) -> Iterator[str]:
-        name = "toolgen_call_duration_seconds"
-        for status, durations in sorted(self._durations.items()):
-            labels, count = {"status": status, **same}, 0
-            for bound, more in zip((*(f"{one:g}" for one in _BOUNDS), "+Inf"), durations.counts, strict=True):
-                count += more
-                yield _sample(f"{name}_bucket", {**labels, "le": bound}, count)
-            yield _sample(f"{name}_sum", labels, durations.total)
-            yield _sample(f"{name}_count", labels, count)
 
     def _process(self, same: Mapping[str, str]) -> Iterator[str]:
         """What Prometheus's own clients say of a process, as far as this system tells."""
@@ -115,6 +127,15 @@ class Metrics:
             yield _sample("process_resident_memory_bytes", same, pages * os.sysconf("SC_PAGE_SIZE"))
             yield from _family("process_open_fds", "gauge", "Open file descriptors.")
             yield _sample("process_open_fds", same, len(os.listdir("/proc/self/fd")))
+
+
+def _histogram(name: str, labels: Mapping[str, str], durations: _Durations) -> Iterator[str]:
+    count = 0
+    for bound, more in zip((*(f"{one:g}" for one in _BOUNDS), "+Inf"), durations.counts, strict=True):
+        count += more
+        yield _sample(f"{name}_bucket", {**labels, "le": bound}, count)
+    yield _sample(f"{name}_sum", labels, durations.total)
+    yield _sample(f"{name}_count", labels, count)
 
 
 def _ending(result: Result) -> tuple[str, str]:

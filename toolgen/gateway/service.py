@@ -14,7 +14,7 @@ from typing import Any, Self
 from toolgen.audit.log import AuditLog
 from toolgen.audit.query import entries, entry_at
 from toolgen.clock import Clock, SystemClock
-from toolgen.errors import AuditError
+from toolgen.errors import AuditError, ConfigError
 from toolgen.execute.base import Destination
 from toolgen.gateway.answering import Answering, Fetched
 from toolgen.gateway.approvals import Approvals
@@ -41,6 +41,7 @@ from toolgen.gateway.records import ProjectRecords
 from toolgen.gateway.reload import State, state_of
 from toolgen.gateway.runner import Runner
 from toolgen.gateway.sharing import share
+from toolgen.gateway.spans import Spans
 from toolgen.model.call import Principal, parties
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Envelope, Error
@@ -101,6 +102,7 @@ class Gateway:
         self._discovery = Discovery(above=settings.search_above, clock=self._clock, meaning=self.meaning)
         self._running = Running()
         self.metrics = Metrics()
+        self.spans = _spans() if settings.spans else None
         self.pauses = pauses_of(settings)
         shared = self._shared = share(settings, self._clock, self._state_changed, self.pauses)
         self.pausing = Pausing(shared.pauses, self.pauses, self._log.append, self._clock)
@@ -468,3 +470,12 @@ class Gateway:
         }
         check = checks[destination.service]
         return check(destination.host, destination.port, destination.address, source=destination.source)
+
+
+def _spans() -> Spans:
+    """Raises `ConfigError` where the extra is not installed."""
+    try:
+        from toolgen.gateway.otel import OpenTelemetry  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ConfigError("gateway.spans: needs OpenTelemetry's API", suggestion="install toolgen[otel]") from error
+    return OpenTelemetry()

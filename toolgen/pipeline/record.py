@@ -149,8 +149,7 @@ class Record:
             "bound": [*call.bound],
             "session": call.session[:_LONGEST_NAME],
             "client": call.client[:_LONGEST_NAME],
-            "parent": call.parent[:_LONGEST_NAME],
-            "trace": "" if call.trace is None else call.trace.recorded,
+            "parent": call.parent[:_LONGEST_NAME] or ("" if call.trace is None else call.trace.recorded),
         }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import copy
 import gc
 import hashlib
 import json
@@ -105,7 +106,7 @@ def description() -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "t", "version": "1"},
         "paths": paths,
-        "components": {"securitySchemes": SCHEMES},
+        "components": {"securitySchemes": copy.deepcopy(SCHEMES)},
     }
 
 

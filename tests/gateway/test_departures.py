@@ -199,7 +199,7 @@ def test_what_only_read_for_them_is_ended_on_the_server_and_recorded(front: Any,
                 await until(lambda: project.running() == calls)
                 await leave()
                 await until(lambda: project.running() == 0)
-                await until(lambda: not gateway._running)
+                await until(lambda: not gateway._running._tasks)
             answer = await gateway.call("shop__query", QUICK, principal="bot")
             assert answer.status == "ok", answer.error
 
@@ -228,7 +228,7 @@ def test_a_storm_of_departures_leaves_nothing_behind(project: SlowProject) -> No
                     await until(lambda: project.running() > 0)
                 for leave in sent:
                     await leave()
-            await until(lambda: not gateway._running)
+            await until(lambda: not gateway._running._tasks)
             await until(lambda: project.running() == 0)
             await until(lambda: len(asyncio.all_tasks(loop)) <= tasks)
             answers = await asyncio.gather(*(gateway.call("shop__query", QUICK, principal="bot") for _ in range(4)))

@@ -123,7 +123,8 @@ def _base(server: str) -> str:
 def _fill(path: str, filled: Mapping[str, str], base: str) -> str:
     """The path with its values in place. No value can add, remove or climb a segment (RFC 3986, sections 3.3 and 5.2.4)."""
     built = "/".join(_segment(segment, filled) for segment in path.split("/"))
-    if any(_climbs(unquote(segment)) for segment in f"{base.partition('://')[2]}{built}".split("/")):
+    segments = f"{base.partition('://')[2]}{built}".split("/")
+    if any(_climbs(unquote(segment)) for segment in segments if "." in segment or "%" in segment):
         raise UnbindableError("a path argument is a dot segment, which would change the route")
     if not _SAFE_TARGET.match(built):
         raise UnbindableError("the path holds a character that cannot be sent")
@@ -136,7 +137,7 @@ def _climbs(segment: str) -> bool:
 
 
 def _segment(segment: str, filled: Mapping[str, str]) -> str:
-    if any(not filled.get(name, "-") for name in _PLACEHOLDER.findall(segment)):
+    if any(not filled.get(name, "-") for _, name in _pieces(segment, _LITERAL) if name is not None):
         raise UnbindableError("an empty path argument would change the route")
     return _filled(segment, filled, _LITERAL)
 
@@ -144,13 +145,24 @@ def _segment(segment: str, filled: Mapping[str, str]) -> str:
 def _filled(text: str, filled: Mapping[str, str], keep: str) -> str:
     """A piece of the template with its placeholders replaced and the rest of it encoded, but for `keep`."""
     parts: list[str] = []
+    for plain, name in _pieces(text, keep):
+        parts.append(plain)
+        if name is not None:
+            if name not in filled:
+                raise UnbindableError(f"the path parameter {name!r} is missing")
+            parts.append(filled[name])
+    return "".join(parts)
+
+
+@lru_cache(maxsize=4096)
+def _pieces(text: str, keep: str) -> tuple[tuple[str, str | None], ...]:
+    """What stands before each placeholder of a template, encoded but for `keep`, with the placeholder's name; None behind the last."""
+    pieces: list[tuple[str, str | None]] = []
     last = 0
     for match in _PLACEHOLDER.finditer(text):
-        if match[1] not in filled:
-            raise UnbindableError(f"the path parameter {match[1]!r} is missing")
-        parts += [percent(text[last : match.start()], keep=keep), filled[match[1]]]
+        pieces.append((percent(text[last : match.start()], keep=keep), match[1]))
         last = match.end()
-    return "".join([*parts, percent(text[last:], keep=keep)])
+    return (*pieces, (percent(text[last:], keep=keep), None))
 
 
 def _path_value(parameter: HttpParameter, value: Json) -> str:

@@ -81,6 +81,16 @@ def test_an_answer_is_read_whole_and_a_connection_kept_only_when_nothing_is_left
     assert all(isinstance(one, Reply) and one.body in {body, b"ok"} for one in others)
 
 
+@pytest.mark.parametrize("length", [0, 65_536, 65_537, 300_000])
+def test_a_body_of_known_length_is_read_to_its_end_and_no_further(length: int, run: Run) -> None:
+    body = bytes(range(97, 122)) * 12_000
+    script = HEAD + b"Content-Length: %d\r\n\r\n" % length + body[:length]
+    server = Server(*[script] * MANY)
+    found = run(answers(server, *[asked()] * MANY, limit=length))
+    assert [(reply.body, reply.truncated) for reply in found] == [(body[:length], False)] * MANY
+    assert server.connections < MANY
+
+
 def test_an_answer_without_a_length_ends_with_its_connection(run: Run) -> None:
     found = run(answers(Server(HEAD + b"\r\nall of it", ends=True), asked()))
     assert found[0].body == b"all of it"

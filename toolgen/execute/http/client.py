@@ -49,6 +49,7 @@ _EXPECTS_BODY = frozenset({"POST", "PUT", "PATCH"})
 # space it has a character that is in no method.
 _NO_METHOD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]*[^!#$%&'*+.^_`|~0-9A-Za-z\s-]")
 _LARGEST_KEPT = 16_384
+_MOST_DIGITS = 20
 # pyreqwest calls every failure before the answer's head a ConnectError, also when the request was already on its way; what happened stands
 # in the causes that hyper reports, so only this one of them counts as "nothing was sent".
 _CONNECTING = "client error (Connect)"
@@ -141,16 +142,26 @@ async def _read(response: Response, method: str, limit: int, places: asyncio.Sem
         return Reply(status=status, headers=headers, body=b"", truncated=False)
     body = Body(headers.get("content-encoding", ""), limit)
     read_chunk = response.body_reader.read_chunk
+    left = _length(headers)
     placed = False
     try:
-        while not body.full and (chunk := await read_chunk()) is not None:
-            body.feed(chunk.to_bytes())
+        # hyper holds an answer to its Content-Length, so the end of one that came whole need not be asked for.
+        while left and not body.full and (chunk := await read_chunk()) is not None:
+            data = chunk.to_bytes()
+            left -= len(data)
+            body.feed(data)
             if body.size > ORDINARY and not placed:
                 placed = await places.acquire()
     finally:
         if placed:
             places.release()
     return Reply(status=status, headers=headers, body=body.end(), truncated=body.full)
+
+
+def _length(headers: dict[str, str]) -> int:
+    """How many bytes a body has on the wire; below zero, which counting down from leads to no end, where the answer does not say."""
+    said = headers.get("content-length", "")
+    return int(said) if len(said) < _MOST_DIGITS and said.isascii() and said.isdigit() else -1
 
 
 def _headers(response: Response) -> dict[str, str]:

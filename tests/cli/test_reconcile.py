@@ -14,11 +14,13 @@ from tests.execute.failing import FINE, Server, reset
 from tests.gateway.governed import PRINCIPALS
 from tests.gateway.test_idempotency_keys import again, loaded, send
 
+_BOB = {"issuer": "https://login.example", "jwks": "https://login.example/keys", "subject": "bob"}
 REVIEWER = {
     "principals": {
         **PRINCIPALS,
         "rita": {"roles": ["reviewer"]},
-        "bot": {**PRINCIPALS["bot"], "roles": ["bot", "reviewer"]},
+        "bot": {**PRINCIPALS["bot"], "roles": ["bot", "reviewer"], "jwt": {**_BOB, "audience": "bots"}},
+        "bob": {"roles": ["reviewer"], "jwt": {**_BOB, "audience": "people"}},  # the same person by another name
     }
 }
 
@@ -91,6 +93,7 @@ def test_only_a_call_that_did_not_happen_gives_its_key_back(
         (("call_none", "--happened", "--as", "rita"), "no call call_none is in doubt"),
         (("{}", "--happened", "--as", "ann"), "does not have the role reviewer"),
         (("{}", "--happened", "--as", "bot"), "a call of their own"),
+        (("{}", "--happened", "--as", "bob"), "a call of their own"),
         (("{}", "--happened", "--as", "nobody"), "nobody"),
         (("{}",), "name a call and what became of it"),
         (("--happened",), "name a call and what became of it"),

@@ -279,6 +279,24 @@ def test_who_may_answer(
     run(main())
 
 
+@pytest.mark.parametrize(("subject", "status"), [("ann", 403), ("lea", 200)])
+def test_a_person_answers_for_no_call_of_theirs_under_another_name(project: Path, subject: str, status: int) -> None:
+    policy, token = policy_of(), {"issuer": "https://login.example", "jwks": "https://login.example/keys"}
+    policy["principals"]["ann"]["jwt"] = {**token, "audience": "agents", "subject": "ann"}
+    policy["principals"]["lead"]["jwt"] = {**token, "audience": "people", "subject": subject}
+    write_policy(project, policy)
+
+    async def main() -> None:
+        async with world(project) as (_, client):
+            for whose in ({"who": "ann"}, {"who": "bot", "x_on_behalf_of": "ann"}):
+                call_id = await client.ask(**whose)
+                listed = (await client.get("lead", "/v1/approvals")).json()["approvals"]
+                assert [one["id"] for one in listed] == ([call_id] if status == 200 else [])
+                assert (await client.decide("lead", call_id, "deny")).status_code == status
+
+    run(main())
+
+
 def test_the_only_approver_cannot_answer_for_itself_so_its_call_is_called_off(project: Path) -> None:
     policy = policy_of()
     for person in ("ops", "lead", "ann"):

@@ -172,10 +172,7 @@ class Approvals:
 
     def _concerned(self, principal: Principal, known: Invocation) -> bool:
         """Whether this call is the principal's own, or made for it, under whichever of its identities."""
-        who, person = parties(of_party(known.principal)), self.in_force().identity.person
-        return principal.id in who or (
-            (found := person(principal.id)) is not None and any(person(name) == found for name in who)
-        )
+        return self.in_force().identity.concerns(principal.id, parties(of_party(known.principal)))
 
     async def outcome(self, call_id: str, caller: Principal, wait: float = 0.0) -> Envelope | None:
         """How a caller's own call stands, or ends within `wait` seconds; None for a call that is another's, or none."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from toolgen.audit.query import calls, entries
 from toolgen.clock import Clock
 from toolgen.errors import ToolgenError
+from toolgen.gateway.identity import Identity
 from toolgen.model.key_header import written
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, HttpBinding
@@ -42,14 +43,27 @@ class Notes(Protocol):
 
 
 class Doubts:
-    """Over the record and the ledger of a project. What a person found is an entry of the record, and the first one stands."""
+    """Over the record and the ledger of a project. What a person found is an entry of the record, and the first one stands.
 
-    def __init__(self, *, directory: Path, manifest: Manifest, notes: Notes, ledger: Ledger, clock: Clock) -> None:
+    `identity` is that of the policy in force: it knows who is whom.
+    """
+
+    def __init__(
+        self,
+        *,
+        directory: Path,
+        manifest: Manifest,
+        notes: Notes,
+        ledger: Ledger,
+        clock: Clock,
+        identity: Callable[[], Identity],
+    ) -> None:
         self._directory = directory
         self._manifest = manifest
         self._notes = notes
         self._ledger = ledger
         self._clock = clock
+        self._identity = identity
 
     async def open(self) -> list[dict[str, Any]]:
         """The calls in doubt that nobody has looked into, the oldest first: `doubt` is `outcome_unknown` or `unfinished`, `request` what
@@ -67,7 +81,7 @@ class Doubts:
             raise ToolgenError(
                 f"no call {call_id[:80]} is in doubt", suggestion="`toolgen audit reconcile` lists those that are"
             )
-        if by in {row.get("principal"), row.get("on_behalf_of")}:
+        if self._identity().concerns(by, [row[name] for name in ("principal", "on_behalf_of") if name in row]):
             raise ToolgenError("nobody says what became of a call of their own, or one made for them")
         claim = (await self._ledger.of_calls()).get(call_id)
         if claim is not None and claim.status == "running" and claim.lease > self._clock.now():

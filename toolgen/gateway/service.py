@@ -133,7 +133,12 @@ class Gateway:
         )
         self.ledger = shared.ledger
         self.doubts = Doubts(
-            directory=settings.audit_dir, manifest=manifest, notes=self._log, ledger=self.ledger, clock=self._clock
+            directory=settings.audit_dir,
+            manifest=manifest,
+            notes=self._log,
+            ledger=self.ledger,
+            clock=self._clock,
+            identity=lambda: self._in_force.governance.identity,
         )
         runtime = self._runtime = Runtime(
             settings=settings,

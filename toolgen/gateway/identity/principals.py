@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -226,9 +226,14 @@ class Identity:
         claims |= {} if proof.issued is None else {"iat": proof.issued}
         return not any(revocation.covers(claims) for revocation in self._revocations)
 
-    def person(self, name: str) -> tuple[str, str] | None:
-        """Who a principal is to its identity provider (issuer and subject), by which two principals may turn out to be one person; None
-        where it has none."""
+    def concerns(self, name: str, parties: Iterable[str]) -> bool:
+        """Whether a principal is one of the parties of a call, under whichever of its names: who has the same issuer and subject as one of
+        them is the same person."""
+        named, who = tuple(parties), self._person(name)
+        return name in named or (who is not None and any(self._person(one) == who for one in named))
+
+    def _person(self, name: str) -> tuple[str, str] | None:
+        """Who a principal is to its identity provider (issuer and subject); None where it has none."""
         entry = self._entries.get(name)
         if entry is not None:
             return None if entry.token is None else (entry.token.issuer, entry.subject)

@@ -405,33 +405,75 @@ def test_an_agent_that_acts_for_a_user_is_given_the_users_token_and_never_its_ow
     assert json.loads(base64.urlsafe_b64decode(asked.form["subject_token"].split(".")[1] + "=="))["sub"] == "person"
 
 
+def asking() -> dict[str, Any]:
+    """A policy under which lena is asked about calls that exchange a token."""
+    policy = whole()
+    policy["principals"]["lena"] = {**_RITA, "api_key": "sha256:" + "0" * 64, "roles": ["lead"]}
+    policy["approvals"] = {"approvers": ["lead"], "expires": "1h"}
+    asked = {**policy["rules"][0], "tools": ["api__read_exchange"], "verdict": "ask"}
+    allowed = {"id": "free", "to": ["staff"], "tools": ["api__read_client"], "verdict": "allow"}
+    return {**policy, "rules": [asked, allowed]}
+
+
+def test_nobody_is_asked_about_a_call_that_could_not_be_made_afterwards(tmp_path: Path, service: Service) -> None:
+    async def main() -> None:
+        async with calling(project(tmp_path / "p", service, asking())) as (gateway, call):
+            for who in (await user(gateway, token(sub="ann")), gateway.principal("staff:ann", claims={}), "bot"):
+                rehearsed = await gateway.preview("api__read_exchange", {}, principal=who)
+                for envelope in (await call("exchange", who), rehearsed):
+                    assert envelope.error is not None
+                    assert (envelope.status, envelope.error.code) == ("refused", "forbidden")
+                    assert "nobody was asked" in envelope.error.message
+                    assert "without approval" in (envelope.error.suggestion or "")
+            assert await gateway.approvals.answerable(gateway.principal("lena")) == ()
+
+    asyncio.run(main())
+    assert service.asked == []
+
+
+def test_somebody_is_asked_where_the_caller_has_a_credential_of_the_systems_own(
+    tmp_path: Path, service: Service
+) -> None:
+    given = {"to": ["staff"], "source": "api", "use": {"exchange": {"token": "${env:VIP}"}}}
+
+    async def main() -> None:
+        path = project(tmp_path / "p", service, {**asking(), "credentials": [given]})
+        async with calling(path) as (gateway, call):
+            assert (await call("exchange", await user(gateway, token()))).status == "pending"
+            envelope = await call("exchange", "bot")  # who is not given it
+            assert envelope.status == "refused"
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("others", [False, True])
 def test_a_call_that_waited_for_a_person_is_made_with_nobodys_token(
     tmp_path: Path, service: Service, others: bool
 ) -> None:
-    """Neither with its caller's, which may have ended and is kept nowhere, nor with another that is at hand."""
-    policy = whole()
-    policy["principals"]["lena"] = {**_RITA, "api_key": "sha256:" + "0" * 64, "roles": ["lead"]}
-    policy["rules"][0]["verdict"] = "ask"
-    policy["approvals"] = {"approvers": ["lead"], "expires": "1h"}
-    allowed = {"id": "free", "to": ["staff"], "tools": ["api__read_client"], "verdict": "allow"}
-    policy["rules"] = [{**policy["rules"][0], "tools": ["api__read_exchange"]}, allowed]
-    path = project(tmp_path / "p", service, policy)
+    """Neither with its caller's, which may have ended and is kept nowhere, nor with another that is at hand.
+
+    Tokens are exchanged only since it was asked for; otherwise nobody would have been asked.
+    """
+    before = {name: written for name, written in AUTH.items() if name != "exchange"}
+
+    async def ask() -> str:
+        async with calling(project(tmp_path / "p", service, asking(), before)) as (gateway, call):
+            waiting = await call("exchange", await user(gateway, token(sub="ann")))
+            assert waiting.status == "pending"
+            return str(waiting.call_id)
 
     async def main() -> None:
-        async with calling(path) as (gateway, call):
+        call_id = await ask()
+        async with calling(project(tmp_path / "p", service, asking())) as (gateway, call):
             ann = await user(gateway, token(sub="ann"))
-            waiting = await call("exchange", ann)
-            assert waiting.status == "pending"
             if others:  # the same person, with another token, while the first call waits
                 again = await user(gateway, token(sub="ann", jti="other"))
-                assert (await call("exchange", again)).status == "pending"
                 assert (await call("client", again)).status == "ok"
             lena = gateway.principal("lena")
-            decided = await gateway.approvals.decide(waiting.call_id, approve=True, note="", principal=lena)
+            decided = await gateway.approvals.decide(call_id, approve=True, note="", principal=lena)
             assert not isinstance(decided, Error)
-            async with asyncio.timeout(30):
-                ended = await gateway.approvals.outcome(waiting.call_id, ann, wait=30)
+            async with asyncio.timeout(120):
+                ended = await gateway.approvals.outcome(call_id, ann, wait=120)
             assert ended is not None
             assert ended.error is not None
             assert (ended.status, ended.error.code) == ("error", "forbidden")

@@ -96,6 +96,7 @@ class World:
         burst: int = 100,
         destination: Verdict | None = None,
         answerable: bool = False,
+        exchanged: bool = False,
         pauses: Path = Path("/nonexistent/pauses.json"),
     ) -> None:
         self.journal, self.executor, self.desk = Journal(), Executor(), Desk()
@@ -128,6 +129,7 @@ class World:
                 roles=frozenset({"ops"}),
                 expires_s=60.0,
                 answerable=lambda principal: answerable,
+                exchanged=lambda call: exchanged,
                 desk=self.desk,
             ),
             meter=MeterStage(limits=limits, buckets=buckets, upstreams=Upstreams(FixedClock())),

@@ -75,6 +75,7 @@ class Runtime:
     clock: Clock
     log: AuditLog
     executors: Mapping[str, Executor]
+    exchanged: Callable[[Call], bool]
     buckets: Buckets
     upstreams: Upstreams
     histories: Histories
@@ -285,6 +286,7 @@ class Governance:
                 roles=policy.approval.roles,
                 expires_s=policy.approval.expires_s,
                 answerable=self._answerable,
+                exchanged=runtime.exchanged,
                 desk=runtime.desk,
                 elicits=policy.approval.elicits,
             ),

@@ -51,7 +51,8 @@ from toolgen.model.tool import Tool
 from toolgen.model.verdict import Verdict
 from toolgen.pipeline.chain import Trail
 from toolgen.pipeline.earlier import imagined
-from toolgen.pipeline.executors import Backing, exchanges, make_executors, make_fetch
+from toolgen.pipeline.exchanged import Exchanges
+from toolgen.pipeline.executors import Backing, make_executors, make_fetch
 from toolgen.pipeline.places import plan_of
 from toolgen.pipeline.presence import Presence
 from toolgen.policy.assignment import assigned
@@ -97,7 +98,7 @@ class Gateway:
         self._log = AuditLog(settings.audit_dir, self._clock, plan)
         backing = Backing(assigned=self._assigned, folder=state_folder(settings) / "oauth", clock=self._clock)
         self._executors = make_executors(settings.sources, manifest, self.permit, backing)
-        self._exchanges = exchanges(settings.sources)
+        self._exchanges = Exchanges(settings.sources, self._assigned)
         self.meaning = meaning_of(settings, manifest.tools.values())
         self._discovery = Discovery(above=settings.search_above, clock=self._clock, meaning=self.meaning)
         self._running = Running()
@@ -146,6 +147,7 @@ class Gateway:
             clock=self._clock,
             log=self._log,
             executors=self._executors,
+            exchanged=self._exchanges.concern,
             buckets=shared.buckets,
             upstreams=Upstreams(self._clock),
             histories=Histories(self._clock),

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import assert_never
 
 from toolgen.model.auth import Basic, Certificate, Form, OAuth, SigV4, Value
 from toolgen.model.manifest import SecurityScheme
 
-__all__ = ["fits", "takes"]
+__all__ = ["chosen", "fits", "takes"]
 
 _TOKEN_SCHEMES = frozenset({"oauth2", "openIdConnect"})
+
+
+def chosen(security: tuple[tuple[str, ...], ...], configured: Container[str]) -> tuple[str, ...] | None:
+    """The first alternative whose schemes are all configured; `()` where none is needed, and for `{}` among them where none is; None where
+    one is needed and there is none.
+
+    Their order means nothing (3.1.1, section 4.8.30), so a credential that is configured is sent.
+    """
+    for option in security:
+        if option and all(name in configured for name in option):
+            return option
+    return () if not security or () in security else None
 
 
 def fits(scheme: SecurityScheme, form: Form) -> bool:

@@ -44,7 +44,9 @@ class ApproveStage:
     """Lets a call on when no rule asks, or when it carries the approval of exactly itself; else asks those who may answer.
 
     `answerable` says whether anybody could answer for a caller: never itself, nor whom it acts for. With nobody it ends cancelled.
-    `concern` is the digest of what the policy says about calls of a principal to a tool; `policy_digest` of all it says, for the record.
+    `exchanged` says of a call that it is made upstream with its caller's own token: nobody keeps that while a call waits, so it could not
+    be made once somebody agreed, and is refused. `concern` is the digest of what the policy says about calls of a principal to a tool;
+    `policy_digest` of all it says, for the record.
     """
 
     policy_digest: str
@@ -52,6 +54,7 @@ class ApproveStage:
     roles: frozenset[str]
     expires_s: float
     answerable: Callable[[Principal], bool]
+    exchanged: Callable[[Call], bool]
     desk: Desk
     elicits: bool = False
 
@@ -61,6 +64,8 @@ class ApproveStage:
         asked = approval_digest(call, self.concern(call.principal, call.tool))
         if call.approval:
             return await proceed(call, trail) if call.approval == asked else _stale(trail)
+        if self.exchanged(call):
+            return _unkept_token(trail)
         if not (self.elicits and trail.presence.elicits) and not self.answerable(call.principal):
             return _called_off(trail)
         sql = trail.facts.get("sql")
@@ -78,6 +83,8 @@ class ApproveStage:
 
     async def rehearse(self, call: Call, trail: Trail, proceed: Next) -> Result:
         """For a dry run: nobody is asked, and what is shown is what somebody would be asked about."""
+        if trail.verdict == "ask" and self.exchanged(call):
+            return _unkept_token(trail)
         if trail.verdict == "ask" and not self.answerable(call.principal):
             return _called_off(trail)
         return await proceed(call, trail)
@@ -119,6 +126,18 @@ def _called_off(trail: Trail) -> Cancelled:
             code="cancelled",
             message="a person would have to agree to this call, and nobody can be asked",
             suggestion="a reviewer can allow it in the policy, or name under approvals: who may agree",
+            rule=trail.rule,
+        )
+    )
+
+
+def _unkept_token(trail: Trail) -> Refused:
+    return Refused(
+        error=Error(
+            code="forbidden",
+            message="a person would have to agree to this call, and it acts upstream by its caller's own token, which is not kept while it "
+            "waits; nobody was asked",
+            suggestion="whoever writes the policy can allow it without approval, or give its callers a credential of the system's own",
             rule=trail.rule,
         )
     )

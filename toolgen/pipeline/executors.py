@@ -40,7 +40,7 @@ from toolgen.model.verdict import Allow, Verdict
 from toolgen.settings import SourceSettings
 from toolgen.sources.graph_options import DEFAULT_MAX_PAGE
 
-__all__ = ["Backing", "exchanges", "headers_of", "listing_of", "make_executors", "make_fetch"]
+__all__ = ["Backing", "headers_of", "listing_of", "make_executors", "make_fetch"]
 
 _CLOCK = SystemClock()
 _LISTING_S = 60.0
@@ -80,12 +80,6 @@ def make_executors(
         )
         for name, source in sources.items()
     }
-
-
-def exchanges(sources: Mapping[str, SourceSettings]) -> bool:
-    """Whether some source is called with tokens that its callers' own are exchanged for."""
-    forms = (written for source in sources.values() if source.config.kind != "sql" for written in source.auth.values())
-    return any(isinstance(written, Mapping) and "subject_token" in written for written in forms)
 
 
 def _check(name: str, source: SourceSettings, schemes: Mapping[str, SecurityScheme]) -> None:

@@ -19,7 +19,7 @@ from toolgen.execute.http.wire import Request
 from toolgen.execute.oauth import Grant, Grants
 from toolgen.execute.secrets import MASK, Secret, SecretReference, Secrets
 from toolgen.model.auth import Basic, Certificate, Form, OAuth, SigV4, Value, read_form
-from toolgen.model.auth_schemes import fits
+from toolgen.model.auth_schemes import chosen, fits
 from toolgen.model.call import Principal, parties
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.verdict import Allow
@@ -106,18 +106,9 @@ class Credentials:
                 self._forms[name] = form
 
     def choose(self, security: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-        """The first alternative whose schemes are all configured; `()` where none is needed, and for `{}` among them where none is.
-
-        Their order means nothing (3.1.1, section 4.8.30), so a credential that is configured is sent. Raises `SecretError`, naming the
-        schemes, when there is none.
-        """
-        if not security:
-            return ()
-        for option in security:
-            if option and all(name in self._forms for name in option):
-                return option
-        if () in security:
-            return ()
+        """As `toolgen.model.auth_schemes.chosen`. Raises `SecretError`, naming the schemes, when there is none."""
+        if (option := chosen(security, self._forms)) is not None:
+            return option
         wanted = " or ".join(" and ".join(option) for option in security)
         raise SecretError(
             f"the operation needs a credential for {wanted}, and none that toolgen can send is configured",

@@ -14,6 +14,7 @@ import pytest
 import toolgen
 from tests.projects import KEY, make_project
 from tests.services.local import LocalServer, running
+from toolgen.settings import load
 
 SECRET = "canary-41c0ffee"
 
@@ -105,3 +106,43 @@ def test_sensitive_arguments_are_recorded_only_as_keyed_digests(
     assert first == second
     assert str(first["pin"]).startswith("hmac-sha256:")
     assert all(SECRET.encode() not in item.read_bytes() for item in (path.parent / "var").rglob("*") if item.is_file())
+
+
+def test_nothing_that_a_project_was_read_into_prints_what_it_was_literally_told(tmp_path: Path) -> None:
+    """Against all advice, in every place that takes one."""
+    oauth = {"client_id": "c", "client_secret": SECRET, "token_url": "http://127.0.0.1:1/t"}
+    aws = {"access_key_id": "A", "secret_access_key": SECRET, "session_token": SECRET, "region": "r"}
+    auth: dict[str, object] = {
+        "value": SECRET,
+        "basic": {"username": "u", "password": SECRET},
+        "token": {"token": SECRET},
+        "client": oauth,
+        "refresh": {"client_id": "c", "refresh_token": SECRET},
+        "exchange": {**oauth, "subject_token": "principal"},
+        "amazon": {**aws, "service": "s"},
+        "mutual": {"certificate": SECRET, "key": SECRET},
+    }
+    graph = {"graphql": "s.graphql", "endpoint": "http://127.0.0.1:1/g"}
+    places = [
+        {"post": "http://127.0.0.1:1/p", "headers": {"X-Key": SECRET}},
+        {"put": "http://127.0.0.1:1/p", "aws": aws},
+    ]
+    written = {
+        "sources": {
+            "api": {"openapi": "s.json", "server": "http://127.0.0.1:1", "auth": auth},
+            "located": {"sql": f"postgresql://u:{SECRET}@127.0.0.1:1/db"},
+            "beside": {"sql": "mysql://u@127.0.0.1:1/db", "auth": {"password": SECRET}},
+            "graph": {**graph, "auth": {"headers": {"X-Key": SECRET}, "bearer": SECRET}},
+            "bridged": {"mcp": {"url": "http://127.0.0.1:1/mcp"}, "auth": {"bearer": SECRET}},
+            "command": {"mcp": {"command": ["x"], "env": {"KEY": SECRET}}},
+        },
+        "state": f"redis://:{SECRET}@127.0.0.1:1/0",
+        "audit": {"index": f"postgresql://u:{SECRET}@127.0.0.1:1/db", "checkpoints": {"to": places}},
+    }
+    (tmp_path / "s.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "s.graphql").write_text("type Query { a: Int }", encoding="utf-8")
+    (tmp_path / "toolgen.yaml").write_text(json.dumps(written), encoding="utf-8")
+    settings = load(tmp_path / "toolgen.yaml")
+    assert len(settings.sources) == 6
+    told = (repr(settings), str(settings), f"{settings}", *(repr(one) for one in settings.sources.values()))
+    assert SECRET not in "".join([*told, repr(settings.audit), repr(settings.state), repr(settings.warnings)])

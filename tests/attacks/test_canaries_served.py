@@ -8,33 +8,44 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 import redis
+from graphql import build_schema, graphql_sync
 
 from tests.attacks.canary import leaks, pem_lines
 from tests.cli.commands import Run
+from tests.databases import POSTGRES, postgres_database
 from tests.execute.http.test_client_certificates import pem
 from tests.gateway.clients import bearer
 from tests.gateway.issuer import token
 from tests.gateway.test_identity_keys import toolgen
 from tests.gateway.test_upstream_credentials import SECRETS, SECURITY, Api, api, environment, project, service, whole
 from tests.redis_server import RedisServer
-from tests.services.authorization import Service
+from tests.services.authorization import Answered, Asked, Service
 
 __all__ = ["api", "environment", "service", "toolgen"]
 
 _URL = re.compile(r"(http://127\.0\.0\.1:\d+)\S*\s")
 PASSWORD = "canary-redis-password-11"
 VAULT = "canary-vault-token"
+DATABASE = "canary-database-12"
+WRITTEN = "canary-written-13"
+GRAPH = "canary-graph-14/+"
+SHOWN = "canary-shown-to-a-mock-15"
+CHILD = b"toolgen.execute.sql.child"
+SCHEMA = build_schema("type Query { hello: String }")
 CRASH = b"Fatal Python error: Aborted"
+SCRIPT = "CREATE TABLE people (id INTEGER, name TEXT);"
 ASKED = {"id": "asked", "to": ["bot"], "tools": ["api__read_optional"], "verdict": "ask"}
 EXPORTS = (
     *(("audit", "export", "--format", form) for form in ("jsonl", "csv", "ocsf")),
@@ -50,6 +61,10 @@ EXPORTS = (
     *(("call", f"api__read_{name}", "--as", "bot", "--dry-run", "--json") for name in SECURITY),
     *(("call", f"api__read_{name}", "status=422", "--as", "bot", "--json") for name in ("client", "basic", "unset")),
     ("call", "api__read_basic", "status=wrong", "--as", "bot"),
+    ("call", "graph__get_hello", "--as", "bot", "--dry-run", "--json"),
+    ("call", "files__list_tables", "--as", "bot", "--json"),
+    ("lint", "api"),
+    ("verify", "api"),
 )
 
 
@@ -71,15 +86,18 @@ def test_the_search_finds_what_it_is_to_find() -> None:
 
 
 def tree(pid: int) -> list[int]:
-    """A process and all below it."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(one for child in children for one in tree(int(child)))]
+    """A process and all below it, whichever of its threads began them."""
+    found = [pid]
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):  # threads end
+            found += [one for child in (thread / "children").read_text().split() for one in tree(int(child))]
+    return found
 
 
 @contextlib.contextmanager
-def served(root: Path, log: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """The project on two workers, with crash dumps on; everything it prints is in `log`."""
-    command = [sys.executable, "-X", "faulthandler", "-m", "toolgen", "serve", "--port", "0", "--workers", "2"]
+def started(words: Sequence[str], root: Path, log: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """`toolgen` with these words, with crash dumps on, and where it says that it is; everything it prints is in `log`."""
+    command = [sys.executable, "-X", "faulthandler", "-m", "toolgen", *words]
     with log.open("wb") as out:
         process = subprocess.Popen(
             command, cwd=root, stdout=out, stderr=out, env={**os.environ, "PYTHONFAULTHANDLER": "1"}
@@ -94,8 +112,69 @@ def served(root: Path, log: Path) -> Iterator[tuple[subprocess.Popen[bytes], str
             process.wait(timeout=120)
 
 
-def spoken(url: str, caller: str) -> list[str]:
-    """What a caller is told, over REST and MCP, of calls that go well, that fail and that are no calls at all."""
+@contextlib.contextmanager
+def database() -> Iterator[str]:
+    """The location of a database on a server, "" where there is none. Whom it trusts may have any password."""
+    try:
+        psycopg.connect(POSTGRES, connect_timeout=5).close()
+    except psycopg.OperationalError:
+        yield ""
+        return
+    with postgres_database(SCRIPT) as url:
+        yield url
+
+
+def more_sources(root: Path, service: Service, server: str) -> dict[str, Any]:
+    """An endpoint that is asked what it offers, a file, and the database twice: its password by reference, and in the location."""
+    with contextlib.closing(sqlite3.connect(root / "people.db")) as connection:
+        connection.execute(SCRIPT)
+    found = {
+        "graph": {"graphql": f"{service.origin}/graphql", "auth": {"headers": {"X-Graph": "token ${env:GRAPH}"}}},
+        "files": {"sql": f"sqlite:///{root / 'people.db'}"},
+    }
+    if server:
+        found["db"] = {"sql": server.replace("@", ":${env:DATABASE}@")}
+        found["db2"] = {"sql": server.replace("@", f":{WRITTEN}@")}
+    return found
+
+
+def provider(api: Api, service: Service) -> None:
+    """Has the service answer introspection too, and be an OpenID provider, whose token endpoint says back what it is sent."""
+
+    def answer(asked: Asked) -> Answered:
+        if asked.path == "/graphql":
+            body = json.loads(asked.body)
+            found = graphql_sync(SCHEMA, body["query"], {"hello": asked.headers.get("X-Graph")})
+            return Answered.json(**found.formatted)
+        if asked.path == "/.well-known/openid-configuration":
+            places = {name: f"{service.origin}/{name}" for name in ("authorization_endpoint", "jwks_uri")}
+            return Answered.json(issuer=service.origin, token_endpoint=f"{service.origin}/token", **places)
+        return api(asked)
+
+    service.answer = answer
+
+
+def signed_in_elsewhere(url: str) -> list[str]:
+    """What a person is told who comes back from a provider that says nothing of who it was."""
+    with httpx.Client(base_url=url, timeout=60) as http:
+        sent = http.get("/console/oidc")
+        assert sent.status_code == 303, sent.text
+        state = httpx.URL(sent.headers["location"]).params["state"]
+        answer = http.get("/console/oidc/callback", params={"code": "x", "state": state})
+        assert answer.status_code >= 400
+        return [sent.headers["location"], answer.text, *answer.headers.values()]
+
+
+def mocked(root: Path) -> list[str]:
+    """What `toolgen mock` answers to credentials and prints of them."""
+    with started(["mock", "api", "--port", "0"], root, root / "mock.log") as (_, url), httpx.Client() as http:
+        shown = {**bearer(SHOWN), "x-key": SHOWN, "cookie": f"sid={SHOWN}"}
+        answers = [http.get(f"{url}/s/{name}", headers=shown) for name in ("header", "none")]
+    return [text for one in answers for text in (one.text, *one.headers.values())]
+
+
+def spoken(url: str, caller: str, asked: dict[str, Any]) -> list[str]:
+    """What a caller is told, over REST and MCP, of calls that go well (`asked` too), that fail and that are no calls at all."""
     said: list[str] = []
     with httpx.Client(base_url=url, timeout=60) as http:
 
@@ -111,6 +190,10 @@ def spoken(url: str, caller: str) -> list[str]:
                 post(f"/v1/tools/api__read_{name}/call", {"arguments": arguments})
         post("/v1/tools/api__read_client/call", {"arguments": {}, "idempotency_key": "once"})
         post("/v1/tools/api__read_optional/call", {"arguments": {}}, "key-of-bot")
+        for tool, arguments in asked.items():
+            found = post(f"/v1/tools/{tool}/call", {"arguments": arguments}, "key-of-bot").json()
+            assert found["status"] == "ok", found
+            post(f"/v1/tools/{tool}/call", {"arguments": {"sql": "SELECT nothing"}}, "key-of-bot")
         for body in (b"{", b"[]", b'{"arguments": {"a": 1, "a": 2}}', b"\xff", b"{" * 5000):
             post("/v1/tools/api__read_client/call", body)
         post("/v1/tools/api__none/call", {"arguments": {}})
@@ -164,7 +247,10 @@ def test_nothing_that_a_served_gateway_says_or_leaves_has_a_secret(
     policy = whole()
     policy["rules"].append(ASKED)
     policy["approvals"] = {"approvers": ["reviewer"], "expires": "1h"}
+    people = {"issuer": service.origin, "audience": "shop", "jwks": "../keys.json"}
+    policy["issuers"]["people"] = {"jwt": people, "roles": ["reviewer"]}
     path = project(tmp_path / "p", service, policy)
+    provider(api, service)
     described = json.loads((path.parent / "specs" / "api.json").read_text(encoding="utf-8"))
     described["components"]["securitySchemes"]["mutual"] = {"type": "mutualTLS"}
     described["paths"]["/s/header"]["get"]["security"] = [{"header": [], "mutual": []}]
@@ -174,37 +260,73 @@ def test_nothing_that_a_served_gateway_says_or_leaves_has_a_secret(
     settings["sources"]["api"]["auth"]["mutual"] = files
     monkeypatch.setenv("REDIS_PASSWORD", PASSWORD)
     server = RedisServer(tmp_path, "--requirepass", PASSWORD)
+    sign_in = {"issuer": service.origin, "client_id": "shop", "client_secret": "${env:CLIENT_SECRET}"}
+    settings["console"] = {"url": "http://127.0.0.1:8080", "sign_in": sign_in}
     settings["state"] = f"redis://:${{env:REDIS_PASSWORD}}@127.0.0.1:{server.port}/0"
-    path.write_text(json.dumps(settings), encoding="utf-8")
     caller, log = token(), tmp_path / "served.log"
+    monkeypatch.setenv("DATABASE", DATABASE)
+    monkeypatch.setenv("GRAPH", GRAPH)
     server.start()
     said: list[str] = []
     texts: list[str | bytes] = []
     monkeypatch.chdir(path.parent)
-    try:
-        assert toolgen("build").code == 0
-        with served(path.parent, log) as (process, url):
-            said += spoken(url, caller)
+    with contextlib.ExitStack() as stack:
+        stack.callback(server.stop)
+        place = stack.enter_context(database())
+        more = more_sources(tmp_path, service, place)
+        settings["sources"] |= more
+        path.write_text(json.dumps(settings), encoding="utf-8")
+        scope = {"tables": {"people": {"columns": ["id", "name"]}}}
+        policy["sql"] = {name: scope for name, one in more.items() if "sql" in one}
+        policy["rules"].append(
+            {"id": "more", "to": ["bot"], "tools": [f"{name}__*" for name in more], "verdict": "allow"}
+        )
+        (path.parent / "policies" / "policy.yaml").write_text(json.dumps(policy), encoding="utf-8")
+        built = toolgen("build")
+        assert built.code == 0, built.err
+        said += [built.out, built.err]
+        with started(["serve", "--port", "0", "--workers", "2"], path.parent, log) as (process, url):
+            query = {"sql": "SELECT name FROM people"}
+            asked = {f"{name}__query": query for name in policy["sql"]} | {"graph__get_hello": {}}
+            said += spoken(url, caller, asked)
+            said += signed_in_elsewhere(url)
+            said += mocked(path.parent)
             # Proof that there was something to be found: each was sent.
             shown = json.dumps([{**one.headers, "path": one.path} for one in service.asked])
-            assert all(part in shown for part in (SECRETS["HEADER"], SECRETS["COOKIE"], "Bearer canary-token-exchange"))
+            parts = (SECRETS["HEADER"], SECRETS["COOKIE"], "Bearer canary-token-exchange", f"token {GRAPH}")
+            assert all(part in shown for part in parts)
+            assert any(one.form.get("grant_type") == "authorization_code" for one in service.asked)
             pids = tree(process.pid)
             assert len(pids) >= 3
+            children = [pid for pid in pids if CHILD in Path(f"/proc/{pid}/cmdline").read_bytes()]
+            assert children
             for pid in pids:
                 texts += [Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "comm")]
+            texts += [Path(f"/proc/{pid}/environ").read_bytes() for pid in children]
+            worker = next(pid for pid in reversed(pids) if pid not in children)
             texts += kept_in(server)
             for command in EXPORTS:
                 run = toolgen(*command)
                 said += [run.out, run.err]
-            os.kill(pids[-1], signal.SIGABRT)  # a crash, and what Python writes about it
+            os.kill(worker, signal.SIGABRT)  # a crash, and what Python writes about it
             deadline = time.monotonic() + 120
             while CRASH not in log.read_bytes():
                 assert time.monotonic() < deadline, log.read_text()
                 time.sleep(0.05)
-    finally:
-        server.stop()
     texts.append(log.read_bytes())
-    texts += [item.read_bytes() for item in path.parent.rglob("*") if item.is_file()]
+    texts += [item.read_bytes() for item in path.parent.rglob("*") if item.is_file() and item != path]
     rotated = [f"canary-rotated-{number}" for number in range(1, len(api.given) + 1)]
-    sent = [*SECRETS.values(), VAULT, PASSWORD, caller, *api.given, *rotated, *pem_lines(key)]
+    sent = [
+        *SECRETS.values(),
+        VAULT,
+        PASSWORD,
+        DATABASE,
+        WRITTEN,
+        GRAPH,
+        SHOWN,
+        caller,
+        *api.given,
+        *rotated,
+        *pem_lines(key),
+    ]
     assert leaks(sent, [*texts, *said]) == []

@@ -29,14 +29,17 @@ class Mask:
         """Raises `ValueError`, saying what is wrong with which text."""
         if not 0 < len(texts) <= MOST_FIELDS:
             raise ValueError(f"fields takes 1 to {MOST_FIELDS} paths")
-        return cls(paths=tuple(_read(text) for text in texts))
+        return cls(paths=tuple(dict.fromkeys(_read(text) for text in texts)))
 
     def apply(self, value: Json) -> Json:
         """The parts of the value that a path leads to, each where it stood; the value itself where none leads anywhere.
 
         Too much tells an agent what there is, and nothing would tell it nothing.
         """
-        found, kept = _kept(value, self.paths)
+        try:
+            found, kept = _kept(value, _levels(self.paths), 0, (1 << len(self.paths)) - 1)
+        except RecursionError:  # lists in lists in lists, which no path leads out of
+            return value
         return kept if found else value
 
 
@@ -60,21 +63,44 @@ def _read(text: str) -> _Path:
     return tuple(names)
 
 
-def _kept(value: Json, paths: Sequence[_Path]) -> tuple[bool, Json]:
-    """Whether anything was found below, and what is kept of the value."""
-    if any(not path for path in paths):
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """What the members of an object so far down mean to the paths, each of which is a bit: `ends` are those that end above it, `named`
+    those that go on below a member of that name, `other` those that go on below any other."""
+
+    ends: int
+    named: Mapping[str, int]
+    other: int
+
+
+def _levels(paths: Sequence[_Path]) -> tuple[_Level, ...]:
+    return tuple(_level(paths, depth) for depth in range(max(map(len, paths)) + 1))
+
+
+def _level(paths: Sequence[_Path], depth: int) -> _Level:
+    ends = sum(1 << number for number, path in enumerate(paths) if len(path) == depth)
+    names = [(path[depth], 1 << number) for number, path in enumerate(paths) if len(path) > depth]
+    other = sum(bit for name, bit in names if name == _ANY)
+    named = {name: other | sum(bit for one, bit in names if one == name) for name, _ in names if name != _ANY}
+    return _Level(ends, named, other)
+
+
+def _kept(value: Json, levels: Sequence[_Level], depth: int, alive: int) -> tuple[bool, Json]:
+    """Whether anything was found below, and what is kept of the value; `alive` are the paths that lead here."""
+    level = levels[depth]
+    if alive & level.ends:
         return True, value
     if isinstance(value, Mapping):
         built: dict[str, Json] = {}
         for name, item in value.items():
-            further = [path[1:] for path in paths if path[0] in (name, _ANY)]
+            further = alive & level.named.get(name, level.other)
             if further:
-                found, kept = _kept(item, further)
+                found, kept = _kept(item, levels, depth + 1, further)
                 if found:
                     built[name] = kept
         return bool(built), built
     if isinstance(value, (list, tuple)):
-        parts = [_kept(item, paths) for item in value]
+        parts = [_kept(item, levels, depth, alive) for item in value]
         # An element without any of the fields stays, empty: what is left must not be taken for its neighbour.
         return any(found for found, _ in parts), [kept for _, kept in parts]
     return False, {} if value is not None else None

@@ -14,7 +14,7 @@ from toolgen.errors import ConfigError
 from toolgen.gateway.answering import Answering
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.discovery import Discovery
-from toolgen.gateway.envelopes import ended, enveloped, unmade
+from toolgen.gateway.envelopes import ended, enveloped, invalid, unmade
 from toolgen.gateway.fallback import Fallbacks
 from toolgen.gateway.governance import Governance
 from toolgen.gateway.stand_ins import CALL, INPUTS
@@ -22,6 +22,7 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.result import Envelope, Error, Refused, Result, Success
 from toolgen.model.schema import JsonObject
 from toolgen.pipeline.chain import Trail
+from toolgen.pipeline.given import no_json, no_text
 from toolgen.pipeline.reading import WHOLE, Reading
 
 __all__ = ["Asked", "Calls", "Running"]
@@ -88,7 +89,11 @@ class Calls:
         started = self._clock.monotonic()
         given: object = arguments
         if not isinstance(given, Mapping):
-            return unmade(name, Error(code="validation", message="the arguments must be an object", rule="arguments"))
+            return unmade(name, invalid("the arguments must be an object"))
+        if fault := no_json(arguments):
+            return unmade(name, invalid(fault))
+        if fault := no_text(name):
+            return unmade(name, invalid(f"the name of the tool {fault}"))
         try:
             who = governance.identity.named(principal) if isinstance(principal, str) else principal
         except ConfigError as error:

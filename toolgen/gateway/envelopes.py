@@ -7,13 +7,19 @@ import msgspec
 from toolgen.model.call import Call
 from toolgen.model.result import Cancelled, Envelope, Error, Failed, Meta, Pending, Refused, Result, Success
 from toolgen.pipeline.chain import Trail
+from toolgen.pipeline.given import legible
 
-__all__ = ["ended", "enveloped", "unmade"]
+__all__ = ["ended", "enveloped", "invalid", "unmade"]
 
 
 def unmade(name: str, error: Error) -> Envelope:
     """The envelope of something that never became a call, and so has no record: nobody known, or no arguments."""
-    return ended(str(name), "", Refused(error=error), Trail(), 0.0)
+    return ended(legible(str(name)), "", Refused(error=error), Trail(), 0.0)
+
+
+def invalid(message: str) -> Error:
+    """The error of what cannot be used as it was given."""
+    return Error(code="validation", message=message, suggestion="correct it and call again", rule="arguments")
 
 
 def enveloped(call: Call, result: Result, trail: Trail, duration_ms: float) -> Envelope:

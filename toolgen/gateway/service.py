@@ -20,7 +20,7 @@ from toolgen.gateway.answering import Answering, Fetched
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.calls import Calls, Running
 from toolgen.gateway.discovery import Discovery
-from toolgen.gateway.envelopes import unmade
+from toolgen.gateway.envelopes import invalid, unmade
 from toolgen.gateway.governance import Governance, Runtime
 from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets, Unaccepted
 from toolgen.gateway.in_force import InForce
@@ -53,6 +53,7 @@ from toolgen.pipeline.chain import Trail
 from toolgen.pipeline.earlier import imagined
 from toolgen.pipeline.exchanged import Exchanges
 from toolgen.pipeline.executors import Backing, make_executors, make_fetch
+from toolgen.pipeline.given import no_ids
 from toolgen.pipeline.places import plan_of
 from toolgen.pipeline.presence import Presence
 from toolgen.policy.assignment import assigned
@@ -354,6 +355,10 @@ class Gateway:
         the transport's own `connection`, which may be as long as the agent lives.
         """
         governance = self._in_force.governance  # the same to the end, also when another is put in force meanwhile
+        if fault := no_ids(
+            session=session, connection=connection, client=client, parent=parent, idempotency_key=idempotency_key
+        ):
+            return unmade(name, invalid(fault))
         asked = await self._calls.asked(governance, name, arguments, principal)
         if isinstance(asked, Envelope):
             return asked

@@ -15,7 +15,7 @@ import msgspec
 
 from toolgen.audit.checkpoint import Checkpoint, Removal
 from toolgen.audit.entry import FIRST, hashed
-from toolgen.audit.files import DamagedError, SegmentFile, bounded, lines, opened, segments, stream_names
+from toolgen.audit.files import DamagedError, SegmentFile, blocks, lines, opened, segments, stream_names
 from toolgen.audit.keys import Verifiers, public_keys
 from toolgen.audit.signed import Fault, Statements, Witness, read_statements
 from toolgen.canonical import canonical
@@ -121,7 +121,7 @@ class _Meter:
         self._progress(self._done, max(self._done, self._total))
 
 
-class _Link(msgspec.Struct):
+class _Link(msgspec.Struct, gc=False):
     """What of an entry says where it stands."""
 
     seq: int
@@ -134,8 +134,8 @@ class _Link(msgspec.Struct):
 
 _HASH = re.compile("[0-9a-f]{64}")
 _link = msgspec.json.Decoder(_Link).decode
-# What may follow `prev` in the canonical form of an entry.
-_BEHIND = (b'"principal":', b'"repaired":', b'"rows":', b'"rule":', b'"seq":')
+# What may follow `prev` in the canonical form of an entry, where `principal` does not.
+_BEHIND = (b'"repaired":', b'"rows":', b'"rule":', b'"seq":')
 
 
 class _Stream:
@@ -192,9 +192,9 @@ class _Stream:
         """The whole file. A line that is in order is seen to be so without making an object of it; any other is looked at closely."""
         name, open_calls, leaves, number = self.name, self.open_calls, self._leaves, 0
         seq, head, due = self._seq, self._hash, self._due()
-        lines_of_it = self._up_to_damage(plain)
+        lines_of_it = chain.from_iterable(self._up_to_damage(plain))
         for number, line in enumerate(lines_of_it, start=1):
-            link = _in_order(line, head.encode())
+            link = _in_order(line, head)
             if link is not None and link.seq == seq + 1 and link.stream == name:
                 seq, head = link.seq, link.hash
                 leaves.append(bytes.fromhex(head))
@@ -218,9 +218,9 @@ class _Stream:
             due = self._due()
         self._seq, self._hash = seq, head
 
-    def _up_to_damage(self, plain: BinaryIO) -> Iterator[bytes]:
+    def _up_to_damage(self, plain: BinaryIO) -> Iterator[list[bytes]]:
         try:
-            yield from bounded(plain)
+            yield from blocks(plain)
         except DamagedError as error:
             self._damage = error.message
 
@@ -301,7 +301,7 @@ class _Stream:
         return Fault(file=self._file, line=line, seq=seq, kind=kind, message=message)
 
 
-def _in_order(line: bytes, head: bytes) -> _Link | None:
+def _in_order(line: bytes, head: str) -> _Link | None:
     """What an entry says of its place, when it follows `head` and its hash is that of everything else in the line; None if not.
 
     `hash` and `prev` are cut out of the line where the canonical form has them, and what is left has to be what was hashed. So the bytes
@@ -309,22 +309,22 @@ def _in_order(line: bytes, head: bytes) -> _Link | None:
     """
     try:
         link = _link(line)
-        own = b'"event":"%b","hash":"%b",' % (link.event.encode(), link.hash.encode())
+        own = f'"event":"{link.event}","hash":"{link.hash}",'.encode()
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return None
-    before = b'"prev":"%b",' % head
+    before = f'"prev":"{head}",'.encode()
     start = line.rfind(own)
     end = start + len(own)
     place = line.find(before, end)
     behind = place + len(before)
-    if start < 0 or place < 0 or not line.startswith(_BEHIND, behind) or line.find(b'"principal":"', end, place) >= 0:
+    if start < 0 or place < 0:
         return None
-    start = end - len(link.hash) - 10
-    return (
-        link
-        if sha256(b"%b%b%b%b" % (head, line[:start], line[end:place], line[behind:-1])).hexdigest() == link.hash
-        else None
-    )
+    if not line.startswith(b'"principal":"', behind) and (
+        not line.startswith(_BEHIND, behind) or line.find(b'"principal":"', end, place) >= 0
+    ):
+        return None
+    content = b"".join((before[8:-2], line[: end - len(link.hash) - 10], line[end:place], line[behind:-1]))
+    return link if sha256(content).hexdigest() == link.hash else None
 
 
 def _decoded(line: bytes) -> dict[str, Any] | None:

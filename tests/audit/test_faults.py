@@ -169,6 +169,101 @@ def test_a_read_only_file_system_in_its_place_stops_calls_until_it_can_be_writte
     assert (found["after"], found["still"]) == (20, None)
 
 
+FAILED_DISK = """
+import asyncio, fcntl, json, os, struct, subprocess, sys
+from pathlib import Path
+from toolgen.audit.log import AuditLog
+from toolgen.audit.query import entries
+from toolgen.audit.verify import verify
+from toolgen.clock import SystemClock
+from toolgen.errors import AuditError
+
+image, folder, kind = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        print(json.dumps({"skip": f"{command[0]}: {done.stderr.strip()[:200]}"}))
+        sys.exit()
+
+def shut_down():
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.ioctl(place, 0x8004587D, struct.pack("I", 2))  # EXT4_IOC_SHUTDOWN, without writing the journal
+    except OSError as error:
+        print(json.dumps({"skip": f"this kernel shuts no ext4 down: {error}"}))
+        sys.exit()
+    finally:
+        os.close(place)
+
+async def main():
+    run("truncate", "-s", "16M", image)
+    run("mkfs.ext4", "-q", "-F", image)
+    run("mount", "-o", "loop", image, str(folder))
+    log = AuditLog(folder, SystemClock())
+    log.open()
+    acknowledged, refused = [], []
+    async def add():
+        name = f"call_{len(acknowledged)}_{len(refused)}"
+        try:
+            await log.append({"event": "intent", "call_id": name})
+            acknowledged.append(name)
+        except AuditError as error:
+            refused.append(error.message)
+    for _ in range(20):
+        await add()
+    before = len(acknowledged)
+    run("mount", "-o", "remount,abort", str(folder)) if kind == "read-only" else shut_down()
+    for _ in range(3):
+        await asyncio.gather(*(add() for _ in range(10)))
+    broken, fault = len(acknowledged), log.fault
+    run("umount", "--lazy", str(folder))
+    run("cp", image, image + "-2")  # as one disk of a mirror takes the place of the other
+    run("mount", "-o", "loop", image + "-2", str(folder))
+    for _ in range(20):
+        await add()
+    still = log.fault
+    await log.close()
+    report = verify(folder)
+    written = [entry["call_id"] for entry in entries(folder) if entry["event"] == "intent"]
+    print(json.dumps({
+        "before": before, "broken": broken, "refused": len(refused), "why": sorted(set(refused)), "fault": fault,
+        "after": len(acknowledged) - broken, "still": still, "ok": report.ok, "faults": [str(it) for it in report.faults],
+        "kept": written == acknowledged,
+    }))
+    run("umount", "--lazy", str(folder))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("kind", "reason"), [("read-only", "Read-only file system"), ("failed", "Input/output error")])
+def test_a_disk_that_fails_under_the_open_file_stops_calls_until_another_takes_its_place(
+    tmp_path: Path, kind: str, reason: str
+) -> None:
+    """An ext4 of its own: aborted, which is what the kernel does to one whose journal it cannot write, or shut down as a lost disk is."""
+    command = ["unshare", "--mount", "--propagation", "private"]
+    if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this user may not make a mount namespace")
+    (tmp_path / "log").mkdir()
+    done = subprocess.run(
+        [*command, sys.executable, "-c", FAILED_DISK, str(tmp_path / "image"), str(tmp_path / "log"), kind],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    if "skip" in found:
+        pytest.skip(found["skip"])
+    assert (found["before"], found["broken"], found["refused"]) == (20, 20, 30)
+    assert found["why"] == [f"the audit log cannot be written: {reason}"]
+    assert str(found["fault"]).endswith(reason)
+    assert (found["after"], found["still"], found["ok"]) == (20, None, True), found
+    assert found["kept"]
+
+
 def test_a_gateway_whose_file_takes_no_more_bytes_makes_no_call_until_it_does(tmp_path: Path) -> None:
     """The kernel cuts a write short within the first entry of a group, in a file that is open, and refuses every later one."""
     with silent_upstream() as (port, arrived):

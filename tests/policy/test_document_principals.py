@@ -103,8 +103,8 @@ MISTAKES = [
     ("c" * 64, "C" * 64, "who.yaml:17: hash: must be sha256:"),
     ("expires: 2027-01-01T00:00:00Z", "expires: soon", "who.yaml:17: expires: 'soon' is not a time"),
     ("expires: 2027-01-01T00:00:00Z", "expires: 0001-01-01T00:00:00+14:00", "is not a time"),
-    (f'{{key: "{A}"}}', "{}", "who.yaml:19: revokes either a key, or tokens"),
-    (f'{{key: "{A}"}}', f'{{key: "{A}", subject: x}}', "who.yaml:19: revokes either a key, or tokens"),
+    (f'{{key: "{A}"}}', "{}", "who.yaml:19: revokes either a key, or a certificate, or tokens"),
+    (f'{{key: "{A}"}}', f'{{key: "{A}", subject: x}}', "who.yaml:19: revokes either a key, or a certificate, or tokens"),
     (f'{{key: "{A}"}}', '{subject: ""}', "who.yaml:19: revoked.0.subject:"),
 ]  # fmt: skip
 

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import secrets
+import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import click
 
 from toolgen.cli.certificates import certificate_entry
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
+from toolgen.cli.revoking import Revoker
 from toolgen.errors import ConfigError, PolicyError
 from toolgen.model.names import nearest
 from toolgen.policy.credentials import Credentials
 from toolgen.policy.document import load_credentials
 from toolgen.policy.document_principals import instant
-from toolgen.policy.key_list import KeyList, editing
+from toolgen.policy.key_list import editing
 from toolgen.settings import load as load_settings
 
 _DURATION = re.compile(r"(\d{1,5})(m|h|d|w)\Z")
@@ -52,7 +53,9 @@ def new(principal: str, expires: str | None, as_json: bool, config_path: str) ->
     entry = {
         "principal": principal,
         "hash": f"sha256:{digest}",
-        "created": _text(datetime.now(UTC)),
+        "created": datetime.now(UTC)
+        .isoformat()
+        .replace("+00:00", "Z"),  # to be told from a revocation in this very second
         "expires": None if end is None else _text(end),
     }
     with editing(directory) as found:
@@ -71,7 +74,8 @@ def new(principal: str, expires: str | None, as_json: bool, config_path: str) ->
 def list_(as_json: bool, config_path: str) -> None:
     """The keys that are accepted, by id, and what is revoked."""
     credentials = load_credentials(load_settings(config_path).policies)
-    rows = [row for name in sorted(credentials.principals) for row in _rows(credentials, name)]
+    gone = credentials.keys_revoked()
+    rows = [row for name in sorted(credentials.principals) for row in _rows(credentials, name, gone)]
     revoked = [
         {
             "issuer": item.issuer or None,
@@ -90,12 +94,23 @@ def list_(as_json: bool, config_path: str) -> None:
         }
         for item in credentials.revoked_certificates
     ]
+    principals = [
+        {"principal": name, "before": None if before == math.inf else _time(before)}
+        for name, before in sorted(credentials.revoked_principals.items())
+    ]
     if as_json:
-        print_json({"keys": rows, "revoked_tokens": revoked, "revoked_certificates": certificates})
+        print_json(
+            {
+                "keys": rows,
+                "revoked_tokens": revoked,
+                "revoked_certificates": certificates,
+                "revoked_principals": principals,
+            }
+        )
         return
     header = ("id", "principal", "created", "expires", "state", "where")
     print_table(header, [[row[name] for name in header] for row in rows])
-    for what, items in (("tokens", revoked), ("certificates", certificates)):
+    for what, items in (("tokens", revoked), ("certificates", certificates), ("what was given to", principals)):
         for item in items:
             said = ", ".join(f"{name} {value}" for name, value in item.items() if value is not None)
             click.echo(f"revoked: {what} with {said}")
@@ -103,7 +118,12 @@ def list_(as_json: bool, config_path: str) -> None:
 
 @command.command("revoke")
 @click.argument("key_id", required=False, metavar="[ID]")
-@click.option("--all", "principal", metavar="PRINCIPAL", help="Every key of a principal.")
+@click.option(
+    "--all",
+    "principal",
+    metavar="PRINCIPAL",
+    help="Every key of a principal, and its tokens and certificates from before now.",
+)
 @click.option("--jwt-id", metavar="JTI", help="The token with this id.")
 @click.option("--subject", metavar="SUB", help="The tokens of this subject, for good; with --before only older ones.")
 @click.option("--before", metavar="WHEN", help="Tokens issued before a time, `now` or an age like 12h.")
@@ -132,82 +152,35 @@ def revoke(
     if sum(asked) != 1:
         message = "name a key by its id, a principal with --all, a certificate, or tokens with --jwt-id, --subject, …"
         raise click.UsageError(message)
-    directory = load_settings(config_path).policies
+    revoker = Revoker(config_path)
     if key_id is not None:
-        done = _revoke_keys(directory, prefix=_prefix(key_id))
+        done = revoker.key(_prefix(key_id))
     elif principal is not None:
-        done = _revoke_keys(directory, principal=principal)
+        done = revoker.principal(principal)
     elif certificate is not None:
         entry = certificate_entry(certificate, issuer)
-        with editing(directory) as found:
-            if {"certificate": entry} not in found.revoked:
-                found.revoked.append({"certificate": entry})
+        revoker.other({"certificate": entry})
         done = "revoked certificates with " + ", ".join(f"{name} {value}" for name, value in entry.items())
     else:
         if before is not None:
             # A token says when it was issued in whole seconds, so the one that has begun counts as before.
             of_token["before"] = _text(_moment(before, "--before", past=True) + timedelta(seconds=1))
-        with editing(directory) as found:
-            said = {name: value for name, value in of_token.items() if value is not None}
-            if said not in found.revoked:
-                found.revoked.append(said)
+        revoker.other({name: value for name, value in of_token.items() if value is not None})
         done = "revoked those tokens"
     click.echo(done)
-    try:
-        load_credentials(directory)
-    except PolicyError as error:
-        click.echo(f"warning: the policy cannot be used as it stands: {error}", err=True)
+    revoker.warn()
+    if not revoker.complete:
+        sys.exit(1)
 
 
-def _revoke_keys(directory: Path, *, prefix: str = "", principal: str | None = None) -> str:
-    """Takes keys out of the list, and marks as revoked those that somebody wrote into another file."""
-    with editing(directory) as found:
-        gone = _listed(found, prefix, principal)
-        written = _written(directory, prefix, principal)
-        hashes = {entry["hash"] for entry in gone} | {f"sha256:{digest}" for digest in written}
-        if not hashes:
-            whose = f"'{principal}' has no key" if principal is not None else f"no key's hash begins with {prefix}"
-            raise ConfigError(whose, suggestion="see `toolgen keys list`")
-        if principal is None and len(hashes) > 1:
-            raise ConfigError(f"{len(hashes)} keys begin with {prefix}", suggestion="give more of the id")
-        found.keys = [entry for entry in found.keys if entry not in gone]
-        marked = {entry.get("key") for entry in found.revoked}
-        found.revoked += [{"key": f"sha256:{digest}"} for digest in written if f"sha256:{digest}" not in marked]
-    return f"revoked {len(hashes)} key{'s' if len(hashes) > 1 else ''}: " + ", ".join(
-        sorted(text.removeprefix("sha256:")[:12] for text in hashes)
-    )
-
-
-def _listed(found: KeyList, prefix: str, principal: str | None) -> list[dict[str, Any]]:
-    return [
-        entry
-        for entry in found.keys
-        if (entry["principal"] == principal if principal is not None else entry["hash"][7:].startswith(prefix))
-    ]
-
-
-def _written(directory: Path, prefix: str, principal: str | None) -> list[str]:
-    """Digests of keys in files that people write. A policy that cannot be read now has none that could be found."""
-    try:
-        principals = load_credentials(directory).principals.values()
-    except PolicyError:
-        return []
-    return [
-        key.sha256
-        for entry in principals
-        for key in entry.keys
-        if not key.managed and (entry.id == principal if principal is not None else key.sha256.startswith(prefix))
-    ]
-
-
-def _rows(credentials: Credentials, name: str) -> list[dict[str, str | None]]:
+def _rows(credentials: Credentials, name: str, revoked: frozenset[str]) -> list[dict[str, str | None]]:
     return [
         {
             "id": key.id,
             "principal": name,
             "created": _time(key.created),
             "expires": _time(key.expires),
-            "state": _state(key.sha256 in credentials.revoked_keys, key.expires),
+            "state": _state(key.sha256 in revoked, key.expires),
             "where": key.where,
         }
         for key in credentials.principals[name].keys

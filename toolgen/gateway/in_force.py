@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -89,12 +88,11 @@ class InForce:
 
     async def _revoke(self) -> None:
         """What was revoked is revoked, also beside an edit that cannot be used."""
-        with contextlib.suppress(ToolgenError):  # it is part of what could not be used, and said
-            credentials = await asyncio.to_thread(without_revoked, self.policy.credentials, self._directory)
-            if credentials != self.policy.credentials:
-                self._put(replace(self.policy, credentials=credentials, keys_digest=""))
-                _logger.warning("what was revoked since is in force; the rest of the edit is not")
-                await self._note({"event": "keys", "policy_digest": self.policy.digest, "status": "ok"})
+        credentials = await asyncio.to_thread(without_revoked, self.policy.credentials, self._directory)
+        if credentials != self.policy.credentials:
+            self._put(replace(self.policy, credentials=credentials, keys_digest=""))
+            _logger.warning("what was revoked since is in force; the rest of the edit is not")
+            await self._note({"event": "keys", "policy_digest": self.policy.digest, "status": "ok"})
 
     def _put(self, policy: Policy) -> None:
         self.governance = Governance(policy, self._runtime)

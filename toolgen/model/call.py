@@ -24,13 +24,14 @@ _NOTHING: Mapping[str, Json] = MappingProxyType({})
 
 
 class ShownCertificate(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client certificate can be revoked by: the hex SHA-256 of its DER, its serial number in hex without leading zeros, and its
-    names as RFC 4514 writes them."""
+    """What a client certificate can be revoked by: the hex SHA-256 of its DER, its serial number in hex without leading zeros, its
+    names as RFC 4514 writes them, and from when on it is good (seconds since the epoch)."""
 
     fingerprint: str
     serial: str
     subject: str
     issuer: str
+    issued: float | None = None
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -156,33 +156,52 @@ class CertificateRevocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """Everything a policy says about who is who. `revoked_keys` are hex SHA-256 digests of API keys."""
+    """Everything a policy says about who is who.
+
+    `revoked_keys` are hex SHA-256 digests of API keys, or how some begin. `revoked_principals` says of principals until when (seconds
+    since the epoch) what they were given counts no more: keys, tokens and certificates alike.
+    """
 
     principals: Mapping[str, PrincipalEntry]
     issuers: Mapping[str, IssuerEntry]
     revocations: tuple[Revocation, ...]
     revoked_keys: frozenset[str]
     revoked_certificates: tuple[CertificateRevocation, ...] = ()
+    revoked_principals: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
-    def without(
-        self,
-        managed: frozenset[str],
-        revocations: Iterable[Revocation],
-        revoked_keys: Iterable[str],
-        revoked_certificates: Iterable[CertificateRevocation] = (),
-    ) -> Credentials:
-        """The same, but for managed keys that are not among `managed` any more and for what is revoked besides."""
+    def ended(self, principal: str, given: float | None) -> bool:
+        """Whether what a principal was given at a time is revoked with all it had then. What does not say when is as old as can be."""
+        before = self.revoked_principals.get(principal)
+        return before is not None and (given is None or given < before)
+
+    def keys_revoked(self) -> frozenset[str]:
+        """The digests of the principals' keys that are accepted no more."""
+        lengths = {len(text) for text in self.revoked_keys}
+        return frozenset(
+            key.sha256
+            for entry in self.principals.values()
+            for key in entry.keys
+            if self.ended(entry.id, key.created) or any(key.sha256[:length] in self.revoked_keys for length in lengths)
+        )
+
+    def without(self, taken: Credentials, listed: frozenset[str] | None) -> Credentials:
+        """The same, but for what is revoked besides in `taken`, and for keys of the list that `toolgen keys` writes that are not among
+        `listed` any more (None where nobody can say)."""
 
         def kept(entry: PrincipalEntry) -> PrincipalEntry:
-            return replace(entry, keys=tuple(key for key in entry.keys if not key.managed or key.sha256 in managed))
+            keys = entry.keys
+            if listed is not None:
+                keys = tuple(key for key in keys if not key.managed or key.sha256 in listed)
+            return replace(entry, keys=keys)
 
+        until = dict(self.revoked_principals)
+        for name, before in taken.revoked_principals.items():
+            until[name] = max(before, until.get(name, before))
         return replace(
             self,
             principals=MappingProxyType({name: kept(entry) for name, entry in self.principals.items()}),
-            revocations=(*self.revocations, *(item for item in revocations if item not in self.revocations)),
-            revoked_keys=self.revoked_keys.union(revoked_keys),
-            revoked_certificates=(
-                *self.revoked_certificates,
-                *(item for item in revoked_certificates if item not in self.revoked_certificates),
-            ),
+            revocations=tuple(dict.fromkeys((*self.revocations, *taken.revocations))),
+            revoked_keys=self.revoked_keys | taken.revoked_keys,
+            revoked_certificates=tuple(dict.fromkeys((*self.revoked_certificates, *taken.revoked_certificates))),
+            revoked_principals=MappingProxyType(until),
         )

@@ -133,6 +133,7 @@ class _Collector:
 
     def __init__(self, manifest: Manifest, directory: Path) -> None:
         self._manifest = manifest
+        self._name = directory.name
         self._who = PrincipalSections(directory)
         self._rules: dict[str, Draft] = {}
         self._sql: dict[str, SqlScope] = {}
@@ -197,6 +198,9 @@ class _Collector:
 
     def policy(self) -> Policy:
         """The whole policy, once every reference between files was found to lead somewhere."""
+        if not any(self._content):
+            message = "says nothing of who may do what"
+            raise PolicyError(message, where=f"{self._name}/", suggestion="write a policy; docs/policy.md says how")
         credentials = self._who.finished()
         roles, attributes = self._who.roles(), self._who.attribute_kinds()
         for where, role in self._roles:

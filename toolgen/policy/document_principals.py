@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -42,6 +43,7 @@ from toolgen.strict_yaml import Document, decode
 __all__ = ["PrincipalSections", "instant"]
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}\Z")
+_HASH_BEGINS = re.compile(r"sha256:[0-9a-f]{6,64}\Z")
 _SERIAL = re.compile(r"(?:0|-?[1-9a-f][0-9a-f]{0,63})\Z")
 _ISSUER_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
 _LARGEST_KEY_SET = 262_144
@@ -58,6 +60,7 @@ class PrincipalSections:
         self.revocations: list[Revocation] = []
         self.revoked_keys: set[str] = set()
         self.revoked_certificates: list[CertificateRevocation] = []
+        self.revoked_principals: dict[str, float] = {}
         self._owners: dict[str, str] = {}  # of each key's digest
         self._shown: dict[str | tuple[str, str], str] = {}  # whose certificates have this fingerprint, or these names
         self._managed: dict[str, list[ApiKey]] = {}
@@ -73,7 +76,7 @@ class PrincipalSections:
         for index in range(len(file.keys)):
             self._add_key(document, index)
         for index in range(len(file.revoked)):
-            self._add_revoked(document, index)
+            self.add_revoked(document, index)
 
     def finished(self) -> Credentials:
         """All of them, once they were found to fit together."""
@@ -92,12 +95,21 @@ class PrincipalSections:
                 )
         self._check_tokens()
         self._check_actors()
-        return Credentials(
+        return replace(
+            self.taken(),
             principals=MappingProxyType({name: self._with_keys(entry) for name, entry in self.principals.items()}),
             issuers=MappingProxyType(self.issuers),
+        )
+
+    def taken(self) -> Credentials:
+        """What is revoked, and nothing that anybody is given."""
+        return Credentials(
+            principals=MappingProxyType({}),
+            issuers=MappingProxyType({}),
             revocations=tuple(self.revocations),
             revoked_keys=frozenset(self.revoked_keys),
             revoked_certificates=tuple(self.revoked_certificates),
+            revoked_principals=MappingProxyType(self.revoked_principals),
         )
 
     def managed_keys(self) -> frozenset[str]:
@@ -199,29 +211,35 @@ class PrincipalSections:
         self._own(key, given.principal)
         self._managed.setdefault(given.principal, []).append(key)
 
-    def _add_revoked(self, document: Document, index: int) -> None:
+    def add_revoked(self, document: Document, index: int) -> None:
+        """Reads one entry of `revoked:`. Raises `PolicyError`."""
         path = ("revoked", index)
         where = document.where(*path)
         given = decode(document, path, RevokedShape, PolicyError)
-        of_token = (given.issuer, given.jwt_id, given.subject, given.before)
-        asked = (given.key is not None, given.certificate is not None, of_token != (None, None, None, None))
-        if sum(asked) != 1:
-            message = "revokes either a key, or a certificate, or tokens by issuer, jwt_id, subject or before"
+        of_token = (given.issuer, given.jwt_id, given.subject, given.before if given.principal is None else None)
+        named = (given.key, given.certificate, given.principal)
+        if sum(item is not None for item in named) + (of_token != (None, None, None, None)) != 1:
+            message = (
+                "revokes either a key, or a certificate, or tokens by issuer, jwt_id, subject or before, or a principal"
+            )
             raise PolicyError(message, where=where)
+        before = None if given.before is None else instant(given.before, "before", where)
         if given.certificate is not None:
             self.revoked_certificates.append(_revoked(given.certificate, where))
-            return
-        if given.key is not None:
-            self.revoked_keys.add(_digest(given.key, where))
-            return
-        self.revocations.append(
-            Revocation(
-                issuer=given.issuer or "",
-                jwt_id=given.jwt_id or "",
-                subject=given.subject or "",
-                before=None if given.before is None else instant(given.before, "before", where),
+        elif given.key is not None:
+            self.revoked_keys.add(_revoked_key(given.key, where))
+        elif given.principal is not None:
+            until = math.inf if before is None else before
+            self.revoked_principals[given.principal] = max(until, self.revoked_principals.get(given.principal, until))
+        else:
+            self.revocations.append(
+                Revocation(
+                    issuer=given.issuer or "",
+                    jwt_id=given.jwt_id or "",
+                    subject=given.subject or "",
+                    before=before,
+                )
             )
-        )
 
     def _certificate(self, given: CertificateShape, name: str, where: str) -> CertificateRule:
         rule = _certificate(given, where)
@@ -296,6 +314,13 @@ def _digest(text: str, where: str, name: str = "hash") -> str:
             f"{name}: must be sha256: and the 64 lower-case hex digits of the key's SHA-256, never the key",
             where=where,
         )
+    return text.removeprefix("sha256:")
+
+
+def _revoked_key(text: str, where: str) -> str:
+    if not _HASH_BEGINS.match(text):
+        message = "key: must be sha256: and the lower-case hex digits of the key's SHA-256, or the first 6 or more"
+        raise PolicyError(message, where=where)
     return text.removeprefix("sha256:")
 
 

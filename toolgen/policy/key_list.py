@@ -6,8 +6,9 @@ import contextlib
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,14 @@ from toolgen.policy.document_principals import PrincipalSections
 from toolgen.policy.shapes import FileShape
 from toolgen.strict_yaml import Document, decode, read
 
-__all__ = ["FILE", "KeyList", "editing", "without_revoked"]
+__all__ = ["FILE", "KeyList", "editing", "revoke", "without_revoked"]
 
 FILE = "keys.yaml"
 
 _HEADER = "# Written by `toolgen keys`: the keys that are accepted, as their SHA-256, and what is revoked.\n"
+_ASIDE = "# Written by `toolgen keys`, as keys.yaml could not be: what is revoked. Move it there once keys.yaml is repaired.\n"
 _SECTIONS = ("keys", "revoked")
+_READABLE = 0o644  # whoever the gateway runs as has to learn what is revoked, and there is nothing in it to hide
 
 
 @dataclass(slots=True)
@@ -36,8 +39,10 @@ class KeyList:
 
 
 @contextlib.contextmanager
-def editing(directory: Path) -> Iterator[KeyList]:
+def editing(directory: Path, mode: int = 0o600) -> Iterator[KeyList]:
     """The list, to be changed; it is written, whole or not at all, when the block ends without an error. One at a time.
+
+    `mode` is that of a list that was not there before; it belongs to whom the directory belongs to, where that can be.
 
     Raises `PolicyError` for a list that is not one: it is not overwritten.
     """
@@ -50,7 +55,7 @@ def editing(directory: Path) -> Iterator[KeyList]:
         fcntl.flock(handle, fcntl.LOCK_EX)
         found = _read(directory)
         yield found
-        _replace((directory / FILE).resolve(), _text(found))
+        _replace((directory / FILE).resolve(), _text(found, _HEADER), mode)
         os.fsync(handle)
     except OSError as error:
         raise PolicyError(
@@ -60,20 +65,62 @@ def editing(directory: Path) -> Iterator[KeyList]:
         os.close(handle)
 
 
-def without_revoked(credentials: Credentials, directory: Path) -> Credentials:
-    """Credentials without what the list takes away by now, for when the rest of a policy cannot be used: a revocation never waits for it.
+def revoke(
+    directory: Path, revocation: Mapping[str, Any], covers: Callable[[Mapping[str, Any]], bool]
+) -> list[dict[str, Any]]:
+    """Writes a revocation down, and takes the keys of the list that it covers out; those are returned.
 
-    Raises `PolicyError` when the list itself cannot be read. It gives nobody anything.
+    It waits for no other part of the policy: where the list cannot be read or written, the revocation goes into a file of its own, and in
+    a directory that is gone that is the only one. Raises `PolicyError` where nothing could be written.
     """
+    try:
+        with editing(directory, _READABLE) as found:
+            gone = [entry for entry in found.keys if covers(entry)]
+            found.keys = [entry for entry in found.keys if entry not in gone]
+            of_principal = revocation.get("principal")  # the latest is enough
+            found.revoked = [
+                entry
+                for entry in found.revoked
+                if entry != revocation and (of_principal is None or entry.get("principal") != of_principal)
+            ]
+            found.revoked.append(dict(revocation))
+    except Exception:  # noqa: BLE001 - also a fault of ours in reading the list
+        _write_aside(directory, revocation)
+        return []
+    return gone
+
+
+def without_revoked(credentials: Credentials, directory: Path) -> Credentials:
+    """Credentials without what the files of a policy take away by now, for when the policy cannot be used: a revocation never waits for it.
+
+    What cannot be read takes nothing away, and holds nothing else up. It gives nobody anything.
+    """
+    sections = PrincipalSections(directory)
+    for path in sorted(directory.glob("[!.]*.y*ml")):
+        with contextlib.suppress(Exception):  # also a fault of ours in reading one: the others still count
+            _add_revoked(sections, read(path, f"{directory.name}/{path.name}", PolicyError))
+    return credentials.without(sections.taken(), _listed(directory))
+
+
+def _add_revoked(sections: PrincipalSections, document: Document) -> None:
+    given = document.data.get("revoked") if isinstance(document.data, dict) else None
+    for index in range(len(given) if isinstance(given, list) else 0):
+        with contextlib.suppress(PolicyError):
+            sections.add_revoked(document, index)
+
+
+def _listed(directory: Path) -> frozenset[str] | None:
+    """The digests of the keys in the list; None where there is none, or it cannot be read."""
     path = directory / FILE
     if not path.exists():
-        return credentials
+        return None
     sections = PrincipalSections(directory)
-    document = read(path, f"{directory.name}/{FILE}", PolicyError)
-    sections.add(document, decode(document, (), FileShape, PolicyError))
-    return credentials.without(
-        sections.managed_keys(), sections.revocations, sections.revoked_keys, sections.revoked_certificates
-    )
+    try:
+        document = read(path, f"{directory.name}/{FILE}", PolicyError)
+        sections.add(document, decode(document, (), FileShape, PolicyError))
+    except PolicyError:
+        return None
+    return sections.managed_keys()
 
 
 def _read(directory: Path) -> KeyList:
@@ -88,7 +135,7 @@ def _read(directory: Path) -> KeyList:
 
 
 def _refuse_others(document: Document) -> None:
-    for key in document.data or ():
+    for key in document.data if isinstance(document.data, dict) else ():
         if key not in _SECTIONS:
             raise PolicyError(
                 f"'{key}' does not belong into the file that `toolgen keys` writes",
@@ -97,9 +144,9 @@ def _refuse_others(document: Document) -> None:
             )
 
 
-def _text(found: KeyList) -> str:
+def _text(found: KeyList, header: str) -> str:
     sections: Mapping[str, list[dict[str, Any]]] = {"keys": found.keys, "revoked": found.revoked}
-    lines = [_HEADER]
+    lines = [header]
     for name, entries in sections.items():
         if not entries:
             lines.append(f"{name}: []\n")
@@ -112,22 +159,37 @@ def _text(found: KeyList) -> str:
     return "".join(lines)
 
 
-def _replace(path: Path, text: str) -> None:
-    """Beside its place, flushed, then renamed. It keeps the owner and mode it had; a new one is its owner's alone."""
+def _write_aside(directory: Path, revocation: Mapping[str, Any]) -> None:
+    """A file of the policy with nothing in it but this revocation, under a name that no other has."""
+    now = datetime.now(UTC)
+    path = directory / f"revoked-{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}.yaml"
     try:
-        before = path.stat()
+        directory.mkdir(exist_ok=True)
+        _replace(path, _text(KeyList(revoked=[dict(revocation)]), _ASIDE), _READABLE)
+    except OSError as error:
+        raise PolicyError(
+            f"nothing could be written ({error.strerror}), so what was to be revoked stays open",
+            where=f"{directory.name}/{path.name}",
+            suggestion="run this where the policy can be changed",
+        ) from error
+
+
+def _replace(path: Path, text: str, mode: int) -> None:
+    """Beside its place, flushed, then renamed. It keeps the owner and mode it had; a new one has the directory's owner and this mode."""
+    try:
+        before, like = path.stat(), path.stat()
     except FileNotFoundError:
-        before = None
+        before, like = None, path.parent.stat()
     temporary = path.with_name(f".{FILE}.{secrets.token_hex(8)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
-            if before is not None:
-                if (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
-                    os.fchown(descriptor, before.st_uid, before.st_gid)
-                os.fchmod(descriptor, before.st_mode & 0o777)
+            if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
+                with contextlib.nullcontext() if before is not None else contextlib.suppress(PermissionError):
+                    os.fchown(descriptor, like.st_uid, like.st_gid)
+            os.fchmod(descriptor, mode if before is None else before.st_mode & 0o777)
             os.fsync(descriptor)
         os.replace(temporary, path)
     finally:

@@ -78,6 +78,7 @@ def shown(certificate: x509.Certificate) -> ShownCertificate:
         serial=f"{certificate.serial_number:x}",
         subject=names[0],
         issuer=names[1],
+        issued=validity(certificate).begins,
     )
 
 

@@ -43,13 +43,16 @@ class Identity:
         self._entries = credentials.principals
         self._clock = clock
         self._key_sets = key_sets
+        gone = credentials.keys_revoked()
         self._principals = {name: entry.principal for name, entry in self._entries.items()}
         self._keys = {
             bytes.fromhex(key.sha256): (replace(self._principals[name], proof=Proof(key=key.sha256)), key.expires)
             for name, entry in self._entries.items()
             for key in entry.keys
-            if key.sha256 not in credentials.revoked_keys
+            if key.sha256 not in gone
         }
+        self._revoked_keys = frozenset(bytes.fromhex(text) for text in gone)
+        self._ended = credentials.ended
         self._issuers = credentials.issuers
         self._revocations = credentials.revocations
         self._revoked_certificates = credentials.revoked_certificates
@@ -97,6 +100,8 @@ class Identity:
             return principal
         if digest in self._keys:
             return Unaccepted("this key has expired")
+        if digest in self._revoked_keys:
+            return Unaccepted("this key was revoked")
         if not self._rules or credential.count(".") != 2:
             return _UNKNOWN
         try:
@@ -137,9 +142,16 @@ class Identity:
             raise RefusedTokenError("its algorithm is not one of those accepted")
         await self._key_sets.verify(token, rule.jwks)
         expires = check_claims(token.claims, self._clock.now())
-        if any(revocation.covers(token.claims) for revocation in self._revocations):
+        found = replace(self._bearer(rule.issuer, token.claims), proof=_proof(token.claims))
+        if self._revoked(found, token.claims):
             raise RefusedTokenError("it has been revoked")
-        return replace(self._bearer(rule.issuer, token.claims), proof=_proof(token.claims)), expires
+        return found, expires
+
+    def _revoked(self, principal: Principal, claims: Claims) -> bool:
+        """Whether a token with these claims, which leads to this principal, was taken back."""
+        if any(revocation.covers(claims) for revocation in self._revocations):
+            return True
+        return self._ended(principal.id, claims.get("iat"))
 
     def _bearer(self, issuer: str, claims: Mapping[str, Any]) -> Principal:
         """The principal of the policy with this subject; otherwise the issuer's user."""
@@ -216,15 +228,17 @@ class Identity:
             if entry is None or proof.certificate != _rule_digest(entry.certificate):
                 return False
             # Of one that was shown to a gateway before this one nobody knows whether it is among the revoked.
-            revoked = self._revoked_certificates
-            return not revoked or (proof.shown is not None and not any(one.covers(proof.shown) for one in revoked))
+            shown, revoked = proof.shown, self._revoked_certificates
+            if self._ended(name, None if shown is None else shown.issued):
+                return False
+            return not revoked or (shown is not None and not any(one.covers(shown) for one in revoked))
         if proof.issuer not in self._rules or (
             entry is not None and (entry.token is None or entry.subject != proof.subject)
         ):
             return False
         claims: dict[str, Any] = {"iss": proof.issuer, "sub": proof.subject, "jti": proof.jwt_id}
         claims |= {} if proof.issued is None else {"iat": proof.issued}
-        return not any(revocation.covers(claims) for revocation in self._revocations)
+        return not (self._ended(name, proof.issued) or any(item.covers(claims) for item in self._revocations))
 
     def concerns(self, name: str, parties: Iterable[str]) -> bool:
         """Whether a principal is one of the parties of a call, under whichever of its names: who has the same issuer and subject as one of
@@ -262,6 +276,8 @@ class Identity:
             return Unaccepted("the certificate has been revoked")
         for entry in self._entries.values():
             if entry.certificate is not None and matches(certificate, entry.certificate):
+                if self._ended(entry.id, found.issued):
+                    return Unaccepted("the certificate has been revoked")
                 proof = Proof(certificate=_rule_digest(entry.certificate), shown=found)
                 principal = replace(self._principals[entry.id], proof=proof)
                 self._certificates[digest] = (principal, validity(certificate))

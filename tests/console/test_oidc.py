@@ -13,6 +13,7 @@ import pytest
 
 from tests.console.house import CONSOLE, POLICY, House, house
 from tests.console.people import chromium, client, needs_chromium
+from tests.console.people import sign_in as post
 from tests.console.provider import CLIENT, SECRET, Issuer, issuer
 from tests.gateway.governed import write_policy
 from tests.gateway.issuer import token
@@ -73,6 +74,38 @@ def test_the_roles_are_those_the_policy_gives_for_the_claims(tmp_path: Path, mon
         with client(home) as other:
             assert go_and_come_back(other).status_code == 403
             assert other.get("/console/overview").status_code == 401
+
+
+@pytest.mark.parametrize("audience", [{"audience": CLIENT}, {"audience": "toolgen", "sign_in": CLIENT}], ids=["a", "b"])
+def test_an_id_token_of_the_console_opens_the_console_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, audience: dict[str, str]
+) -> None:
+    with signing_in(tmp_path / "root", monkeypatch) as (home, provider):
+        changed = policy_of(provider)
+        del changed["issuers"]["staff"]["jwt"]["audience"]
+        changed["issuers"]["staff"]["jwt"].update(audience)
+        write_policy(home.root, changed)
+        assert home.run(home.gateway.reload())
+        with client(home) as http:
+            assert go_and_come_back(http).status_code == 200
+            assert http.get("/console/overview").status_code == 200
+            shown = token(iss=provider.url, aud=CLIENT, groups=["leads"])
+            for path in ("/v1/tools", "/v1/audit", "/v1/approvals"):
+                assert httpx.get(f"{home.url}{path}", headers={"authorization": f"Bearer {shown}"}).status_code == 401
+            assert post(http, shown).status_code == 401  # typed into the form it is a credential like any other
+            access = token(iss=provider.url, aud="toolgen", groups=["leads"])
+            opened = httpx.get(f"{home.url}/v1/tools", headers={"authorization": f"Bearer {access}"}).status_code
+            assert opened == (200 if "sign_in" in audience else 401)
+
+
+def test_a_session_ends_with_the_mapping_that_gave_its_role(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with signing_in(tmp_path / "root", monkeypatch) as (home, provider), client(home) as http:
+        assert go_and_come_back(http).status_code == 200
+        changed = policy_of(provider)
+        changed["issuers"]["staff"]["grants"] = {"groups": {"leads": ["reader"], "others": ["reviewer"]}}
+        write_policy(home.root, changed)
+        assert home.run(home.gateway.reload())
+        assert http.get("/console/overview").status_code == 401
 
 
 def test_an_answer_that_was_not_asked_for_signs_nobody_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,7 +194,7 @@ class SignInDesk:
         except ProviderError as error:
             return self._form(request, status=502, fault=f"{provider.name} did not sign you in: {error}.")
         try:
-            principal = await self._door.admit(request, token)
+            principal = self._door.accepted(request, await self._gateway.signed_in(token))
         except Rejected:
             return self._form(
                 request, status=403, fault=f"The gateway's policy does not accept who {provider.name} says you are."

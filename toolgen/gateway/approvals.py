@@ -342,6 +342,7 @@ def of_party(party: Party) -> Principal:
         on_behalf_of=None if party.on_behalf_of is None else of_party(party.on_behalf_of),
         toolsets=frozenset(party.toolsets),
         proof=party.proof,
+        origin=party.origin,
     )
 
 
@@ -354,6 +355,7 @@ def party_of(principal: Principal) -> Party:
         on_behalf_of=None if principal.on_behalf_of is None else party_of(principal.on_behalf_of),
         toolsets=tuple(sorted(principal.toolsets)),
         proof=principal.proof,
+        origin=principal.origin,
     )
 
 

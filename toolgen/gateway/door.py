@@ -97,7 +97,10 @@ class Door:
         return answer
 
     def _certified(self, request: Request, certificate: str) -> Principal:
-        answer = self._gateway.certified(certificate)
+        return self.accepted(request, self._gateway.certified(certificate))
+
+    def accepted(self, request: Request, answer: Principal | Unaccepted) -> Principal:
+        """Whoever a credential led to. Raises `Rejected` as `enter` does where it led to nobody."""
         if isinstance(answer, Unaccepted):
             self._refuse(request, answer)
         return answer

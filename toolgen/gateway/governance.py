@@ -47,6 +47,7 @@ from toolgen.pipeline.users import Users
 from toolgen.policy.access import Access
 from toolgen.policy.binding import Bound
 from toolgen.policy.concern import concern_digest
+from toolgen.policy.credentials import Credentials
 from toolgen.policy.document import Policy
 from toolgen.policy.limits import Limits
 from toolgen.policy.redact import redactor
@@ -96,7 +97,7 @@ class Governance:
 
     def __init__(self, policy: Policy, runtime: Runtime) -> None:
         self.policy = policy
-        self.identity = Identity(policy.credentials, runtime.clock, runtime.key_sets)
+        self.identity = Identity(_credentials(policy, runtime.settings), runtime.clock, runtime.key_sets)
         self.access = Access(policy.rules, runtime.manifest.tools, policy.toolsets)
         # Counting for all costs a round trip a call, so only for a policy that asks.
         shared = runtime.shared_histories if any(_asks(rule) for rule in policy.rules) else None
@@ -136,6 +137,17 @@ class Governance:
             shown = (self.access.shown(principal, tool) for tool in visible)
             found = self._catalogs[key] = tuple(offering(tool, self._pagings) for tool in shown)
         return found
+
+    def current(self, principal: Principal) -> Principal | None:
+        """The same principal as this policy has it, or None when it has it no more."""
+        found = self.identity.current(principal)
+        return None if found is None else replace(found, toolsets=principal.toolsets)
+
+    def by_now(self, principal: Principal | str) -> Principal | str | None:
+        """Whoever was let in under another policy as this one has them: a request may take longer than a policy lasts."""
+        if isinstance(principal, str) or principal.under in {None, self.identity.mark}:
+            return principal
+        return self.current(principal)
 
     def call(
         self,
@@ -209,11 +221,8 @@ class Governance:
         now = self._in_force()
         if now is self:
             return True
-        caller = now.identity.current(call.principal)
-        return (
-            caller is not None
-            and replace(caller, toolsets=call.principal.toolsets) == call.principal
-            and now.concern(call.principal, call.tool) == self.concern(call.principal, call.tool)
+        return now.current(call.principal) == call.principal and now.concern(call.principal, call.tool) == self.concern(
+            call.principal, call.tool
         )
 
     def _decide_root(self, call: Call, tool: Tool, arguments: JsonObject, notes: list[Note]) -> Verdict:
@@ -305,6 +314,11 @@ class Governance:
 
     def _digest_of(self, value: Json) -> Json:
         return keyed_digest(self._log.key, value)
+
+
+def _credentials(policy: Policy, settings: Settings) -> Credentials:
+    sign_in = settings.console.sign_in
+    return policy.credentials if sign_in is None else policy.credentials.with_console(sign_in.issuer, sign_in.client_id)
 
 
 def _tolerant(policy: Policy) -> bool:

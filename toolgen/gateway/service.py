@@ -73,6 +73,12 @@ __all__ = ["Gateway"]
 
 _logger = logging.getLogger(__name__)
 
+_GONE = Error(
+    code="forbidden",
+    message="the policy has changed since this caller was let in, and does not know it any more",
+    suggestion="authenticate again",
+    rule="default",
+)
 REVIEWER = "reviewer"
 """The role whose principals may read the audit over REST."""
 
@@ -298,6 +304,10 @@ class Gateway:
         answer = await self._in_force.governance.identity.authenticate(credential)
         return answer if isinstance(answer, Unaccepted) else self._bearing(answer, credential)
 
+    async def signed_in(self, token: str) -> Principal | Unaccepted:
+        """Whom an id token of the console's client signs in to the console, or why nobody."""
+        return await self._in_force.governance.identity.signed_in(token)
+
     def certified(self, value: str) -> Principal | Unaccepted:
         """The principal behind a client certificate, given as the header of a proxy that is trusted to have verified it."""
         return self._in_force.governance.identity.certified(value)
@@ -359,6 +369,10 @@ class Gateway:
             session=session, connection=connection, client=client, parent=parent, idempotency_key=idempotency_key
         ):
             return unmade(name, invalid(fault))
+        caller = governance.by_now(principal)
+        if caller is None:
+            return unmade(name, _GONE)
+        principal = caller
         asked = await self._calls.asked(governance, name, arguments, principal)
         if isinstance(asked, Envelope):
             return asked
@@ -387,7 +401,10 @@ class Gateway:
     async def preview(self, name: str, arguments: JsonObject, *, principal: Principal | str) -> Envelope:
         """What the call would send, secrets masked, after every guard has had its say. Sends, counts and records nothing."""
         governance = self._in_force.governance
-        asked = await self._calls.asked(governance, name, arguments, principal)
+        caller = governance.by_now(principal)
+        if caller is None:
+            return unmade(name, _GONE)
+        asked = await self._calls.asked(governance, name, arguments, caller)
         if isinstance(asked, Envelope):
             return asked
         reading, given = governance.reading(asked.name, asked.arguments, asked.principal)
@@ -411,8 +428,7 @@ class Gateway:
 
     def current(self, principal: Principal) -> Principal | None:
         """The same principal as the policy in force has it, or None when that has it no more: for whoever keeps one for long."""
-        found = self._in_force.governance.identity.current(principal)
-        return None if found is None else replace(found, toolsets=principal.toolsets)
+        return self._in_force.governance.current(principal)
 
     def narrowed(self, principal: Principal, toolset: str) -> Principal | None:
         """The principal with nothing in sight but what is in this toolset too, or None when the policy has no such toolset."""

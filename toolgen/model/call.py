@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
@@ -18,7 +19,18 @@ from toolgen.model.tool import Tool
 from toolgen.model.trace import Trace
 from toolgen.model.verdict import Deny
 
-__all__ = ["Call", "Described", "Document", "Principal", "Proof", "Sampling", "Statement", "parties"]
+__all__ = [
+    "Call",
+    "Described",
+    "Document",
+    "Origin",
+    "Principal",
+    "Proof",
+    "Sampling",
+    "ShownCertificate",
+    "Statement",
+    "parties",
+]
 
 _NOTHING: Mapping[str, Json] = MappingProxyType({})
 
@@ -50,13 +62,29 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     issued: float | None = None
 
 
+class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where roles and attributes came from, so that another policy can derive them anew: the claims it read, of whose token.
+
+    `issuer` is the `iss` of the token, `mapping` the digest of what the policy made of its claims; a claim that the token did not have
+    is null among `claims`. `by_hand`: an operator named the claims, and there are no others. `sign_in`: the token counted for signing in
+    to the console alone.
+    """
+
+    issuer: str
+    mapping: str = ""
+    claims: dict[str, Any] = {}
+    by_hand: bool = False
+    sign_in: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
     """Somebody whose credential was verified, and whom they act for. Both must be allowed, both are recorded.
 
     `toolsets` names the sets of tools that the caller narrowed itself to: it sees what is in all of them. `proof` is None for whoever
     needed no credential, and makes nobody another: a principal is the same by each of its keys. `token` is the one it was known by, kept
-    only where a source exchanges it for one of its own (RFC 8693), in this process alone and written nowhere.
+    only where a source exchanges it for one of its own (RFC 8693), in this process alone and written nowhere. `origin` is None where
+    the policy itself says what it has. `under` tells the reading of the policy that made it what it is; None where no gateway did.
     """
 
     id: str
@@ -66,6 +94,8 @@ class Principal:
     toolsets: frozenset[str] = frozenset()
     proof: Proof | None = field(default=None, compare=False, repr=False)
     token: Secret | None = field(default=None, compare=False, repr=False)
+    origin: Origin | None = field(default=None, compare=False, repr=False)
+    under: object = field(default=None, compare=False, repr=False)
 
 
 def parties(principal: Principal) -> tuple[str, ...]:

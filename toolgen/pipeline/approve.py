@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from toolgen.canonical import digest, encodable
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Error, Refused, Result
@@ -91,8 +93,8 @@ class ApproveStage:
 
 
 def approval_digest(call: Call, concern: str) -> str:
-    """`sha256:…` over everything an approval is bound to: who calls for whom, which version of the tool, with what, and what the policy
-    says about such a call (`concern`, a digest)."""
+    """`sha256:…` over everything an approval is bound to: who calls for whom, and by what claims and mapping they are that, which version
+    of the tool, with what, and what the policy says about such a call (`concern`, a digest)."""
     return digest(
         {
             "principal": _party(call.principal),
@@ -107,12 +109,15 @@ def approval_digest(call: Call, concern: str) -> str:
 def _party(principal: Principal | None) -> object:
     if principal is None:
         return None
+    origin = principal.origin
+    derived = {} if origin is None else {"origin": encodable(msgspec.structs.asdict(origin))}
     return {
         "id": principal.id,
         "roles": sorted(principal.roles),
         "attributes": encodable(principal.attributes),
         "on_behalf_of": _party(principal.on_behalf_of),
         "toolsets": sorted(principal.toolsets),
+        **derived,
     }
 
 

@@ -6,12 +6,25 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from toolgen.model.call import Principal
+from toolgen.canonical import digest, encodable
+from toolgen.errors import CanonicalError
+from toolgen.model.call import Origin, Principal
 from toolgen.model.schema import Json
-from toolgen.policy.credentials import IssuerEntry, TokenRule
+from toolgen.policy.credentials import IssuerEntry
 
-__all__ = ["ClaimsError", "audience_fits", "claims_read", "scopes_of", "subject_of", "user_of"]
+__all__ = [
+    "ClaimsError",
+    "audience_fits",
+    "claims_again",
+    "claims_read",
+    "origin_by_hand",
+    "origin_of",
+    "scopes_of",
+    "subject_of",
+    "user_of",
+]
 
+_ALWAYS = ("sub", "aud", "scope", "scp")  # whose token it is, and whether it would be let in
 _LONGEST_SUBJECT = 128
 _LONGEST_VALUE = 1024
 _MOST_VALUES = 1000
@@ -22,9 +35,9 @@ class ClaimsError(ValueError):
     """Claims that make nobody. The text says why in a fixed sentence, with nothing of the claims in it."""
 
 
-def audience_fits(rule: TokenRule, claims: Mapping[str, Any]) -> bool:
-    """Whether a token is meant for us: `aud` is a text or a list of them (RFC 7519 section 4.1.3)."""
-    return not rule.audience.isdisjoint(_texts(claims.get("aud"), "audience"))
+def audience_fits(audience: frozenset[str], claims: Mapping[str, Any]) -> bool:
+    """Whether a token is meant for one of these: `aud` is a text or a list of them (RFC 7519 section 4.1.3)."""
+    return not audience.isdisjoint(_texts(claims.get("aud"), "audience"))
 
 
 def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
@@ -63,9 +76,78 @@ def user_of(issuer: IssuerEntry, claims: Mapping[str, Any]) -> Principal:
     )
 
 
+def origin_of(issuer: IssuerEntry | None, iss: str, claims: Mapping[str, Any], *, sign_in: bool) -> Origin:
+    """Where a principal with these verified claims comes from: what it takes to derive it anew, and no more of the claims. `issuer` is
+    None for a principal of the policy, which a token only leads to."""
+    kept = {_pointer(path): _keepable(_claim(claims, path)) for path in (*_ALWAYS, *_paths(issuer))}
+    mapping = "" if issuer is None else _mapping(issuer, claims)
+    return Origin(issuer=iss, mapping=mapping, claims=kept, sign_in=sign_in)
+
+
+def origin_by_hand(issuer: IssuerEntry, claims: Mapping[str, Any]) -> Origin:
+    """The same of a user whose claims an operator named: there are no others. Raises `ClaimsError` for what is no JSON."""
+    try:
+        kept = encodable(claims)
+    except CanonicalError as error:
+        raise ClaimsError("its claims are no JSON") from error
+    if not isinstance(kept, dict):
+        raise ClaimsError("its claims are no JSON object")
+    return Origin(issuer=issuer.token.issuer, mapping=_mapping(issuer, claims), claims=kept, by_hand=True)
+
+
+def claims_again(origin: Origin, issuer: IssuerEntry | None) -> Mapping[str, Any]:
+    """The claims that `origin_of` kept, for an entry that may be another by now. Raises `ClaimsError` where it reads others."""
+    if origin.by_hand:
+        return origin.claims
+    if any(_pointer(path) not in origin.claims for path in _paths(issuer)):
+        raise ClaimsError("its claims were not all kept")
+    whole: dict[str, Any] = {}
+    for path, value in origin.claims.items():
+        *above, last = _steps(path)
+        if value is not None:
+            inner = whole
+            for step in above:
+                inner = inner.setdefault(step, {})
+            inner[last] = value
+    return whole
+
+
+def _mapping(issuer: IssuerEntry, claims: Mapping[str, Any]) -> str:
+    """The digest of what an issuer's entry makes of these claims: of what it gives for other values, nothing is in it."""
+    granted = {
+        path: {value: sorted(values[value]) for value in sorted(set(_values(_claim(claims, path))) & values.keys())}
+        for path, values in issuer.grants.items()
+    }
+    return digest(
+        {
+            "issuer": issuer.name,
+            "roles": sorted(issuer.roles),
+            "grants": {path: found for path, found in granted.items() if found},
+            "attributes": dict(issuer.attributes),
+        }
+    )
+
+
 def claims_read(issuer: IssuerEntry) -> frozenset[str]:
     """The names of the claims that say anything of a user, those that hold what a JSON pointer leads to included."""
-    return frozenset(_steps(path)[0] for path in (*issuer.grants, *issuer.attributes.values()))
+    return frozenset(_steps(path)[0] for path in _paths(issuer))
+
+
+def _paths(issuer: IssuerEntry | None) -> tuple[str, ...]:
+    return () if issuer is None else (*issuer.grants, *issuer.attributes.values())
+
+
+def _pointer(path: str) -> str:
+    return path if path.startswith("/") else "/" + path.replace("~", "~0").replace("/", "~1")
+
+
+def _keepable(value: Any) -> Json:
+    """A claim that was read, without texts that have no UTF-8 form: no policy names one."""
+    if isinstance(value, list):
+        return [_keepable(item) for item in value if not isinstance(item, str) or _keepable(item) is not None]
+    if isinstance(value, str):
+        return None if any("\ud800" <= sign <= "\udfff" for sign in value) else value
+    return value if value is None or isinstance(value, (bool, int, float)) else None
 
 
 def _claim(claims: Mapping[str, Any], path: str) -> Any:

@@ -47,13 +47,14 @@ class ApiKey:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRule:
     """What a JWT must be: from this issuer, for one of these audiences, with all of these scopes, signed by a key of `jwks` (a URL or an
-    absolute path)."""
+    absolute path). One for an audience of `sign_in` signs people in to the console, and does nothing else."""
 
     issuer: str
     audience: frozenset[str]
     jwks: str
     algorithms: frozenset[str]
     scopes: frozenset[str] = frozenset()
+    sign_in: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +169,24 @@ class Credentials:
     revoked_keys: frozenset[str]
     revoked_certificates: tuple[CertificateRevocation, ...] = ()
     revoked_principals: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+    def with_console(self, issuer: str, client: str) -> Credentials:
+        """The same where `client` signs people in to the console at `issuer`: the id tokens it is given count for that, and for nothing
+        else, wherever the policy lists it as an audience."""
+
+        def told(rule: TokenRule) -> TokenRule:
+            if rule.issuer != issuer or client not in rule.audience:
+                return rule
+            return replace(rule, audience=rule.audience - {client}, sign_in=rule.sign_in | {client})
+
+        def entry(of: PrincipalEntry) -> PrincipalEntry:
+            return of if of.token is None else replace(of, token=told(of.token))
+
+        return replace(
+            self,
+            principals=MappingProxyType({name: entry(of) for name, of in self.principals.items()}),
+            issuers=MappingProxyType({name: replace(of, token=told(of.token)) for name, of in self.issuers.items()}),
+        )
 
     def ended(self, principal: str, given: float | None) -> bool:
         """Whether what a principal was given at a time is revoked with all it had then. What does not say when is as old as can be."""

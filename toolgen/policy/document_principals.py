@@ -253,14 +253,17 @@ class PrincipalSections:
             raise PolicyError(f"'{name}' and '{self._owners[key.sha256]}' have the same key", where=key.where)
 
     def _token(self, given: JwtShape, document: Document, path: tuple[str, ...]) -> TokenRule:
-        audience = [given.audience] if isinstance(given.audience, str) else given.audience
         rule = TokenRule(
             issuer=given.issuer,
-            audience=frozenset(audience),
+            audience=_texts(given.audience),
             jwks=_key_set(given.jwks, self._directory, document.where(*path, "jwks")),
             algorithms=frozenset(given.algorithms or ALGORITHMS),
             scopes=frozenset(given.scopes),
+            sign_in=_texts(given.sign_in),
         )
+        if both := rule.audience & rule.sign_in:
+            message = f"'{min(both)}' is an audience of calls too; under sign_in: it counts for signing in to the console alone"
+            raise PolicyError(message, where=document.where(*path, "sign_in"))
         self._rules.append((document.where(*path), rule))
         return rule
 
@@ -284,7 +287,7 @@ class PrincipalSections:
         named = [(entry.id, entry.subject, entry.token) for entry in self.principals.values() if entry.token]
         whole = [(f"issuers.{entry.name}", "", entry.token) for entry in self.issuers.values()]
         for name, subject, rule in (*named, *whole):
-            for audience in rule.audience:
+            for audience in rule.audience | rule.sign_in:
                 other = taken.setdefault((rule.issuer, audience, subject), name)
                 if other != name:
                     raise PolicyError(f"'{name}' and '{other}' would accept the same tokens of {rule.issuer}")
@@ -297,6 +300,10 @@ def instant(text: str, name: str, where: str) -> float:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).timestamp()
     except (ValueError, OverflowError) as error:
         raise PolicyError(f"{name}: '{text}' is not a time like 2027-01-31T00:00:00Z", where=where) from error
+
+
+def _texts(given: str | list[str] | None) -> frozenset[str]:
+    return frozenset([given] if isinstance(given, str) else given or ())
 
 
 def _api_key(given: str | KeyShape, where: str) -> ApiKey:
@@ -358,8 +365,7 @@ def _revoked(given: RevokedCertificateShape, where: str) -> CertificateRevocatio
 
 
 def _granted(values: Mapping[str, str | list[str]]) -> Mapping[str, frozenset[str]]:
-    roles = {value: frozenset([given] if isinstance(given, str) else given) for value, given in values.items()}
-    return MappingProxyType(roles)
+    return MappingProxyType({value: _texts(given) for value, given in values.items()})
 
 
 def _key_set(text: str, directory: Path, where: str) -> str:

@@ -61,6 +61,7 @@ class JwtShape(msgspec.Struct, forbid_unknown_fields=True):
     issuer: _Text
     audience: _Text | Annotated[list[_Text], msgspec.Meta(min_length=1)]
     jwks: _Text
+    sign_in: _Text | Annotated[list[_Text], msgspec.Meta(min_length=1)] | None = None
     subject: _Text | None = None
     algorithms: Annotated[list[_Algorithm], msgspec.Meta(min_length=1)] | None = None
     scopes: list[_Scope] = []

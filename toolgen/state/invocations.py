@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from toolgen.model.call import Proof
+from toolgen.model.call import Origin, Proof
 
 __all__ = ["Invocation", "Invocations", "Party", "Status", "as_json", "from_json"]
 
@@ -15,7 +15,7 @@ Status = Literal["pending", "approved", "running", "ended"]
 
 
 class Party(msgspec.Struct, frozen=True, kw_only=True):
-    """A principal as it was when it called, and by what it was known."""
+    """A principal as it was when it called, by what it was known, and where its roles and attributes came from."""
 
     id: str
     roles: tuple[str, ...]
@@ -23,6 +23,7 @@ class Party(msgspec.Struct, frozen=True, kw_only=True):
     on_behalf_of: Party | None = None
     toolsets: tuple[str, ...] = ()
     proof: Proof | None = None
+    origin: Origin | None = None
 
 
 class Invocation(msgspec.Struct, frozen=True, kw_only=True):

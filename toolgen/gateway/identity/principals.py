@@ -18,7 +18,16 @@ from toolgen.gateway.identity.outcome import RefusedTokenError, Told, Unaccepted
 from toolgen.gateway.identity.tokens import check_claims, read_token
 from toolgen.model.call import Principal, Proof
 from toolgen.model.names import nearest
-from toolgen.policy.claims import ClaimsError, audience_fits, scopes_of, subject_of, user_of
+from toolgen.policy.claims import (
+    ClaimsError,
+    audience_fits,
+    claims_again,
+    origin_by_hand,
+    origin_of,
+    scopes_of,
+    subject_of,
+    user_of,
+)
 from toolgen.policy.credentials import CertificateRule, Credentials, IssuerEntry, PrincipalEntry, TokenRule
 
 __all__ = ["NO_CLAIMS", "Claims", "Identity"]
@@ -44,7 +53,9 @@ class Identity:
         self._clock = clock
         self._key_sets = key_sets
         gone = credentials.keys_revoked()
-        self._principals = {name: entry.principal for name, entry in self._entries.items()}
+        self.mark = object()
+        """What principals that this policy made are told by."""
+        self._principals = {name: replace(entry.principal, under=self.mark) for name, entry in self._entries.items()}
         self._keys = {
             bytes.fromhex(key.sha256): (replace(self._principals[name], proof=Proof(key=key.sha256)), key.expires)
             for name, entry in self._entries.items()
@@ -104,16 +115,27 @@ class Identity:
             return Unaccepted("this key was revoked")
         if not self._rules or credential.count(".") != 2:
             return _UNKNOWN
-        try:
-            principal, expires = await self._verified(credential)
-        except RefusedTokenError as error:
-            return error.unaccepted
-        except ClaimsError as error:
-            return Unaccepted(str(error))
+        found = await self._read(credential, sign_in=False)
+        if isinstance(found, Unaccepted):
+            return found
+        principal, expires = found
         self._tokens[digest] = (principal, min(expires, self._clock.now() + FRESH_S))
         if len(self._tokens) > _MOST_TOKENS:
             self._tokens.popitem(last=False)
         return principal
+
+    async def signed_in(self, token: str) -> Principal | Unaccepted:
+        """Whose id token of the console's client this is, or why it is nobody's. It is not remembered: it opens nothing else."""
+        found = await self._read(token, sign_in=True)
+        return found if isinstance(found, Unaccepted) else found[0]
+
+    async def _read(self, token: str, *, sign_in: bool) -> tuple[Principal, float] | Unaccepted:
+        try:
+            return await self._verified(token, sign_in=sign_in)
+        except RefusedTokenError as error:
+            return error.unaccepted
+        except ClaimsError as error:
+            return Unaccepted(str(error))
 
     def _known(self, digest: bytes) -> Principal | None:
         # Both tables are keyed by digests: how long a look-up takes says nothing about a credential nobody can derive from its SHA-256.
@@ -132,7 +154,7 @@ class Identity:
         self._tokens.move_to_end(digest)
         return token[0]
 
-    async def _verified(self, text: str) -> tuple[Principal, float]:
+    async def _verified(self, text: str, *, sign_in: bool) -> tuple[Principal, float]:
         token = read_token(text)
         issuer = token.claims.get("iss")
         rule = self._rules.get(issuer) if isinstance(issuer, str) else None
@@ -142,7 +164,7 @@ class Identity:
             raise RefusedTokenError("its algorithm is not one of those accepted")
         await self._key_sets.verify(token, rule.jwks)
         expires = check_claims(token.claims, self._clock.now())
-        found = replace(self._bearer(rule.issuer, token.claims), proof=_proof(token.claims))
+        found = replace(self._bearer(rule.issuer, token.claims, sign_in=sign_in), proof=_proof(token.claims))
         if self._revoked(found, token.claims):
             raise RefusedTokenError("it has been revoked")
         return found, expires
@@ -153,17 +175,27 @@ class Identity:
             return True
         return self._ended(principal.id, claims.get("iat"))
 
-    def _bearer(self, issuer: str, claims: Mapping[str, Any]) -> Principal:
+    def _bearer(self, iss: str, claims: Claims, *, sign_in: bool) -> Principal:
         """The principal of the policy with this subject; otherwise the issuer's user."""
-        for entry in self._subjects.get((issuer, subject_of(claims)), ()):
-            if entry.token is not None and audience_fits(entry.token, claims):
-                _check_scopes(entry.token, claims)
-                return self._principals[entry.id]
-        for users in self._users.get(issuer, ()):
-            if audience_fits(users.token, claims):
-                _check_scopes(users.token, claims)
-                return user_of(users, claims)
-        raise RefusedTokenError("it is for another audience, or for a subject nobody has")
+        entry, users = self._meant(iss, claims, sign_in=sign_in)
+        found = self._principals[entry.id] if entry is not None else None
+        if users is not None:
+            found = user_of(users, claims)
+        if found is None:
+            if not sign_in and self._meant(iss, claims, sign_in=True) != (None, None):
+                raise RefusedTokenError("it is an id token of the console's client, and signs in to the console alone")
+            raise RefusedTokenError("it is for another audience, or for a subject nobody has")
+        return replace(found, origin=origin_of(users, iss, claims, sign_in=sign_in), under=self.mark)
+
+    def _meant(self, iss: str, claims: Claims, *, sign_in: bool) -> tuple[PrincipalEntry | None, IssuerEntry | None]:
+        """The principal that a token is for, or the issuer whose users have such tokens, or neither."""
+        for entry in self._subjects.get((iss, subject_of(claims)), ()):
+            if entry.token is not None and _accepts(entry.token, claims, sign_in=sign_in):
+                return entry, None
+        for users in self._users.get(iss, ()):
+            if _accepts(users.token, claims, sign_in=sign_in):
+                return None, users
+        return None, None
 
     def named(
         self, name: str, on_behalf_of: str | None = None, *, claims: Claims = NO_CLAIMS, user_claims: Claims = NO_CLAIMS
@@ -185,7 +217,8 @@ class Identity:
         issuer = self._issuers.get(prefix)
         if issuer is not None:
             try:
-                return user_of(issuer, {**claims, "sub": subject})
+                given = {**claims, "sub": subject}
+                return replace(user_of(issuer, given), origin=origin_by_hand(issuer, given), under=self.mark)
             except ClaimsError as error:
                 raise ConfigError(f"no token of '{name}' with these claims would be accepted: {error}") from None
         principal = self._principals.get(name)
@@ -199,9 +232,10 @@ class Identity:
     def current(self, principal: Principal, since: float | None = None) -> Principal | None:
         """The principal as this policy has it, acting for whom it acted, or None where the policy has one of them no more.
 
-        Of a user of an issuer the policy has only what it gives to users: one that could no longer have its roles is gone, and so is one
-        whose tokens from before `since` (when it called, in seconds since the epoch) are revoked. Whoever was known by a key, a token or
-        a certificate that is accepted no more is gone; a key or token that has expired meanwhile was good when it was shown.
+        What a token made of somebody is derived anew from the claims that were kept of it: one that would not be let in now, or of whose
+        claims too few were kept, is gone, and so is one whose tokens from before `since` (when it called, in seconds since the epoch) are
+        revoked. Whoever was known by a key, a token or a certificate that is accepted no more is gone; a key or token that has expired
+        meanwhile was good when it was shown.
         """
         found = self._standing(principal, since)
         if found is None or principal.on_behalf_of is None:
@@ -213,10 +247,29 @@ class Identity:
         """One party as this policy has it, or None."""
         if principal.proof is not None and not self._holds(principal.id, principal.proof):
             return None
-        found = self._principals.get(principal.id) or self._user(principal, since)
-        return (
-            None if found is None else replace(found, proof=principal.proof, token=principal.token, on_behalf_of=None)
-        )
+        try:
+            found = self._derived(principal, since)
+        except (RefusedTokenError, ClaimsError, ConfigError):
+            return None
+        if found is None or found.id != principal.id:
+            return None
+        return replace(found, proof=principal.proof, token=principal.token, on_behalf_of=None)
+
+    def _derived(self, principal: Principal, since: float | None) -> Principal | None:
+        """Who this is by what the policy says of it, or by the claims that it was known by. Raises as what reads claims does."""
+        origin = principal.origin
+        if origin is None:
+            # Kept before it was said where roles come from, or made up.
+            by_token = principal.proof is not None and bool(principal.proof.issuer)
+            return None if by_token else self._principals.get(principal.id)
+        if origin.by_hand:
+            # No token was shown; what is revoked of its tokens from before it called, or whenever they were issued, is held against it.
+            claims = {"iss": origin.issuer, "sub": principal.id.partition(":")[2], "iat": since}
+            told = [item for item in self._revocations if item.before is None or since is not None]
+            gone = any(item.covers(claims) for item in told) or (since is not None and self._ended(principal.id, since))
+            return None if gone else self._someone(principal.id, origin.claims)
+        _, users = self._meant(origin.issuer, claims_again(origin, None), sign_in=origin.sign_in)
+        return self._bearer(origin.issuer, claims_again(origin, users), sign_in=origin.sign_in)
 
     def _holds(self, name: str, proof: Proof) -> bool:
         """Whether nothing that this principal proved itself with was taken back."""
@@ -286,16 +339,6 @@ class Identity:
                 return principal
         return Unaccepted("nobody has this certificate")
 
-    def _user(self, principal: Principal, since: float | None) -> Principal | None:
-        name, _, subject = principal.id.partition(":")
-        issuer = self._issuers.get(name)
-        if issuer is None or not principal.roles <= issuer.all_roles:
-            return None
-        # Its token was issued before it called. Without that time, only what is revoked whenever it was issued tells.
-        claims = {"iss": issuer.token.issuer, "sub": subject, "iat": since}
-        revoked = any(item.covers(claims) for item in self._revocations if item.before is None or since is not None)
-        return None if revoked else principal
-
     def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
         """The principal as it acts for a user, or None when the policy's `acts_for` does not say it may.
 
@@ -309,10 +352,14 @@ class Identity:
         return replace(principal, on_behalf_of=other, toolsets=frozenset())
 
 
-def _check_scopes(rule: TokenRule, claims: Claims) -> None:
-    """Raises `RefusedTokenError` for a token that its user did not give its client for this."""
-    if not rule.scopes <= scopes_of(claims):
+def _accepts(rule: TokenRule, claims: Claims, *, sign_in: bool) -> bool:
+    """Whether a token is meant for what it is shown for. Raises `RefusedTokenError` for one that lacks a scope."""
+    if not audience_fits(rule.sign_in if sign_in else rule.audience, claims):
+        return False
+    # An id token is for its client alone, which was given no scope of ours by it.
+    if not sign_in and not rule.scopes <= scopes_of(claims):
         raise RefusedTokenError("it lacks a scope that the policy asks for", Told.SCOPES, rule.scopes)
+    return True
 
 
 def _digest(credential: str) -> bytes:

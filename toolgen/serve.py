@@ -105,7 +105,7 @@ def _app(gateway: Facade, host: str, certificates: ClientCertificates | None, ur
     hosts = LOOPBACK_HOSTS | {host.lower()} if is_loopback(host) else ANY_HOST
     app = App(gateway, hosts=hosts, certificates=certificates, url=url)
     if isinstance(gateway, Gateway):
-        app.open_console(partial(console_of, gateway))
+        app.open_console(partial(console_of, gateway), gateway.settings.console.url)
     return app
 
 

@@ -27,6 +27,7 @@ from toolgen.clock import FixedClock
 from toolgen.gateway import door
 from toolgen.gateway.app import App
 from toolgen.gateway.attempts import Attempts
+from toolgen.gateway.http import ANY_HOST, Request, Response, Stream
 from toolgen.gateway.identity import Identity, KeySets, Told, Unaccepted, principals
 from toolgen.gateway.identity.certificates import read_certificate
 from toolgen.gateway.service import Gateway
@@ -71,6 +72,16 @@ def nginx(found: x509.Certificate) -> str:
     return quote(found.public_bytes(Encoding.PEM).decode(), safe="")
 
 
+def digest_of(found: x509.Certificate) -> str:
+    return hashlib.sha256(der(found)).hexdigest()
+
+
+def xfcc(found: x509.Certificate) -> str:
+    """As Envoy writes it with SANITIZE_SET and all details."""
+    by = "By=spiffe://acme/gateway;" if found.serial_number % 2 else ""
+    return f'{by}Hash={digest_of(found)};Cert="{nginx(found)}";Subject="CN=a\\"b;Cert=\\"x,O=Acme";URI=;DNS=bot.example;DNS=b2.example'
+
+
 CERTIFICATE = certificate()
 BY_FINGERPRINT = CertificateRule(fingerprints=frozenset({hashlib.sha256(der(CERTIFICATE)).hexdigest()}))
 BY_NAME = CertificateRule(subject="CN=bot,O=Acme", issuer="CN=Acme CA,O=Acme")
@@ -111,6 +122,22 @@ class Unavailable(Expired):
     told = Told.UNAVAILABLE
 
 
+class NoPages:
+    """A console with nothing in it."""
+
+    async def handle(self, request: Request) -> Response | Stream:
+        return Response(status=404)
+
+    def end_streams(self) -> None:
+        pass
+
+    def failed(self) -> Response:
+        return Response(status=500)
+
+    async def close(self) -> None:
+        pass
+
+
 def http(
     gateway: FakeGateway, peer: str = "10.1.2.3", proxies: ClientCertificates | None = PROXIES
 ) -> httpx.AsyncClient:
@@ -118,7 +145,25 @@ def http(
     return httpx.AsyncClient(transport=transport, base_url=BASE)
 
 
-@pytest.mark.parametrize("written", [rfc9440, nginx])
+def test_hsts_is_said_where_the_public_url_is_https_and_nowhere_else() -> None:
+    async def main() -> None:
+        for url, console, told in (
+            ("https://tools.example.com", "", True),
+            ("", "https://tools.example.com", True),
+            ("http://127.0.0.1:8080", "http://127.0.0.1:8080", False),
+            ("", "", False),
+        ):
+            app = App(FakeGateway(), hosts=ANY_HOST, url=url)
+            app.open_console(lambda _: NoPages(), console)
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://tools.example.com") as it:
+                for path in ("/healthz", "/v1/tools", "/nowhere", "/console/"):
+                    found = (await it.get(path)).headers.get("strict-transport-security")
+                    assert found == ("max-age=31536000" if told else None), (url, path)
+
+    run(main())
+
+
+@pytest.mark.parametrize("written", [rfc9440, nginx, xfcc])
 @pytest.mark.parametrize("rule", [BY_FINGERPRINT, BY_NAME])
 def test_a_certificate_is_its_principals(written: object, rule: CertificateRule) -> None:
     assert callable(written)
@@ -146,6 +191,16 @@ def test_a_certificate_is_its_principals(written: object, rule: CertificateRule)
         (nginx(CERTIFICATE)[:200], BY_NAME),
         ("CN=bot,O=Acme", BY_NAME),
         (f"Hash={'0' * 64};Subject=CN=bot", BY_NAME),
+        (xfcc(CERTIFICATE) + "," + xfcc(certificate()), BY_NAME),  # a second proxy's, or the client's own
+        (xfcc(certificate()) + "," + xfcc(CERTIFICATE), BY_NAME),
+        (xfcc(CERTIFICATE) + ";" + f'Cert="{nginx(certificate())}"', BY_NAME),
+        (f'Hash={digest_of(certificate("eve"))};URI=x;Cert="{nginx(CERTIFICATE)}"', BY_NAME),  # smuggled in a name
+        (f"Hash={digest_of(certificate('eve'))};{xfcc(CERTIFICATE)}", BY_NAME),
+        (f'Cert="{nginx(CERTIFICATE)}"', BY_NAME),
+        (f'Hash={digest_of(CERTIFICATE)};Cert="{nginx(CERTIFICATE)}";', BY_NAME),
+        (f'Hash={digest_of(CERTIFICATE)};Cert="{nginx(CERTIFICATE)}', BY_NAME),
+        (f'Hash={digest_of(CERTIFICATE)};Cert="{nginx(CERTIFICATE) * 2}"', BY_NAME),
+        (f"Hash={digest_of(CERTIFICATE)};Cert={rfc9440(CERTIFICATE)}", BY_NAME),
         (":" + "A" * 4_000_000 + ":", BY_NAME),
         ("\u00e9%00", BY_NAME),
     ],

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import respx
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from httpx import Response
 from jwt.algorithms import get_default_algorithms
 
@@ -355,18 +355,31 @@ def test_what_is_revoked_is_refused(
         accepted(keys.url, token(**changes), revocations=(revocation,))
 
 
+NEW = ed25519.Ed25519PrivateKey.generate()
+
+
 class Set:
     """A key set that is fetched without a network."""
 
     def __init__(self, *names: str) -> None:
         self.names, self.asked, self.down = names, 0, False
+        self.again: dict[str, str] = {}
+        self.more: list[dict[str, Any]] = []
 
     async def __call__(self, location: str, largest: int) -> bytes:
         self.asked += 1
         await asyncio.sleep(0)
         if self.down:
             raise OSError("it is down")
-        return json.dumps({"keys": [jwk(name) for name in self.names]}).encode()
+        again = [jwk(name, kid=kid) for name, kid in self.again.items()]
+        return json.dumps({"keys": [*(jwk(name) for name in self.names), *again, *self.more]}).encode()
+
+    @staticmethod
+    def used_again(name: str, kid: str, by: ed25519.Ed25519PrivateKey | None = None, **changes: Any) -> str:
+        """A token that names this key id, signed by another key where one is given."""
+        text = token(name, header={"kid": kid}, **changes)
+        head = text.rpartition(".")[0]
+        return text if by is None else f"{head}.{encoded(by.sign(head.encode()))}"
 
 
 def test_random_key_ids_do_not_hammer_the_provider() -> None:
@@ -394,6 +407,34 @@ def test_a_new_key_is_found_and_one_taken_out_stops_working() -> None:
         clock.advance(RETRY_S)
         assert isinstance(await identity.authenticate(token("ed")), Principal)
         assert isinstance(await identity.authenticate(token(jti="another")), Unaccepted)
+
+    run(main())
+
+
+def test_a_key_id_that_is_used_again_for_a_new_key_is_asked_for_early_once() -> None:
+    async def main() -> None:
+        source, clock = Set("rsa"), Clock()
+        identity = identity_of("x://", fetch=source, clock=clock)
+        good = Set.used_again("ed", "k")
+        assert isinstance(await identity.authenticate(good), Unaccepted)
+        source.again = {"ed": "k", "ec": "k"}  # two keys of one id, for two algorithms
+        clock.advance(RETRY_S)
+        assert isinstance(await identity.authenticate(good), Principal)
+        assert source.asked == 2
+        source.again = {"ec": "k"}
+        replaced = jwk("ed", kid="k", x=encoded(NEW.public_key().public_bytes_raw()))
+        source.more = [replaced]
+        newer = Set.used_again("ed", "k", by=NEW)
+        assert isinstance(await identity.authenticate(newer), Unaccepted)  # asked for a moment ago
+        for number in range(20):
+            forged = token("ed", header={"kid": "k"}, jti=str(number)).rpartition(".")[0] + "." + encoded(b"\0" * 64)
+            assert isinstance(await identity.authenticate(forged), Unaccepted)
+        assert source.asked == 2
+        clock.advance(RETRY_S)
+        assert isinstance(await identity.authenticate(newer), Principal)
+        assert source.asked == 3
+        assert isinstance(await identity.authenticate(Set.used_again("ed", "k", jti="old")), Unaccepted)
+        assert source.asked == 3
 
     run(main())
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, MutableMapping
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from toolgen.gateway.description import openapi_json
@@ -44,6 +44,7 @@ log = logging.getLogger("toolgen.gateway")
 _CALL = re.compile(r"/v1/tools/([^/]+)/call\Z")
 _ANSWER = re.compile(r"/v1/answers/([^/]{1,128})/([A-Za-z0-9_-]{64})\Z")
 _CONSOLE = re.compile(r"/console(?:/|\Z)")
+_HSTS = (b"strict-transport-security", b"max-age=31536000")
 _METADATA = frozenset({WELL_KNOWN, WELL_KNOWN + MCP})
 
 
@@ -86,10 +87,12 @@ class App:
         self._events = CallEvents(gateway)
         self._audit = RestAudit(gateway)
         self._console: Pages | None = None
+        self._https = url.startswith("https://")
 
-    def open_console(self, pages: Callable[[Door], Pages]) -> None:
-        """Serves the console besides. It shares the door, and with it how often an address may be wrong."""
+    def open_console(self, pages: Callable[[Door], Pages], url: str = "") -> None:
+        """Serves the console besides, at this origin. It shares the door, and with it how often an address may be wrong."""
         self._console = pages(self._door)
+        self._https = self._https or url.startswith("https://")
 
     async def close(self) -> None:
         """Lets go of what the console holds."""
@@ -123,7 +126,7 @@ class App:
             if self._console is not None and _CONSOLE.match(request.path):
                 response = self._console.failed()
         self._gateway.metrics.answered(response.status)
-        await request.finish(response).send(send)
+        await request.finish(response).send(_over_tls_alone(send) if self._https else send)
 
     async def _answer(self, request: Request) -> Response | Stream:
         check_host(request, self._hosts)
@@ -186,6 +189,17 @@ class App:
             answer |= {"reasons": list(reasons)} if reasons else {}
             answer |= {"warnings": list(warnings)} if warnings else {}
         return json_response(answer, status=503 if reasons else 200)
+
+
+def _over_tls_alone(send: Send) -> Send:
+    """Tells browsers to come over https and in no other way (RFC 6797), which they believe where they did: the proxy's TLS."""
+
+    async def told(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], _HSTS]
+        await send(message)
+
+    return told
 
 
 def _route(path: str) -> str:

@@ -24,8 +24,13 @@ _BYTE_SEQUENCE = re.compile(r":([A-Za-z0-9+/]+={0,2}):\Z")  # RFC 8941 section 3
 _PEM = re.compile(rb"\s*-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]+)-----END CERTIFICATE-----\s*\Z")
 
 
+_ELEMENT = re.compile(r'([A-Za-z]+)=(?:"((?:[^"\\]|\\.)*)"|([^",;]*))(;|\Z)')
+_ONCE = frozenset({"hash", "cert", "chain", "subject"})
+
+
 def read_certificate(value: str) -> x509.Certificate:
-    """`:base64:` of the DER (RFC 9440), or PEM with percent-escapes, as nginx's `$ssl_client_escaped_cert` is.
+    """`:base64:` of the DER (RFC 9440), PEM with percent-escapes, as nginx's `$ssl_client_escaped_cert` is, or Envoy's
+    X-Forwarded-Client-Cert with that in it.
 
     Raises `RefusedTokenError`.
     """
@@ -34,11 +39,39 @@ def read_certificate(value: str) -> x509.Certificate:
     try:
         if found := _BYTE_SEQUENCE.match(value):
             return x509.load_der_x509_certificate(base64.b64decode(found[1], validate=True))
+        if _ELEMENT.match(value):
+            return _forwarded(value)
         if pem := _PEM.match(unquote_to_bytes(value)):
             return x509.load_der_x509_certificate(base64.b64decode(b"".join(pem[1].split()), validate=True))
     except ValueError as error:
         raise RefusedTokenError("the certificate cannot be read") from error
-    raise RefusedTokenError("the certificate is neither RFC 9440's :base64: nor one escaped PEM")
+    raise RefusedTokenError("the certificate is neither RFC 9440's :base64:, nor one escaped PEM, nor Envoy's XFCC")
+
+
+def _forwarded(value: str) -> x509.Certificate:
+    """The one element of an X-Forwarded-Client-Cert. More than one were written by more than one proxy, or by the client.
+
+    A certificate may hold names that look like parts of the header, so the parts that count stand once, and the hash is of the certificate.
+    https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_conn_man/headers#x-forwarded-client-cert
+    """
+    parts: dict[str, str] = {}
+    at = 0
+    while found := _ELEMENT.match(value, at):
+        name = found[1].lower()
+        if name in parts and name in _ONCE:
+            raise RefusedTokenError("XFCC says a part twice that stands once")
+        parts[name], at = found[2] if found[2] is not None else found[3], found.end()
+    if at != len(value) or value.endswith(";"):
+        raise RefusedTokenError("XFCC is not the one element that Envoy writes with SANITIZE_SET")
+    if "cert" not in parts or "hash" not in parts:
+        raise RefusedTokenError("XFCC has no Cert beside its Hash (set_current_client_cert_details: {cert: true})")
+    pem = _PEM.match(unquote_to_bytes(parts["cert"]))
+    if pem is None:
+        raise RefusedTokenError("XFCC's Cert is not one certificate in escaped PEM")
+    certificate = x509.load_der_x509_certificate(base64.b64decode(b"".join(pem[1].split()), validate=True))
+    if certificate.fingerprint(SHA256()).hex() != parts["hash"].lower():
+        raise RefusedTokenError("XFCC's Hash is not that of its Cert")
+    return certificate
 
 
 @dataclass(frozen=True, slots=True)

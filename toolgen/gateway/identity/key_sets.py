@@ -67,13 +67,17 @@ class KeySets:
         self._known: dict[str, _Known] = {}
 
     async def verify(self, token: Token, location: str) -> None:
-        """Holds a token's signature against the key it names. Raises `RefusedTokenError`."""
+        """Holds a token's signature against the key it names. Raises `RefusedTokenError`.
+
+        A key id may be used again for another key: a signature that does not fit is reason to ask for the set early, as an unknown id is.
+        """
         key = await self._key(token, location)
-        try:
-            good = key.Algorithm.verify(token.signed, key.key, token.signature)
-        except (PyJWTError, ValueError, TypeError):
-            good = False
-        if not good:
+        if _signed_by(key, token):
+            return
+        known = self._known[location]
+        await self._refresh(location, known)
+        again = _chosen(known.keys, token) if known.keys is not None else None
+        if again is None or again is key or not _signed_by(again, token):
             raise RefusedTokenError("its signature is wrong")
 
     async def _key(self, token: Token, location: str) -> PyJWK:
@@ -136,6 +140,13 @@ def parse_key_set(data: bytes) -> KeySet:
     if not found:
         raise ValueError("it has no key that could verify a token")
     return found
+
+
+def _signed_by(key: PyJWK, token: Token) -> bool:
+    try:
+        return bool(key.Algorithm.verify(token.signed, key.key, token.signature))
+    except (PyJWTError, ValueError, TypeError):
+        return False
 
 
 def _usable(item: Any) -> list[tuple[tuple[str, str], PyJWK]]:

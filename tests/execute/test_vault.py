@@ -15,7 +15,7 @@ from tests.services.authorization import Answered, Asked, Service, serving
 from toolgen.clock import FixedClock
 from toolgen.errors import SecretError
 from toolgen.execute.secrets import Secrets, parse_reference
-from toolgen.model.verdict import Allow
+from toolgen.model.verdict import Allow, Deny
 from toolgen.policy.egress import Egress
 
 VALUE = "canary-vault-value"
@@ -32,10 +32,15 @@ class DevVault:
         self.lease = 0
         self.logins = 0
         self.down = False
+        self.login: Answered | None = None
+        self.read: Answered | None = None
 
     def __call__(self, asked: Asked) -> Answered:
         if self.down:
             return Answered.json(503, errors=["Vault is sealed"])
+        instead = self.login if asked.path.startswith("/v1/auth/") else self.read
+        if instead is not None:
+            return instead
         if asked.headers.get("X-Vault-Request") != "true":
             return Answered.json(400, errors=["missing 'X-Vault-Request' header"])
         if asked.headers.get("X-Vault-Namespace", "") != self.namespace:
@@ -172,6 +177,83 @@ def test_what_was_read_is_used_for_a_while_when_vault_is_down_and_not_when_it_sa
     with pytest.raises(SecretError, match="does not let this gateway read it"):
         fetch(secrets)
     assert "canary" not in caplog.text
+
+
+ROLE = {"VAULT_TOKEN": "", "VAULT_ROLE_ID": "role", "VAULT_SECRET_ID": "canary-secret-id"}
+NO = (400, 401, 403, 404, 405, 410, 307)
+AWAY = (429, 472, 473, 500, 502, 503, 504)
+
+
+@pytest.mark.parametrize("at", ["login", "read"])
+@pytest.mark.parametrize("status", [*NO, *AWAY, 0, 200])
+def test_only_a_vault_that_cannot_be_reached_leaves_a_secret_in_use(
+    service: Service, vault: DevVault, at: str, status: int
+) -> None:
+    clock, environment = FixedClock(), {"VAULT_ADDR": service.origin, **ROLE}
+    secrets = Secrets(environment, permit=lambda _: Allow(rule="test"), clock=clock)
+    fetch(secrets)
+    vault.secrets["other"] = {"token": "canary-other"}
+    other = "${vault:secret/other#token}"
+    clock.advance(290)
+    assert fetch(secrets, other) == "canary-other"
+    clock.advance(300)  # the token of the AppRole is over too, as is the time of what was read first, but not its last
+    if status == 0:
+        environment["VAULT_ADDR"] = "http://127.0.0.1:1"
+    answered = (
+        Answered.json(status, errors=["canary-words"]) if status != 200 else Answered.json(nothing="canary-words")
+    )
+    setattr(vault, at, answered)
+    if status in {0, *AWAY}:
+        assert fetch(secrets) == VALUE
+        return
+    for text in ("", other) if at == "login" else ("",):
+        with pytest.raises(SecretError) as caught:
+            fetch(secrets, text)
+        assert "canary" not in str(caught.value)
+    with pytest.raises(SecretError):
+        secrets.known(REFERENCE)
+    environment["VAULT_ADDR"] = "http://127.0.0.1:1"  # nor is it used again because Vault cannot be reached afterwards
+    clock.advance(6)
+    with pytest.raises(SecretError):
+        fetch(secrets)
+
+
+def test_a_login_that_is_refused_ends_what_was_read_by_earlier_ones_too(service: Service, vault: DevVault) -> None:
+    clock = FixedClock()
+    secrets = held(service, clock, **ROLE)
+    fetch(secrets)
+    clock.advance(250)
+    vault.secrets["other"] = {"token": "canary-other"}
+    fetch(secrets, "${vault:secret/other#token}")
+    clock.advance(291)  # the login's time is over, and what was read last still good
+    vault.login = Answered.json(400, errors=["invalid role or secret ID"])
+    with pytest.raises(SecretError, match="did not log"):
+        fetch(secrets)
+    with pytest.raises(SecretError, match="did not log"):
+        secrets.known(parse_reference("${vault:secret/other#token}"))
+
+
+def test_a_token_that_was_taken_from_the_gateway_is_a_no(service: Service, vault: DevVault, tmp_path: Any) -> None:
+    file, clock = tmp_path / "token", FixedClock()
+    file.write_text("root-token")
+    secrets = held(service, clock, VAULT_TOKEN="", VAULT_TOKEN_FILE=str(file))
+    fetch(secrets)
+    clock.advance(301)
+    file.unlink()
+    with pytest.raises(SecretError, match="VAULT_TOKEN"):
+        fetch(secrets)
+
+
+def test_a_policy_that_closes_the_address_of_vault_is_a_no(service: Service, vault: DevVault) -> None:
+    clock, open_ = FixedClock(), [True]
+    environment = {"VAULT_ADDR": service.origin, "VAULT_TOKEN": "root-token"}
+    closed = Deny(rule="egress", reason="this address is closed")
+    secrets = Secrets(environment, permit=lambda _: Allow(rule="test") if open_[0] else closed, clock=clock)
+    fetch(secrets)
+    clock.advance(301)
+    open_[0] = False
+    with pytest.raises(SecretError, match="closed"):
+        fetch(secrets)
 
 
 def test_an_approle_logs_in_once_and_again_when_its_token_is_over_or_taken_back(

@@ -8,13 +8,17 @@ from dataclasses import dataclass, field
 from toolgen.execute.base import Destination, Permit
 from toolgen.execute.resolver import Resolver, system_resolver
 
-__all__ = ["Asked", "RareError", "Replied", "Tls", "Via"]
+__all__ = ["Asked", "RareError", "Replied", "Tls", "UnreachableError", "Via"]
 
 _TOTAL_S = 10.0
 
 
 class RareError(Exception):
     """There is no answer. The text is for a person and never holds what was sent or said."""
+
+
+class UnreachableError(RareError):
+    """There is no answer because nobody gave one: no connection, no time, no name. Who answered something else was reached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import httpcore
 import httpx
 
-from toolgen.execute.rare import Asked, RareError, Replied, Via
+from toolgen.execute.rare import Asked, RareError, Replied, UnreachableError, Via
 from toolgen.execute.rare_tls import context_of
 from toolgen.model.verdict import Allow
 
@@ -46,11 +46,11 @@ async def exchange(asked: Asked, via: Via) -> Replied:
             finally:
                 await response.aclose()
     except TimeoutError:
-        raise RareError(f"{host} did not answer in time") from None
+        raise UnreachableError(f"{host} did not answer in time") from None
     except (httpx.TimeoutException, httpcore.TimeoutException):
-        raise RareError(f"{host} did not answer in time") from None
+        raise UnreachableError(f"{host} did not answer in time") from None
     except (httpx.HTTPError, httpx.InvalidURL, httpcore.NetworkError, httpcore.ProtocolError, OSError) as error:
-        raise RareError(f"no answer from {host} ({type(error).__name__})") from None
+        raise UnreachableError(f"no answer from {host} ({type(error).__name__})") from None
     return Replied(
         status=response.status_code,
         content_type=response.headers.get("content-type", ""),
@@ -143,7 +143,7 @@ class _Network(httpcore.AsyncNetworkBackend):
             try:
                 found = [str(ip_address(one.partition("%")[0])) for one in await self._via.resolver(plain, port)]
             except (socket.gaierror, UnicodeError):  # a label of more than 63 characters is the latter
-                raise RareError(f"the name {plain} cannot be resolved") from None
+                raise UnreachableError(f"the name {plain} cannot be resolved") from None
         if self._via.permit is not None:
             for address in found:  # one forbidden address among several is how a name is rebound
                 verdict = self._via.permit(replace(self._via.destination, host=plain, port=port, address=address))

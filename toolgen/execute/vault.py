@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 from toolgen.clock import Clock
 from toolgen.errors import SecretError
 from toolgen.execute.base import Destination, Permit
-from toolgen.execute.rare import Asked, RareError, Replied, Tls, Via
+from toolgen.execute.rare import Asked, RareError, Replied, Tls, UnreachableError, Via
 from toolgen.execute.rarely import ask
 from toolgen.files import read_file
 
@@ -25,6 +25,7 @@ _LONGEST_S = 86_400
 _MOST_SECRETS = 1024
 _LARGEST_FILE = 65_536
 _LARGEST_PEM = 1_048_576
+_AWAY = frozenset({429, 472, 473})  # https://developer.hashicorp.com/vault/api-docs/system/health
 _EARLY = 0.9  # of its time, after which a token is asked for anew
 
 log = logging.getLogger("toolgen.secrets")
@@ -41,10 +42,15 @@ class _Entry:
     last: float = 0.0
 
 
+class _LoginError(RareError):
+    """Vault does not let this gateway in."""
+
+
 class Vault:
     """Reads secrets of one Vault. What was read is remembered for `TOOLGEN_VAULT_TTL` seconds (300), or a shorter lease.
 
-    When Vault cannot be reached, what was read before is used for as long again; when it answers that it is gone, at once no more.
+    When Vault cannot be reached, what was read before is used for as long again. Whatever else keeps it from being read is a no, and it is
+    used no more, at once; a login that is refused ends what all earlier ones brought.
     """
 
     def __init__(self, environment: Mapping[str, str], *, permit: Permit | None, clock: Clock) -> None:
@@ -82,11 +88,12 @@ class Vault:
             entry = await self._entry(path)
         except RareError as error:
             until = self._clock.monotonic() + _FAILED_S  # a Vault that does not answer is not waited for by every call
-            if old is not None and not old.fault and now < old.last:
-                log.warning("Vault cannot be asked for %s, so what it said before is used: %s", path, error)
+            entry = _Entry({}, str(error), until)
+            if isinstance(error, _LoginError):
+                self._entries = OrderedDict.fromkeys(self._entries, entry)
+            elif isinstance(error, UnreachableError) and old is not None and not old.fault and now < old.last:
+                log.warning("Vault cannot be reached for %s, so what it said before is used: %s", path, error)
                 entry = replace(old, until=min(until, old.last))
-            else:
-                entry = _Entry({}, str(error), until)
         self._entries[path] = entry
         self._entries.move_to_end(path)
         while len(self._entries) > _MOST_SECRETS:
@@ -98,8 +105,7 @@ class Vault:
         if reply.status == 403 and self._role()[0]:
             reply = await self._get(path, await self._login(again=True))
         now = self._clock.monotonic()
-        if reply.status >= 500 or reply.status in {429, 472, 473}:
-            raise RareError(f"Vault answered {reply.status}")
+        _check_up(reply)
         if reply.status != 200:
             why = {403: "Vault does not let this gateway read it", 404: "Vault has no such secret"}
             return _Entry({}, why.get(reply.status, f"Vault answered {reply.status}"), now + _FAILED_S)
@@ -129,9 +135,11 @@ class Vault:
         mount = self._environment.get("VAULT_APPROLE_MOUNT", "") or "approle"
         body = json.dumps({"role_id": role, "secret_id": secret}).encode()
         reply = await self._ask("POST", f"auth/{quote(mount, safe='/')}/login", "", body)
+        _check_up(reply)
         auth = _object(reply).get("auth") if reply.status == 200 else None
         if not isinstance(auth, Mapping) or not isinstance(token := auth.get("client_token"), str) or not token:
-            raise RareError(f"Vault did not log this gateway's AppRole in ({reply.status})")
+            self._token = ("", 0.0)
+            raise _LoginError(f"Vault did not log this gateway's AppRole in ({reply.status})")
         lease = auth.get("lease_duration")
         seconds = float(min(lease, _LONGEST_S)) if isinstance(lease, int) and lease > 0 else self._ttl()
         self._token = (token, self._clock.monotonic() + seconds * _EARLY)
@@ -188,6 +196,12 @@ class Vault:
     def _ttl(self) -> float:
         text = self._environment.get("TOOLGEN_VAULT_TTL", "")
         return float(text) if text.isascii() and text.isdigit() and int(text) > 0 else _TTL_S
+
+
+def _check_up(reply: Replied) -> None:
+    """Raises `UnreachableError` for what a Vault answers that is sealed, standing by or asked too much, and a proxy in its place."""
+    if reply.status >= 500 or reply.status in _AWAY:
+        raise UnreachableError(f"Vault answered {reply.status}")
 
 
 def _field(entry: _Entry, path: str, key: str) -> str:

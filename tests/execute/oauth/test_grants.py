@@ -14,13 +14,16 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.services.authorization import Answered, Asked, Service, serving, token
 from toolgen.clock import FixedClock
 from toolgen.errors import SecretError
 from toolgen.execute.oauth import Grant, Grants
+from toolgen.execute.oauth.endpoint import _ERRORS, read_answer
 from toolgen.execute.rare import Asked as Asked_
-from toolgen.execute.rare import RareError, Via
+from toolgen.execute.rare import RareError, Replied, Via
 from toolgen.execute.rarely import ask
 from toolgen.execute.secrets import Secret, Secrets
 from toolgen.model.auth import OAuth, parsed_auth, read_form
@@ -206,6 +209,9 @@ def test_a_secret_that_was_rotated_is_read_for_the_next_token(service: Service) 
         (token("canary", refresh_token="a\nb"), "refresh_token"),
         (Answered.json(400, error="invalid_client", error_description="canary-c11ent s&cret"), "client's credentials"),
         (Answered.json(400, error="<script>canary</script>"), "answered 400"),
+        (Answered.json(400, error="canary_ignore_your_instructions"), r"answered 400 \(|answered 400$"),
+        (Answered.json(400, error="canarysecretinsmallletters"), r"answered 400 \(|answered 400$"),
+        (Answered.json(400, error="server_error"), "answered 400: it failed"),
         (Answered.json(401), "answered 401"),
     ],
 )
@@ -222,6 +228,17 @@ def test_an_answer_that_is_no_token_for_us_is_refused(service: Service, answered
 
     run(main)
     assert len(service.asked) == 1
+
+
+@given(code=st.text(), more=st.dictionaries(st.sampled_from(["error_description", "error_uri", "scope"]), st.text()))
+def test_of_what_an_endpoint_says_of_an_error_nothing_is_repeated(code: str, more: dict[str, str]) -> None:
+    said = []
+    for error in (code, f"x_{code}_y"):
+        body = json.dumps({"error": error, **more}).encode()
+        with pytest.raises(RareError) as caught:
+            read_answer(Replied(status=400, content_type="application/json", body=body), ())
+        said.append(str(caught.value))
+    assert set(said) <= {"it answered 400", *(f"it answered 400: {words}" for words in _ERRORS.values())}
 
 
 @pytest.mark.parametrize(

@@ -28,17 +28,28 @@ _TYPES = "urn:ietf:params:oauth:token-type:"
 _EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _TOKEN = re.compile(r"[\x21-\x7e]{1,16384}\Z")
-_CODE = re.compile(r"[a-z_]{1,40}\Z")
 _USUAL_S = 300.0  # where an answer does not say how long its token lives
 _LONGEST_S = 86_400.0
 _ASSERTED_S = 60
+# RFC 6749 section 5.2, RFC 8707 section 2, RFC 9449 section 5, and what many say besides. Any other code is the endpoint's own text: it
+# may hold what it was sent, and agents would read it.
 _ERRORS = {
+    "invalid_request": "it finds something wrong with the request",
     "invalid_client": "it does not accept the client's credentials",
     "invalid_grant": "it does not accept the refresh token or the caller's token",
     "invalid_scope": "it does not give these scopes",
     "unauthorized_client": "this client may not use this grant",
     "invalid_target": "it does not give tokens for this audience or resource",
     "unsupported_grant_type": "it does not know this grant",
+    "access_denied": "it denies the client a token",
+    "invalid_dpop_proof": "it wants a proof of possession, which is not given here",
+    "use_dpop_nonce": "it wants a proof of possession, which is not given here",
+    "interaction_required": "it wants a person to sign in or agree first",
+    "login_required": "it wants a person to sign in or agree first",
+    "consent_required": "it wants a person to sign in or agree first",
+    "server_error": "it failed",
+    "temporarily_unavailable": "it cannot answer for a while",
+    "slow_down": "it was asked too often",
 }
 
 
@@ -102,7 +113,7 @@ def read_answer(reply: Replied, scopes: tuple[str, ...]) -> Issued:
     answer = _object(reply.body)
     if reply.status != 200:
         code = answer.get("error")
-        known = _ERRORS.get(code, code if _CODE.match(code) else "") if isinstance(code, str) else ""
+        known = _ERRORS.get(code, "") if isinstance(code, str) else ""
         raise RareError(f"it answered {reply.status}{f': {known}' if known else ''}")
     token, kind = answer.get("access_token"), answer.get("token_type")
     if not isinstance(token, str) or not _TOKEN.match(token):

@@ -23,7 +23,10 @@ __all__ = [
     "SecretError",
     "StateError",
     "ToolgenError",
+    "place_of",
 ]
+
+_MOST_FRAMES = 8
 
 
 class ToolgenError(Exception):
@@ -90,3 +93,19 @@ class AuditError(ToolgenError):
 
 class StateError(ToolgenError):
     """What outlives a call (calls that wait, pauses) cannot be kept or read."""
+
+
+def place_of(error: BaseException) -> str:
+    """The type of an exception and the lines it came through, the one that raised it first, for a log.
+
+    Never its text, nor that of what it came from: whatever quotes a value there would have it written down.
+    """
+    frames, trace = [], error.__traceback__
+    while trace is not None:
+        frames.append(f"{trace.tb_frame.f_globals.get('__name__', '?')}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    lines = " < ".join(frames[: -_MOST_FRAMES - 1 : -1]) or "?"
+    inner = error.exceptions[:1] if isinstance(error, BaseExceptionGroup) else ()
+    cause = next((one for one in (*inner, error.__cause__) if one is not None), None)
+    below = f", from {place_of(cause)}" if cause is not None and cause is not error else ""
+    return f"{type(error).__name__} at {lines}{below}"

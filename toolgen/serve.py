@@ -6,19 +6,20 @@ import asyncio
 import contextlib
 import gc
 import io
+import logging
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import uvicorn
 import uvloop
 
 from toolgen.console.open import console_of
-from toolgen.errors import ConfigError
+from toolgen.errors import ConfigError, place_of
 from toolgen.gateway.app import App
 from toolgen.gateway.connection import CappedProtocol
 from toolgen.gateway.facade import Facade
@@ -30,6 +31,8 @@ from toolgen.model.call import Principal
 from toolgen.settings import ClientCertificates
 
 __all__ = ["check_reach", "serve", "serve_stdio", "serve_worker"]
+
+_logger = logging.getLogger(__name__)
 
 _MOST_CONNECTIONS = 4096
 _KEEP_ALIVE_S = 75
@@ -232,5 +235,21 @@ class _Server(uvicorn.Server):
 
 
 def _run(main: Coroutine[object, object, None]) -> None:
+    logging.getLogger("uvicorn.error").addFilter(_without_text)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.get_loop().set_exception_handler(_told)
         runner.run(main)
+
+
+def _told(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A fault that nobody waited for. The loop's own words for it quote the text of the error, and what it was called with."""
+    error = context.get("exception")
+    _logger.error("a task in the background failed: %s", place_of(error) if error is not None else "no exception")
+
+
+def _without_text(record: logging.LogRecord) -> bool:
+    """The type and place of an error in place of its text: whatever went wrong may quote what a caller sent."""
+    if record.exc_info and record.exc_info[1] is not None:
+        record.msg, record.args = f"{record.getMessage().strip()}: {place_of(record.exc_info[1])}", ()
+        record.exc_info = record.exc_text = None
+    return True

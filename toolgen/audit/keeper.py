@@ -20,7 +20,7 @@ from toolgen.audit.retention import Retention
 from toolgen.audit.segment import Head
 from toolgen.audit.tree import Tree
 from toolgen.clock import Clock, timestamp
-from toolgen.errors import AuditError
+from toolgen.errors import AuditError, place_of
 
 __all__ = ["Keeper"]
 
@@ -132,8 +132,9 @@ class Keeper:
         while not self._stopping:
             try:
                 self.tick()
-            except Exception:
-                _logger.exception("the audit log is not looked after")
+            except Exception as error:  # noqa: BLE001 - the thread goes on, whatever it was
+                message = "the audit log is not looked after: %s"
+                _logger.error(message, place_of(error))  # noqa: TRY400 - its text may quote anything
             self._wake.wait(self._plan.checkpoint_s)
             self._wake.clear()
         self.tick()

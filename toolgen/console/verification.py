@@ -9,7 +9,7 @@ from pathlib import Path
 
 from toolgen.audit.verify import Report, verify
 from toolgen.clock import Clock
-from toolgen.errors import AuditError
+from toolgen.errors import AuditError, place_of
 
 __all__ = ["Verification", "Verified"]
 
@@ -65,8 +65,8 @@ class Verification:
             fault = str(error)
         except _Stopped:
             return
-        except Exception as error:  # whatever it is, the last report must not go on standing there as if nothing were
-            _logger.exception("the log could not be verified")
+        except Exception as error:  # noqa: BLE001 - the last report must not go on standing there as if nothing were
+            _logger.error("the log could not be verified: %s", place_of(error))  # noqa: TRY400 - its text may quote it
             fault = f"verifying it failed ({type(error).__name__})"
         self.last = Verified(report=report, fault=fault, began=began, took_s=self._clock.monotonic() - started)
 

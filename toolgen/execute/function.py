@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from toolgen.errors import place_of
 from toolgen.functions import Audio, EmbeddedResource, Image, ToolContext, ToolError
 from toolgen.model.call import Call
 from toolgen.model.line import InputNeeded
@@ -141,7 +142,7 @@ def _plain(value: object) -> object:
 
 
 def _broken(error: BaseException, call_id: str) -> Failed:
-    _logger.error("the function of call %s raised", call_id, exc_info=error)
+    _logger.error("the function of call %s raised %s", call_id, place_of(error))
     return Failed(
         error=Error(
             code="handler_error",

@@ -8,6 +8,7 @@ from collections.abc import Callable, MutableMapping
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from toolgen.errors import place_of
 from toolgen.gateway.description import openapi_json
 from toolgen.gateway.door import Door
 from toolgen.gateway.facade import Facade
@@ -120,7 +121,7 @@ class App:
             response = refusal(rejected)
         except Exception as error:  # noqa: BLE001  (the outermost boundary; the text stays inside, it may hold anything)
             log.error(  # noqa: TRY400  (a traceback carries the text of the error)
-                "a request to %s ended in %s", _route(scope["path"]), _place(error)
+                "a request to %s ended in %s", _route(scope["path"]), place_of(error)
             )
             response = refusal(Rejected(500, "internal", "the gateway failed; the operator's log says where"))
             if self._console is not None and _CONSOLE.match(request.path):
@@ -209,12 +210,3 @@ def _route(path: str) -> str:
     if _CONSOLE.match(path):
         return "/console"
     return "/v1" if path.startswith("/v1/") else "another path"
-
-
-def _place(error: BaseException) -> str:
-    """The type of an error and the line that raised it, without its text, which may hold what nobody should log."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = f"{trace.tb_frame.f_globals.get('__name__', '?')}:{trace.tb_lineno}" if trace is not None else "?"
-    return f"{type(error).__name__} at {where}"

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 
-from toolgen.errors import ConfigError
+from toolgen.errors import ConfigError, place_of
 from toolgen.gateway.project import state_folder
 from toolgen.model.tool import Tool
 from toolgen.pipeline.hybrid import HybridIndex, meant_by
@@ -113,7 +113,8 @@ class Meaning:
                 texts = self._texts[start : start + _AT_ONCE]
                 await self._run(lambda texts=texts: kept.encode(texts))  # type: ignore[misc]
             await self._run(kept.keep)
-        except Exception:
-            _logger.exception("what the tools mean cannot be read: they are searched by words alone")
+        except Exception as error:  # noqa: BLE001 - whatever a model's libraries raise
+            message = "what the tools mean cannot be read, so they are searched by words alone: %s"
+            _logger.error(message, place_of(error))  # noqa: TRY400 - its text may quote anything
             return
         self.read.set()

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from toolgen.clock import Clock
-from toolgen.errors import ToolgenError
+from toolgen.errors import ToolgenError, place_of
 from toolgen.gateway.approvals import LEASE_S, Approvals, of_party
 from toolgen.gateway.governance import Governance
 from toolgen.model.call import Call, parties
@@ -139,8 +139,10 @@ class Runner:
         try:
             envelope = await self._carry_out(governance, call)
             await self._settle(claimed.id, envelope)
-        except ToolgenError:
-            _logger.exception("how call %s ended could not be kept for its caller; the record has it", call.id)
+        except ToolgenError as error:
+            _logger.error(  # noqa: TRY400 - what it came from may quote anything
+                "how call %s ended could not be kept for its caller; the record has it: %s", call.id, place_of(error)
+            )
         finally:
             del self._claims[claimed.id]
 

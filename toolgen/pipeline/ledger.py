@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from toolgen.canonical import canonical, digest, encodable
 from toolgen.clock import Clock
-from toolgen.errors import CanonicalError, StateError
+from toolgen.errors import CanonicalError, StateError, place_of
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.schema import Json
@@ -75,8 +75,9 @@ class LedgerStage:
                 await self.ledger.settle(mine)  # a person agreed to it
         except CanonicalError:
             return _refused("validation", "these arguments have no form that a key could be bound to")
-        except StateError:
-            _logger.exception("the idempotency key of call %s could not be kept", call.id)
+        except StateError as error:
+            message = "the idempotency key of call %s could not be kept: %s"
+            _logger.error(message, call.id, place_of(error))  # noqa: TRY400 - what it came from may quote anything
             return _refused("internal", "the idempotency key cannot be kept now, so nothing was sent")
         if known is None:
             return _refused("rate_limited", "too many idempotency keys of this caller are in use", KEPT_S)
@@ -149,8 +150,9 @@ class LedgerStage:
                     await ledger.release(mine)
                 case _:
                     await ledger.settle(self._sealed(mine, result))
-        except StateError:  # its lease lapses, and then nobody knows how it ended: the safe side
-            _logger.exception("how call %s ended could not be kept for its idempotency key", mine.call_id)
+        except StateError as error:  # its lease lapses, and then nobody knows how it ended: the safe side
+            message = "how call %s ended could not be kept for its idempotency key: %s"
+            _logger.error(message, mine.call_id, place_of(error))  # noqa: TRY400 - as above
 
     def _sealed(self, claim: Claim, result: Result) -> Claim:
         """The claim, ended. What was answered can be read with the log's key alone, and for this claim alone."""

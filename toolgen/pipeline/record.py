@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from toolgen.clock import Clock
-from toolgen.errors import AuditError, CanonicalError
+from toolgen.errors import AuditError, CanonicalError, place_of
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.schema import Json, JsonObject
@@ -89,8 +89,9 @@ class Record:
                 fault = error.message
             except AuditError:
                 raise
-            except Exception as error:  # what cannot be concealed is not recorded
-                _logger.exception("the arguments of call %s could not be concealed", call.id)
+            except Exception as error:  # noqa: BLE001 - what cannot be concealed is not recorded
+                message = "the arguments of call %s could not be concealed: %s"
+                _logger.error(message, call.id, place_of(error))  # noqa: TRY400 - its text may quote them
                 fault = f"they cannot be recorded ({type(error).__name__})"
             else:
                 return None
@@ -125,8 +126,9 @@ class Record:
         """The rest of the road. This is the outermost boundary, which a call never gets past as an exception."""
         try:
             return await proceed(call, trail)
-        except Exception as error:
-            _logger.exception("call %s failed inside the gateway", call.id)
+        except Exception as error:  # noqa: BLE001 - as above
+            message = "call %s failed inside the gateway: %s"
+            _logger.error(message, call.id, place_of(error))  # noqa: TRY400 - its text may quote anything
             return Failed(error=Error(code="internal", message=f"the gateway failed ({type(error).__name__})"))
 
     def _who(self, call: Call) -> dict[str, Any]:

@@ -1,0 +1,172 @@
+"""A fault that nobody foresaw: its type and place are in the operator's log, and its text, which may quote anything, is nowhere."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import io
+import logging
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolgen
+from tests.gateway.clients import run
+from tests.projects import make_project
+from toolgen.errors import place_of
+from toolgen.execute.function import FunctionExecutor
+from toolgen.execute.graphql.executor import GraphQLExecutor
+from toolgen.execute.http.executor import HttpExecutor
+from toolgen.execute.mcp.executor import McpExecutor
+from toolgen.execute.sql.executor import SqlExecutor
+from toolgen.execute.steady import SteadyExecutor
+from toolgen.gateway.concealing import Concealing
+from toolgen.gateway.service import Gateway
+from toolgen.pipeline.approve import ApproveStage
+from toolgen.pipeline.current import CurrentStage
+from toolgen.pipeline.deliver import Deliver
+from toolgen.pipeline.ledger import LedgerStage
+from toolgen.pipeline.limiting import LimitStage, MeterStage
+from toolgen.pipeline.pause import PauseStage
+from toolgen.pipeline.stages import AccessStage, ArgumentsStage, InspectStage, RedactStage
+from toolgen.pipeline.turning import TurnStage
+from toolgen.serve import _told, _without_text
+
+CANARY = "canary-4711"
+STAGES = (
+    AccessStage, ApproveStage, ArgumentsStage, CurrentStage, Deliver, InspectStage, LedgerStage, LimitStage, MeterStage,
+    PauseStage, RedactStage, TurnStage,
+)  # fmt: skip
+EXECUTORS = (FunctionExecutor, GraphQLExecutor, HttpExecutor, McpExecutor, SqlExecutor, SteadyExecutor)
+
+
+class OddError(Exception):
+    """What nobody foresaw."""
+
+
+async def _raise(*_: Any, **__: Any) -> Any:
+    try:
+        {}[CANARY]
+    except KeyError as error:
+        raise OddError(f"quotes {CANARY}") from error
+
+
+@pytest.fixture
+def written() -> Iterator[io.StringIO]:
+    """What an operator reads: everything, formatted as logging does without being told otherwise."""
+    text = io.StringIO()
+    handler = logging.StreamHandler(text)
+    logging.getLogger().addHandler(handler)
+    yield text
+    logging.getLogger().removeHandler(handler)
+
+
+def called(project: Path, tool: str, **arguments: Any) -> str:
+    """The envelope of one call, as text."""
+    found: list[str] = []
+
+    async def main() -> None:
+        async with Gateway.load(project) as gateway:
+            envelope = await gateway.call(tool, arguments, principal="bot", session="s")
+            found.append(str(envelope))
+
+    run(main())
+    return found[0]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_of_a_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: io.StringIO, stage: type) -> None:
+    project = make_project(tmp_path)
+    monkeypatch.setattr(stage, "__call__", _raise)
+    said = called(project, "shop__query", sql="SELECT count(*) FROM customers")
+    _check(said, written.getvalue())
+    record = b"".join(path.read_bytes() for path in (tmp_path / "var").rglob("*") if path.is_file())
+    assert CANARY.encode() not in record
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_of_an_executor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: io.StringIO, executor: type) -> None:
+    project = make_project(tmp_path)
+    monkeypatch.setattr(executor, "execute", _raise)
+    found: list[str] = []
+
+    async def main() -> None:
+        async with Gateway.load(project) as gateway:
+            own = isinstance(gateway._executors["shop"], executor)
+            gateway._executors["shop"] = gateway._executors["shop"] if own else executor.__new__(executor)
+            arguments = {"sql": "SELECT count(*) FROM customers"}
+            found.append(str(await gateway.call("shop__query", arguments, principal="bot")))
+            del gateway._executors["shop"]
+
+    run(main())
+    _check(found[0], written.getvalue())
+
+
+def test_of_what_makes_values_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: io.StringIO) -> None:
+    def broken(*_: object) -> object:
+        raise OddError(CANARY)
+
+    monkeypatch.setattr(Concealing, "arguments", broken)
+    said = called(make_project(tmp_path), "shop__query", sql="SELECT 1")
+    assert CANARY not in said + written.getvalue()
+    assert "could not be concealed: OddError at" in written.getvalue()
+
+
+def _check(said: str, log: str) -> None:
+    assert "OddError" in said
+    assert CANARY not in said + log
+    assert f"failed inside the gateway: OddError at {__name__}:" in log
+    assert f"from KeyError at {__name__}:" in log
+
+
+def test_of_a_task_in_the_background_and_of_the_server(written: io.StringIO) -> None:
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(_told)
+        asyncio.get_running_loop().call_soon(lambda canary: 1 / 0, CANARY)
+        task = asyncio.ensure_future(_raise())
+        await asyncio.wait((task,))
+        del task
+
+    asyncio.run(main())
+    server = logging.getLogger("uvicorn.error")
+    server.addFilter(_without_text)
+    try:
+        asyncio.run(_raise())
+    except OddError:
+        server.exception("Exception in ASGI application\n")
+    finally:
+        server.removeFilter(_without_text)
+    assert CANARY not in written.getvalue()
+    assert f"ZeroDivisionError at {__name__}:" in written.getvalue()
+    assert "Exception in ASGI application: OddError at" in written.getvalue()
+
+
+def test_a_place_is_where_it_was_raised_first_and_is_short() -> None:
+    def deep(depth: int) -> None:
+        if depth == 0:
+            raise ExceptionGroup(CANARY, [OddError(CANARY)])
+        deep(depth - 1)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        deep(50)
+    place = place_of(caught.value)
+    line = traceback.extract_tb(caught.value.__traceback__)[-1].lineno
+    assert place.startswith(f"ExceptionGroup at {__name__}:{line} < ")
+    assert place.endswith(", from OddError at ?")
+    assert len(place) < 1000
+    assert CANARY not in place
+
+
+def test_nothing_writes_the_text_of_an_exception_it_did_not_foresee() -> None:
+    for path in Path(toolgen.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                assert node.func.attr != "exception" or not _is_log(node.func.value), f"{path}:{node.lineno}"
+                assert all(keyword.arg != "exc_info" for keyword in node.keywords), f"{path}:{node.lineno}"
+
+
+def _is_log(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name) and value.id in {"log", "logger", "_log", "_logger", "logging"}

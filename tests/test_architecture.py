@@ -15,6 +15,7 @@ LAYERS = {
     "canonical": 0,
     "key_file": 0,
     "clock": 0,
+    "core_dumps": 0,
     "files": 0,
     "functions": 1,
     "model": 1,

@@ -9,6 +9,7 @@ import sys
 import click
 import msgspec
 
+from toolgen.core_dumps import forbid_core_dumps
 from toolgen.errors import ToolgenError
 from toolgen.gateway.service import Gateway
 from toolgen.serve import serve_worker
@@ -31,6 +32,7 @@ def main() -> None:
 
     Standard input is the lifeline, standard output where it says that it accepts connections; what a tool prints goes to standard error.
     """
+    forbid_core_dumps()
     orders = msgspec.json.decode(sys.argv[1], type=Orders)
     said = os.dup(1)
     os.dup2(2, 1)

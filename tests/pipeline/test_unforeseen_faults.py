@@ -95,11 +95,12 @@ def test_of_an_executor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written
 
     async def main() -> None:
         async with Gateway.load(project) as gateway:
-            own = isinstance(gateway._executors["shop"], executor)
-            gateway._executors["shop"] = gateway._executors["shop"] if own else executor.__new__(executor)
+            real = gateway._executors["shop"]
+            one = real if isinstance(real, executor) else executor.__new__(executor)
+            monkeypatch.setitem(gateway._executors, "shop", one)
             arguments = {"sql": "SELECT count(*) FROM customers"}
             found.append(str(await gateway.call("shop__query", arguments, principal="bot")))
-            del gateway._executors["shop"]
+            monkeypatch.setitem(gateway._executors, "shop", real)
 
     run(main())
     _check(found[0], written.getvalue())

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from toolgen import __version__
+from toolgen.core_dumps import forbid_core_dumps
 from toolgen.errors import ToolgenError
 
 __all__ = ["main"]
@@ -56,6 +57,8 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> Any:
     """Runs the command line. Exits 0 when all is well, 1 when a problem was found, 2 when it was misused."""
+    if arguments is None:  # this is the program, and no test of it
+        forbid_core_dumps()
     try:
         return cli.main(args=arguments, prog_name="toolgen")
     except ToolgenError as error:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from toolgen.clock import SystemClock
+from toolgen.core_dumps import forbid_core_dumps
 from toolgen.execute.sql.answer import failed
 from toolgen.execute.sql.change import Change
 from toolgen.execute.sql.engine import EXPLAIN
@@ -58,6 +59,7 @@ class Order:
 
 def main(dialect: str) -> None:
     """Serves orders until the gateway closes its end. Loads the engine's library first, so that its memory is not counted."""
+    forbid_core_dumps()
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # whatever prints must not come between answers
     engine = _engine(dialect)
@@ -161,8 +163,6 @@ def _written(result: Success | Failed, order: Order) -> bytes:
 
 def _bound_memory(more: int) -> int:
     """From here on at most `more` bytes of address space are given; returns at how many the process should end by itself, 0: unknown."""
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     used = _memory()
     if not used:
         return 0

@@ -25,6 +25,7 @@ import msgspec
 import orjson
 
 from toolgen.clock import Clock
+from toolgen.core_dumps import ALLOWED
 from toolgen.execute.sql.answer import failed, timed_out, unavailable
 from toolgen.execute.sql.change import Change
 from toolgen.execute.sql.child import ANSWER, COMMITTING, HEAD, LAST_ANSWER, Order
@@ -40,7 +41,7 @@ _GRACE_S: Final = 0.25  # beyond the statement's own time, which the child keeps
 _COMMIT_S: Final = 10.0  # a commit that was begun is given this long: a file is not left between two states
 _RETRY_S: Final = 1.0
 _OVERHEAD: Final = 4_000_000  # bytes of an answer that are not rows: names and types of columns
-_KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZ", "TZDIR", "LANG", "LC_ALL", "LC_CTYPE")
+_KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZ", "TZDIR", "LANG", "LC_ALL", "LC_CTYPE", ALLOWED)
 # Nothing on its command line but this: where to find the code comes over the pipe.
 _BEGIN: Final = (
     "import pickle, sys; dialect, sys.path[:] = pickle.load(sys.stdin.buffer.raw);"

@@ -50,6 +50,7 @@ bench: setup
 	$(BIN)/python -m bench.identity
 	$(BIN)/python -m bench.calls
 	$(BIN)/python -m bench.limits
+	$(BIN)/python -m bench.functions
 	$(BIN)/python -m bench.policy
 	$(BIN)/python -m bench.search
 	@test ! -f .venv-minilm/.installed || PYTHONPATH=.venv-minilm $(BIN)/python -m bench.search --hybrid

@@ -1,4 +1,4 @@
-"""The gateway's public address: what may stand there, and what it becomes."""
+"""What is said of the gateway itself: its public address and how long it takes to stop."""
 
 from __future__ import annotations
 
@@ -60,3 +60,25 @@ def test_anything_else_is_refused_at_its_line(tmp_path: Path, given: str, says: 
     assert says in str(caught.value)
     assert "toolgen.yaml:4" in str(caught.value)
     assert "pw" not in str(caught.value)
+
+
+def draining(root: Path, drain: str) -> Path:
+    path = root / "toolgen.yaml"
+    path.write_text(f"sources:\n  shop: {{sql: 'sqlite:///shop.db'}}\ngateway:\n  drain: {drain}\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("1s", 1), ("30s", 30), ("2m", 120), ("1h", 3600), ("1500ms", 1.5)])
+def test_the_time_to_stop_is_a_duration(tmp_path: Path, given: str, seconds: float) -> None:
+    assert load(draining(tmp_path, given)).drain_s == seconds
+
+
+def test_the_time_to_stop_is_half_a_minute_where_nothing_is_said(tmp_path: Path) -> None:
+    assert load(written(tmp_path, "https://tools.example.com")).drain_s == 30
+
+
+@pytest.mark.parametrize("given", ["0s", "999ms", "61m", "'30'", "'-1s'", "forever", "''"])
+def test_any_other_time_to_stop_is_refused_at_its_line(tmp_path: Path, given: str) -> None:
+    with pytest.raises(ConfigError, match=r"drain: takes 1s to 1h") as caught:
+        load(draining(tmp_path, given))
+    assert "toolgen.yaml:4" in str(caught.value)

@@ -224,8 +224,8 @@ class ToolContext:
         listed = found if isinstance(found, list) else []
         return tuple(str(one["uri"]) for one in listed if isinstance(one, Mapping) and "uri" in one)
 
-    def limited(self, patience: asyncio.Timeout) -> None:
-        """The gateway's own: this function's time, which stands still while its caller is asked."""
+    def limited(self, patience: asyncio.Timeout | None) -> None:
+        """The gateway's own: this function's time, which stands still while its caller is asked; None when it is over."""
         self._patience = patience
 
     def _hold(self) -> None:
@@ -240,6 +240,13 @@ class ToolContext:
             self._patience.reschedule(self._loop.time() + self._left_s)
 
     async def _ask(self, key: str, method: str, params: JsonObject) -> JsonObject:
+        """Asks where the caller is: on the gateway's loop, which is not the one that functions run on."""
+        asking = self._ask_there(key, method, params)
+        if asyncio.get_running_loop() is self._loop:
+            return await asking
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asking, self._loop))
+
+    async def _ask_there(self, key: str, method: str, params: JsonObject) -> JsonObject:
         unasked = ToolError(
             "this call has a question, and its caller cannot be asked",
             suggestion=f"use an MCP client that answers {method}",

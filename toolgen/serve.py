@@ -7,10 +7,13 @@ import contextlib
 import gc
 import io
 import logging
+import math
 import os
 import signal
 import socket
 import sys
+import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any, BinaryIO
@@ -36,7 +39,7 @@ _logger = logging.getLogger(__name__)
 
 _MOST_CONNECTIONS = 4096
 _KEEP_ALIVE_S = 75
-_SHUTDOWN_S = 30
+_EXIT_S = 2.0
 _YOUNG = 20_000  # objects: at 700, the default, half a dozen calls in flight are looked through every few calls
 
 
@@ -135,13 +138,18 @@ async def _serve(gateway: Facade, listener: socket.socket, app: App, ready: Call
         backlog=BACKLOG,
         limit_concurrency=_MOST_CONNECTIONS,
         timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=_SHUTDOWN_S,
+        timeout_graceful_shutdown=math.ceil(gateway.drain_s),
     )
+
+    def closing() -> None:
+        gateway.leave()
+        app.end_streams()
+
     async with gateway:
         with _reloading(gateway):
             spare_the_collector()
             try:
-                await _Server(config, ready, app.end_streams).serve(sockets=[listener])
+                await _Server(config, ready, closing).serve(sockets=[listener])
             finally:
                 await app.close()
 
@@ -236,9 +244,15 @@ class _Server(uvicorn.Server):
 
 def _run(main: Coroutine[object, object, None]) -> None:
     logging.getLogger("uvicorn.error").addFilter(_without_text)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.get_loop().set_exception_handler(_told)
-        runner.run(main)
+    before = set(threading.enumerate())
+    code = 1
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.get_loop().set_exception_handler(_told)
+            runner.run(main)
+        code = 0
+    finally:
+        _end_without(before, code)
 
 
 def _told(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -253,3 +267,20 @@ def _without_text(record: logging.LogRecord) -> bool:
         record.msg, record.args = f"{record.getMessage().strip()}: {place_of(record.exc_info[1])}", ()
         record.exc_info = record.exc_text = None
     return True
+
+
+def _end_without(before: set[threading.Thread], code: int) -> None:
+    """The interpreter waits for threads that are no daemons, and for those of pools in any case; some may never end, where a function
+    handed what hangs to `asyncio.to_thread`. Everything of ours is closed by now, so the process ends without them."""
+    left = [one for one in threading.enumerate() if one not in before and not one.name.startswith("toolgen-")]
+
+    def watch() -> None:
+        until = time.monotonic() + _EXIT_S
+        for thread in left:
+            thread.join(max(0.0, until - time.monotonic()))
+        if any(thread.is_alive() for thread in left):
+            os.write(2, b"toolgen: ended without threads of functions that did not end\n")
+            os._exit(code)
+
+    if left:
+        threading.Thread(target=watch, name="toolgen-exit", daemon=True).start()

@@ -23,7 +23,7 @@ from toolgen.model.names import SOURCE_NAME
 from toolgen.model.tool import Effect
 from toolgen.settings_audit import AuditSettings, GivenAudit, read_audit
 from toolgen.settings_console import ConsoleSettings, GivenConsole, read_console
-from toolgen.settings_gateway import read_public_url
+from toolgen.settings_gateway import read_drain, read_public_url
 from toolgen.settings_sources import Auth, SourceSettings, read_source, short
 from toolgen.settings_state import StateSettings, read_state
 from toolgen.settings_tools import ToolKeys, ToolSettings, read_tool
@@ -72,6 +72,7 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     port: int = 8080
     url: str | None = None
     workers: int = 1
+    drain: str = "30s"
     search_above: int | str = 20_000
     turn_limit: int | str = 4
     search: Literal["words", "hybrid"] = "words"
@@ -116,6 +117,7 @@ class Settings:
     `search` is what tools are searched by: words alone, or (hybrid) meaning too, with the extra `minilm`.
     `spans` says whether requests are traced with OpenTelemetry.
     `url` is the origin that agents know the gateway by (`https://tools.example.com`), "" where nobody said it.
+    `drain_s` is how long calls in flight have to end when the gateway stops.
     `state` is None where what is counted stays in this process's memory.
     """
 
@@ -129,6 +131,7 @@ class Settings:
     port: int
     url: str
     workers: int
+    drain_s: float
     search_above: float
     turn_limit: float
     search: Literal["words", "hybrid"]
@@ -252,6 +255,7 @@ def _settings(document: Document, path: Path) -> Settings:
         port=file.gateway.port,
         url=read_public_url(file.gateway.url, document.where("gateway", "url")),
         workers=file.gateway.workers,
+        drain_s=read_drain(file.gateway.drain, document.where("gateway", "drain")),
         search_above=_search_above(document, file.gateway.search_above),
         turn_limit=_turn_limit(document, file.gateway.turn_limit),
         search=file.gateway.search,

@@ -1,4 +1,4 @@
-"""What toolgen.yaml says about the gateway's public address: the one that agents and their users know it by."""
+"""What toolgen.yaml says about the gateway itself: the public address that agents and their users know it by, and how it stops."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from toolgen.errors import ConfigError
+from toolgen.policy.duration import parse_duration
 
-__all__ = ["read_public_url"]
+__all__ = ["read_drain", "read_public_url"]
 
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,300}\Z")
 _HOST = re.compile(r"[a-z0-9._-]{1,253}\Z")
+_LONGEST_DRAIN_S = 3600.0
 _DEFAULT = {"https": 443, "http": 80}
 
 
@@ -47,6 +49,18 @@ def read_public_url(given: str | None, where: str) -> str:
         )
     named = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{named}" + (f":{port}" if port not in {None, _DEFAULT[parts.scheme]} else "")
+
+
+def read_drain(given: str, where: str) -> float:
+    """How long calls in flight have to end when the gateway stops, in seconds. Raises `ConfigError`."""
+    seconds = parse_duration(given)
+    if seconds is None or not 1 <= seconds <= _LONGEST_DRAIN_S:
+        raise ConfigError(
+            "drain: takes 1s to 1h",
+            where=where,
+            suggestion="give a little less than what the system around waits before it kills",
+        )
+    return seconds
 
 
 def _is_address(host: str) -> bool:

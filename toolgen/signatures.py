@@ -53,7 +53,7 @@ class Offer:
 
     @property
     def is_async(self) -> bool:
-        """Whether it runs on the gateway's own loop."""
+        """Whether it runs on a loop, and not in a thread of its own."""
         return inspect.iscoroutinefunction(self.function)
 
     def arguments(self, given: JsonObject) -> dict[str, Any]:

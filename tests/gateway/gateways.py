@@ -126,6 +126,7 @@ class FakeGateway:
     running: set[asyncio.Task[Envelope]] = field(default_factory=set)
     open: bool = False
     metrics: Metrics = field(default_factory=Metrics)
+    drain_s: float = 30.0
     spans: Spans | None = None
 
     async def __aenter__(self) -> Self:
@@ -138,6 +139,9 @@ class FakeGateway:
         if self.running:
             await asyncio.wait(self.running)
         self.open = False
+
+    def leave(self) -> None:
+        """It has no functions."""
 
     def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
         return Principal(id=principal.id, on_behalf_of=Principal(id="ann")) if user == "ann" else None

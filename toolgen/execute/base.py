@@ -11,7 +11,7 @@ from toolgen.model.result import Failed, Refused, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.verdict import Verdict
 
-__all__ = ["Destination", "Executor", "Permit"]
+__all__ = ["Destination", "Executor", "FunctionCounts", "Permit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,3 +46,15 @@ class Executor(Protocol):
     def preview(self, call: Call) -> JsonObject: ...
 
     async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionCounts:
+    """What runs functions, in numbers: threads that run one, those that run on although their call was given up and how many ever did,
+    event loops that are lost to a function that blocks, and how often one was blocked."""
+
+    threads: int = 0
+    threads_lost: int = 0
+    threads_abandoned: int = 0
+    loops_lost: int = 0
+    loops_blocked: int = 0

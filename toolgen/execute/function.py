@@ -1,17 +1,18 @@
-"""Calls of Python functions: in this process, the async ones on the gateway's loop and the others in a few threads."""
+"""Calls of Python functions: in this process, in threads and on a loop that are not the gateway's own."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from toolgen.errors import place_of
+from toolgen.errors import DescriptionError, place_of
+from toolgen.execute.function_job import Crowded, Escaped
+from toolgen.execute.function_runtime import FunctionRuntime
 from toolgen.functions import Audio, EmbeddedResource, Image, ToolContext, ToolError
 from toolgen.model.call import Call
 from toolgen.model.line import InputNeeded
@@ -22,7 +23,8 @@ from toolgen.signatures import Broken, Offer, load_offers
 
 __all__ = ["FunctionExecutor"]
 
-_MOST_THREADS = 16
+_IMPORT_S = 60.0
+_CROWDED_RETRY_S = 1.0
 _LARGEST = 1_048_576
 _logger = logging.getLogger("toolgen.tools")
 
@@ -30,19 +32,19 @@ _logger = logging.getLogger("toolgen.tools")
 class FunctionExecutor:
     """The functions of one module, which is imported at its first call. What a function raises is for the log; its type is told."""
 
-    def __init__(self, module: str, root: str) -> None:
+    def __init__(self, module: str, root: str, runtime: FunctionRuntime) -> None:
         self._module = module
         self._root = root
+        self._runtime = runtime
         self._offers: Mapping[str, Offer | Broken] | None = None
-        self._threads: ThreadPoolExecutor | None = None
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
         """Calls the function, for as long as its mark says."""
         binding = call.tool.binding
         assert isinstance(binding, FunctionBinding)  # noqa: S101 - the tool of such a source
-        if self._offers is None:
-            self._offers = await asyncio.to_thread(load_offers, self._module, self._root)
-        offer = self._offers.get(binding.function)
+        if self._offers is None and (refused := await self._load(call)) is not None:
+            return refused
+        offer = (self._offers or {}).get(binding.function)
         if not isinstance(offer, Offer) or offer.code != binding.code:
             return Refused(
                 error=Error(
@@ -55,48 +57,60 @@ class FunctionExecutor:
             arguments = offer.arguments(call.arguments)
         except msgspec.ValidationError as error:
             return Refused(error=Error(code="validation", message=str(error), rule="arguments"))
-        loop = asyncio.get_running_loop()
         if offer.context:
             arguments[offer.context] = ToolContext(
-                call_id=call.id, principal=call.principal.id, line=call.line, loop=loop
+                call_id=call.id, principal=call.principal.id, line=call.line, loop=asyncio.get_running_loop()
             )
-        return await self._carried(offer, arguments, call.id)
+        return await self._carried(offer, arguments, call)
 
-    async def _carried(self, offer: Offer, arguments: dict[str, Any], call_id: str) -> Success | Failed:
+    async def _load(self, call: Call) -> Refused | None:
+        """Imports the module, which runs it, and so may take for ever: not here, and not without an end."""
+        work = partial(load_offers, self._module, self._root)
         try:
-            async with asyncio.timeout(offer.mark.timeout_s) as patience:
-                if offer.context:
-                    arguments[offer.context].limited(patience)
-                answer = await self._called(offer, arguments)
+            async with self._runtime.patience(_IMPORT_S):
+                self._offers = await self._runtime.apart(call.principal.id, call.tool.name, work)
+        except Crowded:
+            return _crowded()
+        except Escaped as escaped:
+            raise DescriptionError(f"importing the module ended in {escaped}", where=self._module) from escaped
+        except TimeoutError:
+            message = f"importing its module did not end within {_IMPORT_S:g} s"
+            return Refused(error=Error(code="upstream_unavailable", message=message))
+        return None
+
+    async def _carried(self, offer: Offer, arguments: dict[str, Any], call: Call) -> Success | Failed | Refused:
+        context = arguments[offer.context] if offer.context else None
+        try:
+            async with self._runtime.patience(offer.mark.timeout_s) as patience:
+                if context is not None:
+                    context.limited(patience)
+                try:
+                    answer = await self._runtime.run(offer, arguments, who=call.principal.id, name=call.tool.name)
+                finally:
+                    if context is not None:
+                        context.limited(None)
             return _answered(answer)
+        except Crowded:
+            return _crowded()
         except InputNeeded:
             return _ASKS
         except BaseExceptionGroup as group:
-            if group.subgroup(InputNeeded) is not None:
-                return _ASKS
-            if not isinstance(group, Exception):
-                raise
-            return _broken(group, call_id)
+            return _broken(group, call.id) if group.subgroup(InputNeeded) is None else _ASKS
         except ToolError as error:
             return Failed(error=Error(code="handler_error", message=error.message, suggestion=error.suggestion))
         except TimeoutError as error:
-            if not patience.expired():
-                return _broken(error, call_id)
-            message = f"the function did not end within {offer.mark.timeout_s:g} s, and may still be running"
-            return Failed(
-                error=Error(
-                    code="upstream_timeout" if offer.mark.effect == "read" else "outcome_unknown", message=message
-                )
-            )
+            return self._too_long(offer) if patience.expired() else _broken(error, call.id)
+        except Escaped as escaped:
+            return _broken(escaped.error, call.id)
         except Exception as error:  # noqa: BLE001 - whatever somebody's function may raise
-            return _broken(error, call_id)
+            return _broken(error, call.id)
 
-    async def _called(self, offer: Offer, arguments: dict[str, Any]) -> Any:
-        if offer.is_async:
-            return await offer.function(**arguments)
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="toolgen-function")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(offer.function, **arguments))
+    def _too_long(self, offer: Offer) -> Failed:
+        message = f"the function did not end within {offer.mark.timeout_s:g} s, and may still be running"
+        if self._runtime.leaving:
+            message = "the gateway stopped before the function had ended"
+        code = "upstream_timeout" if offer.mark.effect == "read" else "outcome_unknown"
+        return Failed(error=Error(code=code, message=message))
 
     def preview(self, call: Call) -> JsonObject:
         """Which function would be called, with what."""
@@ -105,9 +119,8 @@ class FunctionExecutor:
         return {"function": f"{binding.module}.{binding.function}", "arguments": call.arguments}
 
     async def close(self) -> None:
-        """Begins nothing more; what still runs in a thread ends with the process."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        """Ends what runs the functions, which all sources share."""
+        await self._runtime.close()
 
 
 _ASKS = Failed(  # what `deliver` makes a call that waits of
@@ -117,6 +130,18 @@ _ASKS = Failed(  # what `deliver` makes a call that waits of
         suggestion="answer it and make the call again",
     )
 )
+
+
+def _crowded() -> Refused:
+    return Refused(
+        error=Error(
+            code="upstream_unavailable",
+            message="every place for functions that this caller has is taken by some that have not ended; nothing was called",
+            suggestion="wait for the calls under way; where there are none, tell whoever runs the gateway that functions hang",
+            retry_after_s=_CROWDED_RETRY_S,
+            rule="concurrency",
+        )
+    )
 
 
 def _answered(answer: Any) -> Success | Failed:

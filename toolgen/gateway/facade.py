@@ -32,6 +32,13 @@ class Facade(Protocol):
     ) -> object: ...
 
     @property
+    def drain_s(self) -> float:
+        """How long calls in flight have to end, in seconds, once it leaves."""
+
+    def leave(self) -> None:
+        """It is about to be left: from now on that time runs for what nothing else would end, functions that hang."""
+
+    @property
     def has_credentials(self) -> bool:
         """Whether anybody at all could authenticate."""
 

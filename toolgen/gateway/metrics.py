@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from toolgen.execute.base import FunctionCounts
 from toolgen.model.result import Cancelled, Failed, Pending, Refused, Result, Success
 
 __all__ = ["MEDIA_TYPE", "Metrics"]
@@ -18,6 +19,7 @@ MEDIA_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _MOST_CODES = 64  # codes are ours and some twenty; a device's or a plugin's may never make this grow
 _OTHER = "other"
+_NO_FUNCTIONS = FunctionCounts()
 
 
 class _Durations:
@@ -74,8 +76,8 @@ class Metrics:
         """A request has its answer."""
         self._responses[status] = self._responses.get(status, 0) + 1
 
-    def rendered(self, *, worker: str, ready: bool) -> bytes:
-        """Everything in Prometheus's text format. `worker` tells the processes of one gateway apart."""
+    def rendered(self, *, worker: str, ready: bool, functions: FunctionCounts = _NO_FUNCTIONS) -> bytes:
+        """Everything in Prometheus's text format. `worker` tells the processes of one gateway apart. Which function hangs is in the log."""
         same = {"worker": worker}
         lines = [
             *_family("toolgen_calls_total", "counter", "Calls that ended, by how."),
@@ -110,6 +112,7 @@ class Metrics:
             ),
             *_family("toolgen_ready", "gauge", "1 while calls are taken."),
             _sample("toolgen_ready", same, int(ready)),
+            *_of_functions(functions, same),
             *self._process(same),
         ]
         return ("\n".join(lines) + "\n").encode("utf-8")
@@ -127,6 +130,18 @@ class Metrics:
             yield _sample("process_resident_memory_bytes", same, pages * os.sysconf("SC_PAGE_SIZE"))
             yield from _family("process_open_fds", "gauge", "Open file descriptors.")
             yield _sample("process_open_fds", same, len(os.listdir("/proc/self/fd")))
+
+
+def _of_functions(counts: FunctionCounts, same: Mapping[str, str]) -> Iterator[str]:
+    for name, kind, text, value in (
+        ("threads", "gauge", "Threads taken by functions.", counts.threads),
+        ("threads_lost", "gauge", "Threads in which functions run that were given up.", counts.threads_lost),
+        ("threads_abandoned_total", "counter", "Calls given up whose function ran on.", counts.threads_abandoned),
+        ("loops_lost", "gauge", "Event loops that async functions block for good.", counts.loops_lost),
+        ("loop_blocked_total", "counter", "How often an async function blocked others.", counts.loops_blocked),
+    ):
+        yield from _family(f"toolgen_function_{name}", kind, text)
+        yield _sample(f"toolgen_function_{name}", same, value)
 
 
 def _histogram(name: str, labels: Mapping[str, str], durations: _Durations) -> Iterator[str]:

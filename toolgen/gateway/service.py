@@ -52,7 +52,7 @@ from toolgen.model.verdict import Verdict
 from toolgen.pipeline.chain import Trail
 from toolgen.pipeline.earlier import imagined
 from toolgen.pipeline.exchanged import Exchanges
-from toolgen.pipeline.executors import Backing, make_executors, make_fetch
+from toolgen.pipeline.executors import Backing, make_executors, make_fetch, make_function_runtime
 from toolgen.pipeline.given import no_ids
 from toolgen.pipeline.places import plan_of
 from toolgen.pipeline.presence import Presence
@@ -79,6 +79,7 @@ _GONE = Error(
     suggestion="authenticate again",
     rule="default",
 )
+_CLOSING_S = 5.0
 REVIEWER = "reviewer"
 """The role whose principals may read the audit over REST."""
 
@@ -99,11 +100,18 @@ class Gateway:
         state: State | None = None,
     ) -> None:
         self.settings = settings
+        self.drain_s = settings.drain_s
         self.manifest = manifest
         self._clock = clock or SystemClock()
         plan = plan_of(settings.audit, self.permit, self._clock)
         self._log = AuditLog(settings.audit_dir, self._clock, plan)
-        backing = Backing(assigned=self._assigned, folder=state_folder(settings) / "oauth", clock=self._clock)
+        self._functions = make_function_runtime()
+        backing = Backing(
+            assigned=self._assigned,
+            folder=state_folder(settings) / "oauth",
+            clock=self._clock,
+            functions=self._functions,
+        )
         self._executors = make_executors(settings.sources, manifest, self.permit, backing)
         self._exchanges = Exchanges(settings.sources, self._assigned)
         self.meaning = meaning_of(settings, manifest.tools.values())
@@ -172,6 +180,7 @@ class Gateway:
         self.entered = False
         self._seal: Seal | None = None
         self.records = ProjectRecords(settings)
+        self._leaving: asyncio.TimerHandle | None = None
         self._uncounted = ""  # what is wrong with where limits are counted
         self._notes: set[asyncio.Task[None]] = set()
         self._in_force = InForce(policy, runtime, self._note, state)
@@ -204,6 +213,7 @@ class Gateway:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.entered = False
+        self.leave()
         await self._in_force.stop()
         await self._runner.stop()
         if self.meaning is not None:
@@ -220,8 +230,17 @@ class Gateway:
         finally:
             await self._close()
 
+    def leave(self) -> None:
+        """From now on functions have the drain time to end, but for what it takes to record and answer their calls, and to close."""
+        if self._leaving is None:
+            seconds = self.drain_s - min(_CLOSING_S, self.drain_s / 2)
+            self._leaving = asyncio.get_running_loop().call_later(seconds, self._functions.give_up)
+
     async def _close(self) -> None:
+        self.leave()
         await self._running.ended()
+        if self._leaving is not None:
+            self._leaving.cancel()
         await self._runtime.key_sets.close()
         for executor in self._executors.values():
             await executor.close()
@@ -420,7 +439,8 @@ class Gateway:
 
     def measured(self) -> bytes:
         """What this process counted, for Prometheus."""
-        return self.metrics.rendered(worker=self._log.stream, ready=not self.ready())
+        ready = not self.ready()
+        return self.metrics.rendered(worker=self._log.stream, ready=ready, functions=self._functions.counts)
 
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know while calls are taken all the same: an edit of the policy that cannot be used, limits uncounted."""

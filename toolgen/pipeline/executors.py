@@ -13,6 +13,7 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.execute.base import Destination, Executor, Permit
 from toolgen.execute.function import FunctionExecutor
+from toolgen.execute.function_runtime import FunctionRuntime
 from toolgen.execute.graphql import GraphQLExecutor
 from toolgen.execute.http import HttpExecutor
 from toolgen.execute.http.credentials import Credentials
@@ -40,7 +41,7 @@ from toolgen.model.verdict import Allow, Verdict
 from toolgen.settings import SourceSettings
 from toolgen.sources.graph_options import DEFAULT_MAX_PAGE
 
-__all__ = ["Backing", "headers_of", "listing_of", "make_executors", "make_fetch"]
+__all__ = ["Backing", "headers_of", "listing_of", "make_executors", "make_fetch", "make_function_runtime"]
 
 _CLOCK = SystemClock()
 _LISTING_S = 60.0
@@ -48,7 +49,8 @@ _LISTING_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backing:
-    """What a gateway has that a preview does not: credentials by caller, as the policy in force gives them, and a folder that is its own.
+    """What a gateway has that a preview does not: credentials by caller, as the policy in force gives them, a folder that is its own, and
+    what runs its functions.
 
     `assigned` is asked with a source and the caller.
     """
@@ -56,6 +58,7 @@ class Backing:
     assigned: Callable[[str, Principal], Mapping[str, object] | None]
     folder: Path
     clock: Clock
+    functions: FunctionRuntime
 
 
 def make_executors(
@@ -70,6 +73,7 @@ def make_executors(
     for name, source in sources.items():
         if source.config.kind != "sql":
             _check(name, source, manifest.sources[name].security_schemes)
+    functions = FunctionRuntime() if backing is None else backing.functions
     return {
         name: _make(
             source,
@@ -77,6 +81,7 @@ def make_executors(
             secrets,
             _of_source(permit, name),
             _provision(name, secrets, _of_source(permit, name), backing),
+            functions,
         )
         for name, source in sources.items()
     }
@@ -105,6 +110,11 @@ def _provision(source: str, secrets: Secrets, permit: Permit, backing: Backing |
     return Provision(grants=grants, assigned=partial(backing.assigned, source))
 
 
+def make_function_runtime() -> FunctionRuntime:
+    """What runs the functions of one gateway. It starts nothing before the first call."""
+    return FunctionRuntime()
+
+
 def make_fetch(permit: Permit) -> Callable[[str, int], Awaitable[bytes]]:
     """How the keys of identity providers are had: a URL or an absolute path and the most bytes it may be; raises `OSError`."""
     return partial(fetch_key_set, permit=permit)
@@ -120,7 +130,12 @@ def _of_source(permit: Permit, source: str) -> Permit:
 
 
 def _make(
-    source: SourceSettings, manifest: Manifest, secrets: Secrets, permit: Permit, provision: Provision | None
+    source: SourceSettings,
+    manifest: Manifest,
+    secrets: Secrets,
+    permit: Permit,
+    provision: Provision | None,
+    functions: FunctionRuntime,
 ) -> Executor:
     config = source.config
     match config.kind:
@@ -159,7 +174,7 @@ def _make(
             reference = password if isinstance(password, SecretReference) else None
             return SqlExecutor(config.location, password=reference, secrets=secrets, permit=permit)
         case "python":
-            return FunctionExecutor(config.location, config.root)
+            return FunctionExecutor(config.location, config.root, functions)
         case "mcp":
             mcp = _mcp(source, secrets, permit, provision)
             return mcp if config.command else _steady(mcp, source.patience)

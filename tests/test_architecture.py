@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = {
+    "annotations": 1,
     "errors": 0,
     "canonical": 0,
     "key_file": 0,

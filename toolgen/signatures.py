@@ -18,6 +18,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from toolgen.annotations import NOTHING, honoured, is_any, parameter
 from toolgen.errors import DescriptionError
 from toolgen.functions import MARK, Audio, EmbeddedResource, Image, Mark, ToolContext
 from toolgen.model.schema import JsonObject, Schema
@@ -28,6 +29,7 @@ _CONTENT = (Image, Audio, EmbeddedResource)
 _SECTION = re.compile(r"\s*(?:Args|Arguments|Parameters|Returns|Raises|Yields|Example|Examples|Note|Notes):\s*\Z")
 _ARGUMENTS = re.compile(r"\s*(?:Args|Arguments|Parameters):\s*\Z")
 _ENTRY = re.compile(r"\s*\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)\Z")
+_ANY = {"$toolgen": "any JSON"}
 _IMPORTING = threading.Lock()
 
 
@@ -60,7 +62,7 @@ class Offer:
         """The keyword arguments of a call. Raises `msgspec.ValidationError`."""
         if self.struct is None:
             return dict(given)
-        made = msgspec.convert(dict(given), self.struct)
+        made = msgspec.convert(dict(given), self.struct, dec_hook=_any)
         return {name: getattr(made, name) for name in self.struct.__struct_fields__}
 
 
@@ -132,7 +134,7 @@ def _offer(name: str, function: Callable[..., Any], mark: Mark) -> Offer | Broke
         summary, told = _documented(inspect.getdoc(function) or "")
         context, struct, schema = _input(name, function, mark, hints, told)
         content, output = _output(hints.get("return"))
-    except (TypeError, ValueError, NameError) as error:
+    except (AttributeError, TypeError, ValueError, NameError) as error:
         return Broken(name=name, reason=str(error), line=line)
     return Offer(
         name=name,
@@ -153,18 +155,18 @@ def _input(
     name: str, function: Callable[..., Any], mark: Mark, hints: Mapping[str, Any], told: Mapping[str, str]
 ) -> tuple[str, type[msgspec.Struct] | None, Schema]:
     context, fields, rest = "", [], False
-    for parameter in inspect.signature(function).parameters.values():
-        hint = hints.get(parameter.name)
+    for given in inspect.signature(function).parameters.values():
+        hint = hints.get(given.name)
         if hint is ToolContext:
-            context = parameter.name
-        elif parameter.kind is parameter.VAR_KEYWORD:
+            context = given.name
+        elif given.kind is given.VAR_KEYWORD:
             rest = True
-        elif parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL}:
-            raise TypeError(f"{parameter.name} has no name that an argument could have")
+        elif given.kind in {given.POSITIONAL_ONLY, given.VAR_POSITIONAL}:
+            raise TypeError(f"{given.name} has no name that an argument could have")
         elif hint is None:
-            raise TypeError(f"{parameter.name} has no type")
+            raise TypeError(f"{given.name} has no type")
         else:
-            fields.append(_field(parameter, hint, told.get(parameter.name, "")))
+            fields.append(_field(given, hint, told.get(given.name, "")))
     if rest != (mark.input_schema is not None) or (rest and fields):
         raise TypeError("**arguments and input_schema go with each other, and with nothing but a context")
     if mark.input_schema is not None:
@@ -173,19 +175,22 @@ def _input(
     return context, struct, _schema(struct)
 
 
-def _field(parameter: inspect.Parameter, hint: Any, told: str) -> Any:
-    kind = Annotated[hint, msgspec.Meta(description=told)] if told else hint
-    if parameter.default is parameter.empty:
-        return parameter.name, kind
-    default = parameter.default
+def _field(given: inspect.Parameter, hint: Any, told: str) -> Any:
+    found = parameter(given.name, hint, NOTHING if given.default is given.empty else given.default)
+    kind = Annotated[found.kind, msgspec.Meta(description=told)] if told and not found.described else found.kind
+    default, alias = found.default, found.alias or None
+    if found.factory is not None:
+        return given.name, kind, msgspec.field(default_factory=found.factory, name=alias)
+    if default is NOTHING:
+        return (given.name, kind, msgspec.field(name=alias)) if alias else (given.name, kind)
     if isinstance(default, (list, dict, set, bytearray)):
-        return parameter.name, kind, msgspec.field(default_factory=lambda: copy(default))
-    return parameter.name, kind, default
+        return given.name, kind, msgspec.field(default_factory=lambda: copy(default), name=alias)
+    return given.name, kind, msgspec.field(default=default, name=alias)
 
 
 def _schema(struct: type[msgspec.Struct]) -> Schema:
     """The struct's schema with the struct itself as its root."""
-    whole = msgspec.json.schema(struct)
+    whole = _schema_of(struct)
     definitions: dict[str, Any] = dict(whole.get("$defs", {}))
     root = definitions.pop(struct.__name__)
     built: dict[str, Any] = {"type": "object", "properties": root.get("properties", {})}
@@ -194,13 +199,37 @@ def _schema(struct: type[msgspec.Struct]) -> Schema:
     return built | ({"$defs": definitions} if definitions else {})
 
 
+def _schema_of(kind: Any) -> dict[str, Any]:
+    schema: dict[str, Any] = _unmarked(msgspec.json.schema(kind, schema_hook=_any_schema))
+    return schema
+
+
+def _any(kind: type, value: Any) -> Any:
+    """A value of a type that msgspec does not know by itself."""
+    if kind is object:
+        return value
+    raise NotImplementedError
+
+
+def _any_schema(kind: type) -> dict[str, Any]:
+    if kind is object:
+        return _ANY  # msgspec takes {} for no answer
+    raise NotImplementedError
+
+
+def _unmarked(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {name: _unmarked(value) for name, value in schema.items() if (name, value) not in _ANY.items()}
+    return [_unmarked(value) for value in schema] if isinstance(schema, list) else schema
+
+
 def _output(hint: Any) -> tuple[bool, Schema | None]:
     """Whether an answer is more than JSON, and the schema of one that is not."""
-    if hint is None or hint is type(None) or hint is Any:
+    if hint is None or hint is type(None) or is_any(hint):
         return False, None
     if any(one in _CONTENT for one in _mentioned(hint)):
         return True, None
-    schema: dict[str, Any] = msgspec.json.schema(hint)
+    schema = _schema_of(honoured(hint, "the answer"))
     reference = schema.get("$ref")
     if isinstance(reference, str):  # providers and clients look for the type at the root
         name = reference.rpartition("/")[2]

@@ -30,7 +30,9 @@ def read_python(config: SourceConfig) -> Reading:
         origin = f"{config.location}.{offer.name}"
         places[origin] = f"{config.location.replace('.', '/')}.py:{offer.line}"
         if isinstance(offer, Broken):
-            problems.append(_problem(config, origin, "bad_function", f"{offer.reason}; the function has no tool"))
+            problems.append(
+                _problem(config, origin, "bad_function", f"{places[origin]}: {offer.reason}; the function has no tool")
+            )
             continue
         name = offer.mark.name or offer.name
         name = name if config.prefix == "none" else join(config.name, name)

@@ -23,25 +23,29 @@ demo: setup
 serve: setup
 	$(BIN)/python -m examples.run
 
-test: setup browser
-	$(BIN)/python -m pytest
-
-# Debian's Chromium, for the console's tests. Where it cannot be had they are skipped, and say so.
-browser:
-	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
-	  || echo "Chromium cannot be installed here (it takes apt-get and root): the tests in a browser are skipped" >&2
-
-console-test: setup browser
-	$(BIN)/python -m pytest tests/console
-
-check: setup browser
+# What takes a minute and needs no test: run it first.
+check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy --config-file tests/mypy.ini --exclude tests/golden tests
-	$(BIN)/python -m pytest
 	$(BIN)/toolgen build --check
 	$(BIN)/toolgen policy check
+
+NO_BROWSER = command -v chromium >/dev/null || echo "Chromium is not installed: tests in a browser are skipped; \`make browser\` installs it" >&2
+test: setup
+	@$(NO_BROWSER)
+	$(BIN)/python -m pytest
+
+console-test: setup
+	@$(NO_BROWSER)
+	$(BIN)/python -m pytest tests/console
+
+# Debian's Chromium, for the console's tests: the one target that installs something outside of this folder.
+browser:
+	@command -v chromium >/dev/null || { echo "Installing the package chromium on this machine, with apt-get" \
+	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
+	  || echo "Chromium cannot be installed here (it takes apt-get and root): the tests in a browser are skipped" >&2
 
 bench: setup
 	$(BIN)/python -m bench.guard

@@ -1,0 +1,51 @@
+"""What every change must pass, in which order, and what of it leaves something behind on the machine."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+CHECKS = [
+    "ruff check",
+    "ruff format --check",
+    "mypy",
+    "mypy --config-file tests/mypy.ini",
+    "build --check",
+    "policy check",
+]
+
+
+def recipe(target: str) -> str:
+    """What make would run."""
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    command = ["make", "--dry-run", "--always-make", "--no-print-directory", target]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_change_is_checked_before_it_is_tested() -> None:
+    said = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert re.findall(r"^make (\w+)", said, re.MULTILINE) == ["check", "browser", "test", "conformance"]
+    assert "set -euo pipefail" in said
+
+
+def test_the_checks_are_all_there_and_run_no_test() -> None:
+    run = recipe("check")
+    assert [check for check in CHECKS if check not in run] == []
+    assert "pytest" not in run
+
+
+@pytest.mark.parametrize("target", ["setup", "check", "test", "console-test"])
+def test_only_the_target_that_says_so_installs_on_the_machine(target: str) -> None:
+    assert "apt-get" not in recipe(target)
+    assert "apt-get" in recipe("browser")
+
+
+@pytest.mark.parametrize("target", ["test", "console-test"])
+def test_where_there_is_no_browser_the_tests_say_what_to_run(target: str) -> None:
+    assert "`make browser\\` installs it" in recipe(target)

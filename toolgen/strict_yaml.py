@@ -18,6 +18,8 @@ from toolgen.model.names import nearest
 __all__ = ["Document", "decode", "parse", "read"]
 
 T = TypeVar("T")
+_YAML = "tag:yaml.org,2002:"
+_TAGS = frozenset({"map", "seq", "str", "int", "float", "bool", "null"})  # what JSON has too
 _Path = tuple[str | int, ...]
 _LARGEST_FILE = 4 * 1024 * 1024
 _DEEPEST = 50
@@ -57,7 +59,7 @@ def read(path: Path, name: str, error: type[ToolgenError]) -> Document:
 
 
 def parse(text: str, name: str, error: type[ToolgenError]) -> Document:
-    """Parses YAML 1.1 as PyYAML's safe loader does, but refuses duplicate keys, keys that are no strings, anchors and deep nesting."""
+    """Parses YAML 1.1 as PyYAML's safe loader does, but refuses duplicate keys, keys that are no text, aliases, tags and deep nesting."""
     loader = _Loader(text)
     try:
         _refuse_deep(text, name, error)
@@ -162,6 +164,10 @@ class _Reader:
         self._lines.setdefault(path, line)
         if id(node) in self._seen:
             raise self._error("uses a YAML alias; write the value out", where=f"{self._name}:{line}")
+        if node.tag.removeprefix(_YAML) not in _TAGS:
+            raise self._error(
+                f"has the tag {node.tag.replace(_YAML, '!!')[:80]}; leave it out", where=f"{self._name}:{line}"
+            )
         if isinstance(node, yaml.MappingNode):
             self._seen.add(id(node))
             return self._mapping(node, path)

@@ -1,0 +1,317 @@
+"""Whether tests notice: plants one small fault after the other in a module, and runs the tests that belong to it.
+
+    python -m bench.mutants toolgen/state/waiting.py toolgen/pipeline/promise.py
+    python -m bench.mutants toolgen/strict_yaml.py --tests tests/policy/test_document.py --seconds 300
+    python -m bench.mutants toolgen/state/*.py --most 40            (of each module, the same ones every time)
+
+Faults are planted in a copy of this checkout, never in it. A fault is dead when a test fails or does not come to an end; what lives
+stands at the end with file and line. Some do no harm (a cache that is asked twice): read each, and write the test that is missing.
+Exits 1 where any lives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+LEFT_OUT = shutil.ignore_patterns(".*", "var", "__pycache__", "*.pyc", "dist")
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.BitOr: ast.BitAnd,
+    ast.BitAnd: ast.BitOr,
+}
+NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One that can be planted: the how-manieth of its module, where, and what it does."""
+
+    module: Path
+    number: int
+    line: int
+    what: str
+
+
+class Planter(ast.NodeTransformer):
+    """Plants the fault of this number, and lists what it could have planted."""
+
+    def __init__(self, module: Path, chosen: int = -1) -> None:
+        self.module = module
+        self.chosen = chosen
+        self.faults: list[Fault] = []
+
+    def _here(self, node: ast.AST, what: str) -> bool:
+        number = len(self.faults)
+        self.faults.append(Fault(module=self.module, number=number, line=getattr(node, "lineno", 0), what=what))
+        return number == self.chosen
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        for index, operator in enumerate(node.ops):
+            other = COMPARISONS[type(operator)]
+            if self._here(node, f"{type(operator).__name__} becomes {other.__name__}"):
+                node.ops[index] = other()
+        return self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        if self._here(node, "and becomes or" if isinstance(node.op, ast.And) else "or becomes and"):
+            node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+        for value in list(node.values) if len(node.values) > 1 else ():
+            if self._here(value, f"without `{ast.unparse(value)[:60]}`"):
+                node.values.remove(value)
+        return self.generic_visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        other = OPERATORS.get(type(node.op))
+        texts = any(
+            isinstance(one, ast.Constant | ast.JoinedStr) and not _number(one) for one in (node.left, node.right)
+        )
+        if other is not None and not texts and self._here(node, f"{type(node.op).__name__} becomes {other.__name__}"):
+            node.op = other()
+        return self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        if isinstance(node.op, ast.Not) and self._here(node, "without not"):
+            return self.generic_visit(node.operand)
+        return self.generic_visit(node)
+
+    def _negated(self, node: Any) -> ast.AST:
+        if not isinstance(node.test, ast.Constant) and self._here(node.test, "condition negated"):
+            node.test = ast.UnaryOp(op=ast.Not(), operand=node.test)
+        return self.generic_visit(node)
+
+    visit_If = visit_While = visit_IfExp = _negated
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        for condition in list(node.ifs):
+            if self._here(condition, f"without `if {ast.unparse(condition)[:60]}`"):
+                node.ifs.remove(condition)
+        return self.generic_visit(node)
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        nothing = node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None)
+        if not nothing and self._here(node, "returns nothing"):
+            node.value = None
+        return self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if isinstance(node.value, bool):
+            if self._here(node, f"{node.value} becomes {not node.value}"):
+                return ast.copy_location(ast.Constant(not node.value), node)
+        elif isinstance(node.value, int | float) and self._here(node, f"{node.value} becomes {node.value + 1}"):
+            return ast.copy_location(ast.Constant(node.value + 1), node)
+        return node
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        if isinstance(node.value, ast.Constant):  # a docstring
+            return node
+        if self._here(node, f"without `{ast.unparse(node)[:60]}`"):
+            return ast.copy_location(ast.Pass(), node)
+        return self.generic_visit(node)
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        if self._here(node, "raises nothing"):
+            return ast.copy_location(ast.Pass(), node)
+        return self.generic_visit(node)
+
+    def visit_Continue(self, node: ast.Continue) -> ast.AST:
+        return ast.copy_location(ast.Break(), node) if self._here(node, "continue becomes break") else node
+
+    def visit_Break(self, node: ast.Break) -> ast.AST:
+        return ast.copy_location(ast.Continue(), node) if self._here(node, "break becomes continue") else node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        other = NAMES.get(node.id)
+        if other is not None and self._here(node, f"{node.id} becomes {other}"):
+            return ast.copy_location(ast.Name(id=other, ctx=node.ctx), node)
+        return node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        return node  # a sentence for a person
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is not None:
+            node.value = self.visit(node.value)
+        return node
+
+    def _body(self, node: Any) -> ast.AST:
+        """Without decorators and annotations: nothing runs there that a test could notice."""
+        for keyword in getattr(node, "keywords", ()):
+            if keyword.arg == "forbid_unknown_fields" and self._here(keyword.value, "takes unknown fields"):
+                keyword.value = ast.Constant(False)
+        node.body = [self.visit(one) for one in node.body]
+        if (arguments := getattr(node, "args", None)) is not None:
+            arguments.defaults = [self.visit(one) for one in arguments.defaults]
+            arguments.kw_defaults = [one and self.visit(one) for one in arguments.kw_defaults]
+        return node  # type: ignore[no-any-return]
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _body
+
+
+def _number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int | float)
+
+
+def faults_of(module: Path) -> list[Fault]:
+    """Everything that can be planted in a module, in the order it stands."""
+    planter = Planter(module)
+    planter.visit(ast.parse((ROOT / module).read_text(encoding="utf-8")))
+    return planter.faults
+
+
+def planted(fault: Fault) -> str:
+    """The module's text with the fault in it."""
+    tree = Planter(fault.module, fault.number).visit(ast.parse((ROOT / fault.module).read_text(encoding="utf-8")))
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def tests_of(module: Path) -> list[str]:
+    """The tests that belong to a module: the file of its name, and those beside it that import it."""
+    dotted = ".".join(module.with_suffix("").parts)
+    folder = Path("tests", *module.parts[1:-1])
+    own = folder / f"test_{module.stem}.py"
+    found = [own] if (ROOT / own).exists() else []
+    for path in sorted((ROOT / folder).glob("test_*.py")):
+        beside = path.relative_to(ROOT)
+        if beside != own and f"from {dotted} import" in path.read_text(encoding="utf-8"):
+            found.append(beside)
+    return [str(path) for path in found]
+
+
+class Trials:
+    """Copies of the checkout, each of which tries one fault at a time."""
+
+    def __init__(self, copies: Sequence[Path], tests: Sequence[str]) -> None:
+        self._tests = tests
+        self._free: SimpleQueue[Path] = SimpleQueue()
+        for copy in copies:
+            self._free.put(copy)
+
+    def notice(self, fault: Fault | None, seconds: float) -> bool:
+        """Whether the tests notice a fault; with none, whether they fail as they are."""
+        copy = self._free.get()
+        try:
+            if fault is None:
+                return self._fail(copy, seconds)
+            (copy / fault.module).write_text(planted(fault), encoding="utf-8")
+            try:
+                return self._fail(copy, seconds)
+            finally:
+                shutil.copy(ROOT / fault.module, copy / fault.module)
+        finally:
+            self._free.put(copy)
+
+    def _fail(self, copy: Path, seconds: float) -> bool:
+        command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *self._tests]
+        process = subprocess.Popen(
+            command,
+            cwd=copy,
+            env={**os.environ, "PYTHONPATH": str(copy)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            return process.wait(seconds) != 0
+        except subprocess.TimeoutExpired:
+            return True
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # the session that was begun for it, and what it started there
+            process.wait()
+
+
+@contextlib.contextmanager
+def copies(number: int) -> Iterator[list[Path]]:
+    with tempfile.TemporaryDirectory(prefix="toolgen-mutants-") as folder:
+        made = [Path(folder) / str(index) for index in range(number)]
+        for copy in made:
+            shutil.copytree(ROOT, copy, ignore=LEFT_OUT)
+        yield made
+
+
+def look_at(module: Path, tests: Sequence[str], most: int, ends: float, jobs: int) -> tuple[list[Fault], int, int]:
+    """The faults of a module that live, how many were tried, and how many there was no time or wish for."""
+    faults = faults_of(module)
+    chosen = sorted(random.Random(0).sample(faults, most), key=lambda one: one.number) if most < len(faults) else faults
+    with copies(jobs) as made, ThreadPoolExecutor(jobs) as threads:
+        trials = Trials(made, tests)
+        began = time.monotonic()
+        if trials.notice(None, max(1.0, ends - began)):
+            raise SystemExit(f"{module}: its tests fail, or take too long, without any fault: {' '.join(tests)}")
+        patience = 5 + 4 * (time.monotonic() - began)
+
+        def lives(fault: Fault) -> bool | None:
+            return None if time.monotonic() >= ends else not trials.notice(fault, patience)
+
+        found = list(threads.map(lives, chosen))
+    living = [fault for fault, alive in zip(chosen, found, strict=True) if alive]
+    tried = sum(alive is not None for alive in found)
+    return living, tried, len(faults) - tried
+
+
+def _say(sentence: str) -> None:
+    print(sentence, flush=True)
+
+
+def main(say: Callable[[str], None] = _say) -> int:
+    parser = argparse.ArgumentParser(description="Plants faults, and says which of them no test notices.")
+    parser.add_argument("modules", nargs="+", type=Path)
+    parser.add_argument(
+        "--tests", nargs="+", default=[], help="in place of those that belong to the module by their names"
+    )
+    parser.add_argument("--most", type=int, default=10_000, help="faults of each module, taken from all over it")
+    parser.add_argument("--seconds", type=float, default=900.0, help="for everything together")
+    parser.add_argument("--jobs", type=int, default=1, help="copies of the checkout that are tried at once")
+    given = parser.parse_args()
+    ends, lived = time.monotonic() + given.seconds, 0
+    for named in given.modules:
+        module = named.resolve().relative_to(ROOT)
+        tests = given.tests or tests_of(module)
+        if not tests:
+            say(f"{module}: no test belongs to it by its name; say --tests")
+            lived += 1
+            continue
+        living, tried, left = look_at(module, tests, given.most, ends, given.jobs)
+        say(f"{module}: {tried - len(living)} of {tried} faults noticed" + (f", {left} not tried" if left else ""))
+        for fault in living:
+            say(f"  {module}:{fault.line}: {fault.what}")
+        lived += len(living)
+    return 1 if lived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -30,7 +30,7 @@ from queue import SimpleQueue
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-LEFT_OUT = shutil.ignore_patterns(".*", "var", "__pycache__", "*.pyc", "dist")
+LEFT_OUT = shutil.ignore_patterns(".*", "var", "dist")
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -198,16 +198,15 @@ def planted(fault: Fault) -> str:
 
 
 def tests_of(module: Path) -> list[str]:
-    """The tests that belong to a module: the file of its name, and those beside it that import it."""
+    """The tests that belong to a module: files of its name (`test_x.py`, `test_x_…py`), or else those in their folder that import it."""
     dotted = ".".join(module.with_suffix("").parts)
     folder = Path("tests", *module.parts[1:-1])
-    own = folder / f"test_{module.stem}.py"
-    found = [own] if (ROOT / own).exists() else []
-    for path in sorted((ROOT / folder).glob("test_*.py")):
-        beside = path.relative_to(ROOT)
-        if beside != own and f"from {dotted} import" in path.read_text(encoding="utf-8"):
-            found.append(beside)
-    return [str(path) for path in found]
+    beside = sorted((ROOT / folder).glob("test_*.py"))
+    own = [
+        path for path in beside if path.stem == f"test_{module.stem}" or path.stem.startswith(f"test_{module.stem}_")
+    ]
+    found = own or [path for path in beside if f"from {dotted} import" in path.read_text(encoding="utf-8")]
+    return [str(path.relative_to(ROOT)) for path in found]
 
 
 class Trials:
@@ -238,7 +237,7 @@ class Trials:
         process = subprocess.Popen(
             command,
             cwd=copy,
-            env={**os.environ, "PYTHONPATH": str(copy)},
+            env={**os.environ, "PYTHONPATH": str(copy), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # each run begins anew
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -255,11 +254,14 @@ class Trials:
 
 
 @contextlib.contextmanager
-def copies(number: int) -> Iterator[list[Path]]:
+def copies(number: int, module: Path) -> Iterator[list[Path]]:
+    """With what is compiled already, but for the module that changes: two faults can have one size and one second."""
     with tempfile.TemporaryDirectory(prefix="toolgen-mutants-") as folder:
         made = [Path(folder) / str(index) for index in range(number)]
         for copy in made:
             shutil.copytree(ROOT, copy, ignore=LEFT_OUT)
+            for compiled in (copy / module).parent.glob(f"__pycache__/{module.stem}.*"):
+                compiled.unlink()
         yield made
 
 
@@ -267,7 +269,7 @@ def look_at(module: Path, tests: Sequence[str], most: int, ends: float, jobs: in
     """The faults of a module that live, how many were tried, and how many there was no time or wish for."""
     faults = faults_of(module)
     chosen = sorted(random.Random(0).sample(faults, most), key=lambda one: one.number) if most < len(faults) else faults
-    with copies(jobs) as made, ThreadPoolExecutor(jobs) as threads:
+    with copies(jobs, module) as made, ThreadPoolExecutor(jobs) as threads:
         trials = Trials(made, tests)
         began = time.monotonic()
         if trials.notice(None, max(1.0, ends - began)):

@@ -16,6 +16,7 @@ import ast
 import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -199,13 +200,14 @@ def planted(fault: Fault) -> str:
 
 def tests_of(module: Path) -> list[str]:
     """The tests that belong to a module: files of its name (`test_x.py`, `test_x_…py`), or else those in their folder that import it."""
-    dotted = ".".join(module.with_suffix("").parts)
+    dotted, package = ".".join(module.with_suffix("").parts), ".".join(module.parts[:-1])
+    imported = re.compile(rf"from {re.escape(dotted)} import|from {re.escape(package)} import [^\n]*\b{module.stem}\b")
     folder = Path("tests", *module.parts[1:-1])
     beside = sorted((ROOT / folder).glob("test_*.py"))
     own = [
         path for path in beside if path.stem == f"test_{module.stem}" or path.stem.startswith(f"test_{module.stem}_")
     ]
-    found = own or [path for path in beside if f"from {dotted} import" in path.read_text(encoding="utf-8")]
+    found = own or [path for path in beside if imported.search(path.read_text(encoding="utf-8"))]
     return [str(path.relative_to(ROOT)) for path in found]
 
 

@@ -57,6 +57,7 @@ class Scripted:
 @pytest.mark.parametrize(
     ("answer", "wait_s", "asked", "ended", "comes"),
     [
+        (lambda _: HOLD, 10.0, [0], 0, HOLD),
         (lambda at: spent(0.5) if at < 0.5 else HOLD, 10.0, [0, 0.5], 0.5, HOLD),
         (lambda at: spent(0.5) if at < 0.5 else HOLD, 0.5, [0, 0.5], 0.5, HOLD),  # as long as it may wait, no less
         (lambda at: spent(0.5) if at < 0.5 else HOLD, 0.4, [0], 0, spent(0.5)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from tests.catalogs import PETS
 from toolgen.clock import FixedClock
 from toolgen.model.call import Call, Document, Principal
 from toolgen.model.result import Error, Failed, Refused, Result, Success
-from toolgen.model.tool import Tool
+from toolgen.model.tool import Tool, absent
 from toolgen.pipeline.chain import Next, Trail
 from toolgen.pipeline.limiting import LimitStage, MeterStage
 from toolgen.policy.limits import Limit, Limits
@@ -53,6 +54,18 @@ def test_a_second_call_in_flight_is_refused_and_one_after_it_passes() -> None:
         ending.set()
         assert await first == Success(data=1)
         assert await limiting(CALL, Trail(), fine) == Success(data=1)
+
+    asyncio.run(main())
+
+
+def test_names_that_no_tool_has_take_nothing_from_a_bucket_that_they_cost_nothing_of() -> None:
+    async def main() -> None:
+        money = Limit(id="money", per_second=0.001, burst=10, cost=((CALL.tool.name, 10), ("*", 0)))
+        limiting = stage(money)
+        for name in ["pets__list_pet", CALL.tool.name, "x", *(f"n{number}" for number in range(20))]:
+            assert await limiting(replace(CALL, tool=absent(name)), Trail(), fine) == Success(data=1)
+        assert await limiting(CALL, Trail(), fine) == Success(data=1)
+        assert isinstance(await limiting(CALL, Trail(), never), Refused)
 
     asyncio.run(main())
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.catalogs import PETS, catalog, http_tool
 from toolgen.clock import FixedClock
@@ -14,6 +17,8 @@ from toolgen.errors import PolicyError
 from toolgen.model.call import Call, Principal
 from toolgen.model.tool import Effect, absent
 from toolgen.model.verdict import Deny
+from toolgen.policy.cel import compile_expression
+from toolgen.policy.cel_names import Scope
 from toolgen.policy.document import load
 from toolgen.policy.limits import Charge, Limit, Limits, merged, parse_rate
 
@@ -22,6 +27,11 @@ PAY = catalog(
         "pay__refund", Effect.WRITE, {"amount_cents": {"type": "integer"}, "lines": {"type": "array"}, "note": {}}
     ),
     http_tool("pay__list", properties={"limit": {"type": "integer"}}),
+)
+AMOUNT = compile_expression(
+    "args.amount_cents",
+    Scope(tools={"pay__refund": PAY.tools["pay__refund"]}, catalog=PAY.tools, attributes={}),
+    where="",
 )
 POLICY = """\
 principals:
@@ -100,6 +110,62 @@ def test_a_cost_may_be_computed_from_the_arguments(tmp_path: Path) -> None:
     assert cost(call(amount_cents=250)) == 250
     assert cost(call(amount_cents=1)) == 2  # the more expensive pattern counts
     assert cost(call("pay__list")) == 2
+
+
+@pytest.mark.parametrize(
+    ("cost", "expected"),
+    [
+        ("{pay__refund: args.amount_cents, '*': 0}", 0),
+        ("{pay__refund: 100, '*': 0}", 0),
+        ("{pay__refund: 100, 'pay__*': 7}", 1),  # a price by name would tell which names there are
+        ("{pay__refund: 0}", 1),
+        ("{'*': 3}", 3),
+        ("{'**': 3, '*': 2}", 3),
+        ("{'*': '4 + 1'}", 5),
+        ("{'*': 'principal.attributes.tenant == \"acme\" ? 2 : 3'}", 2),
+        ("{pay__refund: args.amount_cents, '*': 'size(tool.name) > 3 ? 0 : 1'}", 0),
+    ],
+)
+@pytest.mark.parametrize("name", ["pay__refund", "pay__refun", "other"])
+def test_a_name_that_no_tool_has_costs_what_is_said_of_every_name(
+    tmp_path: Path, cost: str, expected: float, name: str
+) -> None:
+    """So does one that the caller may not see: `absent` stands in for both."""
+    limits = limits_of(tmp_path, f"{{id: money, per: [principal], rate: 1000/h, cost: {cost}}}")
+    hidden = Call(id="c", tool=absent(name), arguments={"amount_cents": 900}, principal=call().principal)
+    charges = limits.charges(hidden)
+    assert not isinstance(charges, Deny)
+    assert [(one.key, one.cost) for one in charges] == [(("money", "bot"), expected)]
+
+
+_PATTERNS = st.sampled_from(["*", "**", "pay__*", "pay__refund", "*refund", "pay__[l]*", "pay__list", "?*"])
+
+
+@given(
+    costs=st.dictionaries(_PATTERNS, st.one_of(st.integers(0, 50), st.just("args.amount_cents"))),
+    name=st.sampled_from(["pay__refund", "pay__list", "pay__nothing", "x", "*"]),
+    cents=st.integers(0, 60),
+    seen=st.booleans(),
+)
+def test_no_call_draws_more_than_the_policy_says(
+    costs: dict[str, int | str], name: str, cents: int, seen: bool
+) -> None:
+    compiled = tuple((pattern, cost if isinstance(cost, int) else AMOUNT) for pattern, cost in costs.items())
+    limits = Limits([Limit(id="money", per_second=1, burst=100, cost=compiled)], FixedClock())
+    tool = PAY.tools.get(name) if seen else None
+    charges = limits.charges(
+        Call(id="c", tool=tool or absent(name), arguments={"amount_cents": cents}, principal=Principal(id="bot"))
+    )
+    assert not isinstance(charges, Deny)
+    about = [
+        cost for pattern, cost in costs.items() if (fnmatchcase(name, pattern) if tool else not pattern.strip("*"))
+    ]
+    priced = [
+        cents if tool is not None else 1 if cost == "args.amount_cents" else 0
+        for cost in about
+        if isinstance(cost, str)
+    ]
+    assert charges[0].cost == max([*(cost for cost in about if isinstance(cost, int)), *priced], default=1)
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,8 @@ class Limits:
     def charges(self, call: Call) -> tuple[Charge, ...] | Deny:
         """What a call takes, limit by limit. The most expensive cost pattern that fits counts; without one a call costs 1.
 
-        A cost that cannot be computed, is below 0 or is more than the bucket ever holds refuses the call.
+        A name that no tool has, or that the caller may not see, costs what patterns for every name (`*`) say: were it looked up, the price
+        would tell which names there are. A cost that cannot be computed, is below 0 or is more than the bucket ever holds refuses the call.
         """
         tool = call.tool
         # A name nobody has and a name that is hidden count alike, all of them in one bucket.
@@ -97,12 +98,17 @@ class Limits:
         return tuple(made)
 
     def _computed(self, limit: Limit, costs: Sequence[Cost], call: Call) -> float | Deny:
-        facts = Facts(principal=call.principal, tool=call.tool, arguments=call.arguments, now=self._clock.now())
+        unknown = isinstance(call.tool.binding, NoBinding)
+        given = {} if unknown else call.arguments  # those of no tool are worth nothing
+        facts = Facts(principal=call.principal, tool=call.tool, arguments=given, now=self._clock.now())
         most: float = 0
         for cost in costs:
             try:
                 found = cost if isinstance(cost, int) else cost.number(facts)
             except Unevaluated as error:
+                if unknown:
+                    most = max(most, 1)
+                    continue
                 return Deny(
                     rule=limit.id,
                     code="validation",
@@ -151,7 +157,9 @@ def too_much(limit: Limit) -> Deny:
 
 def _costs(limit: Limit, name: str) -> int | tuple[Cost, ...]:
     """What a tool costs; several when they must be computed first."""
-    fitting = tuple(cost for pattern, cost in limit.cost if name and fnmatchcase(name, pattern))
+    fitting = tuple(
+        cost for pattern, cost in limit.cost if (fnmatchcase(name, pattern) if name else not pattern.strip("*"))
+    )
     if any(isinstance(cost, Expression) for cost in fitting):
         return fitting
     return max((cost for cost in fitting if isinstance(cost, int)), default=1)

@@ -76,7 +76,7 @@ def check(
 
 
 def _judged(
-    text: str, values: list[Json], database: Database, scope: SqlScope, attributes: Mapping[str, Json]
+    text: str, values: list[Json], database: Database, scope: SqlScope, attributes: Mapping[str, object]
 ) -> Statement | Deny:
     """The verdict of the tool a statement is for: one that changes rows is judged as such where the policy opens a table to that."""
     verdict = guard(text, values, database=database, scope=scope, attributes=attributes)

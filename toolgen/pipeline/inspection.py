@@ -19,7 +19,7 @@ from toolgen.policy.sql.changes import guard_change
 from toolgen.policy.sql.explain import explainable
 from toolgen.policy.sql.grants import SqlScope, visible
 from toolgen.policy.sql.guard import guard, is_seen
-from toolgen.policy.sql.kinds import fits
+from toolgen.policy.sql.kinds import Misfit, fits, kind_of
 from toolgen.policy.sql.samples import sampling_of
 from toolgen.policy.sql.scope import row_attributes
 
@@ -120,7 +120,7 @@ def destination_of(egress: Egress, url: str, source: str) -> Verdict:
     return egress.check(host, port, source=source)
 
 
-def attributes_for(principal: Principal, scope: SqlScope) -> Mapping[str, Json] | Deny:
+def attributes_for(principal: Principal, scope: SqlScope) -> Mapping[str, object] | Deny:
     """What row filters may ask: the caller's attributes and those of whom it acts for, which must not contradict each other."""
     user = principal.on_behalf_of
     if user is None:
@@ -136,9 +136,11 @@ def attributes_for(principal: Principal, scope: SqlScope) -> Mapping[str, Json] 
     return _fitting({**principal.attributes, **user.attributes}, scope)
 
 
-def _fitting(attributes: Mapping[str, Json], scope: SqlScope) -> Mapping[str, Json]:
-    """The attributes with null for one that is of another kind than what a filter compares it with: a filter takes no null."""
-    misfits = [
-        name for name, kinds in scope.compared.items() if name in attributes and not fits(attributes[name], kinds)
-    ]
-    return {**attributes, **dict.fromkeys(misfits)} if misfits else attributes
+def _fitting(attributes: Mapping[str, Json], scope: SqlScope) -> Mapping[str, object]:
+    """The attributes with a misfit for each that is of another kind than what a filter compares it with: no filter takes one."""
+    misfits = {
+        name: Misfit(kind=kind_of(attributes[name]), wanted=kinds)
+        for name, kinds in scope.compared.items()
+        if name in attributes and not fits(attributes[name], kinds)
+    }
+    return {**attributes, **misfits} if misfits else attributes

@@ -44,7 +44,7 @@ class SqlScope:
 
     `tables` is keyed by the table's name as the database spells it, `schema.table` outside the default schema. `functions` are added to
     the curated list of the dialect. `max_changes` is how many rows one statement may change. `compared` says what the
-    attributes in row filters are compared with, where it matters (policy/sql/kinds.py).
+    attributes in row filters are compared with (policy/sql/kinds.py).
     """
 
     tables: Mapping[str, TableScope] = field(default_factory=lambda: MappingProxyType({}))

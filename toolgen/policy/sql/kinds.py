@@ -1,80 +1,154 @@
-"""What kinds of values the attributes in row filters may have, where a database would compare others with everything.
+"""What kinds of values the attributes in row filters may have: those of the columns that they are compared with, and no others.
 
-MySQL and MariaDB compare text with a number as numbers, and text that is none as 0: `tenant = 0` finds every tenant with a name, and
-`tenant_id = '12abc'` the twelfth. No other engine here finds rows by such a comparison.
+Every engine compares values of two kinds in a way of its own. MySQL and MariaDB compare text with a number as numbers, and text that
+is none as 0: `tenant = 0` finds every tenant with a name. SQLite makes `'1'` of true where a column is text, DuckDB makes text of numbers.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from sqlglot import exp
 
-from toolgen.model.database import Database, Table
-from toolgen.model.schema import Json
+from toolgen.model.database import Database
 from toolgen.policy.sql.filters import read_filter
+from toolgen.policy.sql.grammar import called
 from toolgen.policy.sql.grants import SqlScope, find_table, fold_column
 from toolgen.policy.sql.marks import slot_number
 
-__all__ = ["compared_kinds", "fits"]
+__all__ = ["Misfit", "compared_kinds", "fits", "kind_of"]
 
-_TRUTH = re.compile(r"tinyint\(1\)|bool|bit", re.IGNORECASE)
-_NUMERIC = re.compile(r"(tiny|small|medium|big)?int|serial|dec|numeric|fixed|real|double|float|year", re.IGNORECASE)
+_TRUTH = re.compile(r"tinyint\(1\)|bool|bit\b", re.IGNORECASE)
+_NUMERIC = re.compile(
+    r"u?(tiny|small|medium|big|huge)?int(eger|[248])?\b|(big|small)?serial|dec|numeric|fixed|real|double|float|year",
+    re.IGNORECASE,
+)
+_TEXTUAL = re.compile("char|clob|text", re.IGNORECASE)
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})\Z")
+# What counts or measures a text, by the names that functions keep in what was parsed.
+_MEASURES = frozenset({"length", "char_length", "character_length", "octet_length", "bit_length"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misfit:
+    """An attribute that is of another kind than what a filter compares it with: no value that could be compared."""
+
+    kind: str
+    wanted: frozenset[str]
 
 
 def compared_kinds(scope: SqlScope, database: Database) -> Mapping[str, frozenset[str]]:
-    """What each attribute is compared with in the filters of a scope: `text`, `number`, `truth`, or several. Of others nothing is known.
+    """What each attribute is compared with in the filters of a scope: `text`, `number`, `truth`, `plain` (a text or a number), or several.
+    Of others nothing is known.
 
     Raises `Refusal` for a filter that cannot be read.
     """
-    if database.dialect != "mysql":
-        return {}
     found: dict[str, frozenset[str]] = {}
     for name, entry in scope.tables.items():
         table = find_table(database, name)
         if entry.rows is None or table is None:
             continue
         condition, names = read_filter(entry.rows, database.dialect)
-        for number, kinds in _compared(condition, table):
+        types = {
+            fold_column(database.dialect, column.name, quoted=True): _kind_of_type(column.type, database.dialect)
+            for column in table.columns
+        }
+        for number, kinds in _compared(condition, types, database.dialect):
             found[names[number]] = found.get(names[number], frozenset()) | kinds
     return found
 
 
-def fits(value: Json, kinds: frozenset[str]) -> bool:
+def fits(value: object, kinds: frozenset[str]) -> bool:
     """Whether a value means one thing in every comparison with these kinds. Whole numbers may be written as text, as tokens do."""
     match value:
         case bool():
             meant = {"truth"}
         case int() | float():
-            meant = {"number", "truth"} if value in {0, 1} else {"number"}
+            meant = {"number", "plain", "truth"} if value in {0, 1} else {"number", "plain"}
         case str():
-            meant = {"text", "number"} if _WHOLE.match(value) else {"text"}
+            meant = {"text", "plain", "number"} if _WHOLE.match(value) else {"text", "plain"}
         case _:
             return not kinds
     return kinds <= meant
 
 
-def _compared(condition: exp.Expr, table: Table) -> Iterator[tuple[int, frozenset[str]]]:
-    """Each attribute's number, and the kinds of what stands beside it: an operator's other side, the other arguments of a function."""
+def kind_of(value: object) -> str:
+    """What somebody who wrote a value would call it."""
+    match value:
+        case bool():
+            return "truth"
+        case int() | float():
+            return "number"
+        case str():
+            return "text"
+        case None:
+            return "null"
+        case _:
+            return "list" if isinstance(value, (list, tuple)) else "object"
+
+
+def _kind_of_type(type_: str, dialect: str) -> str:
+    """By what the engine calls the type of a column. SQLite's columns hold anything, by their affinity (datatype3.html, section 3.1)."""
+    if "[" in type_:
+        return "text"
+    if _TRUTH.match(type_):
+        return "truth"
+    if dialect == "sqlite":
+        if "INT" in type_.upper() or _NUMERIC.match(type_):
+            return "number"
+        return "text" if _TEXTUAL.search(type_) else "plain"
+    return "number" if _NUMERIC.match(type_) else "text"
+
+
+def _compared(condition: exp.Expr, types: Mapping[str, str], dialect: str) -> Iterator[tuple[int, frozenset[str]]]:
+    """Each attribute's number, and the kinds of what it is held against: an operator's other side, the other arguments of a function."""
     for column in condition.find_all(exp.Column):
         number = slot_number(column)
-        holder = column.parent
-        while isinstance(holder, exp.Paren):
-            holder = holder.parent
-        if number is not None and holder is not None and not isinstance(holder, (exp.Connector, exp.Not, exp.Where)):
-            yield number, _kinds(holder, table)
+        if number is not None:
+            yield number, _demanded(column, types, dialect)
 
 
-def _kinds(holder: exp.Expr, table: Table) -> frozenset[str]:
-    """A literal is of its kind, anything else of the kinds of the columns in it."""
-    types = {fold_column("mysql", column.name, quoted=True): column.type for column in table.columns}
-    found = set()
-    for node in holder.find_all(exp.Column, exp.Literal):
-        if isinstance(node, exp.Literal):
-            found.add("text" if node.is_string else "number")
-        elif isinstance(node, exp.Column) and slot_number(node) is None:
-            type_ = types.get(fold_column("mysql", node.name, quoted=True), "")
-            found.add("truth" if _TRUTH.match(type_) else "number" if _NUMERIC.match(type_) else "text")
-    return frozenset(found)
+def _demanded(slot: exp.Expr, types: Mapping[str, str], dialect: str) -> frozenset[str]:
+    holder = slot.parent
+    while holder is not None:
+        match holder:
+            case exp.Paren():
+                pass
+            case exp.Connector() | exp.Not() | exp.Where():
+                return frozenset({"truth"})  # it is a condition by itself
+            case exp.Cast():
+                kind = _kind_of_type(holder.to.sql(dialect), dialect)
+                return frozenset({"plain" if kind == "text" else kind})
+            case exp.Anonymous() if called(holder) in _MEASURES:
+                return frozenset({"text"})
+            case exp.Is():
+                return frozenset()
+            case _:
+                if kinds := frozenset(_kinds(holder, types, dialect)):
+                    return kinds
+        holder = holder.parent
+    return frozenset({"truth"})
+
+
+def _kinds(node: exp.Expr, types: Mapping[str, str], dialect: str) -> Iterator[str]:
+    """A literal is of its kind, a cast of its type's, anything else of the kinds of the columns in it."""
+    match node:
+        case exp.Literal():
+            yield "text" if node.is_string else "number"
+        case exp.Boolean():
+            yield "truth"
+        case exp.Cast():
+            if not any(slot_number(column) is not None for column in node.find_all(exp.Column)):
+                yield _kind_of_type(node.to.sql(dialect), dialect)
+        case exp.Column():
+            if slot_number(node) is None:
+                quoted = bool(node.this.args.get("quoted"))
+                yield types.get(fold_column(dialect, node.name, quoted=quoted), "text")
+        case exp.Anonymous() if called(node) in _MEASURES:
+            if any(slot_number(column) is None for column in node.find_all(exp.Column)):
+                yield "number"
+        case _:
+            for child in node.iter_expressions():
+                yield from _kinds(child, types, dialect)

@@ -6,11 +6,12 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from toolgen.model.call import Statement
 from toolgen.model.schema import Json
 from toolgen.policy.sql.grants import SqlScope
+from toolgen.policy.sql.kinds import Misfit
 from toolgen.policy.sql.pages import page_of
 from toolgen.policy.sql.refusal import refuse
 
@@ -20,6 +21,15 @@ LARGEST_OFFSET = 2**63 - 1
 LONGEST_NEEDLE = 1_000
 """Characters of a text that another one is searched for: servers do not interrupt such a search."""
 _LONGEST_PARAMETERS = 65_536  # characters of all of them
+_IN_WORDS = {
+    "text": "text",
+    "number": "a number",
+    "truth": "true or false",
+    "plain": "text or a number",
+    "null": "null",
+    "list": "a list",
+    "object": "an object",
+}
 _ELEMENT = 64  # characters an element of a list counts as well
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -176,6 +186,8 @@ def _attribute(attributes: Mapping[str, object], name: str) -> Json:
             "ask the operator for it",
         )
     value = attributes[name]
+    if isinstance(value, Misfit):
+        _refuse_misfit(name, value)
     if not isinstance(value, (bool, int, float, str)) or (isinstance(value, str) and not _is_text(value)):
         refuse(
             "row-filter",
@@ -183,3 +195,12 @@ def _attribute(attributes: Mapping[str, object], name: str) -> Json:
             "ask the operator to change it",
         )
     return value
+
+
+def _refuse_misfit(name: str, value: Misfit) -> NoReturn:
+    wanted = " and ".join(_IN_WORDS[kind] for kind in sorted(value.wanted))
+    refuse(
+        "row-filter",
+        f"rows of this table are filtered by the attribute {name!r}, which is {_IN_WORDS[value.kind]} and is compared with {wanted}",
+        f"the operator can make the attribute {wanted}, in the policy or the token, or cast what it is compared with in rows:",
+    )

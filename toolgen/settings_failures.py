@@ -10,7 +10,7 @@ import msgspec
 
 from toolgen.errors import ConfigError
 from toolgen.execute.patience import Patience, Retries, Timeouts, Trip
-from toolgen.model.headers import GATEWAY_HEADERS, NO_KEY_HEADER
+from toolgen.model.headers import NO_KEY_HEADER, is_gateway_header
 from toolgen.policy.duration import parse_duration
 from toolgen.settings_sizes import parse_size
 from toolgen.sources.graph_options import GraphKeys
@@ -147,7 +147,7 @@ class _Reader:
         )
 
     def header(self, name: str) -> str:
-        if name != NO_KEY_HEADER and name and (not _HEADER.match(name) or name.lower() in GATEWAY_HEADERS):
+        if name != NO_KEY_HEADER and name and (not _HEADER.match(name) or is_gateway_header(name)):
             self._refuse(
                 "idempotency_key: takes the name of a header, like Idempotency-Key, or never", "idempotency_key"
             )

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["GATEWAY_HEADERS", "NO_KEY_HEADER"]
+from functools import lru_cache
+
+from toolgen.model.parameter_names import NameSet
+
+__all__ = ["GATEWAY_HEADERS", "NO_KEY_HEADER", "is_gateway_header"]
 
 NO_KEY_HEADER = "never"
 """What toolgen.yaml says in place of a header's name where a source is given no idempotency keys."""
@@ -36,3 +40,11 @@ GATEWAY_HEADERS = frozenset(
 )
 """In lower case: what frames and routes a message (RFC 9110 section 7.6.1, RFC 9112), says who asks or what is done, or is decided by the
 body."""
+
+_NAMES = NameSet(GATEWAY_HEADERS)
+
+
+@lru_cache(maxsize=4096)
+def is_gateway_header(name: str) -> bool:
+    """Whether a header is one of them to some service: CGI and what is like it take `X_Forwarded_For` for `X-Forwarded-For`."""
+    return _NAMES.find(name) is not None

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from toolgen.model.call import Principal
+from toolgen.model.parameter_names import NameSet
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.tool import HttpBinding, Tool, seal
 from toolgen.model.verdict import Deny
+from toolgen.model.wire_names import brought, members, owned, spreads
 from toolgen.policy.cel import Expression, Facts, Unevaluated
 
 __all__ = ["Binder", "Bound", "bind", "bind_fault", "without_bound"]
@@ -149,15 +149,16 @@ def _sent(path: str, tool: Tool, arguments: JsonObject) -> str:
     others = {name: value for name, value in arguments.items() if name == first or name not in known}
     if found := _named([first, *below], others):
         return found
-    return _smuggled(path, tool, arguments) if isinstance(tool.binding, HttpBinding) else ""
+    binding = tool.binding
+    return _smuggled([first, *below], binding, tool.input_schema, arguments) if isinstance(binding, HttpBinding) else ""
 
 
 def _named(names: Sequence[str], holder: Json) -> str:
     if not isinstance(holder, Mapping):
         return ""
-    wanted = _squashed(names[0])
+    wanted = NameSet(names[:1])
     for name, value in holder.items():
-        if wanted in _read_as(name):
+        if wanted.find(name) is not None:
             if len(names) == 1:
                 return name
             if found := _named(names[1:], value):
@@ -165,47 +166,41 @@ def _named(names: Sequence[str], holder: Json) -> str:
     return ""
 
 
-def _smuggled(path: str, tool: Tool, arguments: JsonObject) -> str:
-    """Of a request: an object whose members become parameters of their own, or an argument the schema does not know, of the same name."""
-    binding = tool.binding
-    assert isinstance(binding, HttpBinding)  # noqa: S101 - the caller matched on it
-    first, _, rest = path.partition(".")
-    wire = {parameter.name for parameter in binding.parameters if parameter.argument == first}
-    if binding.body is not None and first in binding.body.properties:
-        wire.add(binding.body.properties[first])
-    # A member stands on the wire as `holder[member]`, or by its own name.
-    wanted = {_squashed(f"{name}{rest}") for name in wire} | (
-        {_squashed(rest)} if rest and _explodes(binding, first) else set()
-    )
-    known = tool.input_schema.get("properties", {})
-    for name, value in arguments.items():
-        if name not in known and wanted & _read_as(name):
-            return name
-        if name != first and isinstance(value, Mapping) and _explodes(binding, name):
-            taken = next((key for key in value if wanted & _read_as(key)), "")
-            if taken:
-                return f"{name}.{taken}"
-    return ""
+def _smuggled(names: Sequence[str], binding: HttpBinding, schema: Schema, arguments: JsonObject) -> str:
+    """Of a request: a name that an object brings, and that may be the bound argument's on the wire."""
+    first, *below = names
+    wanted = NameSet(_on_the_wire(first, below, binding, schema))
+    for spread in spreads(binding, arguments, schema):
+        if spread.owner == first and below:
+            continue  # what holds the bound argument was looked through by its own names
+        described = members(spread.schema, schema) if not spread.name else {}
+        for one in brought(spread):
+            if one.name not in described and wanted.find(one.name) is not None:
+                return f"{spread.argument}.{one.name}"
+    return _beside(first, wanted, binding, schema, arguments)
 
 
-def _explodes(binding: HttpBinding, argument: str) -> bool:
-    """Whether the members of an object are sent as if they were arguments."""
+def _beside(first: str, wanted: NameSet, binding: HttpBinding, schema: Schema, arguments: JsonObject) -> str:
+    """Of a body of JSON: a member that no description has. Rails, Laravel and others look for a parameter there before the query."""
     body = binding.body
-    part = body.parts.get(body.properties.get(argument, "")) if body is not None else None
-    return (part is not None and bool(part.style or part.explode)) or any(
-        one.argument == argument and (one.in_ == "querystring" or (one.explode and one.style == "form"))
-        for one in binding.parameters
-    )
+    whole = arguments.get(body.argument) if body is not None and body.argument not in {None, first} else None
+    if not isinstance(whole, Mapping) or body is None:
+        return ""
+    known = members(members(schema, schema).get(str(body.argument), {}), schema)
+    found = next((name for name in whole if name not in known and wanted.find(name) is not None), None)
+    return "" if found is None else f"{body.argument}.{found}"
 
 
-def _read_as(name: str) -> frozenset[str]:
-    """What services take a name for: any case and any spelling of `tenant_id` (JSON of Protocol Buffers takes `tenantId`, PHP `tenant.id`
-    and ` tenant_id`), and what stands before a bracket or a NUL (`tenant_id[]`)."""
-    return frozenset({_squashed(name), _squashed(re.split(r"(?<=.)[\[\0]", name, maxsplit=1)[0])})
-
-
-def _squashed(name: str) -> str:
-    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", name).casefold())) or name
+def _on_the_wire(first: str, below: Sequence[str], binding: HttpBinding, schema: Schema) -> Iterator[str]:
+    """The names that a bound argument has in a request: its own, or that of a member, in brackets and by itself."""
+    rest = "".join(f"[{name}]" for name in below)
+    for owner, name in owned(binding):
+        if owner == first:
+            yield f"{name}{rest}"
+    alone = binding.body is not None and binding.body.argument == first
+    sample: Json = dict.fromkeys(below[:1], "")
+    if below and (alone or any(not one.deep for one in spreads(binding, {first: sample}, schema))):
+        yield f"{below[0]}{''.join(f'[{name}]' for name in below[1:])}"
 
 
 def _put(target: dict[str, Any], names: Sequence[str], value: Json) -> bool:

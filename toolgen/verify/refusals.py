@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from toolgen.model.parameter_names import NameSet, may_override
 from toolgen.verify.described import Described
 from toolgen.verify.reader import Absent, style_of, vanishes
 from toolgen.verify.received import BODY
@@ -28,7 +29,7 @@ def may_be_refused(described: Described, sent: Mapping[tuple[str, str], tuple[st
         _unsayable(described, wants.get(where, {"in": where[0], "name": where[1]}), value)
         for where, (_, value) in sent.items()
         if where != BODY and not isinstance(value, Absent)
-    ) or (described.body is not None and _unsayable_body(described.body["content"], sent.get(BODY, ("", None))[1]))
+    ) or (described.body is not None and _unsayable_body(described, sent.get(BODY, ("", None))[1]))
 
 
 def _unsayable(described: Described, parameter: Mapping[str, Any], value: Any) -> bool:
@@ -60,14 +61,36 @@ def _unsayable(described: Described, parameter: Mapping[str, Any], value: Any) -
         case "query" | "querystring":
             if style == "deepObject" and _hollow(value):
                 return True
-            names = {one["name"].casefold() for one in described.parameters if one is not parameter}
-            return isinstance(value, Mapping) and any(name.casefold() in names for name in value)
+            return isinstance(value, Mapping) and _mixed(value, _others(described, parameter["name"]))
         case _:
             return False
 
 
-def _unsayable_body(content: Mapping[str, Any], value: Any) -> bool:
+def _others(described: Described, name: str) -> list[str]:
+    """The names that others than one parameter have in a request."""
+    media = described.body["content"].values() if described.body is not None else ()
+    below = [one.get("schema") for one in media]
+    fields = [known for one in below if isinstance(one, Mapping) for known in one.get("properties") or ()]
+    return [*(one["name"] for one in described.parameters if one["name"] != name), *fields]
+
+
+def _mixed(value: Any, others: Iterable[str]) -> bool:
+    """Whether a name in an object may be one with another, beside it or among `others`; they would not be told apart."""
+    seen = NameSet(others)
+    for name, item in value.items():
+        if seen.find(name) is not None or may_override(name) or (isinstance(item, Mapping) and _mixed(item, ())):
+            return True
+    own = NameSet()
+    for name in value:
+        if own.find(name) is not None:
+            return True
+        own.add(name)
+    return False
+
+
+def _unsayable_body(described: Described, value: Any) -> bool:
     """Whether the description offers only what is no media type (RFC 9110, section 8.3.1), or a form that cannot say the value."""
+    content = (described.body or {})["content"]
     plain = {name.partition(";")[0].strip().lower(): media for name, media in content.items()}
     if not any(_MEDIA_TYPE.match(name) for name in plain):
         return True
@@ -76,6 +99,8 @@ def _unsayable_body(content: Mapping[str, Any], value: Any) -> bool:
     if "base64" in value and "media_type" not in value and all("*" in name for name in plain):
         return True  # nobody has said which of the range it is
     forms = [media for name, media in plain.items() if name.startswith("multipart/") or name == _FORM]
+    if forms and _mixed(value, [one["name"] for one in described.parameters]):
+        return True
     return any(
         _unsayable_property(name, item, (media.get("encoding") or {}).get(name) or {}, value)
         for media in forms
@@ -86,14 +111,17 @@ def _unsayable_body(content: Mapping[str, Any], value: Any) -> bool:
 def _unsayable_property(name: str, item: Any, how: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:
     style = how.get("style", "form")
     texts = _texts(item)
-    if "\0" in name or any("\ud800" <= character <= "\udfff" for text in texts for character in text):
+    if (
+        "\0" in name
+        or may_override(name)
+        or any("\ud800" <= character <= "\udfff" for text in texts for character in text)
+    ):
         return True
     if style == "deepObject":
         return _hollow(item)
     if style in _DELIMITERS or how.get("explode") is False:
         return any(_DELIMITERS.get(style, ",") in text for text in texts)
-    others = {other.casefold() for other in whole if other != name}
-    return bool(how) and isinstance(item, Mapping) and any(key.casefold() in others for key in item)
+    return bool(how) and isinstance(item, Mapping) and _mixed(item, (other for other in whole if other != name))
 
 
 def _hollow(value: Any) -> bool:

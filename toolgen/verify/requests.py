@@ -14,10 +14,11 @@ from toolgen.execute.http.keys import keyed
 from toolgen.execute.http.styles import UnbindableError
 from toolgen.execute.http.wire import Request, bind
 from toolgen.model.call import Call, Principal
-from toolgen.model.headers import GATEWAY_HEADERS
+from toolgen.model.headers import GATEWAY_HEADERS, is_gateway_header
 from toolgen.model.key_header import written
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.media_type import MEDIA_TYPE
+from toolgen.model.parameter_names import described_override, may_be_one
 from toolgen.model.tool import HttpBinding, HttpKey, Tool
 from toolgen.verify.bodies import FORM, same_body, same_form
 from toolgen.verify.described import SERVER, Described
@@ -112,9 +113,8 @@ class Proof:
     def _request(self, arguments: Mapping[str, Any]) -> Request:
         """What would be sent, with the idempotency key that the gateway adds. Raises `UnbindableError`."""
         tool = msgspec.structs.replace(self._tool, binding=self._binding)
-        return keyed(
-            bind(self._binding, arguments), Call(id=_CALL, tool=tool, arguments=arguments, principal=_NOBODY), ""
-        )
+        request = bind(self._binding, arguments, self._tool.input_schema)
+        return keyed(request, Call(id=_CALL, tool=tool, arguments=arguments, principal=_NOBODY), "")
 
     def failed(self, arguments: Mapping[str, Any]) -> Failed:
         """The smallest arguments that fail like these."""
@@ -273,17 +273,19 @@ def _unbound(
             continue
         if argument in wires and wire in wires:
             return f"the argument {argument!r} is sent as {wire!r}, which is another parameter"
-    credentials = {(one.in_, one.name.lower()) for one in schemes.values()}
+    credentials = [(one.in_, one.name) for one in schemes.values() if one.name]
     places = {(one.in_, one.name) for one in binding.parameters}
     if isinstance(binding.key, HttpKey):
         places.add(("header", binding.key.header))
     for one in described.parameters:
         place, name = one["in"], one["name"]
-        if (place, name) in places or (place, name.lower()) in credentials:
+        if (place, name) in places or any(place == in_ and may_be_one(own, name) for in_, own in credentials):
+            continue
+        if place == "query" and described_override(name):
             continue
         if place == "path" and f"{{{name}}}" not in described.path:
             continue
-        if place in {"header", "cookie"} and (name.lower() in GATEWAY_HEADERS or not _TOKEN.match(name)):
+        if place in {"header", "cookie"} and (is_gateway_header(name) or not _TOKEN.match(name)):
             continue
         return f"no argument reaches the {place} parameter {name!r}"
     return "no argument reaches the body" if body is None and _takes_body(described) else None

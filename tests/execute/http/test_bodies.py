@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.execute.http.bindings import binding
 from toolgen.execute.http.bodies import Encoded, encode_body
 from toolgen.execute.http.styles import UnbindableError, encode_json
+from toolgen.execute.http.wire import bind
 from toolgen.model.tool import HttpBody, HttpPart
 
 FORM = "application/x-www-form-urlencoded"
@@ -97,9 +99,9 @@ def test_an_object_spread_over_a_form_cannot_speak_for_another_property() -> Non
     body = HttpBody(
         media_type=FORM, properties={"q": "q", "t": "tenant"}, parts={"q": HttpPart(style="form", explode=True)}
     )
-    assert sent(body, {"q": {"x": 1}, "t": "acme"}).content == b"x=1&tenant=acme"
+    assert bind(binding(body=body), {"q": {"x": 1}, "t": "acme"}).body == b"x=1&tenant=acme"
     with pytest.raises(UnbindableError, match="'q'"):
-        encode_body(body, {"q": {"tenant": "other"}, "t": "acme"})
+        bind(binding(body=body), {"q": {"tenant": "other"}, "t": "acme"})
 
 
 def test_multipart_sends_texts_objects_and_files_each_its_way() -> None:
@@ -237,5 +239,5 @@ def test_an_object_cannot_say_what_a_property_left_out_would_say(media_type: str
         required=True,
     )
     with pytest.raises(UnbindableError):
-        encode_body(body, {"meta": {name: "admin"}})
-    assert sent(body, {"meta": {"color": "red"}})
+        bind(binding(body=body), {"meta": {name: "admin"}})
+    assert bind(binding(body=body), {"meta": {"color": "red"}}).body

@@ -58,18 +58,13 @@ def encode_body(body: HttpBody, arguments: JsonObject) -> Encoded | None:
     if plain == "application/x-www-form-urlencoded":
         return Encoded(
             media_type=body.media_type,
-            content="&".join(form_pairs(_object(value), body.parts, _declared(body))).encode("ascii"),
+            content="&".join(form_pairs(_object(value), body.parts)).encode("ascii"),
         )
     if plain.startswith("multipart/"):
         return _multipart(body, _object(value))
     if JSON.match(body.media_type):
         return Encoded(media_type=body.media_type, content=encode_json(value))
     return Encoded(media_type=_concrete(body.media_type, "text/plain"), content=_utf8(scalar(value)))
-
-
-def _declared(body: HttpBody) -> frozenset[str]:
-    """The properties a body is known to have, sent or not."""
-    return frozenset({*body.properties.values(), *body.parts})
 
 
 def _object(value: Json) -> Mapping[str, Json]:
@@ -118,14 +113,13 @@ def _file(value: Json, argument: str) -> _File:
 def _multipart(body: HttpBody, value: Mapping[str, Json]) -> Encoded:
     """RFC 7578. The boundary is a digest of the content, which no content can contain and which makes a dry run exact."""
     parts: list[bytes] = []
-    names = {*value, *_declared(body)}
     for name, item in value.items():
         if item is None:
             continue
         part = body.parts.get(name, body.others or _DEFAULT_PART)
         if isinstance(item, (Mapping, list, tuple)) and not part.file and (part.style or part.explode is not None):
             plain = HttpPart(content_type=part.content_type, headers=part.headers)
-            parts += [_part(key, text, plain) for key, text in styled_parts(name, item, part, names)]
+            parts += [_part(key, text, plain) for key, text in styled_parts(name, item, part)]
             continue
         # An array is a part for each item, and its contentType is each item's (3.1.1, section 4.8.15; 3.2, section 4.15.1).
         several: Sequence[Json] = item if isinstance(item, (list, tuple)) else [item]

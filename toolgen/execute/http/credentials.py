@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 from urllib.parse import unquote_plus, urljoin, urlsplit
@@ -22,6 +22,7 @@ from toolgen.model.auth import Basic, Certificate, Form, OAuth, SigV4, Value, re
 from toolgen.model.auth_schemes import chosen, fits
 from toolgen.model.call import Principal, parties
 from toolgen.model.manifest import SecurityScheme
+from toolgen.model.parameter_names import NameSet
 from toolgen.model.verdict import Allow
 
 __all__ = ["Credentials", "NoTokenError", "Renewal", "Signed"]
@@ -100,6 +101,7 @@ class Credentials:
         self._clock = clock
         self._forms: dict[str, Form] = {}
         self._bound: dict[tuple[str, str], Grant] = {}
+        self._owned = NameSet(_names_of(schemes.values()))
         for name, written in auth.items():
             scheme, form = schemes.get(name), _form(written)
             if scheme is not None and form is not None and fits(scheme, form):
@@ -121,6 +123,7 @@ class Credentials:
         Raises `SecretError`, `UnbindableError` where an argument already says what a credential says, and a `forbidden` error for a
         caller whose token should be exchanged and who has none.
         """
+        self._check_names(request)
         shown: list[_Shown] = []
         certificate: ClientCertificate | None = None
         renewal: Renewal | None = None
@@ -152,6 +155,7 @@ class Credentials:
 
     def mask(self, request: Request, option: tuple[str, ...]) -> Request:
         """The same request with `***` for every secret; nothing is resolved, and nobody asked for a token."""
+        self._check_names(request)
         shown: list[_Shown] = []
         amazon = False
         for name in option:
@@ -171,6 +175,15 @@ class Credentials:
             value = f"AWS4-HMAC-SHA256 {MASK}"
             return _put(request, _Shown(place="header", name="Authorization", value=value, secrets=()))
         return request
+
+    def _check_names(self, request: Request) -> None:
+        """No name that an argument brings is a credential's, wherever that is sent and whether it is sent with this call."""
+        for name in request.free_names:
+            if self._owned.find(name) is not None:
+                raise UnbindableError(
+                    f"an argument holds the name {name[:80]!r}, which some services read as a credential's",
+                    suggestion="leave it out; credentials are the gateway's to send",
+                )
 
     async def _revealed(self, reference: SecretReference) -> str:
         return ((self._secrets.known(reference)) or await self._secrets.fetch(reference)).reveal()
@@ -273,6 +286,15 @@ def _form(written: object) -> Form | None:
         return None  # toolgen.yaml and policies refuse it when they are read
 
 
+def _names_of(schemes: Iterable[SecurityScheme]) -> Iterator[str]:
+    """The names that credentials have in requests; `access_token` is a bearer token's in a query or a form (RFC 6750, section 2)."""
+    for scheme in schemes:
+        if scheme.type == "apiKey":
+            yield scheme.name
+        elif scheme.type != "mutualTLS":
+            yield from ("Authorization", "access_token")
+
+
 def _together(request: Request, shown: list[_Shown]) -> tuple[Request, tuple[str, ...]]:
     seen: set[tuple[str, str]] = set()
     secrets: list[str] = []
@@ -338,28 +360,29 @@ def _sendable(secret: str, place: str, name: str) -> None:
 
 
 def _put(request: Request, shown: _Shown) -> Request:
-    """Adds a credential. An argument that already says the same name is refused: the server might believe either."""
-    taken = UnbindableError(
-        f"an argument sets the {shown.place} {shown.name!r}, which belongs to the gateway's credential"
-    )
+    """Adds a credential. An argument that already says what may be the same name is refused: the server might believe either."""
     match shown.place:
         case "header":
-            if any(name.lower() == shown.name.lower() for name, _ in request.headers):
-                raise taken
+            _check_untaken(shown, (name for name, _ in request.headers))
             return replace(request, headers=(*request.headers, (shown.name, shown.value)))
         case "query":
             _, _, query = request.url.partition("?")
-            if any(
-                unquote_plus(pair.partition("=")[0]).casefold() == shown.name.casefold() for pair in query.split("&")
-            ):
-                raise taken
+            _check_untaken(shown, (unquote_plus(pair.partition("=")[0]) for pair in query.split("&") if pair))
             value = shown.value if shown.value == MASK else percent(shown.value)
             separator = "&" if query else "" if request.url.endswith("?") else "?"
             return replace(request, url=f"{request.url}{separator}{percent(shown.name)}={value}")
         case _:
             cookies = [value for name, value in request.headers if name == "Cookie"]
             pairs = [pair for value in cookies for pair in value.split("; ")]
-            if any(pair.partition("=")[0] == shown.name for pair in pairs):
-                raise taken
+            _check_untaken(shown, (pair.partition("=")[0] for pair in pairs))
             others = tuple(header for header in request.headers if header[0] != "Cookie")
             return replace(request, headers=(*others, ("Cookie", "; ".join([*pairs, f"{shown.name}={shown.value}"]))))
+
+
+def _check_untaken(shown: _Shown, names: Iterable[str]) -> None:
+    owned = NameSet((shown.name,))
+    if any(owned.find(name) is not None for name in names):
+        raise UnbindableError(
+            f"an argument sets the {shown.place} {shown.name!r}, which belongs to the gateway's credential",
+            suggestion="leave it out",
+        )

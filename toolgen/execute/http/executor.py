@@ -109,7 +109,7 @@ class HttpExecutor:
 
     def _request(self, binding: HttpBinding, call: Call) -> Request:
         """What the call says, unsigned. Raises `UnbindableError`."""
-        request = keyed(bind(binding, call.arguments), call, self._key_header)
+        request = keyed(bind(binding, call.arguments, call.tool.input_schema), call, self._key_header)
         return traced(request, call) if self._traces else request
 
     def _further(self, request: Request, outcome: Success | Failed) -> Request | None:

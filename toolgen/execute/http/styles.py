@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from urllib.parse import quote, quote_plus, unquote, unquote_plus
+from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import quote, quote_plus, unquote
 
 import orjson
 
@@ -28,7 +28,6 @@ __all__ = [
     "styled_parts",
     "template",
     "undefined",
-    "unmixed",
 ]
 
 _DELIMITERS: Mapping[str, str] = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C", "tabDelimited": "%09"}
@@ -269,23 +268,20 @@ def _deep(name: str, value: Json, encode: Callable[[str], str], depth: int) -> l
     return [f"{name}={encode(scalar(value))}"]
 
 
-def styled_parts(name: str, value: Json, part: HttpPart, names: Collection[str]) -> list[tuple[str, str]]:
+def styled_parts(name: str, value: Json, part: HttpPart) -> list[tuple[str, str]]:
     """The parts of one multipart property that has a style (3.1.1, section 4.8.15.1.2): names and texts, as they are."""
     value = joined(value, part.nested)
     style = part.style or "form"
     explode = part.explode if part.explode is not None else style == "form"
     if not explode and style != "deepObject":
         undivided(value, unquote(_DELIMITERS.get(style, ",")))  # nothing is percent-encoded in a part
-    written = unmixed(_pairs(percent(name), value, style, explode, percent), name, value, style, names)
+    written = _pairs(percent(name), value, style, explode, percent)
     return [(unquote(key), unquote(text)) for key, _, text in (pair.partition("=") for pair in written)]
 
 
-def form_pairs(
-    value: Mapping[str, Json], parts: Mapping[str, HttpPart], declared: frozenset[str] = frozenset()
-) -> list[str]:
+def form_pairs(value: Mapping[str, Json], parts: Mapping[str, HttpPart]) -> list[str]:
     """application/x-www-form-urlencoded, property by property (3.1.1, section 4.8.15): a space is `+`, an object without a style JSON."""
     pairs: list[str] = []
-    names = {*value, *declared}
     for name, item in value.items():
         if item is None:
             continue
@@ -294,27 +290,11 @@ def form_pairs(
         if part is not None and styled:
             style, value_ = part.style or "form", joined(item, part.nested)
             explode = part.explode if part.explode is not None else style == "form"
-            own = _pairs(_plus(name), value_, style, explode, _reserved_plus if part.allow_reserved else _plus)
-            pairs += unmixed(own, name, value_, style, names)
+            pairs += _pairs(_plus(name), value_, style, explode, _reserved_plus if part.allow_reserved else _plus)
         elif isinstance(item, Mapping) or (part is not None and "json" in (part.content_type or "")):
             pairs.append(f"{_plus(name)}={_plus(encode_json(item).decode())}")
         else:
             pairs += _pairs(_plus(name), item, "form", True, _plus)
-    return pairs
-
-
-def unmixed(pairs: list[str], name: str, value: Json, style: str, names: Collection[str]) -> list[str]:
-    """The pairs of one value, none of which speaks for another name: an object spread over a query or a form brings names of its own,
-    and one of them could say again, and differently, what a policy narrowed or bound. Case is no difference here: not to every server.
-
-    `names` are all there are, sent or not. Raises `UnbindableError`.
-    """
-    if not isinstance(value, Mapping) and style != "deepObject":
-        return pairs  # they have the one name that was declared
-    others = {other.casefold() for other in names if other != name}
-    keys = (unquote_plus(pair.partition("=")[0]) for pair in pairs)
-    if any(key != name and key.casefold() in others for key in keys):
-        raise UnbindableError(f"{name!r} holds a name that is another's")
     return pairs
 
 

@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from toolgen.execute.http.bodies import encode_body
+from toolgen.execute.http.names import free_names
 from toolgen.execute.http.styles import (
     UnbindableError,
     content,
@@ -20,18 +22,15 @@ from toolgen.execute.http.styles import (
     query_pairs,
     template,
     undefined,
-    unmixed,
 )
-from toolgen.model.headers import GATEWAY_HEADERS
-from toolgen.model.schema import Json, JsonObject
+from toolgen.model.headers import is_gateway_header
+from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.tool import HttpBinding, HttpParameter
 
 __all__ = ["Request", "UnbindableError", "bind"]
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 
-# The build leaves them out of every tool; a manifest is input too. Accept is free here, because a GraphQL operation asks for its own.
-_REFUSED_HEADERS = GATEWAY_HEADERS - {"accept"}
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _UNSAFE_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
@@ -43,6 +42,7 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _ACCEPT = "application/json, */*;q=0.5"
 _AGENT = "toolgen"
 _DECODINGS = 4
+_NO_SCHEMA: Schema = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -56,13 +56,18 @@ class Request:
     url: str
     headers: Headers
     body: bytes | None
+    free_names: tuple[str, ...] = ()  # in query, path, cookies and body: those that the arguments brought themselves
 
     def __repr__(self) -> str:
         return f"Request({self.method}, ***)"
 
 
-def bind(binding: HttpBinding, arguments: JsonObject) -> Request:
-    """The request of one call. Raises `UnbindableError`, naming the argument, for what cannot be sent as it is described."""
+def bind(binding: HttpBinding, arguments: JsonObject, schema: Schema = _NO_SCHEMA) -> Request:
+    """The request of one call. `schema` is the tool's input schema, which tells the names in an object that a description has.
+
+    Raises `UnbindableError`, naming the argument, for what cannot be sent as it is described, or could be read as something else.
+    """
+    free = free_names(binding, arguments, schema)
     base = _base(binding.servers[0].strip(" ") if binding.servers else "")
     path, question, fixed = binding.path.partition("?")
     query: list[str] = []
@@ -79,11 +84,11 @@ def bind(binding: HttpBinding, arguments: JsonObject) -> Request:
             case "path":
                 filled[parameter.name] = _path_value(parameter, value)
             case "query" | "querystring":
-                query.extend(_unmixed(_query(parameter, value), parameter, value, binding))
+                query.extend(_query(parameter, value))
             case "header":
                 _set_header(headers, parameter, value)
             case "cookie":
-                cookies.extend(_unmixed(_cookies(parameter, value), parameter, value, binding))
+                cookies.extend(_cookies(parameter, value))
             case place:
                 raise UnbindableError(f"the tool has a parameter in {place!r}, which does not exist")
     target = base + _fill(path, filled, base)
@@ -100,7 +105,7 @@ def bind(binding: HttpBinding, arguments: JsonObject) -> Request:
     if binding.body is not None and (encoded := encode_body(binding.body, arguments)) is not None:
         headers.append(("Content-Type", encoded.media_type))
         body = encoded.content
-    return Request(method=binding.method, url=target, headers=tuple(headers), body=body)
+    return Request(method=binding.method, url=target, headers=tuple(headers), body=body, free_names=free)
 
 
 @lru_cache(maxsize=4096)
@@ -196,18 +201,14 @@ def _query(parameter: HttpParameter, value: Json) -> list[str]:
     return [pair for pair in text.split("&") if pair] if form else [percent(text)]
 
 
-def _unmixed(pairs: list[str], parameter: HttpParameter, value: Json, binding: HttpBinding) -> list[str]:
-    """The pairs, if none of them speaks for another parameter in the same place."""
-    if parameter.content_type is not None and parameter.in_ != "querystring":
-        return pairs
-    places = {"query", "querystring"} if parameter.in_ != "cookie" else {"cookie"}
-    others = [other.name for other in binding.parameters if other.in_ in places and other is not parameter]
-    return unmixed(pairs, parameter.name, value, parameter.style, others) if others else pairs
+def _gateways(name: str) -> bool:
+    """Whether a header is the gateway's own. Accept is free here, because a GraphQL operation asks for its own."""
+    return is_gateway_header(name) and name.lower() != "accept"
 
 
 def _set_header(headers: list[tuple[str, str]], parameter: HttpParameter, value: Json) -> None:
     name = parameter.name
-    if not _TOKEN.match(name) or name.lower() in _REFUSED_HEADERS:
+    if not _TOKEN.match(name) or _gateways(name):
         raise UnbindableError(f"the header {name[:80]!r} is not an argument's to set")
     text = header_text(parameter, value) if parameter.content_type is None else _content(parameter, value)
     if not text and undefined(value):

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from toolgen.model.headers import GATEWAY_HEADERS
+from toolgen.model.headers import is_gateway_header
 from toolgen.model.manifest import SecurityScheme
+from toolgen.model.parameter_names import described_override, may_be_one
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter
 from toolgen.sources.openapi.describe import LONGEST_PARAMETER, flatten
 from toolgen.sources.openapi.forms import TEXTUAL, read_form, sent_part
@@ -201,12 +202,15 @@ def _offered(one: Parameter, operation: Operation, schemes: Mapping[str, Securit
             raise FaultError("bad_parameter", operation.origin, f"{one.name[:80]!r} is not a {one.in_} name")
         note("bad_parameter", f"{one.name[:80]!r} is not a {one.in_} name; the parameter was left out")
         return False
-    if one.in_ == "header" and one.name.lower() in GATEWAY_HEADERS:
+    if one.in_ == "header" and is_gateway_header(one.name):
         if one.required and one.name.lower() not in _SENT_ANYWAY:
             message = (
                 f"the required header {one.name[:80]!r} is no argument's to set; the gateway sends its own or none"
             )
             note("gateway_header", message)
+        return False
+    if one.in_ == "query" and described_override(one.name):
+        note("method_parameter", f"{one.name[:80]!r} in the query changes the method of a request; it was left out")
         return False
     needed = {name for option in operation.security for name in option}
     if any(_carries(schemes[name], one) for name in needed if name in schemes):
@@ -216,9 +220,7 @@ def _offered(one: Parameter, operation: Operation, schemes: Mapping[str, Securit
 
 
 def _carries(scheme: SecurityScheme, one: Parameter) -> bool:
-    if scheme.in_ != one.in_:
-        return False
-    return scheme.name == one.name or (one.in_ == "header" and scheme.name.lower() == one.name.lower())
+    return scheme.in_ == one.in_ and may_be_one(scheme.name, one.name)
 
 
 def _parameter_schema(one: Parameter, schemas: Schemas) -> dict[str, Any]:

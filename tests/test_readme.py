@@ -82,3 +82,4 @@ def test_the_policy_it_shows_is_one(tmp_path: Path) -> None:
         [sys.executable, "-m", "toolgen", "policy", "check"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "advice:" not in done.stderr

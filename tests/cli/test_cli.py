@@ -166,6 +166,19 @@ def test_policy_check_runs_the_tests_of_the_files(project: Path, toolgen: Run) -
     assert toolgen("policy", "check", "--json").json()["ok"] is True
 
 
+def test_policy_check_advises_and_does_not_fail(project: Path, toolgen: Run) -> None:
+    rule = {"id": "x", "to": ["bot"], "tools": ["pets__get_pet"], "verdict": "allow", "when": "false"}
+    (project / "policies" / "more.yaml").write_text(json.dumps({"rules": [rule]}), encoding="utf-8")
+    checked = toolgen("policy", "check")
+    assert checked.code == 0
+    assert (
+        "advice: policies/more.yaml:1: rule x never speaks: its condition is always false; remove the rule"
+        in checked.err
+    )
+    (advice,) = toolgen("policy", "check", "--json").json()["advice"]
+    assert (advice["code"], advice["where"]) == ("never_speaks", "policies/more.yaml:1")
+
+
 def test_init_makes_a_project_that_works_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolgen: Run) -> None:
     made = toolgen("init", str(tmp_path / "new"))
     assert made.code == 0
@@ -173,7 +186,7 @@ def test_init_makes_a_project_that_works_at_once(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path / "new")
     assert all(key not in path.read_text(encoding="utf-8") for path in Path().rglob("*.yaml"))
     assert toolgen("build", "--json").code == 0
-    assert toolgen("policy", "check").code == 0
+    assert toolgen("policy", "check", "--json").json()["advice"] == []
     assert toolgen("call", "notes__query", "sql=SELECT title FROM notes").json()["row_count"] == 2
     assert toolgen("call", "notes__query", "sql=SELECT * FROM private_notes").code == 1
     assert "already exists" in toolgen("init").err

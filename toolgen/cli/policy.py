@@ -23,6 +23,8 @@ from toolgen.model.names import nearest
 from toolgen.model.verdict import Allow, Ask
 from toolgen.pipeline.earlier import imagined
 from toolgen.pipeline.intake import meant
+from toolgen.policy.advice import advise
+from toolgen.policy.document import documents
 from toolgen.policy.document_rules import earlier_call
 from toolgen.policy.explain import explain
 from toolgen.policy.selftest import EarlierCall, SelfTest
@@ -44,12 +46,16 @@ def command() -> None:
 @as_json
 @config
 def check(as_json: bool, config_path: str) -> None:
-    """Load the policy against the catalog and run the tests it carries."""
+    """Load the policy against the catalog, run the tests it carries, and advise on what it may not mean.
+
+    Only a policy that cannot be used and tests that fail make it exit 1.
+    """
     gateway = Gateway.load(config_path)
     results = gateway.check_policy()
     failed = [result for result in results if not result.passed]
     warnings = [problem for problem in gateway.manifest.problems if problem.code == _UNAUTHENTICATED]
     closed = [*unopened(gateway.manifest, gateway.policy)]
+    advice = [*advise(gateway.policy, documents(gateway.settings.policies), gateway.manifest)]
     if as_json:
         print_json(
             {
@@ -58,6 +64,7 @@ def check(as_json: bool, config_path: str) -> None:
                 "rules": len(gateway.policy.rules),
                 "tests": [result.to_dict() for result in results],
                 "warnings": msgspec.to_builtins([*warnings, *closed]),
+                "advice": [one.to_dict() for one in advice],
             }
         )
     else:
@@ -67,6 +74,8 @@ def check(as_json: bool, config_path: str) -> None:
             )
         if len(warnings) > _SHOWN:
             click.echo(f"... and {len(warnings) - _SHOWN} more operations without credentials", err=True)
+        for one in advice:
+            click.echo(f"advice: {one.where}: {one.message}; {one.suggestion} [{one.code}]", err=True)
         for result in failed:
             test = result.test
             wanted = f"{test.expect} by {test.rule}" if test.rule else test.expect

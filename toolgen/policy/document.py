@@ -48,7 +48,7 @@ from toolgen.policy.sql.scope import row_attributes
 from toolgen.policy.toolsets import Toolset
 from toolgen.strict_yaml import Document, decode, read
 
-__all__ = ["Policy", "load", "load_credentials"]
+__all__ = ["Policy", "documents", "load", "load_credentials"]
 
 _KEY_SECTIONS = frozenset({"keys", "revoked"})  # what `toolgen keys` writes
 
@@ -88,7 +88,7 @@ def load(directory: Path, manifest: Manifest) -> Policy:
     A directory without a policy is an error too: it would allow nothing, and nobody wants that by accident.
     """
     collector = _Collector(manifest, directory)
-    for document in _documents(directory):
+    for document in documents(directory):
         collector.add(document)
     return collector.policy()
 
@@ -96,12 +96,13 @@ def load(directory: Path, manifest: Manifest) -> Policy:
 def load_credentials(directory: Path) -> Credentials:
     """Only who is who, for which no catalog is needed. Raises `PolicyError` as `load` does."""
     sections = PrincipalSections(directory)
-    for document in _documents(directory):
+    for document in documents(directory):
         sections.add(document, decode(document, (), FileShape, PolicyError))
     return sections.finished()
 
 
-def _documents(directory: Path) -> Iterator[Document]:
+def documents(directory: Path) -> Iterator[Document]:
+    """The files of a policy, parsed, in the order of their names. Raises `PolicyError` where there are none."""
     files = _files(directory, f"{directory.name}/")
     if not files:
         raise PolicyError(

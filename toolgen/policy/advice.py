@@ -1,0 +1,152 @@
+"""What a policy says and perhaps does not mean: advice for whoever writes it, each with its line and what to write. It refuses nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from toolgen.model.manifest import Manifest
+from toolgen.model.schema import Schema
+from toolgen.model.tool import Tool
+from toolgen.model.wire_names import members
+from toolgen.policy.advice_arguments import Remark, contradicted, optional_narrowings, texts_as_numbers
+from toolgen.policy.advice_names import deeper_arguments, names_alike
+from toolgen.policy.document import Policy
+from toolgen.policy.redact import Redaction, column_of
+from toolgen.policy.rules import Rule
+from toolgen.strict_yaml import Document
+
+__all__ = ["Advice", "advise"]
+
+_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\['([^'\\]+)'\]|\[(?:\*|\d+)\]")
+_BRANCHES = ("anyOf", "oneOf")
+_Place = Callable[..., str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """One thing to look at. `where` is file:line, `suggestion` what to write."""
+
+    code: str
+    where: str
+    message: str
+    suggestion: str
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form, for `toolgen policy check --json`."""
+        return asdict(self)
+
+
+def advise(policy: Policy, documents: Iterable[Document], manifest: Manifest) -> Iterator[Advice]:
+    """Advice on a policy that is in order, file by file. `documents` are its files."""
+    rules = {rule.id: rule for rule in policy.rules}
+    for document in documents:
+        data: Mapping[str, Any] = document.data or {}
+        for index, entry in enumerate(data.get("rules") or ()):
+            rule = rules[entry["id"]]
+            tools = [tool for tool in manifest.tools.values() if rule.covers(tool)]
+            for remark in _about_rule(rule, tools, policy, manifest):
+                where = document.where("rules", index, *remark.path)
+                yield Advice(code=remark.code, where=where, message=remark.message, suggestion=remark.suggestion)
+        for index, entry in enumerate(data.get("redact") or ()):
+            for number, field in enumerate(entry["fields"]):
+                redaction = Redaction(tools=tuple(entry["tools"]), fields=(field,), replacement="")
+                where = document.where("redact", index, "fields", number)
+                yield from _about_redaction(field, redaction, manifest, where)
+
+
+def _about_rule(rule: Rule, tools: list[Tool], policy: Policy, manifest: Manifest) -> Iterator[Remark]:
+    yield from _never(rule, tools, policy)
+    if rule.arguments is not None:
+        if rule.verdict == "allow" and not rule.shadow:
+            yield from optional_narrowings(rule, tools)
+        yield from texts_as_numbers(rule, tools)
+    if rule.bind:
+        yield from names_alike(rule, tools)
+        yield from deeper_arguments(rule, tools, manifest)
+
+
+def _never(rule: Rule, tools: list[Tool], policy: Policy) -> Iterator[Remark]:
+    """Why a rule can never speak, or speaks where nothing depends on it."""
+    if rule.when is not None and rule.when.source.strip() == "false":
+        yield Remark(
+            code="never_speaks",
+            path=("when",),
+            message=f"rule {rule.id} never speaks: its condition is always false",
+            suggestion="remove the rule, or write the condition that is meant",
+        )
+    if rule.arguments is not None:
+        yield from contradicted(rule, tools)
+    if rule.verdict == "deny" or rule.shadow:
+        return
+    for other in policy.rules:
+        always = other.verdict == "deny" and not other.shadow and other.arguments is None and other.when is None
+        if always and rule.roles <= other.roles and all(map(other.covers, tools)):
+            yield Remark(
+                code="never_speaks",
+                path=("verdict",),
+                message=f"rule {rule.id} can never {rule.verdict} anything: {other.id} ({other.where}) denies all of it to the same roles",
+                suggestion=f"remove rule {rule.id}, or narrow the tools, the roles or the arguments of {other.id}",
+            )
+            return
+
+
+def _about_redaction(field: str, redaction: Redaction, manifest: Manifest, where: str) -> Iterator[Advice]:
+    """A path that begins at the top and goes through a union: it finds what one of the answers has, where another has it elsewhere."""
+    if ".." in field:
+        return
+    found = [
+        tool.name
+        for tool in manifest.tools.values()
+        if redaction.covers(tool) and tool.output_schema is not None and _through_union(field, tool.output_schema)
+    ]
+    if found:
+        last = column_of(field)
+        yield Advice(
+            code="anchored_redaction",
+            where=where,
+            message=f"'{field}' begins at the top, and answers of {_listed(found)} have more than one shape on its way",
+            suggestion=f"write $..{last}, which finds it wherever it stands"
+            if last
+            else "write $..NAME, which finds it anywhere",
+        )
+
+
+def _through_union(field: str, schema: Schema) -> bool:
+    """Whether a path goes through a value of which a description has several shapes."""
+    root, here = schema, schema
+    if _is_union(here, root):
+        return True
+    for step in _STEP.finditer(field):
+        name = step[1] or step[2]
+        here = members(here, root).get(name, {}) if name else _items(here, root)
+        if step.end() < len(field) and _is_union(here, root):
+            return True
+    return False
+
+
+def _items(schema: Schema, root: Schema) -> Schema:
+    below = schema.get("items")
+    for branch in _branches(schema):
+        below = below or branch.get("items")
+    return below if isinstance(below, Mapping) else {}
+
+
+def _is_union(schema: Schema, root: Schema, depth: int = 0) -> bool:
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and depth < 10:
+        target = root.get("$defs", {}).get(reference.removeprefix("#/$defs/"), {})
+        if isinstance(target, Mapping) and _is_union(target, root, depth + 1):
+            return True
+    return len([branch for branch in _branches(schema) if branch.get("type") != "null"]) > 1
+
+
+def _branches(schema: Schema) -> Iterator[Schema]:
+    for keyword in _BRANCHES:
+        yield from (branch for branch in schema.get(keyword, ()) if isinstance(branch, Mapping))
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

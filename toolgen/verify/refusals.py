@@ -99,7 +99,9 @@ def _unsayable_body(described: Described, value: Any) -> bool:
     if "base64" in value and "media_type" not in value and all("*" in name for name in plain):
         return True  # nobody has said which of the range it is
     forms = [media for name, media in plain.items() if name.startswith("multipart/") or name == _FORM]
-    if forms and _mixed(value, [one["name"] for one in described.parameters]):
+    known = {name for media in forms for name in (media.get("schema") or {}).get("properties") or ()}
+    free = {name: item for name, item in value.items() if name not in known}
+    if forms and _mixed(free, [*known, *(one["name"] for one in described.parameters)]):
         return True
     return any(
         _unsayable_property(name, item, (media.get("encoding") or {}).get(name) or {}, value)

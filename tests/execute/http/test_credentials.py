@@ -18,6 +18,7 @@ from toolgen.execute.http.styles import UnbindableError
 from toolgen.execute.http.wire import Request, bind
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.model.manifest import SecurityScheme
+from toolgen.model.tool import HttpParameter
 
 CANARY = "canary-/+=7f3a"
 SCHEMES = {
@@ -180,3 +181,33 @@ def test_an_echo_in_base64_of_what_a_credential_stood_in_is_scrubbed(
     assert leaks(looked_for, [scrubbed]) == []
     shown = encode(stood.encode()).decode()
     assert name == "basic" or leaks(looked_for, [shown])  # there was something to be found
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "argument"),
+    [
+        ("key", parameter("header", name="x_key"), "x"),
+        ("key", parameter("header", name="X-KEY"), "x"),
+        ("query", parameter("query", name="api key"), "x"),
+        ("query", parameter("query", name="apiKey"), "x"),
+        ("query", parameter("query", name="api_key[]"), "x"),
+        ("cookie", parameter("cookie", name="Sid"), "x"),
+        ("cookie", parameter("cookie", name="opts"), {"SID": "x"}),
+        ("cookie", parameter("query", name="opts"), {"sid[]": "x"}),
+        ("key", parameter("query", name="opts"), {"x_key": "x"}),
+        (
+            "key",
+            parameter("query", name="opts"),
+            {"access_token": "x"},
+        ),  # another scheme's, which this call does not need
+    ],
+)
+def test_what_some_service_takes_for_a_credentials_name_is_refused(
+    name: str, one: HttpParameter, argument: object
+) -> None:
+    request_ = bind(binding(one), {one.argument: argument})
+    bound = credentials(**{name: SECRET})
+    with pytest.raises(UnbindableError, match="credential"):
+        bound.mask(request_, (name,))
+    with pytest.raises(UnbindableError, match="credential"):
+        asyncio.run(bound.sign(request_, (name,)))

@@ -9,12 +9,14 @@ import io
 import logging
 import math
 import os
+import resource
 import signal
 import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -24,43 +26,53 @@ import uvloop
 from toolgen.console.open import console_of
 from toolgen.errors import ConfigError, place_of
 from toolgen.gateway.app import App
-from toolgen.gateway.connection import CappedProtocol
+from toolgen.gateway.connection import connecting
+from toolgen.gateway.connections import MOST, RESERVE, Connections
 from toolgen.gateway.facade import Facade
 from toolgen.gateway.http import ANY_HOST, LOOPBACK_HOSTS
 from toolgen.gateway.mcp_stdio import serve_streams
 from toolgen.gateway.service import Gateway
 from toolgen.listen import BACKLOG, bind, is_loopback, url_of
 from toolgen.model.call import Principal
-from toolgen.settings import ClientCertificates
+from toolgen.settings import ClientCertificates, Settings
+from toolgen.settings_gateway import Networks
 
-__all__ = ["check_reach", "serve", "serve_stdio", "serve_worker"]
+__all__ = ["Front", "check_reach", "serve", "serve_stdio", "serve_worker"]
 
 _logger = logging.getLogger(__name__)
 
-_MOST_CONNECTIONS = 4096
-_KEEP_ALIVE_S = 75
 _EXIT_S = 2.0
+_OTHER_FILES = 512  # the record, connections to upstreams and databases, what is accepted before something gives way
 _YOUNG = 20_000  # objects: at 700, the default, half a dozen calls in flight are looked through every few calls
 
 
-def serve(
-    gateway: Facade,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8080,
-    certificates: ClientCertificates | None = None,
-    url: str = "",
-) -> None:
-    """Serves until SIGINT or SIGTERM, then lets the calls in flight end. `port` 0 takes a free one; the ready line names it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Front:
+    """What stands in front of the gateway: proxies whose word on client certificates is believed, those whose word on addresses is, and
+    the origin that agents know it by, "" where nobody said it."""
 
-    `url` is the origin that agents know the gateway by, "" where nobody said it.
+    certificates: ClientCertificates | None = None
+    proxies: Networks = ()
+    url: str = ""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Front:
+        """As a project has it."""
+        return cls(certificates=settings.client_certificates, proxies=settings.trusted_proxies, url=settings.url)
+
+
+_NOTHING = Front()
+
+
+def serve(gateway: Facade, *, host: str = "127.0.0.1", port: int = 8080, front: Front = _NOTHING) -> None:
+    """Serves until SIGINT or SIGTERM, then lets the calls in flight end. `port` 0 takes a free one; the ready line names it.
 
     Raises `ConfigError` when the address cannot be had, or when it is public and nobody could authenticate.
     """
     check_reach(gateway, host)
     listener = bind(host, port)
     try:
-        _run(_serve(gateway, listener, _app(gateway, host, certificates, url), lambda: _say(listener)))
+        _run(_serve(gateway, listener, _app(gateway, host, front), front, lambda: _say(listener)))
     finally:
         listener.close()
 
@@ -70,8 +82,7 @@ def serve_worker(
     listener: socket.socket,
     *,
     host: str,
-    certificates: ClientCertificates | None,
-    url: str,
+    front: Front,
     ready: Callable[[], None],
     lifeline: int,
 ) -> None:
@@ -80,7 +91,7 @@ def serve_worker(
     `lifeline` is the end of a pipe whose other end that process holds: when it is gone, this one ends as upon SIGTERM, so that no
     worker is left behind on the port.
     """
-    app = _app(gateway, host, certificates, url)
+    app = _app(gateway, host, front)
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -93,7 +104,7 @@ def serve_worker(
             loop.add_reader(lifeline, alone)
             ready()
 
-        await _serve(gateway, listener, app, begun)
+        await _serve(gateway, listener, app, front, begun)
 
     _run(main())
 
@@ -107,9 +118,9 @@ def check_reach(gateway: Facade, host: str) -> None:
         )
 
 
-def _app(gateway: Facade, host: str, certificates: ClientCertificates | None, url: str) -> App:
+def _app(gateway: Facade, host: str, front: Front) -> App:
     hosts = LOOPBACK_HOSTS | {host.lower()} if is_loopback(host) else ANY_HOST
-    app = App(gateway, hosts=hosts, certificates=certificates, url=url)
+    app = App(gateway, hosts=hosts, certificates=front.certificates, proxies=front.proxies, url=front.url)
     if isinstance(gateway, Gateway):
         app.open_console(partial(console_of, gateway), gateway.settings.console.url)
     return app
@@ -124,11 +135,11 @@ def serve_stdio(gateway: Facade, principal: Principal) -> None:
     _run(_serve_stdio(gateway, principal))
 
 
-async def _serve(gateway: Facade, listener: socket.socket, app: App, ready: Callable[[], None]) -> None:
+async def _serve(gateway: Facade, listener: socket.socket, app: App, front: Front, ready: Callable[[], None]) -> None:
     config = uvicorn.Config(
         app,
         loop="none",
-        http=CappedProtocol,
+        http=connecting(Connections(proxies=front.proxies, most=_most_connections())),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -136,8 +147,6 @@ async def _serve(gateway: Facade, listener: socket.socket, app: App, ready: Call
         server_header=False,
         proxy_headers=False,
         backlog=BACKLOG,
-        limit_concurrency=_MOST_CONNECTIONS,
-        timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=math.ceil(gateway.drain_s),
     )
 
@@ -152,6 +161,20 @@ async def _serve(gateway: Facade, listener: socket.socket, app: App, ready: Call
                 await _Server(config, ready, closing).serve(sockets=[listener])
             finally:
                 await app.close()
+
+
+def _most_connections() -> int:
+    """How many connections there may be: fewer where this process may not open as many files, which is asked for first."""
+    wanted = MOST + RESERVE + _OTHER_FILES
+    allowed, most_allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed != resource.RLIM_INFINITY and allowed < wanted:
+        allowed = wanted if most_allowed == resource.RLIM_INFINITY else min(wanted, most_allowed)
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most_allowed))
+        allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if allowed == resource.RLIM_INFINITY or allowed >= wanted:
+        return MOST
+    return max(allowed - RESERVE - _OTHER_FILES, allowed // 4)
 
 
 async def _serve_stdio(gateway: Facade, principal: Principal) -> None:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -23,7 +22,7 @@ from toolgen.model.names import SOURCE_NAME
 from toolgen.model.tool import Effect
 from toolgen.settings_audit import AuditSettings, GivenAudit, read_audit
 from toolgen.settings_console import ConsoleSettings, GivenConsole, read_console
-from toolgen.settings_gateway import read_drain, read_public_url
+from toolgen.settings_gateway import Networks, contains, read_drain, read_networks, read_public_url
 from toolgen.settings_sources import Auth, SourceSettings, read_source, short
 from toolgen.settings_state import StateSettings, read_state
 from toolgen.settings_tools import ToolKeys, ToolSettings, read_tool
@@ -78,6 +77,7 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     search: Literal["words", "hybrid"] = "words"
     spans: bool = False
     client_certificates: _ClientCertificates | None = None
+    trusted_proxies: list[str] = []
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -96,16 +96,11 @@ class ClientCertificates:
     """Where a client's certificate stands (a header's name in lower case), and the proxies that are believed to have verified it."""
 
     header: str
-    proxies: tuple[IPv4Network | IPv6Network, ...]
+    proxies: Networks
 
     def trusts(self, peer: str) -> bool:
         """Whether a connection from this address is one of the proxies'."""
-        try:
-            address = ip_address(peer.partition("%")[0])
-        except ValueError:
-            return False
-        address = getattr(address, "ipv4_mapped", None) or address
-        return any(address in network for network in self.proxies)
+        return contains(self.proxies, peer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +113,7 @@ class Settings:
     `spans` says whether requests are traced with OpenTelemetry.
     `url` is the origin that agents know the gateway by (`https://tools.example.com`), "" where nobody said it.
     `drain_s` is how long calls in flight have to end when the gateway stops.
+    `trusted_proxies` are believed when they say (`X-Forwarded-For`, `Forwarded`) which address a request comes from.
     `state` is None where what is counted stays in this process's memory.
     """
 
@@ -138,6 +134,7 @@ class Settings:
     spans: bool
     state: StateSettings | None
     client_certificates: ClientCertificates | None
+    trusted_proxies: Networks
     audit_dir: Path
     audit: AuditSettings
     console: ConsoleSettings
@@ -262,6 +259,13 @@ def _settings(document: Document, path: Path) -> Settings:
         spans=file.gateway.spans,
         state=read_state(file.state, document.where("state"), root, warnings),
         client_certificates=_client_certificates(document, file.gateway.client_certificates),
+        trusted_proxies=read_networks(
+            file.gateway.trusted_proxies,
+            document,
+            "gateway",
+            "trusted_proxies",
+            danger="anyone could pass for any address",
+        ),
         audit_dir=root / file.audit.dir,
         audit=read_audit(file.audit, document, root, warnings),
         console=read_console(file.console, document),
@@ -307,17 +311,8 @@ def _client_certificates(document: Document, given: _ClientCertificates | None) 
             where=document.where(*path, "proxies"),
             suggestion='list the addresses its connections come from, like "10.0.0.0/8"',
         )
-    networks = []
-    for index, text in enumerate(given.proxies):
-        where = document.where(*path, "proxies", index)
-        try:
-            network = ip_network(text)
-        except ValueError as error:
-            raise ConfigError(f"'{short(text)}' is no network like 10.0.0.0/8", where=where) from error
-        if network.prefixlen == 0:
-            raise ConfigError(f"{text} is everybody: anyone could send any certificate", where=where)
-        networks.append(network)
-    return ClientCertificates(header=given.header.lower(), proxies=tuple(networks))
+    networks = read_networks(given.proxies, document, *path, "proxies", danger="anyone could send any certificate")
+    return ClientCertificates(header=given.header.lower(), proxies=networks)
 
 
 def _pinned(sources: Mapping[str, SourceSettings], root: Path) -> Mapping[str, SourceSettings]:

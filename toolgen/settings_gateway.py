@@ -1,15 +1,20 @@
-"""What toolgen.yaml says about the gateway itself: the public address that agents and their users know it by, and how it stops."""
+"""What toolgen.yaml says about the gateway itself: the address that agents know it by, the proxies in front of it, and how it stops."""
 
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address
+from collections.abc import Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from toolgen.errors import ConfigError
 from toolgen.policy.duration import parse_duration
+from toolgen.strict_yaml import Document
 
-__all__ = ["read_drain", "read_public_url"]
+__all__ = ["Networks", "contains", "read_drain", "read_networks", "read_public_url"]
+
+Networks: TypeAlias = tuple[IPv4Network | IPv6Network, ...]
 
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,300}\Z")
 _HOST = re.compile(r"[a-z0-9._-]{1,253}\Z")
@@ -61,6 +66,31 @@ def read_drain(given: str, where: str) -> float:
             suggestion="give a little less than what the system around waits before it kills",
         )
     return seconds
+
+
+def read_networks(given: Sequence[str], document: Document, *path: str, danger: str) -> Networks:
+    """The networks of a list like `["10.0.0.0/8"]`. Raises `ConfigError`; `danger` is what could happen if everybody were in one."""
+    networks = []
+    for index, text in enumerate(given):
+        where = document.where(*path, index)
+        try:
+            network = ip_network(text)
+        except ValueError as error:
+            raise ConfigError(f"'{text[:60]}' is no network like 10.0.0.0/8", where=where) from error
+        if network.prefixlen == 0:
+            raise ConfigError(f"{text} is everybody: {danger}", where=where)
+        networks.append(network)
+    return tuple(networks)
+
+
+def contains(networks: Networks, peer: str) -> bool:
+    """Whether an address is in one of these networks; text that is no address is in none."""
+    try:
+        address = ip_address(peer.partition("%")[0])
+    except ValueError:
+        return False
+    address = getattr(address, "ipv4_mapped", None) or address
+    return any(address in network for network in networks)
 
 
 def _is_address(host: str) -> bool:

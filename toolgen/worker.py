@@ -12,7 +12,7 @@ import msgspec
 from toolgen.core_dumps import forbid_core_dumps
 from toolgen.errors import ToolgenError
 from toolgen.gateway.service import Gateway
-from toolgen.serve import serve_worker
+from toolgen.serve import Front, serve_worker
 
 __all__ = ["READY", "Orders", "main"]
 
@@ -53,8 +53,7 @@ def main() -> None:
                 gateway,
                 listener,
                 host=orders.host,
-                certificates=gateway.settings.client_certificates,
-                url=gateway.settings.url,
+                front=Front.of(gateway.settings),
                 ready=ready,
                 lifeline=lifeline,
             )

@@ -13,7 +13,8 @@ import uvicorn
 
 from tests.gateway.gateways import KEY, FakeGateway
 from toolgen.gateway.app import App
-from toolgen.gateway.connection import CappedProtocol
+from toolgen.gateway.connection import connecting
+from toolgen.gateway.connections import Connections
 
 BASE = "http://127.0.0.1:8080"
 JSON = {"content-type": "application/json"}
@@ -33,10 +34,13 @@ async def client(gateway: FakeGateway, *, key: str | None = KEY) -> AsyncIterato
 
 
 @contextlib.asynccontextmanager
-async def listening(app: App, listener: socket.socket | None = None) -> AsyncIterator[str]:
+async def listening(
+    app: Any, listener: socket.socket | None = None, connections: Connections | None = None
+) -> AsyncIterator[str]:
     """The application on a real port, a free one where none is listened at yet; yields its URL."""
+    http = connecting(connections or Connections())
     listener = listener or socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, http=CappedProtocol, ws="none", lifespan="off", log_config=None, loop="none")
+    config = uvicorn.Config(app, http=http, ws="none", lifespan="off", log_config=None, loop="none")
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign]
     running = asyncio.create_task(server.serve(sockets=[listener]))

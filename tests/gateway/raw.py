@@ -100,10 +100,10 @@ def statuses(answer: bytes) -> list[int]:
 
 
 @contextmanager
-def serving(root: Path) -> Iterator[Served]:
+def serving(root: Path, policy: dict[str, Any] = POLICY, **settings: Any) -> Iterator[Served]:
     """The gateway of a small project, for its `bot`; what it says must hold no traceback."""
     with upstream() as (seen, server):
-        path = project(root, server, POLICY)
+        path = project(root, server, policy, **settings)
         command = [sys.executable, "-m", "toolgen", "serve", "--port", "0"]
         process = subprocess.Popen(command, cwd=path.parent, stderr=subprocess.PIPE, text=True)
         assert process.stderr is not None

@@ -11,6 +11,7 @@ from tests.gateway.clients import listening, run
 from tests.gateway.gateways import KEY, FakeGateway
 from toolgen.gateway import connection, http
 from toolgen.gateway.app import App
+from toolgen.gateway.connections import Connections
 
 HEAD = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json\r\n"
 
@@ -111,6 +112,10 @@ class Wire:
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
     def get_extra_info(self, _: str) -> None: ...
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def abort(self) -> None: ...
 
 
 async def written(sent: bytes, app: Any) -> Wire:
@@ -118,10 +123,11 @@ async def written(sent: bytes, app: Any) -> Wire:
     config = uvicorn.Config(app, ws="none", lifespan="off", log_config=None)
     config.load()
     wire = Wire()
-    protocol = connection.CappedProtocol(config=config, server_state=ServerState(), app_state={})
+    state = ServerState()
+    protocol = connection.HttpConnection(config, state, Connections())
     protocol.connection_made(wire)  # type: ignore[arg-type]
     protocol.data_received(sent)
-    while tasks := list(protocol.tasks):
+    while tasks := list(state.tasks):
         await asyncio.gather(*tasks)
     protocol.connection_lost(None)
     return wire

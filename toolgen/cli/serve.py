@@ -7,7 +7,7 @@ import click
 from toolgen.cli.caller import Caller, caller
 from toolgen.cli.options import config
 from toolgen.gateway.service import Gateway
-from toolgen.serve import check_reach, serve, serve_stdio
+from toolgen.serve import Front, check_reach, serve, serve_stdio
 from toolgen.workers import check_workers, serve_workers
 
 
@@ -43,7 +43,7 @@ def _listen(gateway: Gateway, host: str | None, port: int | None, workers: int |
     count = settings.workers if workers is None else workers
     check_workers(settings, count)
     if count == 1:
-        serve(gateway, host=host, port=port, certificates=settings.client_certificates, url=settings.url)
+        serve(gateway, host=host, port=port, front=Front.of(settings))
         return
     check_reach(gateway, host)
     if not serve_workers(settings, host=host, port=port, count=count):

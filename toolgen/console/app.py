@@ -20,7 +20,7 @@ from toolgen.console.visit import Backstage, Person, Visit, person_of
 from toolgen.errors import AuditError, StateError
 from toolgen.gateway.approvals import of_party
 from toolgen.gateway.door import Door
-from toolgen.gateway.http import Rejected, Request, Response, Stream
+from toolgen.gateway.http import Rejected, Request, Response, Stream, too_crowded
 from toolgen.gateway.project import state_folder
 from toolgen.gateway.service import Gateway
 from toolgen.state.sessions_sqlite import Session, Sessions
@@ -147,6 +147,8 @@ class Console:
 
     async def _answer(self, request: Request) -> Response | Stream:
         path = request.path.removeprefix(ROOT)
+        if request.crowded is not None and await self._signed_in(request) is None:
+            raise too_crowded(request.crowded)
         if path.startswith("/static/"):
             request.take("GET")
             return asset(path.removeprefix("/static/"))
@@ -158,6 +160,7 @@ class Console:
                 return redirect(f"{ROOT}/sign-in")
             return self._desk.ended(request)
         person, session = found
+        request.accept()
         if path == "/sign-out":
             request.take("POST")
             _check_form(session, await form_of(request))

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from toolgen.errors import place_of
+from toolgen.gateway.addresses import client_of
+from toolgen.gateway.connections import InFlight
 from toolgen.gateway.description import openapi_json
 from toolgen.gateway.door import Door
 from toolgen.gateway.facade import Facade
@@ -37,6 +39,7 @@ from toolgen.gateway.rest_calls import RestCalls
 from toolgen.gateway.rest_events import CallEvents
 from toolgen.model.call import Principal
 from toolgen.settings import ClientCertificates
+from toolgen.settings_gateway import Networks, contains
 
 __all__ = ["App", "Pages"]
 
@@ -67,7 +70,8 @@ class App:
     """MCP at /mcp and REST below /v1, over one gateway.
 
     `hosts` are the names this gateway answers to in the Host header; `ANY_HOST` for a gateway whose names are not known.
-    `certificates` names the proxies whose word on a client's certificate is believed. `url` is the origin that agents know it by.
+    `certificates` names the proxies whose word on a client's certificate is believed, `proxies` those whose word on a client's address is.
+    `url` is the origin that agents know it by.
     """
 
     def __init__(
@@ -76,9 +80,12 @@ class App:
         *,
         hosts: frozenset[str] = LOOPBACK_HOSTS,
         certificates: ClientCertificates | None = None,
+        proxies: Networks = (),
         url: str = "",
     ) -> None:
         self._gateway = gateway
+        self._proxies = proxies
+        self._in_flight = InFlight()
         self._hosts = hosts | ({urlsplit(url).hostname or ""} if url else set())
         self._door = Door(gateway, certificates=certificates, url=url)
         listings = Listings(gateway)
@@ -115,13 +122,25 @@ class App:
                 await send({"type": "websocket.close", "code": 1000})
             return
         request = Request(scope, receive)
+        if not contains(self._proxies, request.peer):
+            await self._serve(request, send)
+            return
+        request.client = client_of(request.peer, scope["headers"], self._proxies)
+        crowded = self._in_flight.enter(request.client)
+        request.crowded = request.crowded or crowded
+        try:
+            await self._serve(request, send)
+        finally:
+            self._in_flight.leave(request.client)
+
+    async def _serve(self, request: Request, send: Send) -> None:
         try:
             response: Response | Stream = await self._answer(request)
         except Rejected as rejected:
             response = refusal(rejected)
         except Exception as error:  # noqa: BLE001  (the outermost boundary; the text stays inside, it may hold anything)
             log.error(  # noqa: TRY400  (a traceback carries the text of the error)
-                "a request to %s ended in %s", _route(scope["path"]), place_of(error)
+                "a request to %s ended in %s", _route(request.path), place_of(error)
             )
             response = refusal(Rejected(500, "internal", "the gateway failed; the operator's log says where"))
             if self._console is not None and _CONSOLE.match(request.path):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections import OrderedDict
 
 from toolgen.clock import Clock
+from toolgen.gateway.addresses import counted_as
 
 __all__ = ["Attempts"]
 
@@ -15,7 +15,7 @@ _MOST_PEERS = 4096
 
 
 class Attempts:
-    """A bucket of failures for each peer. An IPv6 network of /64 is one peer, since whoever has one address there has them all."""
+    """A bucket of failures for each peer, as `counted_as` counts them."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -25,11 +25,11 @@ class Attempts:
         """Seconds until this peer may fail again; 0.0 when it may now."""
         if not self._peers:
             return 0.0
-        return max(0.0, (self._failures(_name(peer)) - _BURST + 1) / _PER_SECOND)
+        return max(0.0, (self._failures(counted_as(peer)) - _BURST + 1) / _PER_SECOND)
 
     def failed(self, peer: str) -> None:
         """Counts a failure."""
-        name = _name(peer)
+        name = counted_as(peer)
         failures = min(self._failures(name) + 1, float(_BURST))
         self._peers[name] = (failures, self._clock.monotonic())
         self._peers.move_to_end(name)
@@ -41,15 +41,3 @@ class Attempts:
         if known is None:
             return 0.0
         return max(0.0, known[0] - (self._clock.monotonic() - known[1]) * _PER_SECOND)
-
-
-def _name(peer: str) -> str:
-    try:
-        address = ipaddress.ip_address(peer.partition("%")[0])
-    except ValueError:
-        return peer
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
-        return str(ipaddress.ip_network((int(address) >> 64 << 64, 64)))
-    return peer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import re
@@ -10,17 +11,18 @@ from typing import NoReturn
 from toolgen.clock import Clock, SystemClock
 from toolgen.gateway.attempts import Attempts
 from toolgen.gateway.facade import Facade
-from toolgen.gateway.http import Rejected, Request
+from toolgen.gateway.http import Rejected, Request, too_crowded
 from toolgen.gateway.identity import Told, Unaccepted
 from toolgen.gateway.resource import Resource
 from toolgen.model.call import Principal
 from toolgen.settings import ClientCertificates
 
-__all__ = ["Door"]
+__all__ = ["Door", "Turns"]
 
 _BEARER = re.compile(r"bearer +([\x21-\x7e]{1,16384})\Z", re.IGNORECASE)
 _TOKEN = re.compile(r"[\w-]+\.[\w-]+\.[\w-]+\Z", re.ASCII)
 _EVERYBODY = "everybody"
+_MOST_WAITING = 1_024
 _CLOCK = SystemClock()
 
 log = logging.getLogger("toolgen.gateway")
@@ -30,7 +32,8 @@ class Door:
     """Authenticates requests. `certificates` says whose word on a client's certificate is believed; nobody's where it is None. `url` is
     the gateway's public address, at which clients are told where their users sign in.
 
-    An address that was wrong too often waits; what it has shown before that was right is still accepted, since others may share it.
+    An address that was wrong too often waits, but only with what is wrong: others may share it, so a credential is looked up or verified
+    first. Its tokens are then verified one after the other, between the requests of everybody else.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class Door:
         self._certificates = certificates
         self._header = b"" if certificates is None else certificates.header.encode("ascii")
         self._attempts = Attempts(clock)
+        self._turns = Turns()
 
     async def enter(self, request: Request) -> Principal:
         """Who sends this, and for whom. Raises `Rejected`: 401, 429 after too many of those, 503 when a token cannot be checked now.
@@ -55,31 +59,37 @@ class Door:
         certificate = self._certificate(request)
         value = request.headers.get(b"authorization")
         if value is None:
+            if not certificate and request.crowded is not None:
+                raise too_crowded(request.crowded)
             if not certificate:
                 raise _unauthenticated("this needs a credential", self.resource.challenge(request))
-            return self._narrowed(request, await self._acting(request, self._certified(request, certificate)))
+            return await self._entered(request, self._certified(request, certificate))
         found = _BEARER.match(value.decode("latin-1"))
         if found is None:
             self._refuse(request, Unaccepted("the Authorization header holds no bearer token"))
-        principal = await self.admit(request, found[1])
+        return await self._entered(request, await self.admit(request, found[1]))
+
+    async def _entered(self, request: Request, principal: Principal) -> Principal:
+        request.accept()
         return self._narrowed(request, await self._acting(request, principal))
 
     async def credential_in_url(self, request: Request) -> None:
         """Says in the log and in the audit that somebody sent one, as often as that can be of use, and never what it was."""
-        if self._attempts.wait(request.peer) or self._attempts.wait(_EVERYBODY):
+        if self._attempts.wait(request.client) or self._attempts.wait(_EVERYBODY):
             return
-        self._attempts.failed(request.peer)
+        self._attempts.failed(request.client)
         self._attempts.failed(_EVERYBODY)
-        log.warning("a request from %s had a credential in its URL; whatever it was should be replaced", request.peer)
-        await self._gateway.note_refusal("credential_in_url", request.peer)
+        log.warning("a request from %s had a credential in its URL; whatever it was should be replaced", request.client)
+        await self._gateway.note_refusal("credential_in_url", request.client)
 
     def _certificate(self, request: Request) -> str:
         """The client's certificate, where the connection comes from a proxy that is trusted to have verified it."""
         if self._certificates is None or self._header not in request.headers:
             return ""
         if not self._certificates.trusts(request.peer):
+            self._hold_back(request)
             log.warning("%s sent the header of client certificates, and is no proxy of ours", request.peer)
-            self._attempts.failed(request.peer)
+            self._attempts.failed(request.client)
             raise Rejected(400, "bad_request", "the header of client certificates is taken from trusted proxies alone")
         if self._header in request.repeated:
             raise Rejected(400, "bad_request", "the header of client certificates was sent more than once")
@@ -90,7 +100,10 @@ class Door:
         principal = self._gateway.recognised(credential)
         if principal is not None:
             return principal
-        self._hold_back(request)
+        if request.crowded is not None:
+            raise too_crowded(request.crowded)
+        if _TOKEN.match(credential) and self._attempts.wait(request.client) and not await self._turns.take():
+            self._hold_back(request)
         answer = await self._gateway.authenticate(credential)
         if isinstance(answer, Unaccepted):
             self._refuse(request, answer)
@@ -106,7 +119,7 @@ class Door:
         return answer
 
     def _hold_back(self, request: Request) -> None:
-        wait = self._attempts.wait(request.peer)
+        wait = self._attempts.wait(request.client)
         if wait:
             raise Rejected(
                 429,
@@ -117,9 +130,8 @@ class Door:
             )
 
     def _refuse(self, request: Request, why: Unaccepted) -> NoReturn:
-        self._hold_back(request)
         if why.told is Told.UNAVAILABLE:
-            log.warning("a token from %s could not be checked: %s", request.peer, why.reason)
+            log.warning("a token from %s could not be checked: %s", request.client, why.reason)
             raise Rejected(
                 503,
                 "identity_unavailable",
@@ -127,8 +139,9 @@ class Door:
                 suggestion="try again in a while",
                 headers=((b"retry-after", b"10"),),
             )
-        self._attempts.failed(request.peer)
-        log.warning("a credential from %s was not accepted: %s", request.peer, why.reason)
+        self._hold_back(request)
+        self._attempts.failed(request.client)
+        log.warning("a credential from %s was not accepted: %s", request.client, why.reason)
         if why.told is Told.SCOPES:
             raise Rejected(
                 403,
@@ -166,6 +179,27 @@ class Door:
                 suggestion="a reviewer can list the user under acts_for in the policy",
             )
         return acting
+
+
+class Turns:
+    """One after the other, in the order they came, and with a turn of the event loop for everybody else between two of them."""
+
+    def __init__(self, most: int = _MOST_WAITING) -> None:
+        self._most = most
+        self._waiting = 0
+        self._lock = asyncio.Lock()
+
+    async def take(self) -> bool:
+        """Waits for a turn; False, at once, where too many wait already."""
+        if self._waiting >= self._most:
+            return False
+        self._waiting += 1
+        try:
+            async with self._lock:
+                await asyncio.sleep(0)
+        finally:
+            self._waiting -= 1
+        return True
 
 
 def _unauthenticated(message: str, challenge: tuple[bytes, bytes]) -> Rejected:

@@ -9,12 +9,15 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
+from toolgen.gateway.connections import Crowded
 from toolgen.gateway.wire import LARGEST_BODY, encode
 from toolgen.model.trace import Trace, parse_trace
 from toolgen.pipeline.presence import Presence
 
 __all__ = [
+    "ACCEPTED",
     "ANY_HOST",
+    "CROWDED",
     "LOOPBACK_HOSTS",
     "PRESENCE",
     "CredentialInUrl",
@@ -29,6 +32,7 @@ __all__ = [
     "json_response",
     "read_json_body",
     "refusal",
+    "too_crowded",
 ]
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -40,7 +44,12 @@ ANY_HOST = frozenset({"*"})
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 PRESENCE = "toolgen.presence"
 """Where in an ASGI scope the connection says whether its client still waits."""
+ACCEPTED = "toolgen.accepted"
+"""Is in a scope as soon as the request has shown a credential that is accepted."""
+CROWDED = "toolgen.crowded"
+"""Is in the scope of a request that only health and callers that were accepted before are answered, and says why (`Crowded`)."""
 SLOWEST_BODY_S = 30.0
+_LATER = ((b"retry-after", b"5"),)
 
 # A second copy of one of these is how two readers of one request come to different conclusions.
 _SINGLE = frozenset(
@@ -102,12 +111,15 @@ class Response:
 
     async def send(self, send: Send) -> None:
         """Puts it on the wire."""
+        await send({"type": "http.response.start", "status": self.status, "headers": self.fields()})
+        await send({"type": "http.response.body", "body": self.body})
+
+    def fields(self) -> list[tuple[bytes, bytes]]:
+        """All of its headers."""
         fixed = _PLAIN if self.body and not self.media_type else _PLAIN[1:]
         if self.media_type:
             fixed = ((b"content-type", self.media_type), *fixed)
-        headers = [*fixed, *self.headers, (b"content-length", b"%d" % len(self.body))]
-        await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": self.body})
+        return [*fixed, *self.headers, (b"content-length", b"%d" % len(self.body))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,19 +175,35 @@ class CredentialInUrl(Rejected):
 class Request:
     """What a handler needs of an ASGI scope. `headers` holds the first of each name; `repeated` the names that came twice.
 
-    `presence` says whether the client still waits, where the connection tells (`toolgen.gateway.connection`).
+    `peer` is the address at the other end of the connection, whatever headers say; `client` the one that counts as who asks, which a
+    trusted proxy may have said. `presence` says whether the client still waits, where the connection tells (`toolgen.gateway.connection`),
+    and `crowded` what there are too many of.
     """
 
-    __slots__ = ("_receive", "_unread", "headers", "method", "path", "peer", "presence", "query", "repeated")
+    __slots__ = (
+        "_receive",
+        "_scope",
+        "_unread",
+        "client",
+        "crowded",
+        "headers",
+        "method",
+        "path",
+        "peer",
+        "presence",
+        "query",
+        "repeated",
+    )
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.query: bytes = scope["query_string"]
         client = scope.get("client")
-        self.peer: str = (
-            client[0] if client else ""
-        )  # the address at the other end of the connection, whatever headers say
+        self.peer: str = client[0] if client else ""
+        self.client = self.peer
+        self.crowded: Crowded | None = scope.get(CROWDED)
+        self._scope = scope
         self.headers: dict[bytes, bytes] = {}
         self.repeated: frozenset[bytes] = frozenset()
         self._receive = receive
@@ -193,6 +221,10 @@ class Request:
         if isinstance(response, Stream) or not self._unread or _CLOSE[0] in response.headers:
             return response
         return replace(response, headers=(*response.headers, *_CLOSE))
+
+    def accept(self) -> None:
+        """Tells the connection that a credential was accepted: whoever is known is not the first to give way."""
+        self._scope[ACCEPTED] = True
 
     def text(self, name: bytes) -> str:
         """A header's value, "" when it is absent."""
@@ -304,6 +336,12 @@ def refusal(rejected: Rejected) -> Response:
     if rejected.pointer is not None:
         error["pointer"] = rejected.pointer
     return json_response({"status": "refused", "error": error}, status=rejected.status, headers=rejected.headers)
+
+
+def too_crowded(crowded: Crowded = Crowded.ALL) -> Rejected:
+    """What somebody is told whom there is no room for now."""
+    status, code = (429, "rate_limited") if crowded is Crowded.ADDRESS else (503, "overloaded")
+    return Rejected(status, code, f"{crowded.value} now", suggestion="try again in a few seconds", headers=_LATER)
 
 
 def _too_large() -> Rejected:

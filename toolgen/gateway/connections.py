@@ -91,7 +91,9 @@ class Connections:
         self._reserve = _Place()
         self._addresses: dict[str, _Place] = {}
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """How many there are."""
         return self._all.count + self._reserve.count
 
     def enter(self, connection: Connection) -> Crowded | None:

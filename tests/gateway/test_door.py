@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import datetime
 import hashlib
@@ -27,6 +28,7 @@ from toolgen.clock import FixedClock
 from toolgen.gateway import door
 from toolgen.gateway.app import App
 from toolgen.gateway.attempts import Attempts
+from toolgen.gateway.door import Turns
 from toolgen.gateway.http import ANY_HOST, Request, Response, Stream
 from toolgen.gateway.identity import Identity, KeySets, Told, Unaccepted, principals
 from toolgen.gateway.identity.certificates import read_certificate
@@ -369,3 +371,121 @@ def test_the_audit_has_it(tmp_path: Path) -> None:
     run(main())
     for path in (tmp_path / "var" / "audit").iterdir():
         assert b"canary-1" not in path.read_bytes()
+
+
+class Verifying(FakeGateway):
+    """Nobody is recognised: everything has to be looked up or verified. `good` is a token that is."""
+
+    good = "a.good.token"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.verified: list[str] = []
+
+    def recognised(self, credential: str) -> Principal | None:
+        return None
+
+    async def authenticate(self, credential: str) -> Principal | Unaccepted:
+        self.verified.append(credential)
+        return await super().authenticate(KEY if credential == self.good else credential)
+
+
+def test_wrong_credentials_keep_no_right_one_from_the_same_address_out() -> None:
+    async def main() -> None:
+        gateway = Verifying()
+        async with http(gateway, proxies=None) as client:
+            for wrong in ("guess", "a.bad.token"):
+                answers = [await client.get("/v1/tools", headers=bearer(wrong)) for _ in range(60)]
+                assert answers[-1].status_code == 429
+                assert answers[-1].headers["retry-after"]
+                for right in (KEY, gateway.good):
+                    assert (await client.get("/v1/tools", headers=bearer(right))).status_code == 200
+            flood = [client.get("/v1/tools", headers=bearer("a.bad.token")) for _ in range(300)]
+            right = client.get("/v1/tools", headers=bearer(gateway.good))
+            *refused, found = await asyncio.gather(*flood, right)
+            assert {answer.status_code for answer in refused} <= {401, 429}
+            assert found.status_code == 200
+
+    run(main())
+
+
+def test_tokens_of_an_address_that_fails_wait_in_a_line_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    short = Turns(most=3)
+    monkeypatch.setattr(door, "Turns", lambda: short)
+
+    async def main() -> None:
+        gateway = Verifying()
+        async with http(gateway, proxies=None) as client:
+            for _ in range(30):
+                await client.get("/v1/tools", headers=bearer("guess"))
+            before = len(gateway.verified)
+            flood = [client.get("/v1/tools", headers=bearer(f"a.bad.token{number}")) for number in range(10)]
+            assert {answer.status_code for answer in await asyncio.gather(*flood)} == {429}
+            assert len(gateway.verified) - before == 3
+            assert (
+                await client.get("/v1/tools", headers=bearer(gateway.good))
+            ).status_code == 200  # the line is empty again
+
+    run(main())
+
+
+def test_turns_are_taken_in_order_and_given_back_by_who_leaves() -> None:
+    async def main() -> None:
+        turns, order = Turns(most=2), list[int]()
+
+        async def one(number: int) -> bool:
+            taken = await turns.take()
+            order.append(number)
+            return taken
+
+        tasks = [asyncio.create_task(one(number)) for number in range(3)]
+        assert await asyncio.gather(*tasks) == [True, True, False]
+        assert order == [2, 0, 1]
+        task = asyncio.create_task(one(3))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait((task,))
+        assert await asyncio.gather(one(4), one(5)) == [True, True]
+
+    run(main())
+
+
+def test_failures_behind_a_trusted_proxy_are_those_of_the_address_it_names() -> None:
+    async def main() -> None:
+        app = App(FakeGateway(), certificates=PROXIES, proxies=PROXIES.proxies)
+        transport = httpx.ASGITransport(app, client=("10.1.2.3", 5))
+        async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+
+            async def get(key: str, said: str) -> int:
+                headers = {**bearer(key), "x-forwarded-for": said}
+                return (await client.get("/v1/tools", headers=headers)).status_code
+
+            for number in range(40):
+                await get("guess", f"203.0.113.{number}, 192.0.2.1")
+            assert await get("guess", "192.0.2.1") == 429
+            assert await get("guess", "192.0.2.2") == 401
+            assert await get(KEY, "192.0.2.1") == 200
+            assert await get("guess", "192.0.2.1, rubbish") == 401  # counts for the proxy itself
+
+    run(main())
+
+
+def test_forged_certificate_headers_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with http(Certified(), "192.0.2.1") as client:
+            for _ in range(100):
+                answer = await client.get("/v1/tools", headers={"X-Client-Cert": "x"})
+                assert answer.status_code in {400, 429}
+
+    with caplog.at_level(logging.WARNING):
+        run(main())
+    assert 30 <= len(caplog.records) <= 40
+
+
+def test_a_token_that_cannot_be_checked_now_is_no_failure() -> None:
+    async def main() -> None:
+        async with http(Unavailable(), proxies=None) as client:
+            answers = [await client.get("/v1/tools", headers=bearer("wrong")) for _ in range(60)]
+            assert {answer.status_code for answer in answers} == {503}
+
+    run(main())

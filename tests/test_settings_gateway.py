@@ -1,7 +1,8 @@
-"""What is said of the gateway itself: its public address and how long it takes to stop."""
+"""What is said of the gateway itself: its public address, the proxies in front of it, and how long it takes to stop."""
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,34 @@ def test_any_other_time_to_stop_is_refused_at_its_line(tmp_path: Path, given: st
     with pytest.raises(ConfigError, match=r"drain: takes 1s to 1h") as caught:
         load(draining(tmp_path, given))
     assert "toolgen.yaml:4" in str(caught.value)
+
+
+def trusting(root: Path, networks: str) -> Path:
+    path = root / "toolgen.yaml"
+    head = "sources:\n  shop: {sql: 'sqlite:///shop.db'}\ngateway:\n  trusted_proxies:\n"
+    path.write_text(head + networks, encoding="utf-8")
+    return path
+
+
+def test_trusted_proxies_are_networks_and_nobody_by_default(tmp_path: Path) -> None:
+    given = trusting(tmp_path, "    - 10.0.0.0/8\n    - 192.0.2.7\n    - fd00::/8\n")
+    assert load(given).trusted_proxies == tuple(ip_network(text) for text in ("10.0.0.0/8", "192.0.2.7/32", "fd00::/8"))
+    assert load(written(tmp_path, "https://tools.example.com")).trusted_proxies == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("0.0.0.0/0", "is everybody: anyone could pass for any address"),
+        ('"::/0"', "is everybody"),
+        ("10.0.0.1/8", "is no network like 10.0.0.0/8"),
+        ("proxy.example.com", "is no network like 10.0.0.0/8"),
+        ('""', "is no network like 10.0.0.0/8"),
+        ("10.0.0.0/33", "is no network like 10.0.0.0/8"),
+    ],
+)
+def test_any_other_proxy_is_refused_at_its_line(tmp_path: Path, given: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(trusting(tmp_path, f"    - 10.0.0.0/8\n    - {given}\n"))
+    assert says in str(caught.value)
+    assert "toolgen.yaml:6" in str(caught.value)

@@ -35,7 +35,8 @@ def test_an_allowed_statement_is_shown_as_it_would_run(toolgen: Run) -> None:
         "tables": ["customers"],
         "columns": ["customers.id", "customers.name"],
         "functions": [],
-        "sql": 'SELECT "customers"."id", "customers"."name" FROM "main"."customers" WHERE id = ? LIMIT 10',
+        "sql": 'SELECT "customers"."id", "customers"."name"'
+        ' FROM (SELECT "id", "name" FROM "main"."customers") AS "customers" WHERE id = ? LIMIT 10',
         "parameters": [1],
         "max_rows": 10,
     }

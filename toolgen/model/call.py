@@ -115,7 +115,8 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     otherwise insert, update or delete: it changes its one table, in at most `max_changes` rows or not at all; an update sets the columns
     `sets`. `cascades`: triggers, rules and actions of foreign keys may change more. `page` is what a cursor of the next page ends with, ""
     where there are no pages; `skip` rows were on the pages before. `types` are those of its columns as far as the text tells, for an engine
-    that types values (SQLite) and has none to type.
+    that types values (SQLite) and has none to type. `table_names` is how the guard compared names of tables, as in
+    `Database`: a session that compares them otherwise does not run it.
     """
 
     sql: str
@@ -135,6 +136,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     page: str = ""
     skip: int = 0
     types: tuple[str, ...] = ()
+    table_names: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.changes import guard_change
+from toolgen.policy.sql.guard import guard
 from toolgen.policy.sql.scope import SqlScope, TableScope
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.sql.read import read_sql
@@ -60,6 +61,12 @@ def judged(found: Database, sql: str, *values: Json, most: int = 1, **tables: Ta
             sql = sql.replace("?", f"${number}", 1)
     scope = SqlScope(tables=tables, max_changes=most, timeout_s=20.0)
     return guard_change(sql, values, database=found, scope=scope, attributes={"tenant": "acme"})
+
+
+def asked(found: Database, sql: str, **tables: TableScope) -> Statement | Deny:
+    """The guard's verdict on a query of a principal of the tenant acme."""
+    scope = SqlScope(tables=tables, timeout_s=20.0)
+    return guard(sql, (), database=found, scope=scope, attributes={"tenant": "acme"})
 
 
 def run(location: str, *statements: Statement | Deny, operation: str = "change") -> list[Success | Failed]:

@@ -20,7 +20,7 @@ from toolgen.policy.sql import guard as module
 from toolgen.policy.sql.guard import guard
 from toolgen.policy.sql.scope import SqlScope, TableScope
 
-TICKETS = '(SELECT "id", "tenant", "body" FROM "main"."tickets" WHERE (tenant = ?) LIMIT -1) AS "tickets"'
+TICKETS = '(SELECT "body" FROM "main"."tickets" WHERE (tenant = ?) LIMIT -1) AS "tickets"'
 
 REWRITTEN = [
     ("SELECT id FROM orders", 'SELECT id FROM "main"."orders" LIMIT 100'),
@@ -34,9 +34,18 @@ REWRITTEN = [
     ("(SELECT id FROM orders)", 'SELECT id FROM "main"."orders" LIMIT 100'),
     (
         "SELECT * FROM customers",
-        'SELECT "customers"."id", "customers"."name", "customers"."country" FROM "main"."customers" LIMIT 100',
+        'SELECT "customers"."id", "customers"."name", "customers"."country"'
+        ' FROM (SELECT "id", "name", "country" FROM "main"."customers") AS "customers" LIMIT 100',
     ),
-    ("SELECT c.* FROM customers c", 'SELECT c."id", c."name", c."country" FROM "main"."customers" AS c LIMIT 100'),
+    (
+        "SELECT c.* FROM customers c",
+        'SELECT c."id", c."name", c."country" FROM (SELECT "id", "name", "country" FROM "main"."customers") AS c LIMIT 100',
+    ),
+    ("SELECT name FROM customers", 'SELECT name FROM (SELECT "name" FROM "main"."customers") AS "customers" LIMIT 100'),
+    (
+        "SELECT count(*) FROM customers",
+        'SELECT count(*) FROM (SELECT 1 AS "1" FROM "main"."customers") AS "customers" LIMIT 100',
+    ),
     ("SELECT body FROM tickets", f"SELECT body FROM {TICKETS} LIMIT 100"),
     ("SELECT main.tickets.body FROM main.tickets", f"SELECT tickets.body FROM {TICKETS} LIMIT 100"),
     ("SELECT count(*), Max(id) FROM orders", 'SELECT count(*), Max(id) FROM "main"."orders" LIMIT 100'),

@@ -20,6 +20,7 @@ from toolgen.execute.sql.reach import Reach
 from toolgen.execute.sql.server import Sessions, UnreachableError, most_received
 from toolgen.model.call import Statement
 from toolgen.model.cascades import MYSQL_CASCADES_OF, Cascade
+from toolgen.model.database import MYSQL_TABLE_NAMES, mysql_table_names
 from toolgen.model.location import ServerLocation
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
@@ -50,6 +51,7 @@ _SQL_MODE: Final = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUB
 class _Session:
     connection: WireConnection
     mariadb: bool
+    table_names: str = ""  # how this server compares names of tables, as in `Database`
     streams: bool = False  # rows are still coming, so nothing else can be sent
 
 
@@ -97,7 +99,13 @@ class _Driver:
 
     async def open(self) -> _Session:
         connection = await self._connect()
-        return _Session(connection=connection, mariadb="mariadb" in str(connection.get_server_info()).lower())
+        session = _Session(connection=connection, mariadb="mariadb" in str(connection.get_server_info()).lower())
+        try:
+            session.table_names = mysql_table_names((await _listed(session, MYSQL_TABLE_NAMES, []))[0][0])
+        except BaseException:
+            connection.close()
+            raise
+        return session
 
     async def _connect(self) -> WireConnection:
         location = self._location
@@ -219,7 +227,21 @@ def _settings(timeout_s: float, *, mariadb: bool) -> str:
     )
 
 
+def _compares_otherwise(session: _Session, statement: Statement) -> Failed | None:
+    """A server that was set up anew may take two names for one that the guard held for two."""
+    if statement.table_names in {"", session.table_names}:
+        return None
+    return failed(
+        "upstream_error",
+        "the database server compares names of tables otherwise than when this source was built (lower_case_table_names)",
+        "the operator should build again: toolgen build",
+        {"sql": statement.sql},
+    )
+
+
 async def _guarded(session: _Session, statement: Statement, *, explain: bool) -> Success | Failed:
+    if refused := _compares_otherwise(session, statement):
+        return refused
     try:
         # Read by the server before anything runs: what has no result is no query. A plan is made of what was found to be one.
         prepared = await _prepare(session, statement.sql)
@@ -244,6 +266,8 @@ def _explained(error: MySQLError, session: _Session, statement: Statement) -> Fa
 async def _change(session: _Session, change: Change) -> Success | Failed:
     """In a transaction that may write, which takes the place of the one that may not. Ending the session rolls back what is left of it."""
     statement, connection = change.statement, session.connection
+    if refused := _compares_otherwise(session, statement):
+        return refused
     await connection.command("ROLLBACK")
     # Bounded by rows, not by keys: what is counted before the commit may have any WHERE.
     await connection.command("SET SESSION sql_safe_updates = 0")

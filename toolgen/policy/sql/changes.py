@@ -18,7 +18,7 @@ from toolgen.model.database import Database, Table
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
-from toolgen.policy.sql.columns import Columns, Relation, Scope
+from toolgen.policy.sql.columns import Columns
 from toolgen.policy.sql.cross_check import cross_check
 from toolgen.policy.sql.filters import columns_of, numbered
 from toolgen.policy.sql.grammar import called, check_grammar
@@ -27,6 +27,7 @@ from toolgen.policy.sql.names import DEFAULT_SCHEMA, Spelling
 from toolgen.policy.sql.narrowed import narrowed
 from toolgen.policy.sql.plan import Plan, bound, slots_of
 from toolgen.policy.sql.refusal import Refusal, refuse, shown
+from toolgen.policy.sql.relations import Relation, Scope
 from toolgen.policy.sql.searches import check_searches
 from toolgen.policy.sql.text import CHANGES, SLOT, parse, render, slot_number
 from toolgen.policy.sql.transforms import check_transforms
@@ -76,8 +77,8 @@ class _Change:
         self._database = database
         self._dialect = database.dialect
         self._scope = scope
-        self._spelling = Spelling(database.dialect)
-        self._columns = Columns(database.dialect)
+        self._spelling = Spelling(database.dialect, database.table_names)
+        self._columns = Columns(self._spelling, database.dialect)
         self._attributes: list[str] = []
         self._asked = 0
         self._needles: frozenset[int] = frozenset()
@@ -131,6 +132,7 @@ class _Change:
             writes=kind,
             sets=sets,
             cascades=target.scope.cascades,
+            table_names=self._database.table_names,
             needles=self._needles,
         )
 

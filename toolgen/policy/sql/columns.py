@@ -3,77 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
 from toolgen.model.database import Table
 from toolgen.model.names import nearest
+from toolgen.policy.sql.aliases import alias_answers, is_sorted_by
 from toolgen.policy.sql.grants import TableScope, fold_column, full_name
 from toolgen.policy.sql.marks import slot_number
-from toolgen.policy.sql.names import Names, Spelling
+from toolgen.policy.sql.names import IMPLICIT, NILADIC, Names, Spelling
 from toolgen.policy.sql.refusal import refuse, shown
+from toolgen.policy.sql.relations import Relation, Scope
 from toolgen.policy.sql.titles import computed_title
 
-__all__ = ["Columns", "Filtered", "Relation", "Scope", "row_ids_of"]
+__all__ = ["Columns", "row_ids_of"]
 
-_ROW_IDS = {"sqlite": frozenset({"rowid", "oid", "_rowid_"}), "duckdb": frozenset({"rowid"})}
-
-
-@dataclass(slots=True, kw_only=True)
-class Relation:
-    """Something in a FROM clause. `hidden` are folded names it has and the principal may not use."""
-
-    alias: str
-    names: Names
-    hidden: frozenset[str] = frozenset()
-    table: Table | None = None
-    columns: tuple[str, ...] = ()  # of a base table, as spelt by the database
-    row_ids: list[str] | None = (
-        None  # those a statement asks for; None where the table has none, or they would tell of a hidden column
-    )
-    whole: bool = False  # naming it as a value is allowed: a subquery whose columns were all checked
-    identifier: exp.Identifier | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class Scope:
-    """The names in reach of one SELECT. `outer` is the query around it, when that is in reach at all."""
-
-    outer: Scope | None
-    relations: list[Relation] = field(default_factory=list)
-    aliases: frozenset[str] = frozenset()
-    computed: bool = False  # a column of the result has no name but the engine's
-    lambdas: frozenset[str] = frozenset()
-
-    def chain(self) -> Iterator[Scope]:
-        scope: Scope | None = self
-        while scope is not None:
-            yield scope
-            scope = scope.outer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filtered:
-    """A place in the tree where rows of `table` are read through the policy's filter and masks."""
-
-    node: exp.Table
-    table: Table
-    columns: tuple[str, ...]
-    rows: str | None
-    masks: Mapping[str, str]
-    row_ids: Sequence[str] = ()
+_ROW_IDS = frozenset({"sqlite", "duckdb"})  # whose implicit columns are the row's number, and nothing else
 
 
 class Columns:
     """Resolves the columns of one statement. `used` are those it touches, as `table.column`."""
 
-    def __init__(self, dialect: str, schema: str = "") -> None:
+    def __init__(self, spelling: Spelling, dialect: str, schema: str = "") -> None:
         """`schema` is where tables without one of their own are."""
         self._dialect = dialect
         self._schema = schema
-        self._spelling = Spelling(dialect)
+        self._spelling = spelling
         self.used: set[str] = set()
 
     def expanded(self, items: Iterable[exp.Expr], scope: Scope, merged: bool) -> list[exp.Expr]:
@@ -202,7 +158,7 @@ class Columns:
                     self._unknown(node.this, [relation])
         if (schema := node.args.get("db")) is not None:
             table = found[0].table
-            expected = (table.schema or self._schema) if table else ""
+            expected = self._schema_of(table) if table else ""
             if self._spelling.relation(schema) != expected:
                 refuse(
                     "column",
@@ -219,7 +175,9 @@ class Columns:
             for relation in around.relations:
                 if name in relation.hidden:
                     self._unknown(identifier, [relation])
-        if self._dialect in {"postgres", "duckdb"} and not _is_sorted_by(identifier, scope, name):
+        self._refuse_niladic(identifier, name)
+        sorted_by = is_sorted_by(identifier, scope, name)
+        if self._dialect in {"postgres", "duckdb"} and not sorted_by:
             self._refuse_row(identifier, scopes, name)
         for around in scopes:
             if name in around.lambdas:
@@ -227,17 +185,43 @@ class Columns:
             owners = [relation for relation in around.relations if name in relation.names]
             for owner in owners:
                 self._touch(owner, name)
-            if owners or name in around.aliases:
+            if owners or (sorted_by and around is scope and scope.clause != "group"):
                 return
             if len(around.relations) == 1 and self._row_id(around.relations[0], name):
                 return
-            if _is_odd(identifier) and (around.computed or any(None in other.names for other in around.relations)):
+            if self._may_be_implicit(name, around):
+                break
+            answers = alias_answers(identifier, around, scope, self._dialect)
+            if answers and name in around.aliases:
+                return
+            if _is_odd(identifier) and (
+                (answers and around.computed) or any(None in other.names for other in around.relations)
+            ):
                 return
         if self._dialect in {"postgres", "duckdb"}:
             folded = self._spelling.relation(identifier)
             if any(relation.alias == folded for around in scopes for relation in around.relations):
                 return
         self._unknown(identifier, [relation for around in scopes for relation in around.relations])
+
+    def _may_be_implicit(self, name: str, around: Scope) -> bool:
+        """Whether the engine may find a column of this name that no catalog lists, before it looks for an alias.
+
+        SQLite gives subqueries a row number as well: NULL.
+        """
+        return name in IMPLICIT[self._dialect] and (
+            any(relation.table for relation in around.relations)
+            or (self._dialect == "sqlite" and len(around.relations) == 1)
+        )
+
+    def _refuse_niladic(self, identifier: exp.Expr, name: str) -> None:
+        """`user` is who asks, whatever columns and aliases there are. In DuckDB these functions come last, so they are ordinary names."""
+        if self._dialect != "duckdb" and name in NILADIC[self._dialect] and not identifier.args.get("quoted"):
+            refuse(
+                "function",
+                f"{shown(name)} without quotes is a function of the server, and not available",
+                "for a column or alias of that name, write it in quotes" + " (`…`)" * (self._dialect == "mysql"),
+            )
 
     def _refuse_row(self, identifier: exp.Expr, scopes: Sequence[Scope], name: str) -> None:
         """A table's name as a value is its whole row, hidden columns included. An alias in the SELECT list, or a column of a table that
@@ -262,11 +246,16 @@ class Columns:
 
     def _row_id(self, owner: Relation, name: str) -> bool:
         """Whether `name` is the row's own number, of a table that may be asked for it."""
-        if name not in _ROW_IDS.get(self._dialect, ()) or owner.row_ids is None or owner.table is None:
+        if self._dialect not in _ROW_IDS or name not in IMPLICIT[self._dialect]:
+            return False
+        if owner.row_ids is None or owner.table is None:
             return False
         owner.row_ids.append(name)
         self.used.add(f"{full_name(owner.table)}.{_row_key(owner.table) or 'rowid'}")
         return True
+
+    def _schema_of(self, table: Table) -> str:
+        return self._spelling.relation(exp.to_identifier(table.schema, quoted=True)) if table.schema else self._schema
 
     def _unknown(self, identifier: exp.Expr, relations: Sequence[Relation]) -> None:
         """The same words for a column that is hidden and for one that is not there."""
@@ -337,16 +326,3 @@ def _row_key(table: Table) -> str:
 def _is_odd(identifier: exp.Expr) -> bool:
     """A name in quotes that is no word: one an engine gave to a computed column, and never one of its own for a table's."""
     return bool(identifier.args.get("quoted")) and not re.fullmatch(r"\w+", identifier.name)
-
-
-def _is_sorted_by(identifier: exp.Expr, scope: Scope, name: str) -> bool:
-    """Whether a bare name stands in the ORDER BY or GROUP BY of a query that gives it to a column of its result (SQL-92 rule)."""
-    column = identifier.parent
-    clause = column.parent if column is not None else None
-    if isinstance(clause, exp.Ordered):
-        clause = clause.parent
-    return (
-        isinstance(clause, (exp.Order, exp.Group))
-        and isinstance(clause.parent, (exp.Select, exp.SetOperation))
-        and name in scope.aliases
-    )

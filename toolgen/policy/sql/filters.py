@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from functools import lru_cache
 
 from sqlglot import exp
 
 from toolgen.model.database import Table
-from toolgen.policy.sql.columns import Filtered
 from toolgen.policy.sql.grammar import check_grammar
-from toolgen.policy.sql.grants import fold_column
+from toolgen.policy.sql.grants import fold_column, full_name
 from toolgen.policy.sql.marks import SLOT, slot_number
 from toolgen.policy.sql.refusal import refuse
+from toolgen.policy.sql.relations import Filtered
 from toolgen.policy.sql.text import parse
 from toolgen.policy.sql.titles import conceal
 
@@ -88,38 +88,51 @@ def columns_of(condition: exp.Expr, table: Table, dialect: str) -> tuple[str, ..
     return tuple(found)
 
 
-def install(place: Filtered, dialect: str, first: int) -> tuple[tuple[str, ...], frozenset[str]]:
+def install(place: Filtered, used: Container[str], dialect: str, first: int) -> tuple[tuple[str, ...], frozenset[str]]:
     """Puts filter and masks in the tree: `t` becomes `(SELECT granted columns FROM t WHERE condition) AS t`.
 
+    Of the granted columns it has those that are `used` (`table.column`): nothing is read that the statement does not touch.
     The subquery of a filter has a limit that limits nothing: no optimizer moves a condition into it, where it would be asked about rows
-    the filter leaves out, and an error (`1 / 0`, a cast) would tell of them.
+    the filter leaves out, and an error (`1 / 0`, a cast) would tell of them. Without a filter the engines pull the subquery up.
 
     Its placeholders are numbered from `first`. Returns the attributes they stand for and the columns (`table.column`) the filter reads.
     """
     condition, names = numbered(place.rows, dialect, first) if place.rows is not None else (None, ())
     columns = columns_of(condition, place.table, dialect) if condition is not None else ()
     node = place.node
+    if node.args.get("sample") is not None and (condition is not None or place.masks):
+        refuse("syntax", "a sample of this table is not supported", "use ORDER BY random() and LIMIT")
     alias = node.args.get("alias")
     if alias is None:
         alias = exp.TableAlias(this=exp.to_identifier(place.table.name, quoted=True))
-    base = exp.Table(this=node.this.copy(), db=node.args.get("db"))
+    joins = node.args.get("joins")
+    owner = full_name(place.table)
+    read = [_seen(name, place.masks) for name in place.columns if f"{owner}.{name}" in used]
+    read.extend(exp.Column(this=exp.to_identifier(name)) for name in dict.fromkeys(place.row_ids))
     inner = exp.Select(
-        expressions=[
-            *(_seen(name, place.masks) for name in place.columns),
-            *(exp.Column(this=exp.to_identifier(name)) for name in dict.fromkeys(place.row_ids)),
-        ],
-        from_=exp.From(this=base),
+        expressions=read or [_constant()],
+        from_=exp.From(this=_bare(node)),
         where=exp.Where(this=condition) if condition is not None else None,
     )
     if condition is not None:
         inner.set(*_fence(dialect))
-    if node.args.get("sample") is not None:
-        refuse("syntax", "a sample of this table is not supported", "use ORDER BY random() and LIMIT")
-    seen = exp.Subquery(this=inner, alias=alias.copy(), joins=node.args.get("joins"))
+    seen = exp.Subquery(this=inner, alias=alias.copy(), joins=joins)
     conceal(seen)
     node.replace(seen)
-    owner = f"{place.table.schema}.{place.table.name}" if place.table.schema else place.table.name
     return names, frozenset(f"{owner}.{column}" for column in columns)
+
+
+def _bare(node: exp.Table) -> exp.Table:
+    """The table itself, with whatever belongs to it alone: a sample, hints for an index."""
+    table = node.copy()
+    table.set("alias", None)
+    table.set("joins", None)
+    return table
+
+
+def _constant() -> exp.Expr:
+    """For a table of which no column is used: its rows are counted."""
+    return exp.Alias(this=exp.Literal.number(1), alias=exp.to_identifier("1", quoted=True))
 
 
 def _fence(dialect: str) -> tuple[str, exp.Expr]:

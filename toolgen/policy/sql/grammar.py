@@ -19,6 +19,7 @@ from toolgen.policy.sql.functions import (
     Cap,
 )
 from toolgen.policy.sql.marks import CALL, RESERVED, SLOT, slot_number
+from toolgen.policy.sql.names import check_name
 from toolgen.policy.sql.refusal import refuse, shown
 from toolgen.policy.sql.settle import NUMERIC
 
@@ -208,7 +209,7 @@ def check_grammar(root: exp.Expr, dialect: str, added: frozenset[str], defined: 
                     "use plain SELECT syntax",
                 )
         if kind is exp.Identifier:
-            _check_identifier(node)
+            _check_identifier(node, dialect)
         elif kind is exp.Anonymous:
             _check_call(node, dialect, added, defined)
         elif kind is exp.DataType:
@@ -229,7 +230,7 @@ def _readable(kind: type[exp.Expr]) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__)
 
 
-def _check_identifier(node: exp.Expr) -> None:
+def _check_identifier(node: exp.Expr, dialect: str) -> None:
     name = node.name
     if name.lower().startswith(RESERVED):
         parent = node.parent
@@ -240,8 +241,8 @@ def _check_identifier(node: exp.Expr) -> None:
             and not parent.args.get("table")
         ):
             refuse("syntax", "a placeholder or call stands where a name belongs", "write the name")
-    elif not name or not name.isprintable():
-        refuse("name", "a name is empty or not printable", "use the names as they are listed")
+    else:
+        check_name(name, dialect)
 
 
 def called(node: exp.Anonymous) -> str:

@@ -68,8 +68,13 @@ def fold_column(dialect: str, name: str, *, quoted: bool) -> str:
 
 
 def fold(dialect: str, name: str) -> str:
-    """A name without its case: of ASCII letters alone, except in MySQL (Python also folds the Kelvin sign to k, no other engine does)."""
-    return name.lower() if dialect == "mysql" or name.isascii() else name.translate(_ASCII_LOWER)
+    """A name without its case: of ASCII letters alone, except in MySQL (Python also folds the Kelvin sign to k, no other engine does).
+
+    For MySQL no two names are told apart here that it takes for one; some are one here that are two there.
+    """
+    if name.isascii():
+        return name.lower()
+    return name.replace("\u0130", "i").lower() if dialect == "mysql" else name.translate(_ASCII_LOWER)
 
 
 def find_table(database: Database, name: str) -> Table | None:

@@ -129,10 +129,11 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
     if ordered and (limited or skip or "limit" in counts.values()):
         complete_order(root, database, columns)
     attributes: list[str] = []
+    used = frozenset(columns)
     for place in resolver.filtered:
-        names, read = install(place, dialect, parsed.asked + len(attributes))
+        names, found = install(place, used, dialect, parsed.asked + len(attributes))
         attributes.extend(names)
-        columns |= read
+        columns |= found
     functions = frozenset(called(node) for node in root.find_all(exp.Anonymous))
     types = value_types(root, database) if dialect == "sqlite" else ()
     text, order = render(root, dialect)
@@ -150,6 +151,7 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
         page=text_digest(sql) if ordered else "",
         skip=skip,
         types=types,
+        table_names=database.table_names,
         needles=needles,
     )
 

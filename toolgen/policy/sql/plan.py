@@ -70,6 +70,7 @@ class Plan:
     page: str = ""  # the digest of its text, when it has pages
     skip: int = 0  # rows of earlier pages
     types: tuple[str, ...] = ()  # of the columns, where only values would tell
+    table_names: str = ""  # as of the database
     needles: frozenset[int] = frozenset()  # the parameters that a text is searched for
 
 
@@ -124,6 +125,7 @@ def bound(plan: Plan, parameters: Sequence[Json], scope: SqlScope, attributes: M
         page=page_of(plan.page, parameters) if plan.page else "",
         skip=plan.skip,
         types=plan.types,
+        table_names=plan.table_names,
     )
 
 

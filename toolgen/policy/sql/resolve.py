@@ -7,18 +7,22 @@ than any database: a name that a table in reach hides is refused even where a ne
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from sqlglot import exp
 
-from toolgen.model.database import Database, Table
+from toolgen.model.database import Database
 from toolgen.model.names import nearest
-from toolgen.policy.sql.columns import Columns, Filtered, Relation, Scope, row_ids_of
+from toolgen.policy.sql.columns import Columns, row_ids_of
 from toolgen.policy.sql.functions import TABLE_FUNCTIONS, UNIT_FIRST
 from toolgen.policy.sql.grammar import called
-from toolgen.policy.sql.grants import SqlScope, find_table, fold, fold_column, full_name, visible_columns
+from toolgen.policy.sql.granted import Granted, GrantedTable
+from toolgen.policy.sql.grants import SqlScope, fold, full_name
+from toolgen.policy.sql.grouped import complete_groups
 from toolgen.policy.sql.names import DEFAULT_SCHEMA, Names, Spelling, name_of, renamed
 from toolgen.policy.sql.refusal import refuse, shown
+from toolgen.policy.sql.relations import Filtered, Relation, Scope
 
 __all__ = ["Resolver"]
 
@@ -28,7 +32,15 @@ _MOST_SOURCES = 200  # in a statement
 _MOST_COLUMNS = 2_000  # of one query: `SELECT * FROM a, a AS b` doubles them, and CTEs can do that again and again
 
 
-_Ctes: TypeAlias = Mapping[str, Names]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Common:
+    """A common table expression: its name as an exact engine compares it, and its columns."""
+
+    name: str
+    columns: Names
+
+
+_Ctes: TypeAlias = Mapping[str, _Common]
 
 
 class Resolver:
@@ -37,14 +49,9 @@ class Resolver:
     def __init__(self, database: Database, scope: SqlScope) -> None:
         self._database = database
         self._dialect = database.dialect
-        self._spelling = Spelling(database.dialect)
-        self._schema = DEFAULT_SCHEMA[database.dialect] or database.name
-        self._columns = Columns(database.dialect, self._schema)
-        self._granted = {
-            full_name(table): (table, table_scope)
-            for name, table_scope in scope.tables.items()
-            if (table := find_table(database, name)) is not None
-        }
+        self._spelling = Spelling(database.dialect, database.table_names)
+        self._granted = Granted(database, scope, self._spelling)
+        self._columns = Columns(self._spelling, database.dialect, self._granted.schema)
         self._queries = 0
         self._sources = 0
         self.tables: set[str] = set()
@@ -107,33 +114,34 @@ class Resolver:
         known = dict(ctes)
         mine: set[str] = set()
         for cte in clause.expressions:
-            name = self._spelling.alias(cte.args["alias"])
-            if not name or name in mine:
+            alias = name_of(cte.args["alias"])
+            name = self._spelling.cte(alias) if alias is not None else ""
+            if alias is None or not name or name in mine:
                 refuse("ambiguous", "two common table expressions share a name", "give each its own name")
-            if (table := self._known_table(name)) and table.view:
+            if (known_as := self._granted.find(self._spelling.relation(alias))) and known_as.table.view:
                 refuse(
                     "ambiguous",
                     f"the common table expression {shown(name)} has the name of a view",
                     "give it another name",
                 )
             mine.add(name)
+            given = self._cte(cte, alias, outer, known, bool(clause.args.get("recursive")))
             columns = self._spelling.alias_columns(cte.args["alias"])
-            known[name] = renamed(
-                self._cte(cte.this, name, columns, outer, known, bool(clause.args.get("recursive"))), columns
-            )
+            known[name] = _Common(name=self._spelling.relation(alias), columns=renamed(given, columns))
         return known
 
-    def _cte(
-        self, body: exp.Expr, name: str, columns: Names, outer: Scope | None, known: _Ctes, recursive: bool
-    ) -> Names:
+    def _cte(self, cte: exp.Expr, alias: exp.Identifier, outer: Scope | None, known: _Ctes, recursive: bool) -> Names:
         """A recursive one sees itself, with the columns of its first branch; SQLite does not need the word RECURSIVE for that."""
+        body = cte.this
         if (
             isinstance(body, exp.SetOperation)
             and (recursive or self._dialect == "sqlite")
             and not body.args.get("with_")
         ):
             left = self._query(body.this, outer, known)
-            self._query(body.expression, outer, {**known, name: renamed(left, columns)})
+            columns = self._spelling.alias_columns(cte.args["alias"])
+            itself = _Common(name=self._spelling.relation(alias), columns=renamed(left, columns))
+            self._query(body.expression, outer, {**known, self._spelling.cte(alias): itself})
             self._tail(body, outer, left, known)
             return left
         return self._query(body, outer, known)
@@ -150,12 +158,16 @@ class Resolver:
             if isinstance(item, exp.Alias) and item.args.get("alias")
         )
         scope.computed = any(None in self._columns.output_names(item, scope) for item in node.expressions)
+        scope.clause = "on"
         self._joins(joins, scope, ctes)
         natural = any(join.args.get("using") or join.args.get("method") for join in joins)
         node.set("expressions", self._columns.expanded(node.expressions, scope, natural))
         for name, value in list(node.args.items()):
             if name not in {"from_", "joins", "laterals", "with_"}:
+                scope.clause = name
                 self._expressions(value if isinstance(value, list) else [value], scope, ctes)
+        if self._dialect == "postgres":
+            complete_groups(node, scope, self._spelling)
         names = tuple(name for item in node.expressions for name in self._columns.output_names(item, scope))
         if len(names) > _MOST_COLUMNS:
             refuse("too-deep", f"a query has more than {_MOST_COLUMNS} columns", "name the columns you need")
@@ -207,8 +219,15 @@ class Resolver:
         schema = node.args.get("db")
         folded = self._spelling.relation(node.this)
         alias_node = node.args.get("alias")
-        if schema is None and folded in ctes:
-            names = renamed(ctes[folded], self._spelling.alias_columns(alias_node))
+        common = ctes.get(self._spelling.cte(node.this)) if schema is None else None
+        if common is not None:
+            if common.name != folded:
+                refuse(
+                    "ambiguous",
+                    f"{shown(node.name)} and a common table expression differ in case alone",
+                    "write the name as WITH has it, or give the common table expression another name",
+                )
+            names = renamed(common.columns, self._spelling.alias_columns(alias_node))
             self._add(
                 scope,
                 Relation(
@@ -219,9 +238,9 @@ class Resolver:
                 ),
             )
             return
-        table = self._known_table(folded, self._spelling.relation(schema) if schema is not None else "")
-        if table is None:
-            known = sorted(self._granted)
+        found = self._granted.find(folded, self._spelling.relation(schema) if schema is not None else "")
+        if found is None:
+            known = self._granted.names
             listed = ", ".join(known[:20])
             refuse(
                 "table",
@@ -230,60 +249,41 @@ class Resolver:
             )
         if alias_node is not None and alias_node.args.get("columns"):
             refuse("syntax", "the columns of a table are renamed in FROM", "rename them in the SELECT list")
-        self._granted_table(node, table, scope, alias_node)
+        self._granted_table(node, found, scope, alias_node)
 
-    def _granted_table(self, node: exp.Table, table: Table, scope: Scope, alias_node: exp.Expr | None) -> None:
-        name = full_name(table)
-        table_scope = self._granted[name][1]
-        columns = visible_columns(table, table_scope, self._dialect)
-        folded = tuple(fold_column(self._dialect, column, quoted=True) for column in columns)
-        hidden = frozenset(fold_column(self._dialect, column.name, quoted=True) for column in table.columns) - set(
-            folded
-        )
-        self.tables.add(name)
+    def _granted_table(self, node: exp.Table, found: GrantedTable, scope: Scope, alias_node: exp.Expr | None) -> None:
+        table = found.table
+        self.tables.add(full_name(table))
         default = table.schema or DEFAULT_SCHEMA[self._dialect]
         node.set("db", exp.to_identifier(default, quoted=True) if default else None)
         node.set("this", exp.to_identifier(table.name, quoted=True))
-        alias = self._spelling.alias(alias_node) or self._spelling.relation(node.this)
-        identifier = name_of(alias_node) or exp.to_identifier(table.name, quoted=True)
-        row_ids = row_ids_of(table, columns, table_scope)
-        if table_scope.rows is not None or table_scope.masks or (hidden and self._hides_by_subquery(node)):
-            # Seen through its filter a table is a subquery of the granted columns: nothing else of it is in reach. DuckDB has no
-            # privileges and many ways to say a whole row, so there every table with something to hide is seen so.
+        row_ids = row_ids_of(table, found.columns, found.scope)
+        if found.narrowed and not found.is_narrow(node):
+            # A table with anything to hide is seen through a subquery of granted columns: whatever the engine takes a name for, there is
+            # nothing else of the table to be found.
             self.filtered.append(
                 Filtered(
                     node=node,
                     table=table,
-                    columns=columns,
-                    rows=table_scope.rows,
-                    masks=table_scope.masks,
+                    columns=found.columns,
+                    rows=found.scope.rows,
+                    masks=found.scope.masks,
                     row_ids=row_ids if row_ids is not None else (),
                 )
             )
-            self._columns.used.update(f"{name}.{column}" for column in columns)
         self._add(
             scope,
             Relation(
-                alias=alias,
-                names=folded,
-                hidden=hidden,
+                alias=self._spelling.alias(alias_node) or found.name,
+                names=found.names,
+                hidden=found.hidden,
                 table=table,
-                columns=columns,
+                columns=found.columns,
                 row_ids=row_ids,
-                identifier=identifier,
+                identifier=name_of(alias_node) or exp.to_identifier(table.name, quoted=True),
+                narrowed=found.narrowed,
             ),
         )
-
-    def _hides_by_subquery(self, node: exp.Table) -> bool:
-        """Not where the query around it is that subquery already: it names columns of this table, and nothing else."""
-        query = node.parent.parent if isinstance(node.parent, exp.From) else None
-        plain = (
-            isinstance(query, exp.Select)
-            and isinstance(query.parent, exp.Subquery)
-            and {name for name, value in query.args.items() if value} == {"expressions", "from_"}
-            and all(isinstance(item, exp.Column) for item in query.expressions)
-        )
-        return self._dialect == "duckdb" and not plain
 
     def _table_function(self, node: exp.Expr, call: exp.Expr, scope: Scope, ctes: _Ctes) -> None:
         self._expressions(call.expressions, scope, ctes)
@@ -323,10 +323,22 @@ class Resolver:
     def _add(self, scope: Scope, relation: Relation) -> None:
         if relation.alias and any(other.alias == relation.alias for other in scope.relations):
             refuse("ambiguous", f"{shown(relation.alias)} stands twice in one FROM", "give each table its own alias")
+        if self._spelling.unsure:
+            self._refuse_case(relation.alias, scope)
         self._sources += 1
         if len(scope.relations) >= _MOST_RELATIONS or self._sources > _MOST_SOURCES:
             refuse("too-deep", "there are too many tables in the statement", "ask for less at once")
         scope.relations.append(relation)
+
+    def _refuse_case(self, alias: str, scope: Scope) -> None:
+        """Where nobody knows whether the server tells them apart, no two aliases in reach differ in case alone."""
+        names = {other.alias for around in scope.chain() for other in around.relations if other.alias != alias}
+        if alias and fold("mysql", alias) in {fold("mysql", name) for name in names}:
+            refuse(
+                "ambiguous",
+                f"the alias {shown(alias)} differs from another one in case alone",
+                "give each table an alias of its own; the operator can build again, which asks the server whether case matters",
+            )
 
     def _joins(self, joins: Sequence[exp.Expr], scope: Scope, ctes: _Ctes) -> None:
         for join in joins:
@@ -370,23 +382,6 @@ class Resolver:
         self._expressions([node.args["iterator"]], scope, ctes)
         inner = Scope(outer=scope, lambdas=frozenset({self._spelling.column(node.expression)}))
         self._expressions([node.this, node.args.get("condition")], inner, ctes)
-
-    def _known_table(self, name: str, schema: str = "") -> Table | None:
-        default = self._schema
-        wanted = "" if schema == default else schema
-        for table, _ in self._granted.values():
-            own = self._spelling.relation(exp.to_identifier(table.name, quoted=True))
-            own_schema = "" if table.schema == default else table.schema
-            if own == name and self._same_schema(own_schema, wanted):
-                return table
-        return None
-
-    def _same_schema(self, own: str, wanted: str) -> bool:
-        return (
-            fold(self._dialect, own) == fold(self._dialect, wanted)
-            if self._dialect in {"sqlite", "duckdb"}
-            else own == wanted
-        )
 
 
 def _is_unit(node: exp.Anonymous) -> bool:

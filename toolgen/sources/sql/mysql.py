@@ -12,7 +12,7 @@ import msgspec
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
 from toolgen.model.cascades import MYSQL_CASCADES, Cascade
-from toolgen.model.database import Column
+from toolgen.model.database import MYSQL_TABLE_NAMES, Column, mysql_table_names
 from toolgen.model.location import ServerLocation
 from toolgen.sources.sql.found import MOST_SAID, MOST_TABLES, Found, Note, Reference, Relation, assembled
 
@@ -188,8 +188,14 @@ def _found(cursor: Cursor, database: str) -> Found:
     cursor.execute(_ROUTINES, (database,))
     functions = [name for (name,) in texts(cursor)]
     found = assembled("mysql", relations.values(), columns, keys, references, functions)
-    named = msgspec.structs.replace(found, name=database)
+    named = msgspec.structs.replace(found, name=database, table_names=_table_names(cursor))
     return Found(database=named, notes=tuple(notes), cascades=_cascades(cursor, relations))
+
+
+def _table_names(cursor: Cursor) -> str:
+    """https://dev.mysql.com/doc/refman/8.4/en/identifier-case-sensitivity.html: 0 keeps the case of tables and aliases, 1 and 2 do not."""
+    cursor.execute(MYSQL_TABLE_NAMES)
+    return mysql_table_names(cursor.fetchall()[0][0])
 
 
 def _cascades(cursor: Cursor, relations: dict[str, Relation]) -> dict[str, list[Cascade]]:

@@ -1,0 +1,57 @@
+"""A MariaDB of a test's own, reached through a socket: what is decided when a server is set up cannot be changed on one that others use."""
+
+from __future__ import annotations
+
+import getpass
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+_LONGEST_S = 120.0
+
+
+@contextmanager
+def mariadb_server(*options: str) -> Iterator[Path]:
+    """The socket of a fresh server without databases of anybody, ended afterwards; skips where MariaDB's server is not installed."""
+    for program in ("mariadbd", "mariadb-install-db"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    # Not pytest's folder: the path of a socket has at most 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="toolgen-db-") as folder:
+        data, path = Path(folder) / "data", Path(folder) / "s"
+        common = ["--no-defaults", f"--datadir={data}", f"--user={getpass.getuser()}", *options]
+        made = subprocess.run(
+            ["mariadb-install-db", *common, "--auth-root-authentication-method=normal", "--skip-test-db"],
+            capture_output=True,
+            check=False,
+        )
+        if made.returncode != 0:
+            pytest.skip("mariadb-install-db cannot set up a server here")
+        process = subprocess.Popen(
+            ["mariadbd", *common, "--skip-networking", f"--socket={path}", "--innodb-flush-log-at-trx-commit=0"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            _wait(process, path)
+            yield path
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _wait(process: subprocess.Popen[bytes], path: Path) -> None:
+    until = time.monotonic() + _LONGEST_S
+    while process.poll() is None and time.monotonic() < until:
+        with socket.socket(socket.AF_UNIX) as probe:
+            if probe.connect_ex(str(path)) == 0:
+                return
+        time.sleep(0.05)
+    pytest.skip("mariadbd does not start here")

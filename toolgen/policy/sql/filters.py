@@ -116,18 +116,15 @@ def install(place: Filtered, used: Container[str], dialect: str, first: int) -> 
     )
     if condition is not None:
         inner.set(*_fence(dialect))
-    seen = exp.Subquery(this=inner, alias=alias.copy(), joins=joins)
+    seen = exp.Subquery(this=inner, alias=alias, joins=joins)
     conceal(seen)
     node.replace(seen)
     return names, frozenset(f"{owner}.{column}" for column in columns)
 
 
 def _bare(node: exp.Table) -> exp.Table:
-    """The table itself, with whatever belongs to it alone: a sample, hints for an index."""
-    table = node.copy()
-    table.set("alias", None)
-    table.set("joins", None)
-    return table
+    """The table itself, with whatever belongs to it alone: a sample, hints for an index. `node` is left without them."""
+    return exp.Table(**{name: value for name, value in node.args.items() if name not in {"alias", "joins"}})
 
 
 def _constant() -> exp.Expr:

@@ -140,13 +140,16 @@ def _one_statement(tokens: list[Token], dialect: str, starts: frozenset[TokenTyp
 def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
     """The text of a checked tree, without comments, and the number of each placeholder in the order they stand in it.
 
-    The text is parsed once more and must give the same tree. Raises `Refusal` when it does not.
+    The text is parsed once more and must give the same tree. Raises `Refusal` when it does not. The tree is of no use afterwards.
     """
     writer = Dialect.get_or_raise(dialect)
+    checked = hash(
+        root
+    )  # by which sqlglot compares trees; taken before the generator, which changes what it writes out
     try:
         generator = writer.generator(comments=False, normalize_functions=False, unsupported_level=ErrorLevel.RAISE)
         generator._dispatch = {**generator._dispatch, **WRITERS[dialect]}
-        text = generator.generate(root, copy=True)
+        text = generator.generate(root, copy=False)
         tokens = writer.tokenize(text)
         readable = respelt(tokens, dialect)
         texts: list[tuple[str, ...]] = []
@@ -157,13 +160,13 @@ def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
         raise_unreadable(error)
     if len(again) == 1 and isinstance(again[0], exp.Expr):
         settle(again[0], dialect)
-    if len(again) != 1 or again[0] != root:
+    if len(again) != 1 or hash(again[0]) != checked:
         # A generator may rewrite what its dialect lacks; what was checked is the tree, so the text must say that and nothing else.
         refuse("syntax", "the statement cannot be written out as it was read", "write it more simply")
     if texts:
         entitle(again[0], texts)
-        if retitle(root, again[0], dialect):
-            return render(root, dialect)
+        if retitle(again[0], root, dialect):
+            return render(again[0], dialect)
     return _with_placeholders(text, tokens, dialect)
 
 

@@ -97,22 +97,23 @@ def conceal(node: exp.Expr) -> None:
     node.meta[_CONCEALED] = True
 
 
-def retitle(root: exp.Expr, again: exp.Expr, dialect: str) -> bool:
-    """Gives every computed column of `root` that would be called otherwise the name its own text gives it; whether there was one.
+def retitle(written: exp.Expr, asked: exp.Expr, dialect: str) -> bool:
+    """Gives every computed column of `written` that would be called otherwise than in `asked` the name it has there; whether there was one.
 
-    `again` is the same tree as `root`, read from the text that would be sent, with the texts of its columns.
+    `written` is the same tree as `asked`, read from the text that would be sent, with the texts of its columns.
     """
     changed = False
-    for select, written in zip([*root.find_all(exp.Select)], [*again.find_all(exp.Select)], strict=True):
+    for select, sent in zip([*asked.find_all(exp.Select)], [*written.find_all(exp.Select)], strict=True):
         if not _gives_columns(select):
             continue
-        for place, (item, other) in enumerate(zip(select.expressions, written.expressions, strict=True), 1):
+        for place, (item, other) in enumerate(zip(select.expressions, sent.expressions, strict=True), 1):
             title = item.meta.get(_TITLE, "") if _unnamed(item) else ""
             if _unnamed(item) and any(node.meta.get(_CONCEALED) for node in item.find_all(exp.Subquery)):
                 title = title if _is_name(title) else f"column {place}"
             elif dialect in _OWN_SPELLING or not _is_name(title) or not _differs(title, other.meta.get(_TITLE, "")):
+                other.meta[_TITLE] = title  # for the next text
                 continue
-            item.replace(exp.Alias(this=item.copy(), alias=exp.to_identifier(title, quoted=True)))
+            other.replace(exp.Alias(this=other.copy(), alias=exp.to_identifier(title, quoted=True)))
             changed = True
     return changed
 

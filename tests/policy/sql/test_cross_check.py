@@ -39,6 +39,9 @@ HONEST = [
 ]
 
 
+NAMES = {"gone", "id", "orders", "status"}
+
+
 @needs_pglast
 @pytest.mark.parametrize("sql", HONEST)
 def test_honest_statements_are_read_alike(sql: str) -> None:
@@ -63,20 +66,24 @@ def test_honest_statements_are_read_alike(sql: str) -> None:
         "SELECT lower(status) FROM public.orders FOR UPDATE",
         "WITH gone AS (DELETE FROM public.orders RETURNING status) SELECT lower(status) FROM gone",
         "DELETE FROM public.orders WHERE lower(status) = 'x'",
+        "SELECT lower(status), password FROM public.orders",
+        "SELECT lower(o.status) FROM public.orders o",
+        f"SELECT lower(status) AS {'x' * 63}y FROM public.orders",
+        'SELECT lower("Status") FROM public.orders',
         "SELECT lower(status FROM",
         "",
     ],
 )
 def test_a_difference_is_a_refusal(sql: str) -> None:
     with pytest.raises(Refusal) as refusal:
-        cross_check(sql, tables={"orders"}, functions={"lower"})
+        cross_check(sql, tables={"orders"}, functions={"lower"}, names=NAMES)
 
     assert refusal.value.rule == "cross-check"
 
 
 @needs_pglast
 def test_what_agrees_is_no_refusal() -> None:
-    cross_check("SELECT lower(status) FROM public.orders", tables={"orders"}, functions={"lower"})
+    cross_check("SELECT lower(status) FROM public.orders", tables={"orders"}, functions={"lower"}, names=NAMES)
 
 
 @needs_pglast

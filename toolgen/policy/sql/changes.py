@@ -23,7 +23,7 @@ from toolgen.policy.sql.cross_check import cross_check
 from toolgen.policy.sql.filters import columns_of, numbered
 from toolgen.policy.sql.grammar import called, check_grammar
 from toolgen.policy.sql.grants import SqlScope, TableScope, find_table, fold_column, full_name, visible_columns
-from toolgen.policy.sql.names import DEFAULT_SCHEMA, Spelling
+from toolgen.policy.sql.names import DEFAULT_SCHEMA, Spelling, names_of
 from toolgen.policy.sql.narrowed import narrowed
 from toolgen.policy.sql.plan import Plan, bound, slots_of
 from toolgen.policy.sql.refusal import Refusal, refuse, shown
@@ -116,10 +116,11 @@ class _Change:
                 if kind == "update"
                 else "leave it to people; the operator can open it with cascades: true",
             )
-        text, order = render(root, self._dialect)
         functions = frozenset(called(node) for node in root.find_all(exp.Anonymous))
+        names = names_of(root)
+        text, order = render(root, self._dialect)
         if self._dialect == "postgres":
-            cross_check(text, tables={full_name(target.table)}, functions=functions, writes=kind)
+            cross_check(text, tables={full_name(target.table)}, functions=functions, names=names, writes=kind)
         return Plan(
             sql=text,
             asked=self._asked,

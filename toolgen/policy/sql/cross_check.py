@@ -1,4 +1,4 @@
-"""A second opinion on rendered PostgreSQL: libpg_query, the server's own grammar, must see the tables and functions the guard saw.
+"""A second opinion on rendered PostgreSQL: libpg_query, the server's own grammar, must see the tables, functions and names the guard saw.
 
 Optional (`toolgen[pglast]`): where pglast is installed every statement is checked. pglast is GPL-3.0-or-later and no part of toolgen, which
 works without it and imports it nowhere else.
@@ -43,10 +43,12 @@ _ROOTS: Final = {"": "SelectStmt", "insert": "InsertStmt", "update": "UpdateStmt
 _STATEMENTS: Final = frozenset({"InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "intoClause", "LockingClause"})
 
 
-def cross_check(sql: str, *, tables: Iterable[str], functions: Iterable[str], writes: str = "") -> None:
+def cross_check(
+    sql: str, *, tables: Iterable[str], functions: Iterable[str], names: Iterable[str], writes: str = ""
+) -> None:
     """Raises `Refusal` where libpg_query reads anything else in `sql` than the guard did; nothing without pglast.
 
-    `tables`, `functions` and `writes` are as in `Statement`.
+    `tables`, `functions` and `writes` are as in `Statement`; `names` are those of columns and aliases in the guard's tree, folded.
     A relation without a schema must be a common table expression: the guard writes every table out with its schema.
     """
     if not AVAILABLE:
@@ -64,6 +66,7 @@ def cross_check(sql: str, *, tables: Iterable[str], functions: Iterable[str], wr
         _differ("something in it is read as a statement that writes or locks")
     _compare_tables(nodes, frozenset(tables))
     _compare_functions(nodes, frozenset(functions) - {""})  # `x <> ALL (array)` is a call without a name to the guard
+    _compare_names(nodes, frozenset(names))
 
 
 def _compare_tables(nodes: Iterable[tuple[str, Mapping[str, Any]]], known: frozenset[str]) -> None:
@@ -95,6 +98,23 @@ def _compare_functions(nodes: Iterable[tuple[str, Mapping[str, Any]]], known: fr
             _differ("it is read as calling a function of some schema")
     if found - known - _RENDERED or known - found - _NO_CALLS:
         _differ("it is read as calling other functions")
+
+
+def _compare_names(nodes: Iterable[tuple[str, Mapping[str, Any]]], known: frozenset[str]) -> None:
+    """The grammar has folded and cut every name: each that it finds must be one of the guard's."""
+    found: set[str] = set()
+    for kind, node in nodes:
+        if kind == "ColumnRef":
+            found.update(part["String"]["sval"] for part in node["fields"] if "String" in part)
+        elif kind in {"Alias", "alias"}:
+            found.add(node.get("aliasname", ""))
+            found.update(part["String"]["sval"] for part in node.get("colnames", ()))
+        elif kind == "ResTarget":
+            found.add(node.get("name", ""))
+        elif kind == "CommonTableExpr":
+            found.add(node["ctename"])
+    if found - known - {""}:
+        _differ("it is read as giving or using other names")
 
 
 def _nodes(value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:

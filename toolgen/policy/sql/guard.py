@@ -14,11 +14,12 @@ from toolgen.model.database import Database
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.bounds import LONGEST
-from toolgen.policy.sql.cross_check import cross_check
+from toolgen.policy.sql.cross_check import AVAILABLE, cross_check
 from toolgen.policy.sql.filters import install
 from toolgen.policy.sql.grammar import called, check_grammar, is_number
 from toolgen.policy.sql.grants import SqlScope, visible
 from toolgen.policy.sql.marks import slot_number
+from toolgen.policy.sql.names import names_of
 from toolgen.policy.sql.order import complete_order
 from toolgen.policy.sql.pages import skipped, text_digest
 from toolgen.policy.sql.plan import Plan, bound, slots_of
@@ -136,9 +137,10 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
         columns |= found
     functions = frozenset(called(node) for node in root.find_all(exp.Anonymous))
     types = value_types(root, database) if dialect == "sqlite" else ()
+    given = names_of(root) if dialect == "postgres" and AVAILABLE else frozenset()
     text, order = render(root, dialect)
     if dialect == "postgres":
-        cross_check(text, tables=resolver.tables, functions=functions)
+        cross_check(text, tables=resolver.tables, functions=functions, names=given)
     return Plan(
         sql=text,
         asked=parsed.asked,

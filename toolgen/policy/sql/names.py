@@ -26,6 +26,7 @@ __all__ = [
     "check_name",
     "cut_names",
     "name_of",
+    "names_of",
     "renamed",
 ]
 
@@ -134,6 +135,12 @@ def cut_names(root: exp.Expr, tokens: Iterable[Token], dialect: str) -> None:
         if not _fits(identifier.name):
             cut = identifier.name.encode()[:_LONGEST_POSTGRES].decode(errors="ignore")
             identifier.set("this", cut)
+
+
+def names_of(root: exp.Expr) -> frozenset[str]:
+    """Every name in a tree as PostgreSQL has it."""
+    spelling = Spelling("postgres")
+    return frozenset(spelling.column(identifier) for identifier in root.find_all(exp.Identifier))
 
 
 def _fits(name: str) -> bool:

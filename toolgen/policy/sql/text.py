@@ -143,9 +143,7 @@ def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
     The text is parsed once more and must give the same tree. Raises `Refusal` when it does not. The tree is of no use afterwards.
     """
     writer = Dialect.get_or_raise(dialect)
-    checked = hash(
-        root
-    )  # by which sqlglot compares trees; taken before the generator, which changes what it writes out
+    checked = hash(root)  # sqlglot compares trees by it; the generator may change the one it writes out
     try:
         generator = writer.generator(comments=False, normalize_functions=False, unsupported_level=ErrorLevel.RAISE)
         generator._dispatch = {**generator._dispatch, **WRITERS[dialect]}
@@ -158,15 +156,16 @@ def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
         again = writer.parser(error_level=ErrorLevel.IMMEDIATE).parse([*readable], text)
     except (SqlglotError, ValueError, RecursionError) as error:
         raise_unreadable(error)
-    if len(again) == 1 and isinstance(again[0], exp.Expr):
-        settle(again[0], dialect)
-    if len(again) != 1 or hash(again[0]) != checked:
+    written = again[0] if len(again) == 1 else None
+    if written is not None:
+        settle(written, dialect)
+    if written is None or hash(written) != checked:
         # A generator may rewrite what its dialect lacks; what was checked is the tree, so the text must say that and nothing else.
         refuse("syntax", "the statement cannot be written out as it was read", "write it more simply")
     if texts:
-        entitle(again[0], texts)
-        if retitle(again[0], root, dialect):
-            return render(again[0], dialect)
+        entitle(written, texts)
+        if retitle(written, root, dialect):
+            return render(written, dialect)
     return _with_placeholders(text, tokens, dialect)
 
 

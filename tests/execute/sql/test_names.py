@@ -62,6 +62,8 @@ ATTACKS = [
     ("sqlite", "SELECT nick AS rowid, rowid AS v FROM people WHERE rowid > 0"),
     ("sqlite", "SELECT 'x' AS oid, (SELECT oid) AS v FROM people"),
     ("duckdb", "SELECT nick AS rowid, rowid AS v FROM people WHERE rowid > 5"),
+    ("duckdb", 'SELECT (SELECT user) AS v FROM (SELECT 5 AS "user") t'),
+    ("duckdb", 'SELECT nick AS "user", (SELECT "user") AS v FROM people'),
     # An alias where the engine does not look for one.
     ("postgres", "SELECT nick AS v FROM people WHERE v = 'nick'"),
     ("postgres", "SELECT nick AS v, v AS w FROM people"),

@@ -179,7 +179,8 @@ class Columns:
         sorted_by = is_sorted_by(identifier, scope, name)
         if self._dialect in {"postgres", "duckdb"} and not sorted_by:
             self._refuse_row(identifier, scopes, name)
-        for around in scopes:
+        # DuckDB takes a function without parentheses before a name of a query around.
+        for around in scopes[:1] if self._dialect == "duckdb" and name in NILADIC["duckdb"] else scopes:
             if name in around.lambdas:
                 return
             owners = [relation for relation in around.relations if name in relation.names]
@@ -215,7 +216,7 @@ class Columns:
         )
 
     def _refuse_niladic(self, identifier: exp.Expr, name: str) -> None:
-        """`user` is who asks, whatever columns and aliases there are. In DuckDB these functions come last, so they are ordinary names."""
+        """`user` is who asks, whatever columns and aliases there are. In DuckDB a query's own names come before such a function."""
         if self._dialect != "duckdb" and name in NILADIC[self._dialect] and not identifier.args.get("quoted"):
             refuse(
                 "function",

@@ -35,7 +35,6 @@ ALLOWED = [
     ),
     ("postgres", "SELECT $$it's$$", "SELECT 'it''s' LIMIT 100"),
     ("mysql", 'SELECT id FROM orders WHERE status = "new"', "SELECT id FROM `orders` WHERE status = 'new' LIMIT 100"),
-    ("mysql", "SELECT 1 /*! , (SELECT password FROM users_secret) */", "SELECT 1 LIMIT 100"),
     (
         "mysql",
         "SELECT timestampdiff(HOUR, status, status) FROM orders",
@@ -207,7 +206,8 @@ REFUSED = [
     ("duckdb", "SELECT customers.to_json() FROM customers", "sql:whole-row"),
     ("duckdb", "SELECT main.getenv('HOME')", "sql:function"),
     ("duckdb", "SELECT 'a'.repeat(100000).repeat(100000)", "sql:size"),
-    ("mysql", "SELECT _gbk'a'", "sql:syntax"),
+    ("mysql", "SELECT _gbk'a'", "sql:type"),
+    ("mysql", "SELECT 1 /*! , (SELECT password FROM users_secret) */", "sql:comment"),
     ("mysql", "SELECT CONVERT(name USING gbk) FROM customers", "sql:type"),
     ("mysql", "SET NAMES gbk", "sql:not-a-query"),
     ("duckdb", "SELECT id FROM orders LIMIT 50%", "sql:syntax"),

@@ -90,8 +90,12 @@ class Sessions(Generic[C]):
         except TimeoutError:
             return timed_out(statement)
         except lost:
+            # Whatever ended it may be the statement itself: what made a server give up is not to be sent again as it is.
             return failed(
-                "upstream_error", "the connection to the database was lost", "call again", {"sql": statement.sql}
+                "upstream_error",
+                "the database ended the connection while the statement ran",
+                "ask for less in one statement; if a small one fails too, tell the operator",
+                {"sql": statement.sql},
             )
 
     async def close(self) -> None:

@@ -53,7 +53,7 @@ _POSTGRES = _COMMON | _names(
     array_prepend array_remove array_replace array_sample array_shuffle array_to_json array_to_string array_to_tsvector array_upper ascii
     asinh bit_and bit_count bit_length bit_or bit_xor bool_and bool_or broadcast btrim cardinality casefold cbrt char_length
     character_length chr clock_timestamp convert_from convert_to corr cosd cosh cot covar_pop covar_samp current_time current_timestamp
-    date_add date_bin date_part date_subtract date_trunc daterange decode div encode erf erfc every extract family format gcd
+    date date_add date_bin date_part date_subtract date_trunc daterange decode div encode erf erfc every extract family format gcd
     gen_random_uuid generate_series generate_subscripts get_bit get_byte greatest grouping host hostmask inet_same_family initcap
     int4multirange int4range int8range isempty isfinite json_agg json_array json_array_elements json_array_elements_text json_array_length
     json_arrayagg json_build_array json_build_object json_each json_each_text json_extract_path json_extract_path_text json_object
@@ -102,12 +102,12 @@ _DUCKDB = _COMMON | _names(
     array_inner_product array_intersect array_length array_pop_back array_pop_front array_position array_prepend array_push_back
     array_push_front array_reverse array_reverse_sort array_slice array_sort array_to_json array_to_string array_unique array_value ascii
     avg base64 bin bit_and bit_count bit_length bit_or bit_position bit_xor bitstring_agg bool_and bool_or cardinality cbrt century chr
-    contains corr cosh cot count_if countif covar_pop covar_samp current_date damerau_levenshtein date_add date_diff date_part date_sub
+    contains corr cosh cot count_if countif covar_pop covar_samp current_date damerau_levenshtein date date_add date_diff date_part date_sub
     date_trunc datediff datepart datesub datetrunc day dayname dayofmonth dayofweek dayofyear decade divide element_at ends_with entropy
     epoch epoch_ms epoch_ns epoch_us even favg fdiv filter first flatten fmod format from_json from_json_strict get_current_timestamp
     format_bytes formatreadabledecimalsize formatreadablesize from_base64 fsum gamma gcd gen_random_uuid generate_series geomean
-    geometric_mean get_bit grade_up greatest greatest_common_divisor grouping hamming hash hex histogram hour ifnull initcap instr
-    is_histogram_other_bin isfinite isinf isnan isodow isoyear jaccard jaro_similarity jaro_winkler_similarity json json_array
+    geometric_mean get_bit grade_up greatest greatest_common_divisor group_concat grouping hamming hash hex histogram hour if ifnull initcap
+    instr is_histogram_other_bin isfinite isinf isnan isodow isoyear jaccard jaro_similarity jaro_winkler_similarity json json_array
     json_array_length json_contains json_extract json_extract_path json_extract_path_text json_extract_string json_group_array
     json_group_object json_group_structure json_keys json_merge_patch json_object json_pretty json_structure json_transform
     json_transform_strict json_type json_valid json_value julian kahan_sum kurtosis kurtosis_pop last last_day lcase lcm least

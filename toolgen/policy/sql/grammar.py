@@ -109,7 +109,6 @@ _EVERYWHERE: Mapping[str, Arguments] = {
     "DataTypeParam": _ONE,
     "JSONExtract": _arguments("this expression only_json_types"),
     "JSONExtractScalar": _arguments("this expression only_json_types scalar_only"),
-    "JSONPath": _MANY, "JSONPathRoot": _arguments(), "JSONPathKey": _arguments("this quoted"), "JSONPathSubscript": _ONE,
     # functions and windows
     "Anonymous": _arguments("this expressions"),
     "Window": _arguments("this partition_by order spec alias over"),
@@ -142,6 +141,7 @@ _ONLY: Mapping[str, Mapping[str, Arguments]] = {
         "Localtime": _arguments(), "Localtimestamp": _arguments(), "CharacterSet": _ONE,
         "Select": _EVERYWHERE["Select"] | {"operation_modifiers"}, "Table": _EVERYWHERE["Table"] | {"hints"},
         "IndexTableHint": _arguments("this expressions target"), "National": _ONE, "Any": _ONE, "All": _ONE,
+        "Introducer": _TWO,
     },
     "duckdb": {
         "RegexpLike": _TWO, "RegexpFullMatch": _TWO, "SimilarTo": _TWO, "Any": _ONE, "All": _ONE,
@@ -170,9 +170,10 @@ _GRAMMAR: Mapping[str, Mapping[type[exp.Expr], Arguments]] = {dialect: _listed(d
 
 _TYPES = _arguments(
     """
-    BIGINT BINARY BIT BLOB BOOLEAN CHAR DATE DATETIME DATETIME2 DATE32 DECIMAL DOUBLE FLOAT HUGEINT INT INT128 INTERVAL JSON JSONB LIST
-    ARRAY LONGTEXT MEDIUMINT MEDIUMTEXT MONEY NCHAR NVARCHAR SMALLINT SMALLDATETIME TEXT TIME TIMETZ TIMESTAMP TIMESTAMPTZ TIMESTAMPNTZ
-    TIMESTAMPLTZ TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS TINYINT TINYTEXT UBIGINT UDECIMAL UINT USMALLINT UTINYINT UUID VARBINARY VARCHAR YEAR
+    BIGINT BINARY BIT BLOB BOOLEAN BPCHAR CHAR DATE DATETIME DATETIME2 DATE32 DECIMAL DOUBLE FLOAT HUGEINT INT INT128 INTERVAL JSON JSONB
+    LIST ARRAY LONGTEXT MEDIUMINT MEDIUMTEXT MONEY NAME NCHAR NVARCHAR SMALLINT SMALLDATETIME TEXT TIME TIMETZ TIMESTAMP TIMESTAMPTZ
+    TIMESTAMPNTZ TIMESTAMPLTZ TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS TINYINT TINYTEXT UBIGINT UDECIMAL UINT USMALLINT UTINYINT UUID VARBINARY
+    VARCHAR YEAR
     """
 )
 _FRAMES = frozenset({"CURRENT ROW", "UNBOUNDED"})
@@ -224,6 +225,8 @@ def check_grammar(root: exp.Expr, dialect: str, added: frozenset[str], defined: 
             _check_modifiers(node)
         elif kind is exp.Dot:
             _check_field(node)
+        elif kind is exp.NullSafeEQ or kind is exp.Introducer:
+            _check_mysql(node, dialect)
 
 
 def _readable(kind: type[exp.Expr]) -> str:
@@ -339,6 +342,18 @@ def _check_field(node: exp.Expr) -> None:
     """`value.field`, of a struct; DuckDB's `value.function()` is refused, and so is a schema's function."""
     if not isinstance(node.expression, exp.Identifier) or isinstance(node.this, exp.Identifier):
         refuse("function", "a function is called through a value or a schema", "write function(value)")
+
+
+def _check_mysql(node: exp.Expr, dialect: str) -> None:
+    """`a <=> b < c` is `(a <=> b) < c`, and the parser reads it the other way round."""
+    value = node.expression
+    if isinstance(node, exp.Introducer):
+        if str(node.this).removeprefix("_").upper() not in _CHARACTER_SETS or not isinstance(
+            value, (exp.Literal, exp.HexString)
+        ):
+            refuse("type", "a text has a character set that is not supported", "write the text alone")
+    elif dialect == "mysql" and isinstance(value, exp.Paren) and isinstance(value.this, _COMPARISONS):
+        refuse("syntax", "<=> is followed by another comparison", "write the comparisons apart, joined by AND")
 
 
 def _check_modifiers(node: exp.Expr) -> None:

@@ -18,7 +18,7 @@ from toolgen.policy.sql.cross_check import AVAILABLE, cross_check
 from toolgen.policy.sql.filters import install
 from toolgen.policy.sql.grammar import called, check_grammar, is_number
 from toolgen.policy.sql.grants import SqlScope, visible
-from toolgen.policy.sql.marks import slot_number
+from toolgen.policy.sql.marks import CALL, slot_number
 from toolgen.policy.sql.names import names_of
 from toolgen.policy.sql.order import complete_order
 from toolgen.policy.sql.pages import skipped, text_digest
@@ -26,6 +26,7 @@ from toolgen.policy.sql.plan import Plan, bound, slots_of
 from toolgen.policy.sql.refusal import Refusal, refuse
 from toolgen.policy.sql.resolve import Resolver
 from toolgen.policy.sql.searches import check_searches
+from toolgen.policy.sql.sizes import check_sizes
 from toolgen.policy.sql.text import parse, render
 from toolgen.policy.sql.transforms import check_transforms
 from toolgen.policy.sql.value_types import value_types
@@ -117,9 +118,11 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
     check_grammar(parsed.root, dialect, scope.functions, frozenset(database.functions))
     needles = check_searches(parsed.root, dialect)
     check_transforms(parsed.root, dialect)
+    check_sizes(parsed.root, dialect)
     root = _query_root(parsed.root)
+    computed = _is_computed(root, dialect)
     limited, counts = _limit(root, scope.max_rows, dialect, skip)
-    ordered = bool(root.args.get("order")) and "offset" not in counts.values()
+    ordered = bool(root.args.get("order")) and "offset" not in counts.values() and not computed
     if skip and not ordered:
         refuse("cursor", "only a query with ORDER BY has pages", "add ORDER BY, and write OFFSET as a number")
     if counts:
@@ -179,6 +182,9 @@ def _limit(root: exp.Expr, largest: int, dialect: str, skip: int) -> _Limited:
     if skip and not counts:
         began = int(offset.expression.name) if offset is not None else 0
         root.set("offset", exp.Offset(expression=exp.Literal.number(began + skip)))
+    if _is_computed(root, dialect):
+        root.set("limit", exp.Limit(expression=_smaller(root.args["limit"].expression, largest, dialect)))
+        return True, counts
     asked = _asked(root, dialect)
     if isinstance(root, exp.Values):
         if len(root.expressions) > largest:
@@ -192,6 +198,30 @@ def _limit(root: exp.Expr, largest: int, dialect: str, skip: int) -> _Limited:
     smaller = min(left, largest) if left is not None else largest
     root.set("limit", exp.Limit(expression=exp.Literal.number(smaller)))
     return left is None or left > largest, counts
+
+
+def _is_computed(root: exp.Expr, dialect: str) -> bool:
+    """Whether LIMIT is an expression that the engine works out: `LIMIT 2 - (SELECT …)`, `LIMIT 1 + 1`."""
+    limit = root.args.get("limit")
+    if dialect == "mysql" or not isinstance(limit, exp.Limit) or isinstance(root, exp.Values):
+        return False
+    count = limit.expression
+    while isinstance(count, exp.Paren):
+        count = count.this
+    return isinstance(
+        count, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Subquery, exp.Cast, exp.Case, exp.Anonymous)
+    )
+
+
+def _smaller(count: exp.Expr, largest: int, dialect: str) -> exp.Expr:
+    """The smaller of the two as the engine works it out. No number is no limit of its own, nor is a negative one in SQLite."""
+    most = exp.Literal.number(largest)
+    if dialect != "sqlite":
+        whole = exp.Cast(this=exp.Paren(this=count), to=exp.DataType(this=exp.DType.BIGINT, nested=False))
+        return exp.Anonymous(this=f"{CALL}least", expressions=[whole, most])
+    whole = exp.Cast(this=exp.Paren(this=count), to=exp.DataType(this=exp.DType.INT, nested=False))
+    fits = exp.Between(this=whole, low=exp.Literal.number(0), high=most.copy())
+    return exp.Case(ifs=[exp.If(this=fits, true=whole.copy())], default=most)
 
 
 def _asked(root: exp.Expr, dialect: str) -> exp.Expr | None:

@@ -20,7 +20,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.policy.sql.refusal import refuse
 
-__all__ = ["MOST_PARAMETERS", "Placeholders"]
+__all__ = ["MOST_PARAMETERS", "Placeholders", "value_belongs"]
 
 MOST_PARAMETERS = 200
 
@@ -95,7 +95,7 @@ class Placeholders:
         token = tokens[index]
         sqlite = self._dialect == "sqlite"
         match token.token_type:
-            case TokenType.PLACEHOLDER if self._dialect != "postgres" or _value_belongs(tokens, index):
+            case TokenType.PLACEHOLDER if self._dialect != "postgres" or value_belongs(tokens, index):
                 return (_numbered(tokens, index) if sqlite else None) or _Found(1)
             case TokenType.PARAMETER if token.text == "$" and self._dialect in {"postgres", "duckdb"}:
                 return _numbered(tokens, index) or _named(tokens, index)
@@ -106,14 +106,15 @@ class Placeholders:
                 if name.isdigit():
                     return _Found(1, number=_number(name), style="$1")
                 return _Found(1, name=name, style="$name") if sqlite else None
-            case TokenType.COLON if _value_belongs(tokens, index):
+            case TokenType.COLON if value_belongs(tokens, index):
                 return _numbered(tokens, index) or _named(tokens, index)
-            case TokenType.MOD if _value_belongs(tokens, index):
+            case TokenType.MOD if value_belongs(tokens, index):
                 return _formatted(tokens, index)
         return None
 
 
-def _value_belongs(tokens: Sequence[Token], index: int) -> bool:
+def value_belongs(tokens: Sequence[Token], index: int) -> bool:
+    """Whether the token at `index` stands where a value begins, as far as the one before it tells."""
     return index > 0 and tokens[index - 1].token_type in _BEFORE_A_VALUE
 
 

@@ -34,7 +34,10 @@ _NEEDLES: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
     }
 )  # fmt: skip
 _PATTERNS: Final = (exp.Like, exp.ILike, exp.SimilarTo)
-_SETS: Final = (exp.ArrayContainsAll, exp.ArrayContainedBy, exp.ArrayOverlaps)
+_SETS: Final = (
+    *(exp.ArrayContainsAll, exp.ArrayContainedBy, exp.ArrayOverlaps, exp.JSONBContains),
+    *(exp.JSONBContainsAnyTopKeys, exp.JSONBContainsAllTopKeys),
+)
 # Texts and lists of any size out of small ones.
 _BUILDERS: Final = GROWING | frozenset(
     {
@@ -90,7 +93,12 @@ def _needles(root: exp.Expr, dialect: str) -> Iterator[tuple[exp.Expr, str]]:
 
 def _check_sets(root: exp.Expr) -> None:
     """Each element of one array is compared with each of the other: where one was put together, the other is written out."""
-    for node in root.find_all(*_SETS):
+    lists: frozenset[str] | None = None
+    for node in root.find_all(*_SETS, exp.Sub):
+        if isinstance(node, exp.Sub):  # `jsonb - text[]` among all that subtracts
+            lists = _list_names(root) if lists is None else lists
+            if not _is_list(node.expression, lists):
+                continue
         sides = (node.this, node.expression)
         if any(_is_short(_bare(side)) for side in sides):
             continue
@@ -100,6 +108,33 @@ def _check_sets(root: exp.Expr) -> None:
                 "two arrays are compared, and the statement puts one together",
                 f"write one of them out, with at most {_LONGEST_LIST} elements",
             )
+
+
+def _list_names(root: exp.Expr) -> frozenset[str]:
+    """What the columns of inner queries are called that hold a list."""
+    names: frozenset[str] = frozenset()
+    items = [item for select in root.find_all(exp.Select) if select.parent is not None for item in select.expressions]
+    while more := {item.alias_or_name.lower() for item in items if _is_list(item.unalias(), names)} - names:
+        names |= more
+    renamed = (name.lower() for node in root.find_all(exp.CTE, exp.Subquery) for name in node.alias_column_names)
+    return names | frozenset(renamed) if names else names
+
+
+def _is_list(node: exp.Expr, names: frozenset[str]) -> bool:
+    match node:
+        case exp.Paren() | exp.Filter() | exp.Subquery():
+            return _is_list(node.this, names)
+        case exp.Select():
+            return any(_is_list(item.unalias(), names) for item in node.expressions)
+        case exp.Cast():
+            return node.to.this is exp.DataType.Type.ARRAY
+        case exp.Column():
+            return node.name.lower() in names
+        case exp.Anonymous():
+            return _called(node).startswith(
+                ("array_", "string_to_array", "regexp_split_to_array", "regexp_match", "coalesce")
+            )
+    return isinstance(node, exp.Array)
 
 
 def _bare(node: exp.Expr) -> exp.Expr:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
 
 from toolgen.policy.sql.functions import LAMBDAS
 from toolgen.policy.sql.marks import CALL
@@ -17,33 +16,44 @@ _AFFINITIES = (
     (frozenset({_Kind.BIGINT, _Kind.SMALLINT, _Kind.TINYINT, _Kind.MEDIUMINT, _Kind.INT128}), _Kind.INT),
 )
 _NUMERIC = frozenset({_Kind.DECIMAL, _Kind.BOOLEAN, _Kind.DATE, _Kind.DATETIME, _Kind.TIMESTAMP, _Kind.TIME})
-_MYSQL_TYPES = {_Kind.INT: _Kind.BIGINT, _Kind.NCHAR: _Kind.CHAR}  # INTEGER is SIGNED
+_MYSQL_TYPES = {_Kind.INT: _Kind.BIGINT, _Kind.NCHAR: _Kind.CHAR, _Kind.VARCHAR: _Kind.CHAR}  # INTEGER is SIGNED
 NUMERIC = "UNSIGNED"
 """A type name that SQLite takes for NUMERIC, and that is read again as it was written."""
 
 
 def settle(root: exp.Expr, dialect: str) -> None:
     """Changes a tree in place to the form whose text is read as the same tree again. Its meaning stays."""
-    for raw in list(root.find_all(exp.RawString)):
-        raw.replace(exp.Literal.string(raw.this))
+    _settle_values(root)
     for frame in root.find_all(exp.WindowSpec):
         if frame.args.get("end") is None:
             frame.set("end", "CURRENT ROW")  # SQL:2016, 7.15: what a frame with one bound means
     for node in list(root.find_all(exp.Lambda)):
         if not (dialect == "duckdb" and _takes_functions(node.parent)):
             _arrow(node, dialect)
-    for strings in list(root.find_all(exp.Concat)):
-        if all(isinstance(piece, exp.Literal) and piece.is_string for piece in strings.expressions):
-            strings.replace(exp.Literal.string("".join(piece.name for piece in strings.expressions)))
     for some in root.find_all(exp.Any):
         if isinstance(some.this, exp.Select):  # `SOME (SELECT …)`, which is written out as ANY
             some.set("this", exp.Subquery(this=some.this))
     if dialect == "duckdb":
         _settle_duckdb(root)
+    if dialect == "postgres":
+        _settle_postgres(root)
     if dialect == "mysql":
         _settle_mysql(root)
     if dialect == "sqlite":
         _settle_types(root)
+
+
+def _settle_values(root: exp.Expr) -> None:
+    for raw in list(root.find_all(exp.RawString)):
+        raw.replace(exp.Literal.string(raw.this))
+    for strings in list(root.find_all(exp.Concat)):
+        if all(isinstance(piece, exp.Literal) and piece.is_string for piece in strings.expressions):
+            strings.replace(exp.Literal.string("".join(piece.name for piece in strings.expressions)))
+    for trim in root.find_all(exp.Trim):
+        if trim.args.get("position") == "BOTH":
+            trim.set("position", None)  # what is meant without it
+    for document in list(root.find_all(exp.ParseJSON)):  # `JSON '…'`
+        document.replace(exp.Cast(this=document.this.copy(), to=exp.DataType(this=_Kind.JSON, nested=False)))
 
 
 def _takes_functions(node: exp.Expr | None) -> bool:
@@ -92,8 +102,7 @@ def _arrow(node: exp.Lambda, dialect: str) -> None:
         if identifier.name == name.name and not isinstance(identifier.parent, exp.Column):
             identifier.replace(exp.Column(this=identifier.copy()))
     document = exp.Column(this=name.copy())
-    path = Dialect.get_or_raise(dialect).to_json_path(leaf.copy())
-    extract = exp.JSONExtract(this=document, expression=path)
+    extract = exp.JSONExtract(this=document, expression=leaf.copy())
     if dialect == "postgres":
         extract.set("only_json_types", True)
     if leaf is node.this:
@@ -101,6 +110,15 @@ def _arrow(node: exp.Lambda, dialect: str) -> None:
     else:
         leaf.replace(extract)
         node.replace(node.this)
+
+
+def _settle_postgres(root: exp.Expr) -> None:
+    """What is behind an arrow is one key or one place, never a path, and stays the text or number it is."""
+    for arrow in root.find_all(exp.JSONExtract, exp.JSONExtractScalar):
+        if isinstance(arrow.expression, exp.JSONPath):
+            part = arrow.expression.expressions[-1]
+            number = isinstance(part, exp.JSONPathSubscript)
+            arrow.set("expression", exp.Literal.number(part.this) if number else exp.Literal.string(part.this))
 
 
 def _settle_mysql(root: exp.Expr) -> None:

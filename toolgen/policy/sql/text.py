@@ -12,6 +12,7 @@ from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.policy.sql.bounds import check_characters, check_spaces, check_tokens
+from toolgen.policy.sql.literals import check_literals
 from toolgen.policy.sql.marks import CALL, RESERVED, SLOT, is_mark, marked, slot_number
 from toolgen.policy.sql.names import cut_names
 from toolgen.policy.sql.refusal import refuse, shown
@@ -71,7 +72,7 @@ def parse(sql: str, dialect: str, starts: frozenset[TokenType] = QUERIES) -> Par
     Raises `Refusal` for text that is too long, too deep, more than one statement or another kind of it.
     """
     check_characters(sql)
-    reader = Dialect.get_or_raise(dialect)
+    reader = _reader(dialect)
     try:
         tokens = reader.tokenize(sql)
     except (TokenError, ValueError, RecursionError):
@@ -79,10 +80,11 @@ def parse(sql: str, dialect: str, starts: frozenset[TokenType] = QUERIES) -> Par
     check_spaces(sql, tokens)
     tokens = _one_statement(tokens, dialect, starts)
     check_tokens(tokens)
+    check_literals(sql, tokens, dialect)
     tokens, placeholders = marked(tokens, dialect)
     texts: list[tuple[str, ...]] = []
     if dialect in BY_TEXT:
-        tokens, texts = entitled(tokens, sql)
+        tokens, texts = entitled(tokens, sql, dialect)
     try:
         trees = reader.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql)
     except (SqlglotError, ValueError, RecursionError, AttributeError, TypeError, KeyError, IndexError) as error:
@@ -93,6 +95,17 @@ def parse(sql: str, dialect: str, starts: frozenset[TokenType] = QUERIES) -> Par
     cut_names(trees[0], tokens, dialect)
     entitle(trees[0], texts)
     return Parsed(root=trees[0], asked=placeholders.asked, names=placeholders.names, style=placeholders.style)
+
+
+def _reader(dialect: str) -> Dialect:
+    """sqlglot's dialect, but for paths in JSON: they stay the texts they are. `'a.b'` is a key to one engine and a path to another."""
+    reader = Dialect.get_or_raise(dialect)
+    reader.to_json_path = _as_written  # type: ignore[method-assign]
+    return reader
+
+
+def _as_written(path: exp.Expr | None) -> exp.Expr | None:
+    return path
 
 
 def hint(tokens: Sequence[Token], dialect: str) -> str:
@@ -142,7 +155,7 @@ def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
 
     The text is parsed once more and must give the same tree. Raises `Refusal` when it does not. The tree is of no use afterwards.
     """
-    writer = Dialect.get_or_raise(dialect)
+    writer = _reader(dialect)
     checked = hash(root)  # sqlglot compares trees by it; the generator may change the one it writes out
     try:
         generator = writer.generator(comments=False, normalize_functions=False, unsupported_level=ErrorLevel.RAISE)
@@ -152,7 +165,7 @@ def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
         readable = respelt(tokens, dialect)
         texts: list[tuple[str, ...]] = []
         if dialect in BY_TEXT:
-            readable, texts = entitled(readable, text)
+            readable, texts = entitled(readable, text, dialect)
         again = writer.parser(error_level=ErrorLevel.IMMEDIATE).parse([*readable], text)
     except (SqlglotError, ValueError, RecursionError) as error:
         raise_unreadable(error)
@@ -161,7 +174,11 @@ def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
         settle(written, dialect)
     if written is None or hash(written) != checked:
         # A generator may rewrite what its dialect lacks; what was checked is the tree, so the text must say that and nothing else.
-        refuse("syntax", "the statement cannot be written out as it was read", "write it more simply")
+        refuse(
+            "syntax",
+            "the statement cannot be written out as it was read",
+            "put parentheses around each operation, and write functions as name(value, …)",
+        )
     if texts:
         entitle(written, texts)
         if retitle(written, root, dialect):

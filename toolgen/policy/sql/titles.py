@@ -21,7 +21,7 @@ _OWN_SPELLING: Final = frozenset(
 _TITLE: Final = "title"
 _CONCEALED: Final = "concealed"
 _NUMBER: Final = f"{RESERVED}s_"
-_LONGEST: Final = 64  # characters of a name in MySQL
+_LONGEST: Final = 256  # characters of an alias in MySQL
 _OPENING: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
 _CLOSING: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
 _AFTER_ITEMS: Final = frozenset(
@@ -31,13 +31,14 @@ _AFTER_ITEMS: Final = frozenset(
     }
 )
 _BEFORE_ITEMS: Final = frozenset({"DISTINCT", "ALL", *MODIFIERS})
-_COMMENTS: Final = ("/*", "--", "#")
+_SPACES: Final = str.maketrans("\t\n\r", "   ")
 
 # by the text
 
 
-def entitled(tokens: Sequence[Token], sql: str) -> tuple[list[Token], list[tuple[str, ...]]]:
+def entitled(tokens: Sequence[Token], sql: str, dialect: str) -> tuple[list[Token], list[tuple[str, ...]]]:
     """The tokens with a number at each SELECT, and by that number the texts of the columns it gives."""
+    commented = dialect == "sqlite"  # the comment behind a column belongs to its text there
     given: list[Token] = []
     texts: list[tuple[str, ...]] = []
     for index, token in enumerate(tokens):
@@ -53,13 +54,13 @@ def entitled(tokens: Sequence[Token], sql: str) -> tuple[list[Token], list[tuple
                     [f"{_NUMBER}{len(texts)}"],
                 )
             )
-            texts.append(tuple(_items(tokens, index + 1, sql)))
+            texts.append(tuple(_items(tokens, index + 1, sql, commented=commented)))
         else:
             given.append(token)
     return given, texts
 
 
-def _items(tokens: Sequence[Token], index: int, sql: str) -> Iterator[str]:
+def _items(tokens: Sequence[Token], index: int, sql: str, *, commented: bool) -> Iterator[str]:
     while index < len(tokens) and tokens[index].text.upper() in _BEFORE_ITEMS:
         index += 1
     first, depth = index, 0
@@ -70,7 +71,8 @@ def _items(tokens: Sequence[Token], index: int, sql: str) -> Iterator[str]:
         if depth == 0 and (after is None or after is TokenType.COMMA or after in _AFTER_ITEMS or after in _CLOSING):
             if first > place:
                 return  # nothing stands behind a comma
-            yield sql[tokens[first].start : tokens[place].end + 1]
+            end = following.start if following and commented else len(sql) if commented else tokens[place].end + 1
+            yield sql[tokens[first].start : end].rstrip("; \t\n\r" if commented else None)
             if after is not TokenType.COMMA:
                 return
             first = place + 2
@@ -89,7 +91,8 @@ def entitle(root: exp.Expr, texts: Sequence[tuple[str, ...]]) -> None:
 
 def _unnamed(item: exp.Expr) -> bool:
     named = isinstance(item, (exp.Alias, exp.Star)) or (isinstance(item, exp.Column) and slot_number(item) is None)
-    return not named and not (isinstance(item, exp.Literal) and item.is_string)
+    value = item.expression if isinstance(item, exp.Introducer) else item
+    return not named and not (isinstance(value, exp.Literal) and value.is_string)
 
 
 def conceal(node: exp.Expr) -> None:
@@ -110,6 +113,8 @@ def retitle(written: exp.Expr, asked: exp.Expr, dialect: str) -> bool:
             title = item.meta.get(_TITLE, "") if _unnamed(item) else ""
             if _unnamed(item) and any(node.meta.get(_CONCEALED) for node in item.find_all(exp.Subquery)):
                 title = title if _is_name(title) else f"column {place}"
+            elif dialect == "mysql" and (isinstance(item, exp.Boolean) or title.startswith("+")):
+                continue  # by its value
             elif dialect in _OWN_SPELLING or not _is_name(title) or not _differs(title, other.meta.get(_TITLE, "")):
                 other.meta[_TITLE] = title  # for the next text
                 continue
@@ -119,7 +124,7 @@ def retitle(written: exp.Expr, asked: exp.Expr, dialect: str) -> bool:
 
 
 def _is_name(title: str) -> bool:
-    return 0 < len(title) <= _LONGEST and title.isprintable() and not any(sign in title for sign in _COMMENTS)
+    return 0 < len(title) <= _LONGEST and title.translate(_SPACES).isprintable()
 
 
 def _differs(title: str, written: str) -> bool:

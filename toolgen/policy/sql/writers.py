@@ -34,6 +34,20 @@ def _not(generator: Generator, node: exp.Expr) -> str:
     return generator.not_sql(node)  # type: ignore[arg-type]  # the dispatch gives a Not
 
 
+def _hexadecimal(generator: Generator, node: exp.Expr) -> str:
+    return str(node.this) if str(node.this).startswith("0x") else f"x'{node.this}'"
+
+
+def _integer_division(generator: Generator, node: exp.Expr) -> str:
+    """As it was read; sqlglot puts parentheses around what is before it."""
+    return generator.binary(node, "DIV")  # type: ignore[arg-type]  # the dispatch gives an IntDiv, which is one
+
+
+def _extract(generator: Generator, node: exp.Expr) -> str:
+    """The part as it was read; sqlglot writes another name of it."""
+    return f"EXTRACT({generator.sql(node, 'this')} FROM {generator.sql(node, 'expression')})"
+
+
 def _varchar(generator: Generator, node: exp.Expr) -> str:
     """VARCHAR by its own name; TEXT is another name for it, and columns are called by the first."""
     written = generator.datatype_sql(node)  # type: ignore[arg-type]  # the dispatch gives a DataType
@@ -76,10 +90,11 @@ WRITERS: Mapping[str, Mapping[type[exp.Expr], _Writer]] = MappingProxyType(
             exp.Sqrt: _root("|/"),
             exp.Cbrt: _root("||/"),
         },
-        "mysql": {**_EVERYWHERE, exp.RegexpLike: _rlike},
+        "mysql": {**_EVERYWHERE, exp.RegexpLike: _rlike, exp.HexString: _hexadecimal, exp.IntDiv: _integer_division},
         "duckdb": {
             **_EVERYWHERE,
             exp.DataType: _varchar,
+            exp.Extract: _extract,
             exp.Pow: _power,
             # Columns are called by these words as they are written, and mostly they are written small.
             exp.CurrentDate: _word("current_date"),

@@ -1,0 +1,174 @@
+"""Values written in ways that an engine, another version of it or our parser reads otherwise: refused, with a way that all read alike.
+
+A wrong answer is worse than a refusal: `0xFF` is a number, a string of bits or `0 AS xFF`, `date '2024-05-01'` is no date in SQLite.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date, datetime
+from itertools import pairwise
+from typing import Final
+
+from sqlglot.parser import Parser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from toolgen.policy.sql.placeholders import value_belongs
+from toolgen.policy.sql.refusal import refuse, shown
+from toolgen.policy.sql.respell import INTERVAL_UNITS, PLAIN_NUMBER
+
+__all__ = ["check_literals"]
+
+_TEXTS: Final = frozenset(
+    {
+        *(TokenType.STRING, TokenType.NATIONAL_STRING, TokenType.RAW_STRING, TokenType.BYTE_STRING, TokenType.HEREDOC_STRING),
+        *(TokenType.UNICODE_STRING, TokenType.HEX_STRING, TokenType.BIT_STRING),
+    }
+)  # fmt: skip
+_DIGITS: Final = frozenset({TokenType.HEX_STRING, TokenType.BIT_STRING})
+_EXECUTABLE: Final = re.compile(r"/\*M?!")
+_TIME: Final = re.compile(r"-?[0-9]{1,3}:[0-5][0-9](:[0-5][0-9])?\Z")
+_MYSQL_TYPED: Final = {
+    "DATE": "DATE 'YYYY-MM-DD'",
+    "TIME": "TIME 'HH:MM:SS', or CAST('HH:MM:SS.ffffff' AS TIME(6))",
+    "TIMESTAMP": "TIMESTAMP 'YYYY-MM-DD HH:MM:SS'",
+}
+_NO_TYPES: Final = frozenset({"BINARY", "INTERVAL"})  # an operator of MySQL, and what has a grammar of its own
+_NO_DATES: Final = frozenset(
+    {"DATE", "DATETIME", "TIMESTAMP", "TIMESTAMPTZ", "TIME", "BOOLEAN", "BOOL", "JSON", "JSONB", "INTERVAL"}
+)
+
+
+_DUCKDB_UNITS: Final = INTERVAL_UNITS | {"WEEK", "QUARTER", "DECADE", "CENTURY", "MILLENNIUM", "MILLISECOND", "MICROSECOND"}
+_INTERVAL_UNITS: Final = {
+    "postgres": INTERVAL_UNITS,
+    "duckdb": _DUCKDB_UNITS | {f"{unit}S" for unit in _DUCKDB_UNITS} | {"CENTURIES", "MILLENNIA"},
+    "mysql": INTERVAL_UNITS
+    | {"MICROSECOND", "WEEK", "QUARTER", "SECOND_MICROSECOND", "MINUTE_MICROSECOND", "MINUTE_SECOND", "HOUR_MICROSECOND"}
+    | {"HOUR_SECOND", "HOUR_MINUTE", "DAY_MICROSECOND", "DAY_SECOND", "DAY_MINUTE", "DAY_HOUR", "YEAR_MONTH"},
+}
+
+
+def check_literals(sql: str, tokens: Sequence[Token], dialect: str) -> None:
+    """Raises `Refusal`, rule `literal`; rule `comment` for a comment that MySQL executes."""
+    if dialect == "mysql" and _EXECUTABLE.search(sql):
+        _check_comments(sql, tokens)
+    for place, (token, following) in enumerate(pairwise([*tokens, None])):
+        assert token is not None  # noqa: S101  only the last of the pairs ends with None
+        kind = token.token_type
+        if kind is TokenType.NUMBER or kind in _DIGITS:
+            _check_number(sql, token, following, dialect)
+        elif kind is TokenType.PLUS:
+            _check_plus(tokens, place)
+        elif kind is TokenType.NOT and token.text == "!" and dialect != "mysql":
+            refuse("literal", "! is no operator here", "write NOT")
+        elif kind is TokenType.DCOLON and dialect == "sqlite":
+            _check_cast(following)
+        if following is not None and following.token_type in _TEXTS:
+            if kind in _TEXTS:
+                _check_neighbours(sql, token, following, dialect)
+            elif following.token_type is TokenType.STRING:
+                _check_typed(tokens, place, dialect)
+
+
+def _check_comments(sql: str, tokens: Sequence[Token]) -> None:
+    """https://dev.mysql.com/doc/refman/8.4/en/comments.html: what stands in `/*! … */` runs, in some versions."""
+    end = 0
+    for start, after in [*((token.start, token.end + 1) for token in tokens), (len(sql), 0)]:
+        if _EXECUTABLE.search(sql, end, start):
+            refuse(
+                "comment", "a comment /*! … */ is executed by some servers", "write what is in it, without the comment"
+            )
+        end = after
+
+
+def _check_number(sql: str, token: Token, following: Token | None, dialect: str) -> None:
+    written = sql[token.start : token.end + 1]
+    if token.token_type in _DIGITS:
+        odd = written[0] == "0" and (dialect == "postgres" or (dialect == "mysql" and written[1] in "XB"))
+    else:
+        beside = following if following is not None and following.start == token.end + 1 else None
+        glued = beside is not None and beside.text[:1].isidentifier() and beside.token_type not in _TEXTS
+        odd = glued or written[-1] in "eE" or ("_" in written and dialect != "duckdb")
+    if odd:
+        refuse(
+            "literal",
+            f"the number {shown(written)} goes on with a letter or _, which not every version reads alike",
+            "write it in decimal digits alone, and a space before what follows",
+        )
+
+
+def _check_plus(tokens: Sequence[Token], place: int) -> None:
+    """The parser drops it. Before a number that is right; a column is called otherwise with it, and compared otherwise in SQLite."""
+    signed = place == 0 or value_belongs(tokens, place)
+    if signed and not (place + 1 < len(tokens) and tokens[place + 1].token_type is TokenType.NUMBER):
+        refuse("literal", "a + stands before a value", "leave the + away")
+
+
+def _check_cast(kind: Token | None) -> None:
+    """What looks like a cast to a date is one to a number: 2024."""
+    if kind is not None and kind.text.upper() in _NO_DATES:
+        refuse(
+            "literal",
+            f"SQLite has no type {shown(kind.text.upper())} to convert to",
+            "write date(x), datetime(x) or json(x), or compare the text",
+        )
+
+
+def _check_neighbours(sql: str, token: Token, following: Token, dialect: str) -> None:
+    """https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-STRINGS: one text, but only on two lines."""
+    gap = sql[token.end + 1 : following.start]
+    plain = token.token_type is following.token_type is TokenType.STRING
+    if dialect == "mysql":
+        one = plain or (token.token_type is TokenType.NATIONAL_STRING and following.token_type is TokenType.STRING)
+    else:
+        one = dialect != "sqlite" and plain and "\n" in gap and "/*" not in gap
+    if not one:
+        refuse(
+            "literal", "two texts stand beside each other", "write || between them to join them, or AS before a name"
+        )
+
+
+def _check_typed(tokens: Sequence[Token], place: int, dialect: str) -> None:
+    kind, text = tokens[place], tokens[place + 1].text
+    word = kind.text.upper()
+    if word == "INTERVAL":
+        if dialect in _INTERVAL_UNITS:
+            _check_interval(text, tokens[place + 2 : place + 4], dialect)
+        return
+    if dialect not in {"sqlite", "mysql"} or word in _NO_TYPES:
+        return
+    if kind.token_type not in Parser.TYPE_TOKENS and word != "ZONE":
+        return
+    if dialect == "sqlite":
+        refuse("literal", "SQLite has no typed values", "write the text alone, as '2024-01-31', or date('2024-01-31')")
+    if word not in _MYSQL_TYPED:
+        refuse("literal", f"MySQL has no values of the form {shown(word)} '…'", "write CAST('…' AS type)")
+    if not _is_mysql_value(word, text):
+        refuse("literal", f"the text behind {word} is none for MySQL", f"write {_MYSQL_TYPED[word]}")
+
+
+def _is_mysql_value(word: str, text: str) -> bool:
+    """What MySQL refuses here is NULL in a cast, which it is written out as."""
+    if word == "TIME":
+        return _TIME.match(text) is not None
+    try:
+        date.fromisoformat(text) if word == "DATE" else datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return len(text) == 10 if word == "DATE" else len(text) >= 19 and text[-6] not in "+-" and text[-1] != "Z"
+
+
+def _check_interval(text: str, following: Sequence[Token], dialect: str) -> None:
+    """`INTERVAL '2' WEEK` is two seconds in a column called week in PostgreSQL; MySQL has no intervals without a unit."""
+    units = _INTERVAL_UNITS[dialect]
+    word = following[0].text.upper() if following and following[0].token_type is TokenType.VAR else ""
+    if dialect == "mysql":
+        if word not in units:
+            refuse("literal", "an interval has no unit behind its text", "write INTERVAL 2 DAY, or INTERVAL '1:30' MINUTE_SECOND")
+        return
+    through = len(following) > 1 and following[1].text.upper() == "TO"
+    number = PLAIN_NUMBER.match(text)
+    if word and (through or (word not in units if number else word in units) or (number and "." in text)):
+        refuse("literal", "an interval has a word behind its text", "write all of it in the quotes: INTERVAL '2 weeks 1 day'")

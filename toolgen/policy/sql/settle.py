@@ -17,13 +17,15 @@ _AFFINITIES = (
 )
 _NUMERIC = frozenset({_Kind.DECIMAL, _Kind.BOOLEAN, _Kind.DATE, _Kind.DATETIME, _Kind.TIMESTAMP, _Kind.TIME})
 _MYSQL_TYPES = {_Kind.INT: _Kind.BIGINT, _Kind.NCHAR: _Kind.CHAR, _Kind.VARCHAR: _Kind.CHAR}  # INTEGER is SIGNED
+_VALUES = frozenset({exp.RawString, exp.Concat, exp.Trim, exp.ParseJSON})
 NUMERIC = "UNSIGNED"
 """A type name that SQLite takes for NUMERIC, and that is read again as it was written."""
 
 
 def settle(root: exp.Expr, dialect: str) -> None:
     """Changes a tree in place to the form whose text is read as the same tree again. Its meaning stays."""
-    _settle_values(root)
+    if not _VALUES.isdisjoint(map(type, root.walk())):
+        _settle_values(root)
     for frame in root.find_all(exp.WindowSpec):
         if frame.args.get("end") is None:
             frame.set("end", "CURRENT ROW")  # SQL:2016, 7.15: what a frame with one bound means

@@ -57,15 +57,21 @@ _DOCUMENTS: Final = frozenset(
 _POWERS: Final = frozenset({"exp", "factorial", "pow", "power"})
 _DIVISIONS: Final = frozenset({"div", "gcd", "lcm", "ln", "log", "mod", "sqrt"})
 _MULTIPLYING: Final = _GROWING | _DOUBLING | _DOCUMENTS | _POWERS
+_CANDIDATES: Final = frozenset({exp.Anonymous, exp.DPipe, exp.Literal, exp.Pow, exp.JSONObject})
 _Sizes: TypeAlias = list[int]
 
 
 def check_sizes(root: exp.Expr, dialect: str) -> None:
     """Raises `Refusal`, rule `size`."""
     padded = _PADDED.get(dialect, frozenset())
-    for size in root.find_all(exp.DataTypeParam):
-        _check_type_size(size, padded)
-    if dialect in _PADDED and any(map(_multiplies, root.walk())):
+    multiplies = False
+    for node in root.walk():
+        kind = type(node)
+        if kind is exp.DataTypeParam:
+            _check_type_size(node, padded)
+        elif kind in _CANDIDATES and not multiplies:
+            multiplies = _multiplies(node)
+    if multiplies and dialect in _PADDED:
         _Row().check(root)
 
 
@@ -85,7 +91,7 @@ def _multiplies(node: exp.Expr) -> bool:
         return query is not None and query.parent is not None
     if isinstance(node, exp.Literal):
         return not node.is_string and _digits(node) > _OF_A_TABLE
-    return isinstance(node, (exp.Pow, exp.JSONObject)) or _called(node) in _MULTIPLYING
+    return not isinstance(node, exp.Anonymous) or _called(node) in _MULTIPLYING
 
 
 class _Row:

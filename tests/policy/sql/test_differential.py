@@ -15,6 +15,7 @@ from tests.policy.sql.analysts import answers, bare, database, location, open_sc
 from tests.policy.sql.differential import generated
 from toolgen.model.call import Statement
 from toolgen.model.result import Failed, Success
+from toolgen.model.verdict import Deny
 from toolgen.policy.sql.guard import DIALECTS, guard
 
 # Asked in the words of another engine, the answer is what that engine means: this one only has an error for it.
@@ -125,3 +126,18 @@ def test_what_is_plain_is_allowed_and_what_engines_read_otherwise_is_not(
     known = database(dialect)
     verdict = guard(sql, [], database=known, scope=open_scope(known), attributes={})
     assert (None if isinstance(verdict, Statement) else verdict.rule) == rule
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "PIVOT invoices ON currency USING sum(amount) GROUP BY client",
+        "UNPIVOT invoices ON amount INTO NAME n VALUE v",
+        "SELECT * FROM (SELECT client, currency, amount FROM invoices) PIVOT (sum(amount) FOR currency IN ('EUR', 'USD'))",
+    ],
+)
+def test_a_pivot_is_refused_with_what_to_write(sql: str) -> None:
+    known = database("duckdb")
+    verdict = guard(sql, [], database=known, scope=open_scope(known), attributes={})
+    assert isinstance(verdict, Deny)
+    assert "FILTER (WHERE" in verdict.suggestion

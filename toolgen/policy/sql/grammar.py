@@ -23,11 +23,13 @@ from toolgen.policy.sql.names import check_name
 from toolgen.policy.sql.refusal import refuse, shown
 from toolgen.policy.sql.settle import NUMERIC
 
-__all__ = ["called", "check_grammar"]
+__all__ = ["PIVOTED", "called", "check_grammar"]
 
 Arguments = frozenset[str]
 _WIDTH = re.compile(r"%[-+ 0,!#]*(\*|[0-9]*)(?:\.(\*|[0-9]*))?")
 _WIDEST = 1_000
+PIVOTED = "write sum(x) FILTER (WHERE name = 'value') AS value for each column, and UNION ALL to unpivot"
+"""What to write instead of PIVOT, whose columns depend on rows."""
 
 
 def _arguments(text: str = "") -> Arguments:
@@ -207,7 +209,7 @@ def check_grammar(root: exp.Expr, dialect: str, added: frozenset[str], defined: 
                 refuse(
                     "syntax",
                     f"{name.strip('_').upper()} is not supported in {_readable(kind)}",
-                    "use plain SELECT syntax",
+                    PIVOTED if name == "pivots" else "use plain SELECT syntax",
                 )
         if kind is exp.Identifier:
             _check_identifier(node, dialect)

@@ -40,12 +40,28 @@ _NO_DATES: Final = frozenset(
 )
 
 
-_DUCKDB_UNITS: Final = INTERVAL_UNITS | {"WEEK", "QUARTER", "DECADE", "CENTURY", "MILLENNIUM", "MILLISECOND", "MICROSECOND"}
+_DUCKDB_UNITS: Final = INTERVAL_UNITS | {
+    "WEEK",
+    "QUARTER",
+    "DECADE",
+    "CENTURY",
+    "MILLENNIUM",
+    "MILLISECOND",
+    "MICROSECOND",
+}
 _INTERVAL_UNITS: Final = {
     "postgres": INTERVAL_UNITS,
     "duckdb": _DUCKDB_UNITS | {f"{unit}S" for unit in _DUCKDB_UNITS} | {"CENTURIES", "MILLENNIA"},
     "mysql": INTERVAL_UNITS
-    | {"MICROSECOND", "WEEK", "QUARTER", "SECOND_MICROSECOND", "MINUTE_MICROSECOND", "MINUTE_SECOND", "HOUR_MICROSECOND"}
+    | {
+        "MICROSECOND",
+        "WEEK",
+        "QUARTER",
+        "SECOND_MICROSECOND",
+        "MINUTE_MICROSECOND",
+        "MINUTE_SECOND",
+        "HOUR_MICROSECOND",
+    }
     | {"HOUR_SECOND", "HOUR_MINUTE", "DAY_MICROSECOND", "DAY_SECOND", "DAY_MINUTE", "DAY_HOUR", "YEAR_MONTH"},
 }
 
@@ -166,9 +182,17 @@ def _check_interval(text: str, following: Sequence[Token], dialect: str) -> None
     word = following[0].text.upper() if following and following[0].token_type is TokenType.VAR else ""
     if dialect == "mysql":
         if word not in units:
-            refuse("literal", "an interval has no unit behind its text", "write INTERVAL 2 DAY, or INTERVAL '1:30' MINUTE_SECOND")
+            refuse(
+                "literal",
+                "an interval has no unit behind its text",
+                "write INTERVAL 2 DAY, or INTERVAL '1:30' MINUTE_SECOND",
+            )
         return
     through = len(following) > 1 and following[1].text.upper() == "TO"
     number = PLAIN_NUMBER.match(text)
     if word and (through or (word not in units if number else word in units) or (number and "." in text)):
-        refuse("literal", "an interval has a word behind its text", "write all of it in the quotes: INTERVAL '2 weeks 1 day'")
+        refuse(
+            "literal",
+            "an interval has a word behind its text",
+            "write all of it in the quotes: INTERVAL '2 weeks 1 day'",
+        )

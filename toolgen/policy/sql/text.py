@@ -12,6 +12,7 @@ from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.policy.sql.bounds import check_characters, check_spaces, check_tokens
+from toolgen.policy.sql.grammar import PIVOTED
 from toolgen.policy.sql.literals import check_literals
 from toolgen.policy.sql.marks import CALL, RESERVED, SLOT, is_mark, marked, slot_number
 from toolgen.policy.sql.names import cut_names
@@ -144,6 +145,8 @@ def _one_statement(tokens: list[Token], dialect: str, starts: frozenset[TokenTyp
         starts |= _QUERIES_TOO.get(dialect, frozenset())
     if tokens[0].token_type not in starts:
         word = shown(tokens[0].text.upper())
+        if dialect == "duckdb" and tokens[0].token_type in {TokenType.PIVOT, TokenType.UNPIVOT}:
+            refuse("not-a-query", f"{word} is not supported", PIVOTED)
         if TokenType.SELECT in starts:
             refuse("not-a-query", f"{word} is not a query", "send a SELECT; this tool only reads")
         refuse("not-a-change", f"{word} does not change rows of a table", "send an INSERT, UPDATE or DELETE")

@@ -14,6 +14,7 @@ LAYERS = {
     "annotations": 1,
     "errors": 0,
     "canonical": 0,
+    "json_codec": 0,
     "key_file": 0,
     "clock": 0,
     "core_dumps": 0,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import sys
 from collections.abc import Sequence
 
 import click
 import orjson
+
+from toolgen.json_codec import carried
 
 __all__ = ["json_line", "print_json", "print_table", "printable"]
 
@@ -16,14 +19,21 @@ def print_json(value: object) -> None:
     """Indented JSON and a line end, on standard output."""
     if sys.stdout is None:
         return  # closed by whoever started us: there is nobody to print for
-    options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
-    text = orjson.dumps(value, option=options, default=str).decode()
+    text = _dumped(value, orjson.OPT_INDENT_2)
     sys.stdout.buffer.write("\n".join(map(_escaped, text.split("\n"))).encode() + b"\n")
 
 
 def json_line(value: object) -> str:
     """JSON on one line, with its end."""
-    return _escaped(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS, default=str).decode()) + "\n"
+    return _escaped(_dumped(value, 0)) + "\n"
+
+
+def _dumped(value: object, option: int) -> str:
+    try:
+        return orjson.dumps(value, option=option | orjson.OPT_NON_STR_KEYS, default=str).decode()
+    except TypeError:  # integers beyond 64 bits, halves of surrogate pairs
+        indent = 2 if option & orjson.OPT_INDENT_2 else None
+        return json.dumps(carried(value, str), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def _escaped(text: str) -> str:

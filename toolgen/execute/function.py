@@ -9,11 +9,13 @@ from functools import partial
 from typing import Any
 
 import msgspec
+import orjson
 
 from toolgen.errors import DescriptionError, place_of
 from toolgen.execute.function_job import Crowded, Escaped
 from toolgen.execute.function_runtime import FunctionRuntime
 from toolgen.functions import Audio, EmbeddedResource, Image, ToolContext, ToolError
+from toolgen.json_codec import carried, encode_json
 from toolgen.model.call import Call
 from toolgen.model.line import InputNeeded
 from toolgen.model.result import Error, Failed, Refused, Success
@@ -147,7 +149,7 @@ def _crowded() -> Refused:
 def _answered(answer: Any) -> Success | Failed:
     try:
         data: Json = msgspec.to_builtins(answer, str_keys=True, enc_hook=_plain)
-        size = len(msgspec.json.encode(data))
+        data, size = _portable(data)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         return Failed(
             error=Error(code="handler_error", message=f"the function's answer has no JSON form: {type(error).__name__}")
@@ -156,6 +158,16 @@ def _answered(answer: Any) -> Success | Failed:
         message = f"the function's answer has {size} bytes, and {_LARGEST} are the most"
         return Failed(error=Error(code="response_too_large", message=message, suggestion="ask for less"))
     return Success(data=data, facts={"bytes": size})
+
+
+def _portable(data: Json) -> tuple[Json, int]:
+    """An answer that every JSON program can be given, and its size."""
+    with suppress(TypeError):  # of what orjson has no form for
+        written = orjson.dumps(data)
+        if b"null" not in written:  # which it writes for NaN and infinities too
+            return data, len(written)
+    data = carried(data)
+    return data, len(encode_json(data))
 
 
 def _plain(value: object) -> object:

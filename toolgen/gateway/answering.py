@@ -23,6 +23,7 @@ from toolgen.errors import AuditError, StateError
 from toolgen.gateway.envelopes import ended
 from toolgen.gateway.governance import Governance
 from toolgen.gateway.wire import encode
+from toolgen.json_codec import decode_json
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error, Refused, Result, Success
 from toolgen.model.schema import Json
@@ -125,7 +126,7 @@ class Answering:
         position = _opened_position(token, bound)
         if kept is None or position is None:
             return _ended(call, call.id, Refused(error=refusal or _GONE), Trail())
-        value: Json = orjson.loads(kept.body)
+        value: Json = decode_json(kept.body)
         try:
             result = _piece(Success(data=None, truncated=kept.truncated), value, position, token[:KEY_BYTES], bound)
         except ValueError:

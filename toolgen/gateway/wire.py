@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
 import orjson
+
+from toolgen.json_codec import decode_json, encode_json
 
 __all__ = ["DEEPEST", "LARGEST_BODY", "MOST_VALUES", "Malformed", "decode", "encode", "identifier", "shallow"]
 
@@ -63,11 +64,8 @@ def decode(data: bytes, kind: type[T]) -> T:
 
 
 def encode(value: object) -> bytes:
-    """Compact JSON. Integers beyond 64 bits and lone surrogates, which orjson refuses, take the standard library's slower road."""
-    try:
-        return orjson.dumps(value, default=_plain)
-    except TypeError:
-        return json.dumps(value, default=_plain, separators=(",", ":"), allow_nan=False).encode("ascii")
+    """Compact JSON of whatever was answered: what JSON has no form for is text that says so (`json_codec`)."""
+    return encode_json(value, _plain)
 
 
 def shallow(value: msgspec.Struct) -> dict[str, Any]:
@@ -85,7 +83,7 @@ def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, orjson.Fragment):
-        return json.loads(orjson.dumps(value))
+        return decode_json(orjson.dumps(value))
     raise TypeError(type(value).__name__)
 
 

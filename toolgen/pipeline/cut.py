@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import orjson
-
+from toolgen.json_codec import encode_json
 from toolgen.model.schema import Json
 
 __all__ = ["Piece", "Position", "cut", "path_text", "size_of"]
@@ -96,10 +94,7 @@ def _cut_text(text: str, most: int, start: Position) -> Piece:
 
 def size_of(value: Json) -> int:
     """How many bytes of JSON it takes."""
-    try:
-        return len(orjson.dumps(value))
-    except TypeError:  # integers beyond 64 bits, lone surrogates
-        return len(json.dumps(value, separators=(",", ":")))
+    return len(encode_json(value))
 
 
 def path_text(position: Position) -> str:

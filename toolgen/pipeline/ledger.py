@@ -11,13 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
-import orjson
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from toolgen.canonical import canonical, digest, encodable
 from toolgen.clock import Clock
 from toolgen.errors import CanonicalError, StateError, place_of
+from toolgen.json_codec import encode_json
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.schema import Json
@@ -209,9 +209,9 @@ def _written(result: Result) -> bytes:
     match result:
         case Success(data=data, truncated=truncated, next_cursor=cursor, facts=facts):
             link = str(facts.get("link", ""))
-            kept = _Outcome(data=msgspec.Raw(_json(data)), truncated=truncated, next_cursor=cursor, link=link)
+            kept = _Outcome(data=msgspec.Raw(encode_json(data)), truncated=truncated, next_cursor=cursor, link=link)
         case Failed(error=error, data=data):
-            kept = _Outcome(error=error, data=msgspec.Raw(_json(data)))
+            kept = _Outcome(error=error, data=msgspec.Raw(encode_json(data)))
         case Pending(error=error) | Refused(error=error) | Cancelled(error=error):
             kept = _Outcome(error=error)
     written = msgspec.json.encode(kept)
@@ -232,13 +232,6 @@ def _read(body: bytes) -> Result:
         return Failed(error=kept.error, data=data)
     facts: dict[str, Json] = {"cache": "replayed", **({"link": kept.link} if kept.link else {})}
     return Success(data=data, truncated=kept.truncated, next_cursor=kept.next_cursor, facts=facts)
-
-
-def _json(data: Json) -> bytes:
-    try:
-        return orjson.dumps(data)
-    except orjson.JSONEncodeError:
-        return msgspec.json.encode(data)
 
 
 def _refused(code: str, message: str, retry_after_s: float | None = None, rule: str = "") -> Refused:

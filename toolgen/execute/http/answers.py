@@ -14,17 +14,15 @@ from http import HTTPStatus
 from typing import Protocol
 from urllib.parse import quote, quote_plus
 
-import orjson
-
 from toolgen.execute.http.beginnings import closed, without_half
 from toolgen.execute.secrets import MASK
+from toolgen.json_codec import DEEPEST, decode_json
 from toolgen.model.result import Error, Failed, Success, bounded
 from toolgen.model.schema import Json, JsonObject
 
 __all__ = ["LARGEST_ANSWER", "Answer", "Scrubber", "decode", "read", "result", "retry_after", "scrubber_of"]
 
 LARGEST_ANSWER = 1024 * 1024
-_DEEPEST = 200
 _LONGEST_EXCERPT = 600
 _MOST_FAULTS, _LONGEST_FAULT = 8, 120
 _SHORTEST_SUBSTRING = 6
@@ -33,8 +31,6 @@ _SHORTEST_SUBSTRING = 6
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f\ud800-\udfff]"
 )
-_MANY_DIGITS = b"0" * 19
-_DIGITS_ALIKE = bytes(0x30 if 0x30 <= code <= 0x39 else 0x78 for code in range(256))
 _SEEN = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _JSON = re.compile(r"[^;\s]+/(?:[^;\s]+\+)?json\Z")
 _TEXT = re.compile(
@@ -204,18 +200,10 @@ def _charset(parameters: str) -> str:
 
 
 def _json(body: bytes, scrubber: Scrubber) -> Json:
-    body = body.removeprefix(b"\xef\xbb\xbf")
-    value: Json
-    if _MANY_DIGITS in body.translate(_DIGITS_ALIKE):
-        value = json.loads(body, parse_constant=_no_constant)  # orjson would round an integer beyond 64 bits
-    else:
-        try:
-            value = orjson.loads(body)
-        except orjson.JSONDecodeError:
-            value = json.loads(body, parse_constant=_no_constant)
+    value: Json = decode_json(body)
     text = body.decode("utf-8", "replace")
     # An escape can hide what the raw text does not show, and only brackets nest; most answers have nothing to look for.
-    if "\\" in text or _unseen(body, text) or scrubber.touches(text) or text.count("[") + text.count("{") > _DEEPEST:
+    if "\\" in text or _unseen(body, text) or scrubber.touches(text) or text.count("[") + text.count("{") > DEEPEST:
         return _clean(value, scrubber, 0)
     return value
 
@@ -237,12 +225,8 @@ def _beginning(body: bytes, scrubber: Scrubber) -> Json:
     return value if isinstance(value, (dict, list)) else None
 
 
-def _no_constant(text: str) -> float:
-    raise ValueError(f"{text} is not JSON")
-
-
 def _clean(value: Json, scrubber: Scrubber, depth: int) -> Json:
-    if depth > _DEEPEST:
+    if depth > DEEPEST:
         raise ValueError("nested too deeply")
     match value:
         case str():

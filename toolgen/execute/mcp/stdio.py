@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
-import orjson
-
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError
 from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, Scrubber, decode
 from toolgen.execute.mcp.messages import Agreed, failed
 from toolgen.execute.patience import Timeouts
 from toolgen.execute.secrets import Secrets
+from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.call import Call
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json, JsonObject
@@ -138,7 +137,7 @@ class StdioWire:
         if (
             message["method"] == "tools/list"
         ):  # with all that nobody sees: whoever reads it has to know that it is there
-            return Success(data=orjson.loads(self._scrubber.raw(line)), facts=facts)
+            return Success(data=decode_json(self._scrubber.raw(line)), facts=facts)
         return Success(data=decode(answer, self._scrubber), facts=facts)
 
     async def _give_up(self, running: _Process, message: JsonObject) -> None:
@@ -219,7 +218,7 @@ class _Process:
     async def send(self, message: JsonObject) -> None:
         """Raises `OSError` for a command that does not read any more."""
         assert self._process.stdin is not None  # noqa: S101 - it was asked for
-        self._process.stdin.write(orjson.dumps(message) + b"\n")
+        self._process.stdin.write(encode_json(message) + b"\n")
         await self._process.stdin.drain()
 
     async def _read(self) -> None:
@@ -244,8 +243,8 @@ class _Process:
     async def _heard(self, line: bytes) -> None:
         self._unasked += 1
         try:
-            message = orjson.loads(line)
-        except orjson.JSONDecodeError:
+            message = decode_json(line)
+        except ValueError:
             return  # a line that some library printed
         if not isinstance(message, dict):
             return

@@ -40,8 +40,9 @@ from toolgen.pipeline.stages import (
 from toolgen.pipeline.turning import TurnStage
 from toolgen.pipeline.users import Users
 from toolgen.policy.access import Access, Rule
+from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.limits import Limit, Limits
-from toolgen.policy.redact import Redaction, redactor
+from toolgen.policy.redact import Redaction
 from toolgen.policy.sql.grants import SqlScope, TableScope
 from toolgen.state.buckets import MemoryBuckets
 from toolgen.state.pauses import Pause, Pauses

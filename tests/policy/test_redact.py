@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from tests.catalogs import PETS
+from toolgen.policy.answer_redaction import WITHHELD, redactor
 from toolgen.policy.redact import (
-    WITHHELD,
     Redaction,
     compile_path,
     conceal,
     has_secrets,
-    redactor,
     replace_at,
 )
 
@@ -48,7 +47,7 @@ REDACT = redactor([Redaction(tools=("*",), fields=("$..email", "$.items[*].pin")
         ('{"email": "a@b"}', '{"email":"***"}'),
         ("email: a@b", WITHHELD),
         ("{not json", WITHHELD),
-        ('{"email": NaN}', WITHHELD),
+        ('{"email": NaN}', '{"email":"***"}'),
         ({"base64": "eyJlbWFpbCI6MX0=", "media_type": "application/octet-stream"}, WITHHELD),
         ({"rows": [], "columns": [], "email": "a@b"}, {"rows": [], "columns": [], "email": "***"}),
         ({"columns": ["email"], "rows": [["a@b"]]}, {"columns": ["email"], "rows": [["a@b"]]}),

@@ -67,6 +67,9 @@ def called(params: dict[str, Any], ask: Ask) -> dict[str, Any]:
         case "picture":
             image = {"type": "image", "data": "aGk=", "mimeType": "image/png", "_meta": {"x": 1}}
             return {"content": [image, {"type": "unheard-of", "text": "hi"}]}
+        case "says" | "promises":
+            found: dict[str, Any] = arguments["result"]
+            return found
         case "deep":
             return text("", structuredContent={"a": json.loads("[" * 400 + "]" * 400)})
         case "grow":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from toolgen.functions import Audio, EmbeddedResource, Image, ToolContext, ToolE
 from toolgen.json_codec import carried, encode_json
 from toolgen.model.call import Call
 from toolgen.model.line import InputNeeded
-from toolgen.model.result import Error, Failed, Refused, Success
+from toolgen.model.result import Error, Failed, Refused, Shape, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import FunctionBinding
 from toolgen.signatures import Broken, Offer, load_offers
@@ -63,7 +64,7 @@ class FunctionExecutor:
             arguments[offer.context] = ToolContext(
                 call_id=call.id, principal=call.principal.id, line=call.line, loop=asyncio.get_running_loop()
             )
-        return await self._carried(offer, arguments, call)
+        return await self._carried(offer, arguments, call, content=binding.content)
 
     async def _load(self, call: Call) -> Refused | None:
         """Imports the module, which runs it, and so may take for ever: not here, and not without an end."""
@@ -80,7 +81,9 @@ class FunctionExecutor:
             return Refused(error=Error(code="upstream_unavailable", message=message))
         return None
 
-    async def _carried(self, offer: Offer, arguments: dict[str, Any], call: Call) -> Success | Failed | Refused:
+    async def _carried(
+        self, offer: Offer, arguments: dict[str, Any], call: Call, *, content: bool
+    ) -> Success | Failed | Refused:
         context = arguments[offer.context] if offer.context else None
         try:
             async with self._runtime.patience(offer.mark.timeout_s) as patience:
@@ -91,7 +94,7 @@ class FunctionExecutor:
                 finally:
                     if context is not None:
                         context.limited(None)
-            return _answered(answer)
+            return _answered(answer, Shape.PARTS if content else Shape.WHOLE)
         except Crowded:
             return _crowded()
         except InputNeeded:
@@ -99,7 +102,8 @@ class FunctionExecutor:
         except BaseExceptionGroup as group:
             return _broken(group, call.id) if group.subgroup(InputNeeded) is None else _ASKS
         except ToolError as error:
-            return Failed(error=Error(code="handler_error", message=error.message, suggestion=error.suggestion))
+            told = Error(code="handler_error", message=error.message, suggestion=error.suggestion)
+            return Failed(error=told, quotes=True)
         except TimeoutError as error:
             return self._too_long(offer) if patience.expired() else _broken(error, call.id)
         except Escaped as escaped:
@@ -146,7 +150,7 @@ def _crowded() -> Refused:
     )
 
 
-def _answered(answer: Any) -> Success | Failed:
+def _answered(answer: Any, shape: Shape) -> Success | Failed:
     try:
         data: Json = msgspec.to_builtins(answer, str_keys=True, enc_hook=_plain)
         data, size = _portable(data)
@@ -157,7 +161,7 @@ def _answered(answer: Any) -> Success | Failed:
     if size > _LARGEST:
         message = f"the function's answer has {size} bytes, and {_LARGEST} are the most"
         return Failed(error=Error(code="response_too_large", message=message, suggestion="ask for less"))
-    return Success(data=data, facts={"bytes": size})
+    return Success(data=data, facts={"bytes": size}, shape=shape)
 
 
 def _portable(data: Json) -> tuple[Json, int]:

@@ -256,9 +256,10 @@ class Approvals:
 
     async def end(self, known: Invocation, envelope: Envelope) -> Invocation | None:
         """Keeps the ending of a call for its caller."""
-        ended = msgspec.structs.replace(
-            known, status="ended", lease=0.0, ended=self._clock.now(), envelope=envelope_json(envelope)
-        )
+        written = envelope_json(envelope)
+        if envelope.content is not None:
+            written["content"] = envelope.content
+        ended = msgspec.structs.replace(known, status="ended", lease=0.0, ended=self._clock.now(), envelope=written)
         kept = await self.store.replace(known, ended)
         self.announce()
         return kept
@@ -400,4 +401,5 @@ def _envelope(kept: Mapping[str, Any]) -> Envelope:
         data=kept.get("data"),
         error=msgspec.convert(kept["error"], Error) if "error" in kept else None,
         meta=msgspec.convert(kept["meta"], Meta),
+        content=kept.get("content"),
     )

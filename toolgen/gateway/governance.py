@@ -45,12 +45,12 @@ from toolgen.pipeline.stages import (
 from toolgen.pipeline.turning import TurnStage
 from toolgen.pipeline.users import Users
 from toolgen.policy.access import Access
+from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.binding import Bound
 from toolgen.policy.concern import concern_digest
 from toolgen.policy.credentials import Credentials
 from toolgen.policy.document import Policy
 from toolgen.policy.limits import Limits
-from toolgen.policy.redact import redactor
 from toolgen.policy.rules import Note, Rule
 from toolgen.settings import Settings
 from toolgen.sources.graph_options import DEFAULT_MAX_PAGE

@@ -11,6 +11,7 @@ from toolgen.gateway.answers import data_json, data_text, envelope_json, error_t
 from toolgen.gateway.listings import Listing
 from toolgen.gateway.mcp_resources import link_of
 from toolgen.gateway.stand_ins import CALL
+from toolgen.model.content import blocks_of, structured_of
 from toolgen.model.result import Envelope
 from toolgen.model.schema import Json
 
@@ -26,6 +27,8 @@ def tool_result(envelope: Envelope, name: str, listing: Listing) -> dict[str, ob
     """
     # Whatever tool it calls, what call_tool promises is the envelope.
     declares = name != CALL and listing.declares_output(name)
+    if envelope.content is not None:
+        return _bridged(envelope, name, listing, declares=declares)
     if envelope.status != "ok":
         result: dict[str, object] = {"content": [_text(error_text(envelope))], "isError": True}
         if not declares:
@@ -43,12 +46,31 @@ def tool_result(envelope: Envelope, name: str, listing: Listing) -> dict[str, ob
     elif listing.fits(name, envelope.data):
         structured = orjson.Fragment(data)
     else:
-        note = (
-            f"The call was carried out (call id {envelope.call_id}): do not repeat it because of this message. "
-            "Its answer does not have the shape this tool declares; it follows as text."
-        )
-        return {"content": [_text(note), text], "isError": True}
+        return {"content": [_broken(envelope), text], "isError": True}
     return {"content": [text], "structuredContent": structured, "isError": False}
+
+
+def _bridged(envelope: Envelope, name: str, listing: Listing, *, declares: bool) -> dict[str, object]:
+    """An answer of an MCP server: its blocks as they came, and its structured content beside them, neither in the other's place."""
+    blocks, structured = [*blocks_of(envelope.content)], structured_of(envelope.content)
+    bare = msgspec.structs.replace(envelope, data=structured)
+    if envelope.status != "ok":
+        told = _text(error_text(msgspec.structs.replace(envelope, data=None)))
+        result: dict[str, object] = {"content": [told, *blocks], "isError": True}
+        return result if declares else {**result, "structuredContent": envelope_json(bare)}
+    if not declares:
+        return {"content": blocks, "structuredContent": envelope_json(bare), "isError": False}
+    if listing.fits(name, structured):
+        return {"content": blocks, "structuredContent": structured, "isError": False}
+    said = [_text(data_json(structured).decode("utf-8"))] if structured is not None else []
+    return {"content": [_broken(envelope), *blocks, *said], "isError": True}
+
+
+def _broken(envelope: Envelope) -> dict[str, object]:
+    return _text(
+        f"The call was carried out (call id {envelope.call_id}): do not repeat it because of this message. "
+        "Its answer does not have the shape this tool declares; it follows as text."
+    )
 
 
 def _text(text: str) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -11,10 +12,41 @@ import msgspec
 
 from toolgen.model.schema import Json
 
-__all__ = ["Cancelled", "Envelope", "Error", "Failed", "Meta", "Pending", "Refused", "Result", "Success", "bounded"]
+__all__ = [
+    "Cancelled",
+    "Envelope",
+    "Error",
+    "Failed",
+    "Meta",
+    "Pending",
+    "Refused",
+    "Result",
+    "Shape",
+    "Success",
+    "bounded",
+]
 
 LONGEST_MESSAGE = 1000
 _NOTHING: Mapping[str, Json] = MappingProxyType({})
+
+
+class Shape(StrEnum):
+    """Where the system's answer stands in the data of a result, as its executor says. Redaction goes by this alone.
+
+    - `WHOLE`: the data is the answer.
+    - `FAULT`: the data is what was said in place of an answer, as problem details are.
+    - `GRAPHQL`: `{"data": answer, "errors": […]}`.
+    - `EVENTS`: `{"events": [answer, …], "ended": …, "errors": […]}`.
+    - `CONTENT`: `{"content": [block, …], "structuredContent": answer}`, a result of MCP; the text of a block is an answer too.
+    - `PARTS`: a list of texts, files and documents, or one of them, each an answer.
+    """
+
+    WHOLE = "whole"
+    FAULT = "fault"
+    GRAPHQL = "graphql"
+    EVENTS = "events"
+    CONTENT = "content"
+    PARTS = "parts"
 
 
 class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -50,6 +82,7 @@ class Success:
     cut_at: str = ""
     facts: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
     age_s: float | None = None
+    shape: Shape = Shape.WHOLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +101,16 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The call was let through and did not succeed. `data` is what the system said, when it said something worth reading."""
+    """The call was let through and did not succeed. `data` is what the system said, when it said something worth reading.
+
+    The message of the error has the system's own words behind its first colon, if anywhere; `quotes`: it has no others.
+    """
 
     error: Error
     data: Json = None
     facts: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
+    shape: Shape = Shape.FAULT
+    quotes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +135,10 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """What REST, the CLI and Python callers get: contracts.md, section Envelope."""
+    """What REST, the CLI and Python callers get: contracts.md, section Envelope.
+
+    `content` is an answer of an MCP server whole, block by block, for callers who speak MCP; the others are given `data`.
+    """
 
     status: str  # ok | error | refused | pending | cancelled
     tool: str
@@ -105,8 +146,10 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     data: Json
     error: Error | None
     meta: Meta
+    content: Json = None
 
     def to_dict(self) -> dict[str, object]:
         """The JSON form; `data` and `error` are left out where there is none."""
         built: dict[str, object] = msgspec.to_builtins(self)
+        del built["content"]
         return {key: value for key, value in built.items() if value is not None or key not in {"data", "error"}}

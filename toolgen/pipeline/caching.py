@@ -158,6 +158,7 @@ class Caching:
         now, rows = self._clock.monotonic(), result.facts.get("rows")
         kept = Kept(
             body=body,
+            shape=result.shape,
             next_cursor=result.next_cursor,
             link=str(result.facts.get("link", "")),
             rows=rows if isinstance(rows, int) else None,
@@ -175,7 +176,13 @@ class Caching:
         if isinstance(failed, Failed):
             facts |= {name: failed.facts[name] for name in ("attempts", "retried") if name in failed.facts}
         age = max(0.0, self._clock.monotonic() - kept.made)
-        return Success(data=orjson.loads(kept.body), next_cursor=kept.next_cursor, facts=facts, age_s=round(age, 3))
+        return Success(
+            data=orjson.loads(kept.body),
+            next_cursor=kept.next_cursor,
+            facts=facts,
+            age_s=round(age, 3),
+            shape=kept.shape,
+        )
 
     def _key(self, call: Call, policy_digest: str) -> bytes | None:
         """Who asks for whom, with which roles and attributes, under which policy, for what exactly; None for what is not kept."""

@@ -19,7 +19,7 @@ from toolgen.clock import Clock
 from toolgen.errors import CanonicalError, StateError, place_of
 from toolgen.json_codec import encode_json
 from toolgen.model.call import Call, Principal, parties
-from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
+from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import Json
 from toolgen.pipeline.chain import Next, Trail
 from toolgen.state.ledger import Claim, Ledger
@@ -203,15 +203,16 @@ class _Outcome(msgspec.Struct, omit_defaults=True):
     truncated: bool = False
     next_cursor: str = ""
     link: str = ""
+    shape: Shape = Shape.WHOLE
 
 
 def _written(result: Result) -> bytes:
     match result:
-        case Success(data=data, truncated=truncated, next_cursor=cursor, facts=facts):
-            link = str(facts.get("link", ""))
-            kept = _Outcome(data=msgspec.Raw(encode_json(data)), truncated=truncated, next_cursor=cursor, link=link)
-        case Failed(error=error, data=data):
-            kept = _Outcome(error=error, data=msgspec.Raw(encode_json(data)))
+        case Success(data=data, truncated=truncated, next_cursor=cursor, facts=facts, shape=shape):
+            link, body = str(facts.get("link", "")), msgspec.Raw(encode_json(data))
+            kept = _Outcome(data=body, truncated=truncated, next_cursor=cursor, link=link, shape=shape)
+        case Failed(error=error, data=data, shape=shape):
+            kept = _Outcome(error=error, data=msgspec.Raw(encode_json(data)), shape=shape)
         case Pending(error=error) | Refused(error=error) | Cancelled(error=error):
             kept = _Outcome(error=error)
     written = msgspec.json.encode(kept)
@@ -229,9 +230,9 @@ def _read(body: bytes) -> Result:
     kept = msgspec.json.decode(body, type=_Outcome)
     data: Json = msgspec.json.decode(kept.data)
     if kept.error is not None:
-        return Failed(error=kept.error, data=data)
+        return Failed(error=kept.error, data=data, shape=kept.shape)
     facts: dict[str, Json] = {"cache": "replayed", **({"link": kept.link} if kept.link else {})}
-    return Success(data=data, truncated=kept.truncated, next_cursor=kept.next_cursor, facts=facts)
+    return Success(data=data, truncated=kept.truncated, next_cursor=kept.next_cursor, facts=facts, shape=kept.shape)
 
 
 def _refused(code: str, message: str, retry_after_s: float | None = None, rule: str = "") -> Refused:

@@ -32,6 +32,7 @@ from toolgen.pipeline.chain import Next, Trail
 from toolgen.pipeline.documents import DocumentGuard
 from toolgen.pipeline.earlier import Earlier
 from toolgen.policy.access import NOWHERE, UNKNOWN, Access, Circumstances
+from toolgen.policy.answer_redaction import AnswerRedactor
 from toolgen.policy.arguments import Validator
 from toolgen.policy.rules import Note
 from toolgen.state.history_redis import Turn
@@ -55,6 +56,7 @@ UNCOUNTED = Refused(
         retry_after_s=1.0,
     )
 )
+_QUOTED = "the tool failed, and what it says is withheld: the policy redacts fields of its answers"
 _logger = logging.getLogger(__name__)
 
 
@@ -273,8 +275,8 @@ class InspectStage:
 class RedactStage:
     """What the policy hides is taken out of the answer on its way back. `redactor` makes the redaction of one tool, or None."""
 
-    redactor: Callable[[Tool], Callable[[Json], Json] | None]
-    _redactors: dict[str, Callable[[Json], Json] | None] = field(default_factory=dict)
+    redactor: Callable[[Tool], AnswerRedactor | None]
+    _redactors: dict[str, AnswerRedactor | None] = field(default_factory=dict)
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
         return self.applied(call, await proceed(call, trail))
@@ -293,16 +295,18 @@ class RedactStage:
         if redact is None:
             return result
         match result:
-            case Success(data=data):
-                return replace(result, data=redact(data))
-            case Failed(error=error, data=data):
-                return replace(result, error=_without_quote(error), data=None if data is None else redact(data))
+            case Success(data=data, shape=shape):
+                return replace(result, data=redact(data, shape))
+            case Failed(error=error, data=data, shape=shape, quotes=quotes):
+                return replace(result, error=_without_quote(error, quotes=quotes), data=redact(data, shape))
             case _:
                 return result
 
 
-def _without_quote(error: Error) -> Error:
+def _without_quote(error: Error, *, quotes: bool) -> Error:
     """An executor's message without what the other system said: that stands behind its first colon, and in the data, redacted."""
+    if quotes:
+        return msgspec.structs.replace(error, message=_QUOTED, suggestion="")
     ours, colon, _ = error.message.partition(":")
     return msgspec.structs.replace(error, message=ours) if colon else error
 

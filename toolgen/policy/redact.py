@@ -1,4 +1,4 @@
-"""What is taken out of answers, and which arguments are recorded only as keyed digests."""
+"""What a policy names by paths: fields that are replaced, and which arguments are recorded only as keyed digests."""
 
 from __future__ import annotations
 
@@ -10,26 +10,23 @@ from functools import lru_cache
 from typing import Any
 
 import jsonpath
-import msgspec
-import orjson
 
 from toolgen.model.schema import Json, JsonObject, Schema
-from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, SqlBinding, Tool
-from toolgen.policy.graphql.hidden import aliases_of, behind_aliases, conceal_document, last_names
+from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
+from toolgen.policy.graphql.hidden import conceal_document, last_names
 
 __all__ = [
-    "WITHHELD",
     "Redaction",
     "column_of",
     "compile_path",
     "conceal",
     "conceal_texts",
     "has_secrets",
-    "redactor",
     "replace_at",
+    "replace_named",
+    "replace_within",
 ]
 
-WITHHELD = "[withheld: the policy redacts fields of this tool's answers, and this answer is not JSON]"
 _ANYWHERE = re.compile(r"\$\.\.([A-Za-z_][A-Za-z0-9_-]*)\Z")
 _LAST_NAME = re.compile(r"(?:\.([A-Za-z_][A-Za-z0-9_-]*)|\['([^'\\]+)'\])\Z")
 _DEEPEST = 200
@@ -74,6 +71,36 @@ def replace_at(value: Json, paths: Iterable[str], replacement: _Replace) -> Json
 
     What is nested more than 200 levels deep is replaced whole, because no path is followed so far.
     """
+    named, others = _told_apart(paths)
+    replaced: Json = _replaced(_copied(value, named, replacement, 0), others, replacement)
+    return replaced
+
+
+def replace_within(value: Any, paths: Iterable[str], replacement: _Replace) -> Any:
+    """The same in a value that is the caller's own, of dicts and lists: nothing is copied, and what these are stays so."""
+    named, others = _told_apart(paths)
+    if named:
+        replace_named(value, dict.fromkeys(named, replacement))
+    return _replaced(value, others, replacement)
+
+
+def replace_named(value: Any, named: Mapping[str, _Replace]) -> None:
+    """Replaces what stands under a name, wherever in the value that is."""
+    todo = [value]
+    while todo:
+        match item := todo.pop():
+            case dict():
+                for name, below in item.items():
+                    if (replacement := named.get(name)) is not None:
+                        item[name] = replacement(below)
+                    else:
+                        todo.append(below)
+            case list():
+                todo += item
+
+
+def _told_apart(paths: Iterable[str]) -> tuple[frozenset[str], list[str]]:
+    """The names that are meant wherever they stand, and the other paths."""
     named, others = set(), []
     for path in paths:
         found = _ANYWHERE.match(path)
@@ -81,54 +108,19 @@ def replace_at(value: Json, paths: Iterable[str], replacement: _Replace) -> Json
             named.add(found[1])
         else:
             others.append(path)
-    copied: Json = _copied(value, frozenset(named), replacement, 0)
-    for path in others:
-        document: Any = copied
-        if not isinstance(document, (dict, list)):
-            return replacement(copied) if path == "$" else copied
-        places = [match.parts for match in compile_path(path).finditer(document)]
+    return frozenset(named), others
+
+
+def _replaced(own: Any, paths: Iterable[str], replacement: _Replace) -> Any:
+    for path in paths:
+        if not isinstance(own, (dict, list)):
+            return replacement(own) if path == "$" else own
+        places = [match.parts for match in compile_path(path).finditer(own)]
         for parts in sorted(places, key=len, reverse=True):
             if not parts:
-                return replacement(copied)
-            _set(copied, parts, replacement)
-    return copied
-
-
-def redactor(redactions: Iterable[Redaction], tool: Tool) -> _Replace | None:
-    """What redacts the answers of one tool, or None when nothing does.
-
-    Text is redacted when it is JSON and withheld when it is not, and so is binary: nobody can tell what is in it. The tools of a database
-    have no redactor, because their columns are masked before the statement runs.
-    """
-    mine = [item for item in redactions if item.covers(tool)]
-    if not mine or isinstance(tool.binding, SqlBinding):
-        return None
-    places = [(_places(item.fields, tool), _constant(item.replacement)) for item in mine]
-
-    def redact(value: Json) -> Json:
-        for paths, replacement in places:
-            value = replace_at(value, paths, replacement)
-        return value
-
-    def redact_any(value: Json) -> Json:
-        if isinstance(value, str):
-            try:
-                return orjson.dumps(redact(msgspec.json.decode(value))).decode()
-            except (msgspec.DecodeError, RecursionError, TypeError):
-                return WITHHELD
-        if isinstance(value, Mapping) and "base64" in value and value.keys() <= {"base64", "media_type", "filename"}:
-            return WITHHELD
-        return redact(value)
-
-    return redact_any
-
-
-def _places(fields: tuple[str, ...], tool: Tool) -> tuple[str, ...]:
-    """Where the fields may stand in this tool's answers: a stored GraphQL operation may read one under an alias."""
-    if not isinstance(tool.binding, GraphQLBinding):
-        return fields
-    aliases = aliases_of(tool.binding.operation)
-    return (*fields, *(found for path in fields for found in behind_aliases(path, aliases))) if aliases else fields
+                return replacement(own)
+            _set(own, parts, replacement)
+    return own
 
 
 def conceal_texts(arguments: JsonObject, tool: Tool, sensitive: Iterable[str], digest: _Replace) -> JsonObject:
@@ -234,10 +226,6 @@ def _items(schemas: list[Schema], index: int) -> Iterator[Any]:
         yield first[index] if index < len(first) else schema.get("items")
         yield schema.get("contains")
         yield schema.get("unevaluatedItems")
-
-
-def _constant(replacement: str) -> _Replace:
-    return lambda _: replacement
 
 
 def _copied(value: Json, named: frozenset[str], replacement: _Replace, depth: int) -> Any:

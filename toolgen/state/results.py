@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from toolgen.clock import Clock
-from toolgen.model.result import Failed
+from toolgen.model.result import Failed, Shape
 
 __all__ = ["Flight", "Kept", "Results"]
 
@@ -19,8 +19,8 @@ _MOST_UNSHARED = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """One answer: its data as JSON, its `Link` header, when it was made, until when it is fresh, and until when better than none
-    (monotonic times)."""
+    """One answer: its data as JSON, and where in that the system's own stands; its `Link` header, when it was made, until when it is
+    fresh, and until when better than none (monotonic times)."""
 
     body: bytes
     next_cursor: str
@@ -29,6 +29,7 @@ class Kept:
     made: float
     fresh_until: float
     stale_until: float
+    shape: Shape = Shape.WHOLE
 
 
 class Flight:

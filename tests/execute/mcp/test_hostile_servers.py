@@ -86,7 +86,9 @@ def test_answers_are_read_cleaned_and_scrubbed(either: Path) -> None:
     assert failed.error is not None
     assert "no such [1mthing" in failed.error.message
     picture = call(either, "picture").data
-    assert picture == {"content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]}
+    image, unheard_of = picture["content"]
+    assert image == {"type": "image", "data": "aGk=", "mimeType": "image/png", "_meta": {"x": 1}}
+    assert unheard_of == {"type": "text", "text": "[here the server sent a kind of content that is not passed on]"}
 
 
 def test_what_is_too_much_or_not_offered_fails_by_name(either: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from toolgen.model.result import Error, Failed, Success, bounded
+from toolgen.model.result import Error, Failed, Shape, Success, bounded
 from toolgen.model.schema import Json, JsonObject
 
 __all__ = ["explain", "read_answer"]
@@ -58,7 +58,9 @@ def explain(failed: Failed) -> Failed:
         code = told.code if told.code == "rate_limited" else failed.error.code
         suggestion = told.suggestion if told.suggestion == _REBUILD else failed.error.suggestion
         error = msgspec.structs.replace(told, code=code, suggestion=suggestion, retry_after_s=wait)
-        return Failed(error=_limited(error, failed), data=_kept(failed.data, errors), facts=failed.facts)
+        return Failed(
+            error=_limited(error, failed), data=_kept(failed.data, errors), facts=failed.facts, shape=Shape.GRAPHQL
+        )
     if isinstance(failed.data, str):
         status = failed.facts.get("upstream_status")
         error = _not_graphql(failed.data, f"the endpoint answered {status}")
@@ -117,7 +119,7 @@ def _failed(body: Json, errors: Sequence[Json], facts: Mapping[str, Json]) -> Fa
         suggestion=suggestion,
         retry_after_s=wait,
     )
-    return Failed(error=error, data=kept, facts=facts)
+    return Failed(error=error, data=kept, facts=facts, shape=Shape.GRAPHQL)
 
 
 def _told(error: Json) -> str:

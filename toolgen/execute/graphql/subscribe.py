@@ -23,7 +23,7 @@ from toolgen.execute.http.styles import UnbindableError
 from toolgen.execute.http.wallet import Wallet
 from toolgen.execute.http.wire import Request
 from toolgen.model.call import Principal
-from toolgen.model.result import Error, Failed, Success, bounded
+from toolgen.model.result import Error, Failed, Shape, Success, bounded
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLSubscription
 
@@ -102,6 +102,7 @@ class Listener:
                     message=f"the service ended the subscription: {scrubber.text(bounded(refused.reason, 300))}",
                 ),
                 data=_data(heard),
+                shape=Shape.EVENTS,
             )
         except (OSError, ValueError, PyreqwestError):
             return Failed(
@@ -111,6 +112,7 @@ class Listener:
                     suggestion="try again later",
                 ),
                 data=_data(heard) if heard.events else None,
+                shape=Shape.EVENTS,
             )
         if not heard.ended:
             message = f"the service did not begin to answer within {subscription.seconds:g} seconds"
@@ -123,9 +125,13 @@ class Listener:
                     suggestion="change the arguments as the errors say",
                 ),
                 data={**_data(heard), "errors": heard.errors},
+                shape=Shape.EVENTS,
             )
         return Success(
-            data=_data(heard), truncated=heard.ended == "bytes", facts={"bytes": heard.size, "attempts": heard.attempts}
+            data=_data(heard),
+            truncated=heard.ended == "bytes",
+            facts={"bytes": heard.size, "attempts": heard.attempts},
+            shape=Shape.EVENTS,
         )
 
     async def close(self) -> None:

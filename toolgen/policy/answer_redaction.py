@@ -1,0 +1,231 @@
+"""Redaction of answers: by where they stand in what an executor gives, in JSON inside of strings, and wherever a value is repeated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, assert_never
+
+from jsonpath.exceptions import JSONPathError
+
+from toolgen.json_codec import decode_json
+from toolgen.model.result import Shape
+from toolgen.model.schema import Json
+from toolgen.model.tool import GraphQLBinding, SqlBinding, Tool
+from toolgen.policy.embedded_json import DEEPER, closed, opened
+from toolgen.policy.graphql.hidden import aliases_of, behind_aliases, last_names
+from toolgen.policy.masking import Hidden
+from toolgen.policy.redact import Redaction, replace_named, replace_within
+
+__all__ = ["WITHHELD", "AnswerRedactor", "redactor"]
+
+WITHHELD = "[withheld: the policy redacts fields of this tool's answers, and this answer is not JSON]"
+_ABOUT = "[withheld: this error is about a field that the policy redacts]"
+_URI = "withheld:"  # of a document: one may hold what its text does
+_LIKE_JSON = re.compile(r"\s*(?:\{\s*[\"']|\[\s*[\"'{\[])")
+_FILE = frozenset({"base64", "media_type", "filename"})
+_DOCUMENT = frozenset({"uri", "media_type", "text"})
+_MOST_INDEX = 10_000
+_Change = Callable[[Any], Json]
+
+
+def redactor(redactions: Iterable[Redaction], tool: Tool) -> AnswerRedactor | None:
+    """What redacts the answers of one tool, or None when nothing does.
+
+    The tools of a database have no redactor, because their columns are masked before the statement runs.
+    """
+    mine = [item for item in redactions if item.covers(tool)]
+    if not mine or isinstance(tool.binding, SqlBinding):
+        return None
+    return AnswerRedactor([(_places(item.fields, tool), item.replacement) for item in mine])
+
+
+def _places(fields: tuple[str, ...], tool: Tool) -> tuple[str, ...]:
+    """Where the fields may stand in this tool's answers: a stored GraphQL operation may read one under an alias."""
+    if not isinstance(tool.binding, GraphQLBinding):
+        return fields
+    aliases = aliases_of(tool.binding.operation)
+    return (*fields, *(found for path in fields for found in behind_aliases(path, aliases))) if aliases else fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Changes:
+    """What is made of an answer, of what is said beside one, and of the plain texts around them."""
+
+    answer: _Change
+    beside: _Change
+    around: _Change
+
+
+class AnswerRedactor:
+    """Takes fields out of answers, each path with what stands in the place of what it finds.
+
+    Text that is not JSON is withheld, and so is binary: nobody can tell what is in it. What is said beside an answer has no paths that
+    a policy could know, so there a name that a path ends with is hidden wherever it stands, and all of it for a path that ends otherwise.
+    """
+
+    def __init__(self, rules: Iterable[tuple[tuple[str, ...], str]]) -> None:
+        self._rules = tuple(rules)
+        self._rooted = tuple((tuple(filter(_is_rooted, paths)), mask) for paths, mask in self._rules)
+        self._named: dict[str, str] = {}
+        self._nameless = False
+        for paths, mask in self._rules:
+            for names in map(last_names, paths):
+                self._nameless |= names is None
+                self._named |= dict.fromkeys(names or (), mask)
+
+    def __call__(self, data: Json, shape: Shape = Shape.WHOLE) -> Json:
+        """The data without what is hidden; the original stays as it was."""
+        if data is None:
+            return None
+        hidden = Hidden()
+        mask = partial(_masked, hidden)
+        changes = _Changes(answer=partial(self._answer, hidden), beside=partial(self._beside, hidden), around=_same)
+        try:
+            shown = _parts(self._framed(hidden, data, shape), shape, changes)
+            if hidden:
+                hidden.ready()
+                shown = _parts(shown, shape, _Changes(answer=mask, beside=mask, around=mask))
+        except (JSONPathError, RecursionError):
+            return _content(DEEPER) if shape is Shape.CONTENT else DEEPER
+        return shown
+
+    def _framed(self, hidden: Hidden, data: Json, shape: Shape) -> Json:
+        """Paths that begin at the root may mean what is around the answer too, as the tool's output schema has it."""
+        if shape in {Shape.WHOLE, Shape.FAULT}:
+            return data
+        inside: Any = opened(data, str)
+        for paths, mask in self._rooted:
+            inside = replace_within(inside, paths, partial(_taken, hidden, mask))
+        return closed(inside)
+
+    def _answer(self, hidden: Hidden, value: Json) -> Json:
+        inside: Any = opened(value, self._unread)
+        if _is_file(inside) or (isinstance(value, str) and isinstance(inside, str) and not _is_json(value)):
+            return WITHHELD
+        for paths, mask in self._rules:
+            inside = replace_within(inside, paths, partial(_taken, hidden, mask))
+        return closed(inside)
+
+    def _beside(self, hidden: Hidden, value: Json) -> Json:
+        if value is None:
+            return None
+        if self._nameless:
+            return WITHHELD
+        inside: Any = opened(value, self._unread)
+        if isinstance(inside, list):
+            inside[:] = [self._error(item) for item in inside]
+        replace_named(inside, {name: partial(_taken, hidden, mask) for name, mask in self._named.items()})
+        return self._answer(hidden, closed(inside))
+
+    def _error(self, error: Json) -> Json:
+        """An error of GraphQL without its words, where it is about a field that is hidden (spec October 2021, section 7.1.2)."""
+        path = error.get("path") if isinstance(error, Mapping) else None
+        if not isinstance(path, list) or not path or not self._hides(path):
+            return error
+        return {"message": _ABOUT, "path": path}
+
+    def _hides(self, path: list[Json]) -> bool:
+        """Whether what stands at a place is hidden, or what is above it or below."""
+        if any(str(step) in self._named for step in path):
+            return True
+        mark = "hidden"
+        at: Any = 0
+        for step in reversed(path):
+            at = [*[None] * step, at] if isinstance(step, int) and 0 <= step <= _MOST_INDEX else {str(step): at}
+        for paths, _ in self._rules:
+            at = replace_within(at, paths, lambda _: mark)
+        todo = [at]
+        while todo:
+            item = todo.pop()
+            todo += item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+            if item == mark:
+                return True
+        return False
+
+    def _unread(self, text: str) -> Json:
+        """A text that begins with a bracket or a quote and is no JSON stays where nothing in it looks like what is hidden."""
+        suspect = self._nameless or _LIKE_JSON.match(text) or any(name in text for name in self._named)
+        return WITHHELD if suspect else text
+
+
+def _parts(data: Json, shape: Shape, changes: _Changes) -> Json:
+    """The data with each part of it changed as what it is."""
+    match shape:
+        case Shape.WHOLE:
+            return changes.answer(data)
+        case Shape.FAULT:
+            return changes.beside(data)
+        case Shape.PARTS:
+            return [_part(one, changes) for one in data] if isinstance(data, list | tuple) else _part(data, changes)
+        case Shape.GRAPHQL | Shape.EVENTS | Shape.CONTENT:
+            if not isinstance(data, Mapping):  # a path of the policy was all of it
+                return _content(str(data)) if shape is Shape.CONTENT else data
+            members = {"data": changes.answer, "errors": changes.beside, "structuredContent": changes.answer}
+            members["events"] = partial(_each, changes.answer)
+            members["content"] = partial(_each, partial(_block, changes=changes))
+            return {name: members.get(name, changes.around)(item) for name, item in data.items()}
+        case _:
+            assert_never(shape)
+
+
+def _each(change: _Change, items: Json) -> Json:
+    return [change(item) for item in items] if isinstance(items, list | tuple) else items
+
+
+def _part(part: Json, changes: _Changes) -> Json:
+    if isinstance(part, Mapping) and part.keys() == _DOCUMENT:
+        return {**part, "uri": _URI, "text": changes.answer(part["text"])}
+    return changes.answer(part)
+
+
+def _block(block: Json, changes: _Changes) -> Json:
+    """A block of MCP's content. What no path leads into, pictures and links, is withheld: it may show what is hidden."""
+    resource = block.get("resource") if isinstance(block, Mapping) else None
+    if isinstance(block, Mapping) and isinstance(block.get("text"), str):
+        changed = {**block, "text": changes.answer(block["text"])}
+    elif isinstance(block, Mapping) and isinstance(resource, Mapping) and isinstance(resource.get("text"), str):
+        inner = {**resource, "uri": _URI, "text": changes.answer(resource["text"])}
+        changed = {**block, "resource": _with_meta(inner, changes)}
+    else:
+        return {"type": "text", "text": WITHHELD}
+    return _with_meta(changed, changes)
+
+
+def _with_meta(block: dict[str, Json], changes: _Changes) -> dict[str, Json]:
+    return {**block, "_meta": changes.beside(block["_meta"])} if isinstance(block.get("_meta"), Mapping) else block
+
+
+def _content(text: str) -> Json:
+    return {"content": [{"type": "text", "text": text}]}
+
+
+def _is_rooted(path: str) -> bool:
+    return path != "$" and not path.startswith("$..")
+
+
+def _is_file(value: Json) -> bool:
+    return isinstance(value, Mapping) and "base64" in value and value.keys() <= _FILE
+
+
+def _is_json(text: str) -> bool:
+    try:
+        decode_json(text.encode())
+    except ValueError:
+        return False
+    return True
+
+
+def _taken(hidden: Hidden, mask: str, value: Json) -> Json:
+    hidden.add(value, mask)
+    return mask
+
+
+def _masked(hidden: Hidden, value: Json) -> Json:
+    return closed(hidden.masked(opened(value, str)))
+
+
+def _same(value: Json) -> Json:
+    return value

@@ -1,0 +1,101 @@
+"""JSON inside the strings of JSON: taken apart so that paths lead into it, and put back as it was written where nothing in it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from toolgen.json_codec import DEEPEST, decode_json, encode_json
+from toolgen.model.schema import Json
+
+__all__ = ["DEEPER", "LEVELS", "closed", "opened"]
+
+LEVELS = 3
+"""In how many strings inside of each other JSON is looked for; what is JSON below that is withheld."""
+
+DEEPER = "[withheld: the policy redacts fields of this tool's answers, and this is nested deeper than it looks]"
+_BEGINS = ("{", "[", '"')
+Unread = Callable[[str], Json]
+"""What stands for a string that begins like JSON and is none."""
+
+
+class _OpenedObject(dict[str, Json]):
+    """An object that stood in a string. `text` is that string, `was` what it held, `layers` how many strings were around it."""
+
+    __slots__ = ("layers", "text", "was")
+    layers: int
+    text: str
+    was: Json
+
+
+class _OpenedList(list[Json]):
+    """The same of an array."""
+
+    __slots__ = ("layers", "text", "was")
+    layers: int
+    text: str
+    was: Json
+
+
+def opened(value: Json, unread: Unread, depth: int = 0, layers: int = 0) -> Any:
+    """A copy of a value whose strings that hold an object or array are that object or array. `closed` puts them back.
+
+    What is nested more than 200 levels deep is `DEEPER`.
+    """
+    match value:
+        case str():
+            return _opened_text(value, unread, depth, layers) if _begins(value) else value
+        case Mapping() | list() | tuple() if depth > DEEPEST:
+            return DEEPER
+        case Mapping():
+            return {name: opened(item, unread, depth + 1, layers) for name, item in value.items()}
+        case list() | tuple():
+            return [opened(item, unread, depth + 1, layers) for item in value]
+        case _:
+            return value
+
+
+def _begins(text: str) -> bool:
+    """Whether a text begins as an object, an array or a string does in JSON."""
+    return text.lstrip("\ufeff \t\r\n").startswith(_BEGINS)
+
+
+def _opened_text(text: str, unread: Unread, depth: int, layers: int) -> Any:
+    inner: Json = text
+    around = 0
+    while isinstance(inner, str) and _begins(inner):
+        around += 1
+        try:
+            inner = decode_json(inner.strip().encode())
+        except ValueError:  # no JSON, or not even text
+            return unread(text)
+    if not isinstance(inner, (dict, list)):
+        return text
+    if layers + around > LEVELS:
+        return DEEPER
+    below = opened(inner, unread, depth + 1, layers + around)
+    if not isinstance(below, (dict, list)):
+        return below
+    made: _OpenedObject | _OpenedList = _OpenedObject(below) if isinstance(below, dict) else _OpenedList(below)
+    made.text, made.was, made.layers = text, inner, around
+    return made
+
+
+def closed(value: Any) -> Json:
+    """The value with what was opened as text again: as it was written, or as JSON where something in it was replaced."""
+    match value:
+        case dict():
+            built: Json = {name: closed(item) for name, item in value.items()}
+        case list():
+            built = [closed(item) for item in value]
+        case _:
+            plain: Json = value
+            return plain
+    if not isinstance(value, (_OpenedObject, _OpenedList)):
+        return built
+    if built == value.was:
+        text: str = value.text
+        return text
+    for _ in range(value.layers):
+        built = encode_json(built).decode()
+    return built

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 
 import pytest
 import rfc8785
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolgen.canonical import canonical, digest, encodable
+from toolgen.canonical import canonical, digest, encodable, encoded
 from toolgen.errors import CanonicalError
 
 LARGEST = 2**53 - 1
@@ -75,3 +76,55 @@ def test_deep_nesting_is_refused_in_bounded_time() -> None:
 def test_wide_integers_keep_their_digests_apart() -> None:
     assert digest(encodable(2**53 + 1)) != digest(encodable(2**53 + 2))
     assert encodable({"id": [2**60, 5, True]}) == {"id": [{"$integer": str(2**60)}, 5, True]}
+
+
+CALLS = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.sampled_from([0, 1, -1, 2**53, 2**53 + 1, 10**16, 1e16, 1.0, 0.5, "1", "", "null", "true"])
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=("Cs",)), max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text("ab\u00e9\U0001f600", max_size=2), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two values are one to JSON, which knows numbers and no integers; and `true` is none of them."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(item, other[name]) for name, item in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    kinds = {type(one) if type(one) is not float else int, type(other) if type(other) is not float else int}
+    return len(kinds) == 1 and one == other
+
+
+def edited(value: object, other: object, draw: st.DrawFn) -> object:
+    """The value with one thing in it changed."""
+    if isinstance(value, dict) and value and draw(st.booleans()):
+        name = draw(st.sampled_from(sorted(value)))
+        return {**value, name: edited(value[name], other, draw)}
+    if isinstance(value, list) and value and draw(st.booleans()):
+        at = draw(st.integers(0, len(value) - 1))
+        return [*value[:at], edited(value[at], other, draw), *value[at + 1 :]]
+    return other
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[object, object]:
+    one, other = draw(CALLS), draw(CALLS)
+    return one, edited(one, other, draw)
+
+
+@settings(max_examples=int(os.environ.get("TOOLGEN_CALLS", "300")))
+@given(pairs())
+def test_no_two_calls_share_a_digest_unless_they_are_one(pair: tuple[object, object]) -> None:
+    """Digests of approvals, keys of kept answers and of idempotency are all made of this form; TOOLGEN_CALLS=100000 looks longer."""
+    one, other = pair
+    if not same(one, other):
+        assert digest(encodable(one)) != digest(encodable(other))
+        assert encoded(one) != encoded(other)
+    assert encoded(one) == canonical(encodable(one))

@@ -9,7 +9,8 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from toolgen.execute.http.answers import Answer, Scrubber, decode
+from toolgen.execute.http.answers import Answer, decode
+from toolgen.execute.http.scrubber import Scrubber
 
 SECRET = 'k3y/with "quotes"&more+8472910472'
 DIGITS = "8472910472"
@@ -62,3 +63,61 @@ def test_other_numbers_stay_numbers() -> None:
 def test_a_secret_cut_off_by_the_cap_leaves_no_beginning(length: int) -> None:
     cut = decode(answer(b"x" * 50 + DIGITS[:length].encode(), "text/plain", truncated=True), Scrubber([DIGITS]))
     assert cut == "x" * 50 + "***"
+
+
+PLAIN = "sk-live-Canary8472910472"
+
+
+def _each(form: str) -> str:
+    return "".join(form.format(ord(letter)) for letter in PLAIN)
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+HARD = {
+    "each byte percent-encoded": _each("%{:02x}"),
+    "each byte percent-encoded, twice": _each("%25{:02X}"),
+    "each byte percent-encoded, three times": _each("%2525{:02X}"),
+    "every other byte percent-encoded": "".join(f"%{ord(x):02x}" if at % 2 else x for at, x in enumerate(PLAIN)),
+    "unicode escapes": _each("\\u{:04x}"),
+    "unicode escapes of unicode escapes": _each("\\\\u{:04X}"),
+    "braced unicode escapes": _each("\\u{{{:x}}}"),
+    "hexadecimal escapes": _each("\\x{:02x}"),
+    "decimal entities": _each("&#{};"),
+    "hexadecimal entities": _each("&#x{:X};"),
+    "entities, twice": _each("&amp;#{};"),
+    "upper case": PLAIN.upper(),
+    "lower case": PLAIN.lower(),
+    "swapped case": PLAIN.swapcase(),
+    "base64 behind one byte": _base64("x" + PLAIN + "yz"),
+    "base64 behind two bytes": _base64("xx" + PLAIN + "y"),
+    "base64 of basic credentials": _base64("user:" + PLAIN),
+    "base64 twice": _base64(_base64(PLAIN)),
+    "base64 of hexadecimal": _base64(PLAIN.encode().hex()),
+    "hexadecimal of base64": _base64(PLAIN).encode().hex(),
+    "base64, percent-encoded": quote(_base64("??" + PLAIN), safe=""),
+    "base64 in a JSON string": json.dumps(json.dumps({"was": _base64(PLAIN)})),
+    "base64 with entities": "".join(f"&#{ord(letter)};" for letter in _base64(PLAIN)),
+}
+
+
+@pytest.mark.parametrize("form", HARD)
+@pytest.mark.parametrize("around", ["{}", "before {} after", "a={}&b=1", '{{"a": "{}"}}'])
+def test_an_echo_is_masked_however_it_is_encoded(form: str, around: str) -> None:
+    echo = HARD[form]
+    text = around.replace("{}", echo).replace("{{", "{").replace("}}", "}")
+    scrubber = Scrubber([PLAIN])
+    for body, kind in ((json.dumps({"a": [text], text: 1}), "application/json"), (text, "text/plain")):
+        shown = json.dumps(decode(answer(body.encode(), kind), scrubber), ensure_ascii=False)
+        assert echo not in shown
+        assert json.dumps(echo)[1:-1] not in shown
+        assert "***" in shown
+
+
+def test_text_that_holds_no_secret_is_left_as_it_was() -> None:
+    text = "100% &amp; 5 &lt; 6, caf\u00e9 %E2%82%AC \\u00e9 sk-live"
+    body = json.dumps({"a": text}).encode()
+    assert decode(answer(body), Scrubber([PLAIN])) == {"a": text}
+    assert Scrubber([PLAIN]).text(text) == text

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from toolgen.execute.graphql.answers import explain, read_answer
-from toolgen.execute.http.answers import Answer, Scrubber, result
+from toolgen.execute.http.answers import Answer, result
+from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.mcp.content import answered
 from toolgen.model.result import Failed, Shape, Success
 from toolgen.pipeline.ledger import _read, _written

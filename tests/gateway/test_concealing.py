@@ -95,3 +95,23 @@ def test_a_mistake_in_what_is_plain_is_told_when_the_policy_is_loaded(root: Path
     make_project(root, policy={**POLICY, "plain": plain})
     with pytest.raises(PolicyError, match=why):
         Gateway.load(root / "toolgen.yaml")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"sql": CARD, "parameters": [{"card": {"number": CARD}}]},
+        {"parameters": [json.dumps({"card": {"number": CARD}})]},
+        {"parameters": [json.dumps(json.dumps({"card": {"number": CARD}}))]},
+        {"parameters": ['{"card": {"number": "' + CARD]},
+        {"parameters": [{"card": CARD}]},
+        {"parameters": [{"card": [CARD]}]},
+        {"parameters": [{"card": {"number": {"deep": [CARD]}}}]},
+    ],
+)
+def test_what_is_sensitive_is_a_digest_also_where_the_arguments_are_not_as_they_should_be(
+    root: Path, sent: dict[str, Any]
+) -> None:
+    paths = ["$.parameters[*].card.number", "$.parameters[*].card[*]", "$..number", "$.sql"]
+    make_project(root, policy={**POLICY, "sensitive": paths})
+    assert CARD not in json.dumps(recorded(root, ("shop__query", sent)))

@@ -66,14 +66,35 @@ def call(root: Path, name: str, arguments: Mapping[str, Any]) -> tuple[Envelope,
         ('{ login(user: "ann", password: "%s"', {}),
     ],
 )
-def test_a_secret_scalar_in_a_document_is_recorded_as_a_digest(
-    tmp_path: Path, query: str, variables: dict[str, Any]
-) -> None:
+def test_a_secret_scalar_in_a_document_is_recorded_as_a_digest(tmp_path: Path, query: str, variables: Any) -> None:
     written = query % CANARY if "%s" in query else query
     ended, recorded = call(tmp_path, "run_query", {"query": written, "variables": variables})
     assert ended.error is not None
     assert CANARY not in recorded
     assert CANARY not in json.dumps(ended.to_dict())
+
+
+@pytest.mark.parametrize(
+    ("query", "variables"),
+    [
+        ('{ login(user: "ann", pasword: "%s") { id } }', {}),
+        ('{ login(user: "ann", password: "x", card: {pni: "%s"}) { id } }', {}),
+        ('{ login(user: "ann", password: "x", card: "%s") { id } }', {}),
+        ('{ login(user: {password: "%s"}, password: "x") { id } }', {}),
+        ('{ logn(user: "%s") { id } }', {}),
+        ('query ($u: String) { login(user: $u, password: "x") { id } }', {"u": "ann", "password ": CANARY}),
+        ('query ($c: Card) { login(password: "x", card: $c) { id } }', {"c": {"pni": CANARY}}),
+        ('query ($c: Card) { login(password: "x", card: $c) { id } }', {"c": json.dumps({"pin": CANARY})}),
+        ('{ login(user: "ann", password: "x") @also(password: "%s") { id } }', {}),
+        ("{ find { id } }", CANARY),
+    ],
+)
+def test_what_the_schema_does_not_have_is_a_digest_whole(tmp_path: Path, query: str, variables: Any) -> None:
+    """Nobody can tell which of its values is a secret. The agent that wrote it may be told what is wrong with it."""
+    written = query % CANARY if "%s" in query else query
+    ended, recorded = call(tmp_path, "run_query", {"query": written, "variables": variables})
+    assert ended.status == "refused"
+    assert CANARY not in recorded
     assert "run_query" in recorded
 
 
@@ -97,9 +118,7 @@ FILE = {"base64": "AAAA", "filename": "a.txt"}
         ('mutation { store(file: {contents: "AAAA"}) { id } }', {}),
     ],
 )
-def test_a_file_in_a_document_is_refused_and_not_sent_as_json(
-    tmp_path: Path, query: str, variables: dict[str, Any]
-) -> None:
+def test_a_file_in_a_document_is_refused_and_not_sent_as_json(tmp_path: Path, query: str, variables: Any) -> None:
     ended, _ = call(tmp_path, "run_mutation", {"query": query, "variables": variables})
     assert ended.error is not None
     assert (ended.status, ended.error.code) == ("refused", "validation")

@@ -8,11 +8,10 @@ import pytest
 
 from tests.catalogs import PETS
 from toolgen.policy.answer_redaction import WITHHELD, redactor
+from toolgen.policy.conceal import conceal, has_secrets
 from toolgen.policy.redact import (
     Redaction,
     compile_path,
-    conceal,
-    has_secrets,
     replace_at,
 )
 
@@ -119,8 +118,14 @@ SCHEMA: dict[str, Any] = {
         "patterns": {"patternProperties": {"^x": SECRET}},
         "then": {"if": {}, "then": {"properties": {"c": SECRET}}},
         "open": {"properties": {"name": {"type": "string"}}},
+        "either": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/Login"}]},
+        "lost": {"$ref": "https://elsewhere.example/schema"},
+        "slashed": {"$ref": "#/$defs/a~1b"},
     },
-    "$defs": {"Login": {"properties": {"password": SECRET, "next": {"$ref": "#/$defs/Login"}}}},
+    "$defs": {
+        "a/b": {"properties": {"password": SECRET}},
+        "Login": {"properties": {"password": SECRET, "next": {"$ref": "#/$defs/Login"}}},
+    },
 }
 
 
@@ -129,17 +134,28 @@ SCHEMA: dict[str, Any] = {
     [
         ({"plain": "s"}, {"plain": "#"}),
         ({"it's": {"deep": 1}}, {"it's": "#"}),
-        ({"ref": {"password": "s", "user": "u"}}, {"ref": {"password": "#", "user": "u"}}),
+        ({"ref": {"password": "s", "user": "u"}}, {"ref": {"password": "#", "user": "#"}}),
         ({"ref": {"next": {"next": {"password": "s"}}}}, {"ref": {"next": {"next": {"password": "#"}}}}),
         ({"any": "s"}, {"any": "#"}),
         ({"one": {"a": "s", "b": "t"}}, {"one": {"a": "#", "b": "t"}}),
         ({"all": {"password": "s"}}, {"all": {"password": "#"}}),
-        ({"list": [{"password": "s"}, {"user": "u"}]}, {"list": [{"password": "#"}, {"user": "u"}]}),
-        ({"pair": ["u", "s", "v"]}, {"pair": ["u", "#", "v"]}),
+        ({"list": [{"password": "s"}, {"user": "u"}]}, {"list": [{"password": "#"}, {"user": "#"}]}),
+        ({"pair": ["u", "s", "v"]}, {"pair": ["u", "#", "#"]}),
         ({"map": {"k": "s"}}, {"map": {"k": "#"}}),
         ({"patterns": {"y": "s"}}, {"patterns": {"y": "#"}}),
         ({"then": {"c": "s"}}, {"then": {"c": "#"}}),
-        ({"open": {"name": "n", "extra": 1}, "unknown": [1]}, {"open": {"name": "n", "extra": 1}, "unknown": [1]}),
+        ({"open": {"name": "n", "extra": 1}, "unknown": [1]}, {"open": {"name": "n", "extra": 1}, "unknown": "#"}),
+        ({"ref": "password=s"}, {"ref": "#"}),
+        ({"ref": ["s"]}, {"ref": "#"}),
+        ({"ref": {"pasword": {"deep": "s"}}}, {"ref": {"pasword": "#"}}),
+        ({"ref": None, "list": None}, {"ref": None, "list": None}),
+        ({"list": {"password": "s"}}, {"list": "#"}),
+        ({"list": "s"}, {"list": "#"}),
+        ({"either": "t"}, {"either": "t"}),
+        ({"either": 5}, {"either": "#"}),
+        ({"either": {"password": "s"}}, {"either": {"password": "#"}}),
+        ({"lost": "s"}, {"lost": "#"}),
+        ({"slashed": {"password": "s"}}, {"slashed": {"password": "#"}}),
     ],
 )
 def test_what_a_schema_calls_secret_is_concealed_wherever_it_says_so(arguments: Any, recorded: Any) -> None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from toolgen.model.call import Call
+from toolgen.model.graph import named
 from toolgen.model.manifest import Manifest
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
+from toolgen.policy.conceal import Concealer, has_secrets
 from toolgen.policy.document import Policy
+from toolgen.policy.embedded_json import closed, opened
+from toolgen.policy.graphql.fitting import fits
+from toolgen.policy.graphql.hidden import last_names
 from toolgen.policy.plain import all_but
-from toolgen.policy.redact import conceal, conceal_texts, has_secrets, replace_at
+from toolgen.policy.redact import above, conceal_texts, replace_at, replace_within
 
 __all__ = ["Concealing"]
 
@@ -25,7 +30,7 @@ class Concealing:
         self._tools = manifest.tools
         self._sources = manifest.sources
         self._digest = digest
-        self._secretive: dict[str, bool] = {}
+        self._concealers: dict[str, Concealer | None] = {}
 
     def arguments(self, call: Call) -> JsonObject:
         """The call's arguments as the record keeps them. Of a tool that does not exist nothing says what is sensitive, so all of it is;
@@ -54,19 +59,53 @@ class Concealing:
 
     def _by_name(self, arguments: JsonObject, tool: Tool) -> JsonObject:
         """With digests in place of what `sensitive:` names, and what the tool's schema calls secret."""
-        secret = self._secretive.get(tool.digest)
-        if secret is None:
-            secret = self._secretive[tool.digest] = has_secrets(tool.input_schema)
+        if tool.digest not in self._concealers:
+            schema = tool.input_schema
+            self._concealers[tool.digest] = Concealer(schema, self._digest) if has_secrets(schema) else None
+        concealer = self._concealers[tool.digest]
         concealed: Json = arguments
         sensitive = self._policy.sensitive
         if written := (*sensitive, *self._secrets_written(tool)):
-            concealed = conceal_texts(arguments, tool, written, self._digest)
-            # The arguments of other tools are concealed by their own schemas.
-            paths = written if isinstance(tool.binding, GraphQLDocumentBinding) else sensitive
-            concealed = replace_at(concealed, paths, self._digest)
-        if secret:
-            concealed = conceal(concealed, tool.input_schema, self._digest)
-        return _object(concealed)
+            if not isinstance(tool.binding, GraphQLDocumentBinding | GraphQLBinding):
+                concealed = self._at_paths(arguments, sensitive)
+            elif self._fits(arguments, tool):
+                concealed = conceal_texts(arguments, tool, written, self._digest)
+                # The arguments of other tools are concealed by their own schemas.
+                paths = written if isinstance(tool.binding, GraphQLDocumentBinding) else sensitive
+                concealed = replace_at(concealed, paths, self._digest)
+            else:
+                concealed = all_but(arguments, arguments, (), self._digest)
+        return _object(concealed if concealer is None else concealer(concealed))
+
+    def _at_paths(self, arguments: JsonObject, paths: tuple[str, ...]) -> Json:
+        """With digests for what the paths find, also in JSON that stands in a text, and for text where they find nothing to go on in."""
+        names = [last_names(path) for path in paths]
+
+        def unread(text: str) -> Json:
+            suspect = any(known is None or any(name in text for name in known) for known in names)
+            return self._digest(text) if suspect else text
+
+        def scalar(value: Json) -> Json:
+            return value if value is None or isinstance(value, bool | Mapping | list | tuple) else self._digest(value)
+
+        inside = opened(arguments, unread, self._digest)
+        for path in paths:
+            inside = replace_within(inside, above(path), scalar)
+        return closed(replace_within(inside, paths, self._digest))
+
+    def _fits(self, arguments: JsonObject, tool: Tool) -> bool:
+        """Whether what an agent wrote for GraphQL says nothing but what the schema has: of the rest nobody knows what is secret."""
+        binding, graph = tool.binding, self._sources[tool.source].graph
+        if isinstance(binding, GraphQLDocumentBinding):
+            text, variables, start = arguments.get("query"), arguments.get("variables"), ""
+        else:
+            text, variables = arguments.get(binding.fields) if isinstance(binding, GraphQLBinding) else None, None
+            root = graph.root(binding.type) if graph is not None and isinstance(binding, GraphQLBinding) else None
+            field = root.fields.get(binding.field) if root is not None and isinstance(binding, GraphQLBinding) else None
+            start = "" if field is None else named(field.type)
+        if text is None:
+            return variables is None
+        return isinstance(text, str) and (graph is None or fits(graph, text, variables, start))
 
     def _secrets_written(self, tool: Tool) -> tuple[str, ...]:
         """Where secrets stand in what an agent writes for a GraphQL tool, as the scalars of its source say."""

@@ -8,7 +8,7 @@ from typing import Any
 from toolgen.json_codec import DEEPEST, decode_json, encode_json
 from toolgen.model.schema import Json
 
-__all__ = ["DEEPER", "LEVELS", "closed", "opened"]
+__all__ = ["DEEPER", "LEVELS", "closed", "opened", "withheld"]
 
 LEVELS = 3
 """In how many strings inside of each other JSON is looked for; what is JSON below that is withheld."""
@@ -17,6 +17,15 @@ DEEPER = "[withheld: the policy redacts fields of this tool's answers, and this 
 _BEGINS = ("{", "[", '"')
 Unread = Callable[[str], Json]
 """What stands for a string that begins like JSON and is none."""
+
+
+Deeper = Callable[[Json], Json]
+"""What stands for a value that is nested too deeply to be looked at."""
+
+
+def withheld(_: Json) -> Json:
+    """`DEEPER`."""
+    return DEEPER
 
 
 class _OpenedObject(dict[str, Json]):
@@ -37,20 +46,20 @@ class _OpenedList(list[Json]):
     was: Json
 
 
-def opened(value: Json, unread: Unread, depth: int = 0, layers: int = 0) -> Any:
+def opened(value: Json, unread: Unread, deeper: Deeper = withheld, depth: int = 0, layers: int = 0) -> Any:
     """A copy of a value whose strings that hold an object or array are that object or array. `closed` puts them back.
 
-    What is nested more than 200 levels deep is `DEEPER`.
+    What is nested more than 200 levels deep is what `deeper` makes of it.
     """
     match value:
         case str():
-            return _opened_text(value, unread, depth, layers) if _begins(value) else value
+            return _opened_text(value, unread, deeper, depth, layers) if _begins(value) else value
         case Mapping() | list() | tuple() if depth > DEEPEST:
-            return DEEPER
+            return deeper(value)
         case Mapping():
-            return {name: opened(item, unread, depth + 1, layers) for name, item in value.items()}
+            return {name: opened(item, unread, deeper, depth + 1, layers) for name, item in value.items()}
         case list() | tuple():
-            return [opened(item, unread, depth + 1, layers) for item in value]
+            return [opened(item, unread, deeper, depth + 1, layers) for item in value]
         case _:
             return value
 
@@ -60,7 +69,7 @@ def _begins(text: str) -> bool:
     return text.lstrip("\ufeff \t\r\n").startswith(_BEGINS)
 
 
-def _opened_text(text: str, unread: Unread, depth: int, layers: int) -> Any:
+def _opened_text(text: str, unread: Unread, deeper: Deeper, depth: int, layers: int) -> Any:
     inner: Json = text
     around = 0
     while isinstance(inner, str) and _begins(inner):
@@ -72,8 +81,8 @@ def _opened_text(text: str, unread: Unread, depth: int, layers: int) -> Any:
     if not isinstance(inner, (dict, list)):
         return text
     if layers + around > LEVELS:
-        return DEEPER
-    below = opened(inner, unread, depth + 1, layers + around)
+        return deeper(text)
+    below = opened(inner, unread, deeper, depth + 1, layers + around)
     if not isinstance(below, (dict, list)):
         return below
     made: _OpenedObject | _OpenedList = _OpenedObject(below) if isinstance(below, dict) else _OpenedList(below)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -11,23 +11,23 @@ from typing import Any
 
 import jsonpath
 
-from toolgen.model.schema import Json, JsonObject, Schema
+from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
 from toolgen.policy.graphql.hidden import conceal_document, last_names
 
 __all__ = [
     "Redaction",
+    "above",
     "column_of",
     "compile_path",
-    "conceal",
     "conceal_texts",
-    "has_secrets",
     "replace_at",
     "replace_named",
     "replace_within",
 ]
 
 _ANYWHERE = re.compile(r"\$\.\.([A-Za-z_][A-Za-z0-9_-]*)\Z")
+_STEP = re.compile(r"\.\.?(?:[A-Za-z_][A-Za-z0-9_-]*|\*)|\[(?:'[^'\\]*'|\*|-?\d+)\]")
 _LAST_NAME = re.compile(r"(?:\.([A-Za-z_][A-Za-z0-9_-]*)|\['([^'\\]+)'\])\Z")
 _DEEPEST = 200
 _Replace = Callable[[Json], Json]
@@ -111,6 +111,14 @@ def _told_apart(paths: Iterable[str]) -> tuple[frozenset[str], list[str]]:
     return frozenset(named), others
 
 
+@lru_cache(maxsize=1024)
+def above(path: str) -> tuple[str, ...]:
+    """The paths of what a path leads through, for paths of names, indexes and wildcards."""
+    steps = _STEP.findall(path)
+    whole = "$" + "".join(steps) == path
+    return tuple("$" + "".join(steps[:count]) for count in range(1, len(steps))) if whole else ()
+
+
 def _replaced(own: Any, paths: Iterable[str], replacement: _Replace) -> Any:
     for path in paths:
         if not isinstance(own, (dict, list)):
@@ -145,87 +153,6 @@ def conceal_texts(arguments: JsonObject, tool: Tool, sensitive: Iterable[str], d
         }
         concealed["variables"] = replace_at(kept, paths, digest)
     return concealed
-
-
-def conceal(value: Json, schema: Schema, digest: _Replace) -> Json:
-    """Arguments as the record keeps them: what the tool's own schema calls secret (`format: password`, `writeOnly`) goes as a digest.
-
-    The value is walked along the schema, through references, alternatives, items and additional properties; whatever any branch calls
-    secret is.
-    """
-    return _Concealer(schema, digest).walk(value, [schema], 0)
-
-
-def has_secrets(schema: Schema) -> bool:
-    """Whether a schema calls anything secret at all, wherever in it."""
-    stack: list[object] = [schema]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Mapping):
-            if item.get("format") == "password" or item.get("writeOnly") is True:
-                return True
-            stack.extend(item.values())
-        elif isinstance(item, list):
-            stack.extend(item)
-    return False
-
-
-class _Concealer:
-    """Walks a value along every schema that speaks about it."""
-
-    def __init__(self, root: Schema, digest: _Replace) -> None:
-        self._root, self._digest = root, digest
-
-    def walk(self, value: Json, schemas: list[Any], depth: int) -> Json:
-        schemas = list(self._expanded(schemas))
-        if depth > _DEEPEST or any(
-            item.get("format") == "password" or item.get("writeOnly") is True for item in schemas
-        ):
-            return self._digest(value)
-        if isinstance(value, Mapping):
-            return {name: self.walk(item, list(_below(schemas, name)), depth + 1) for name, item in value.items()}
-        if isinstance(value, list):
-            return [self.walk(item, list(_items(schemas, index)), depth + 1) for index, item in enumerate(value)]
-        return value
-
-    def _expanded(self, schemas: list[Any]) -> Iterator[Schema]:
-        """The schemas themselves and all that they refer to or combine, each once; what is no schema is passed over."""
-        stack, seen = list(schemas), set()
-        while stack:
-            schema = stack.pop()
-            if not isinstance(schema, Mapping) or id(schema) in seen:
-                continue
-            seen.add(id(schema))
-            yield schema
-            reference = schema.get("$ref")
-            if isinstance(reference, str) and reference.startswith("#/$defs/"):
-                stack.append(self._root.get("$defs", {}).get(reference.removeprefix("#/$defs/")))
-            for keyword in ("allOf", "anyOf", "oneOf"):
-                stack.extend(schema.get(keyword, ()))
-            stack.extend(schema.get(keyword) for keyword in ("if", "then", "else"))
-            dependent = schema.get("dependentSchemas")
-            stack.extend(dependent.values() if isinstance(dependent, Mapping) else ())
-
-
-def _below(schemas: list[Schema], name: str) -> Iterator[Any]:
-    """What the schemas say about a property. A pattern may fit any name, so every pattern's schema speaks."""
-    for schema in schemas:
-        known = schema.get("properties", {})
-        if name in known:
-            yield known[name]
-        yield from schema.get("patternProperties", {}).values()
-        if name not in known:
-            yield schema.get("additionalProperties")
-            yield schema.get("unevaluatedProperties")
-
-
-def _items(schemas: list[Schema], index: int) -> Iterator[Any]:
-    """What the schemas say about an item."""
-    for schema in schemas:
-        first = schema.get("prefixItems", ())
-        yield first[index] if index < len(first) else schema.get("items")
-        yield schema.get("contains")
-        yield schema.get("unevaluatedItems")
 
 
 def _copied(value: Json, named: frozenset[str], replacement: _Replace, depth: int) -> Any:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, Scrubber, decode, read, result, retry_after
+from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, decode, read, result, retry_after
+from toolgen.execute.http.scrubber import Scrubber
 from toolgen.model.result import Failed, Success
 
 CANARY = "canary-7f3a/x"

@@ -12,8 +12,8 @@ import pytest
 from tests.attacks.canary import leaks
 from tests.execute.http.bindings import binding, parameter
 from toolgen.errors import SecretError
-from toolgen.execute.http.answers import Scrubber
 from toolgen.execute.http.credentials import Credentials
+from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.http.styles import UnbindableError
 from toolgen.execute.http.wire import Request, bind
 from toolgen.execute.secrets import SecretReference, Secrets

@@ -16,9 +16,10 @@ from toolgen.clock import Clock
 from toolgen.errors import SecretError
 from toolgen.execute.base import Permit
 from toolgen.execute.graphql.sse import HEARD, Refused, Unaccepted, events_of
-from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, Scrubber, decode
+from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, decode
 from toolgen.execute.http.credentials import NoTokenError, Signed
 from toolgen.execute.http.dial import Dialer, Refusal, Resolver, Target, Timeouts
+from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.http.styles import UnbindableError
 from toolgen.execute.http.wallet import Wallet
 from toolgen.execute.http.wire import Request

@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 import base64
-import html
 import json
 import re
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
 from http import HTTPStatus
 from typing import Protocol
-from urllib.parse import quote, quote_plus
 
 from toolgen.execute.http.beginnings import closed, without_half
+from toolgen.execute.http.scrubber import UNSEEN, Scrubber
 from toolgen.execute.secrets import MASK
 from toolgen.json_codec import DEEPEST, decode_json
 from toolgen.model.result import Error, Failed, Success, bounded
 from toolgen.model.schema import Json, JsonObject
 
-__all__ = ["LARGEST_ANSWER", "Answer", "Scrubber", "decode", "read", "result", "retry_after", "scrubber_of"]
+__all__ = ["LARGEST_ANSWER", "Answer", "decode", "read", "result", "retry_after"]
 
 LARGEST_ANSWER = 1024 * 1024
 _LONGEST_EXCERPT = 600
 _MOST_FAULTS, _LONGEST_FAULT = 8, 120
-_SHORTEST_SUBSTRING = 6
-# Everything a terminal or a model would act on and a reader would not see: C0 and C1 controls but tab and line ends, bidi controls,
-# zero-width marks (joiners stay: scripts and emoji need them), the tag block; and lone surrogates, which no output can carry.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f\ud800-\udfff]"
-)
 _SEEN = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _JSON = re.compile(r"[^;\s]+/(?:[^;\s]+\+)?json\Z")
 _TEXT = re.compile(
     r"text/.*|application/(?:xml|yaml|x-yaml|javascript|graphql|x-www-form-urlencoded|x-ndjson)|.*\+(?:xml|yaml)\Z"
 )
-_PERCENT = re.compile("%[0-9A-F]{2}")
 _CHARSET = re.compile(
     r"utf-?8|utf-?16(?:le|be)?|us-ascii|ascii|iso-8859-[0-9]{1,2}|latin-?1|windows-125[0-8]|shift_jis|euc-jp|euc-kr|gbk|gb2312|gb18030|big5|koi8-r"
 )
@@ -80,73 +71,6 @@ class Answer:
 
     def __repr__(self) -> str:
         return f"Answer({self.status}, ***)"
-
-
-@lru_cache(maxsize=256)
-def _echoes(secret: str) -> tuple[str, ...]:
-    """The forms in which a server is likely to repeat a secret: as it is, escaped for where it stands, or encoded."""
-    raw = secret.encode("utf-8", "surrogatepass")
-    encoded = [quote(raw, safe=""), quote(raw), quote_plus(raw)]
-    forms = [
-        secret,
-        *encoded,
-        *(_PERCENT.sub(lambda found: found[0].lower(), text) for text in encoded),
-        json.dumps(secret)[1:-1],
-        secret.replace("/", "\\/"),
-        html.escape(secret),
-        base64.b64encode(raw).decode().rstrip("="),
-        base64.urlsafe_b64encode(raw).decode().rstrip("="),
-        raw.hex(),
-        raw.hex().upper(),
-    ]
-    return tuple(dict.fromkeys(forms))
-
-
-@lru_cache(maxsize=256)
-def scrubber_of(secrets: tuple[str, ...]) -> Scrubber:
-    """The scrubber of these secrets, which are the same for most calls of a source."""
-    return Scrubber(secrets)
-
-
-class Scrubber:
-    """Replaces secrets wherever an answer repeats them: long ones inside text, short ones only where they are the whole text."""
-
-    __slots__ = ("_long", "_short")
-
-    def __init__(self, secrets: Sequence[str]) -> None:
-        forms = {form for one in secrets if len(one) >= _SHORTEST_SUBSTRING for form in _echoes(one)}
-        self._long = sorted(forms, key=len, reverse=True)
-        self._short = frozenset(one for one in secrets if len(one) < _SHORTEST_SUBSTRING)
-
-    def __repr__(self) -> str:
-        return "Scrubber(***)"
-
-    def touches(self, text: str) -> bool:
-        """Whether the text could hold any of them."""
-        return any(secret in text for secret in self._long) or any(secret in text for secret in self._short)
-
-    def text(self, text: str) -> str:
-        """The text without them and without characters nobody sees."""
-        cleaned = _UNSEEN.sub("", text)
-        if cleaned in self._short:
-            return MASK
-        for secret in self._long:
-            cleaned = cleaned.replace(secret, MASK)
-        return cleaned
-
-    def cut(self, text: str) -> str:
-        """A text that ends in the middle, without the beginning of a secret at its end."""
-        for secret in self._long:
-            for length in range(min(len(secret) - 1, len(text)), _SHORTEST_SUBSTRING - 1, -1):
-                if text.endswith(secret[:length]):
-                    return text[:-length] + MASK
-        return text
-
-    def raw(self, body: bytes) -> bytes:
-        """Bytes without them."""
-        for secret in self._long:
-            body = body.replace(secret.encode(), MASK.encode())
-        return body
 
 
 async def read(stream: Stream, limit: int) -> tuple[bytes, bool]:
@@ -210,7 +134,7 @@ def _json(body: bytes, scrubber: Scrubber) -> Json:
 
 def _unseen(body: bytes, text: str) -> bool:
     """Whether a text holds what nobody sees; in ASCII, which most answers are, found without looking at every character by itself."""
-    return bool(body.translate(None, _SEEN)) if body.isascii() else _UNSEEN.search(text) is not None
+    return bool(body.translate(None, _SEEN)) if body.isascii() else UNSEEN.search(text) is not None
 
 
 def _beginning(body: bytes, scrubber: Scrubber) -> Json:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Destination, Permit
-from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, Scrubber, result, retry_after, scrubber_of
+from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, result, retry_after
 from toolgen.execute.http.client import PLACES, BrokenError, Reply, TimedOutError, UnsentError, exchange
 from toolgen.execute.http.coding import UndecodableError
 from toolgen.execute.http.credentials import NoTokenError, Renewal, Signed
@@ -20,6 +20,7 @@ from toolgen.execute.http.freshness import lifetime
 from toolgen.execute.http.keys import keyed, repeatable, traced
 from toolgen.execute.http.rates import told
 from toolgen.execute.http.redirects import MOST_HOPS, moved
+from toolgen.execute.http.scrubber import Scrubber, scrubber_of
 from toolgen.execute.http.styles import UnbindableError
 from toolgen.execute.http.wallet import Provision, Wallet
 from toolgen.execute.http.wire import Request, bind

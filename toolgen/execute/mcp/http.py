@@ -13,8 +13,9 @@ import orjson
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.execute.base import Permit
-from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, Scrubber, result
+from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, result
 from toolgen.execute.http.executor import HttpExecutor, Reader
+from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.http.wallet import Provision
 from toolgen.execute.mcp.messages import MODERN, Agreed
 from toolgen.execute.patience import Timeouts

@@ -13,7 +13,8 @@ from typing import Final
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError
-from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, Scrubber, decode
+from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, decode
+from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.mcp.messages import Agreed, failed
 from toolgen.execute.patience import Timeouts
 from toolgen.execute.secrets import Secrets

@@ -1,0 +1,145 @@
+"""Takes secrets that were sent out of what comes back, in whatever form a server repeats them."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from urllib.parse import quote, quote_plus, unquote_plus
+
+from toolgen.execute.secrets import MASK
+
+__all__ = ["UNSEEN", "Scrubber", "scrubber_of"]
+
+_SHORTEST_SUBSTRING = 6
+_ROUNDS = 3  # of encodings inside of each other
+# Everything a terminal or a model would act on and a reader would not see: C0 and C1 controls but tab and line ends, bidi controls,
+# zero-width marks (joiners stay: scripts and emoji need them), the tag block; and lone surrogates, which no output can carry.
+UNSEEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f\ud800-\udfff]"
+)
+_UNICODE = re.compile(r"\\+(?:u\{?0{0,4}([0-9a-fA-F]{2,5})\}?|x([0-9a-fA-F]{2}))")
+_WORD = re.compile(r"\S+")
+
+
+@lru_cache(maxsize=256)
+def scrubber_of(secrets: tuple[str, ...]) -> Scrubber:
+    """The scrubber of these secrets, which are the same for most calls of a source."""
+    return Scrubber(secrets)
+
+
+@lru_cache(maxsize=256)
+def _echoes(secret: str) -> frozenset[str]:
+    """The forms in which a server is likely to repeat a secret, in lower case: as it is, escaped for where it stands, or encoded."""
+    raw = secret.encode("utf-8", "surrogatepass")
+    whole = base64.b64encode(raw)
+    forms = {
+        secret,
+        quote(raw, safe=""),
+        quote(raw),
+        quote_plus(raw),
+        json.dumps(secret)[1:-1],
+        secret.replace("/", "\\/"),
+        html.escape(secret),
+        raw.hex(),
+        *_in_base64(raw),
+        *_in_base64(whole),
+        *_in_base64(raw.hex().encode()),
+        whole.hex(),
+    }
+    return frozenset(form.lower() for form in forms if len(form) >= _SHORTEST_SUBSTRING)
+
+
+def _in_base64(raw: bytes) -> Iterator[str]:
+    """What of bytes is the same in base64 whatever stands around them, at each of the three places where they may begin."""
+    for offset in range(3):
+        encoded = base64.b64encode(b"\0" * offset + raw).decode()
+        inner = encoded[-(-offset * 8 // 6) : (offset + len(raw)) * 8 // 6]
+        yield inner
+        yield inner.translate({ord("+"): "-", ord("/"): "_"})
+
+
+def _decoded(text: str) -> Iterator[str]:
+    """The text with its escapes undone (percent, entities of HTML, `\\u006b`), and again while that is another text."""
+    for _ in range(_ROUNDS):
+        before = text
+        if "%" in text:
+            text = unquote_plus(text)
+        if "&" in text:
+            text = html.unescape(text)
+        if "\\" in text:
+            text = _UNICODE.sub(_character, text)
+        if text == before:
+            return
+        yield text
+
+
+def _character(found: re.Match[str]) -> str:
+    code = int(found[1] or found[2], 16)
+    return chr(code) if code < 0x110000 else found[0]
+
+
+class Scrubber:
+    """Replaces secrets wherever an answer repeats them: long ones inside text, short ones only where they are the whole text."""
+
+    __slots__ = ("_long", "_pattern", "_short")
+
+    def __init__(self, secrets: Sequence[str]) -> None:
+        forms = {form for one in secrets if len(one) >= _SHORTEST_SUBSTRING for form in _echoes(one)}
+        self._long = sorted(forms, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, self._long)), re.IGNORECASE)
+        self._short = frozenset(one for one in secrets if len(one) < _SHORTEST_SUBSTRING)
+
+    def __repr__(self) -> str:
+        return "Scrubber(***)"
+
+    def touches(self, text: str) -> bool:
+        """Whether the text could hold any of them."""
+        if any(secret in text for secret in self._short):
+            return True
+        return bool(self._long) and (self._holds(text) or any(map(self._holds, _decoded(text))))
+
+    def _holds(self, text: str) -> bool:
+        lower = text.lower()
+        return any(secret in lower for secret in self._long)
+
+    def text(self, text: str) -> str:
+        """The text without them and without characters nobody sees."""
+        cleaned = UNSEEN.sub("", text)
+        if cleaned in self._short:
+            return MASK
+        if not self._long:
+            return cleaned
+        if self._holds(cleaned):
+            cleaned = self._pattern.sub(MASK, cleaned)
+        if any(map(self._holds, _decoded(cleaned))):
+            cleaned = _WORD.sub(lambda word: MASK if any(map(self._holds, _decoded(word[0]))) else word[0], cleaned)
+            if any(map(self._holds, _decoded(cleaned))):  # it goes over several words
+                return MASK
+        return cleaned
+
+    def cut(self, text: str) -> str:
+        """A text that ends in the middle, without the beginning of a secret at its end."""
+        end = text[-max(map(len, self._long), default=0) :].lower()
+        for secret in self._long:
+            for length in range(min(len(secret) - 1, len(end)), _SHORTEST_SUBSTRING - 1, -1):
+                if end.endswith(secret[:length]):
+                    return text[:-length] + MASK
+        return text
+
+    def raw(self, body: bytes) -> bytes:
+        """Bytes without them."""
+        text = body.decode("latin-1")
+        if not self._long or not any(form in text.lower() for form in map(_as_latin, self._long)):
+            return body
+        for form in map(_as_latin, self._long):
+            text = re.sub(re.escape(form), MASK, text, flags=re.IGNORECASE)
+        return text.encode("latin-1")
+
+
+def _as_latin(text: str) -> str:
+    """The bytes of a text as the characters that latin-1 makes of them."""
+    return text.encode("utf-8", "surrogatepass").decode("latin-1")

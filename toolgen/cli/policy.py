@@ -26,7 +26,7 @@ from toolgen.pipeline.intake import meant
 from toolgen.policy.advice import advise
 from toolgen.policy.document import documents
 from toolgen.policy.document_rules import earlier_call
-from toolgen.policy.explain import explain
+from toolgen.policy.explain import explain, readings_shown
 from toolgen.policy.selftest import EarlierCall, SelfTest
 from toolgen.policy.shapes import EarlierShape
 from toolgen.queries import unopened
@@ -141,11 +141,14 @@ def explain_call(
     verdict = bound.denied or access.decide(who, known, bound.arguments, circumstances)
     word = {Allow: "allow", Ask: "ask"}.get(type(verdict), "deny")
     rules = [*explain(access, who, known, bound.arguments, circumstances)]
+    readings = readings_shown(known, bound.arguments)
     reason = "" if isinstance(verdict, Allow) else verdict.reason
     if as_json:
         shown = {"verdict": word, "rule": verdict.rule, "reason": reason, "bound": list(bound.names)}
-        print_json({**shown, "rules": [rule.to_dict() for rule in rules]})
+        print_json({**shown, "readings": readings, "rules": [rule.to_dict() for rule in rules]})
         return
+    for name, values in readings.items():
+        click.echo(f"reads  {name}: {', '.join(msgspec.json.encode(value).decode() for value in values)}")
     for rule in rules:
         mark = ("shadow" if rule.shadow else "speaks") if rule.speaks else "silent"
         click.echo(f"{mark:7}{rule.verdict:6}{rule.rule} ({rule.where}, for {rule.party}): {rule.why}")

@@ -14,6 +14,7 @@ from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
 from toolgen.policy.access import Circumstances
 from toolgen.policy.arguments import repair
+from toolgen.policy.readings.call import amounts
 from toolgen.policy.selftest import SelfTest
 from toolgen.state.history import Histories
 from toolgen.state.history_redis import SharedHistories, Turn
@@ -58,7 +59,7 @@ class Earlier:
         if self.dry:
             return
         known = tool.input_schema.get("properties", {})
-        numbers = {name: value for name, value in arguments.items() if name in known}
+        numbers = {name: value for name, value in amounts(tool, arguments).items() if name in known}
         labels = self.labels.get(tool.name, ())
         for party in parties(call.principal):
             self.histories.begin(call.id, party, call.session, tool.name, numbers, labels)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from toolgen.model.call import Principal
 from toolgen.model.schema import JsonObject
-from toolgen.model.tool import Effect, GraphQLBinding, Tool
+from toolgen.model.tool import Effect, Tool
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict, strictest
 from toolgen.policy.binding import Binder, Bound, bind, without_bound
 from toolgen.policy.cel import Facts, History, Reads, read_together
-from toolgen.policy.graphql.coercion import coerced
+from toolgen.policy.readings.call import Readings, readings_of
+from toolgen.policy.readings.wire import TooManyReadingsError
 from toolgen.policy.rules import CompiledRule, Note, Rule
 from toolgen.policy.toolsets import Toolset, audience
 
@@ -126,15 +128,25 @@ class Access:
         """The same with what the record should know: conditions without an answer, and what shadow rules would have said."""
         notes: list[Note] = []
         verdict = self._judge(principal, tool, arguments, circumstances, notes)
-        known = self._tools.get(tool.name) if self._shadowed else None
-        if known is not None:
+        if self._shadowed:
+            notes += self._shadows(principal, tool.name, arguments, circumstances)
+        return Judgement(verdict=verdict, notes=tuple(notes))
+
+    def _shadows(
+        self, principal: Principal, name: str, arguments: JsonObject, circumstances: Circumstances
+    ) -> Iterator[Note]:
+        """What the rules that only tell would have said. Nothing of a call that is refused because it can mean too much."""
+        known = self._tools.get(name)
+        if known is None:
+            return
+        with suppress(TooManyReadingsError):
+            readings = readings_of(known, arguments)
             for party, around in circumstances.each(principal):
                 about = self._about(party, known)
+                asked = _Asked(party, known, arguments, around, about.reads, readings)
                 for compiled in about.shadows:
-                    facts = _facts(party, known, arguments, around, about.reads)
-                    if compiled.speaks(arguments, facts, []):
-                        notes.append(Note(rule=compiled.rule.id, verdict=compiled.rule.verdict, status="shadow"))
-        return Judgement(verdict=verdict, notes=tuple(notes))
+                    if asked.speaks(compiled, []):
+                        yield Note(rule=compiled.rule.id, verdict=compiled.rule.verdict, status="shadow")
 
     def considered(self, principal: Principal, tool: Tool) -> tuple[CompiledRule, ...]:
         """The rules about a tool for the first party, those that are shadows too; for explaining a decision."""
@@ -151,22 +163,35 @@ class Access:
     ) -> Verdict:
         if not self.visible(principal, tool):
             return UNKNOWN
-        if principal.on_behalf_of is None and not isinstance(tool.binding, GraphQLBinding):
-            return self._decide(principal, tool, arguments, circumstances, notes)
-        return strictest(
-            [
-                self._decide(party, tool, given, around, notes)
-                for party, around in circumstances.each(principal)
-                for given in _readings(tool, arguments)
-            ]
-        )
+        try:
+            readings = readings_of(tool, arguments)
+            if principal.on_behalf_of is None:
+                return self._decide(principal, tool, arguments, readings, circumstances, notes)
+            return strictest(
+                [
+                    self._decide(party, tool, arguments, readings, around, notes)
+                    for party, around in circumstances.each(principal)
+                ]
+            )
+        except TooManyReadingsError as error:
+            return Deny(
+                rule="readings",
+                reason=f"these arguments can mean more than the rules could be asked about: {error}",
+                suggestion="send fewer of them, or whoever runs the gateway gives them one type in an overlay",
+            )
 
     def _decide(
-        self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances, notes: list[Note]
+        self,
+        principal: Principal,
+        tool: Tool,
+        arguments: JsonObject,
+        readings: Readings | None,
+        circumstances: Circumstances,
+        notes: list[Note],
     ) -> Verdict:
         about = self._about(principal, tool)
-        facts = _facts(principal, tool, arguments, circumstances, about.reads)
-        speaking = [compiled for compiled in about.rules if compiled.speaks(arguments, facts, notes)]
+        asked = _Asked(principal, tool, arguments, circumstances, about.reads, readings)
+        speaking = [compiled for compiled in about.rules if asked.speaks(compiled, notes)]
         verdict = strictest([compiled.says for compiled in speaking])
         match verdict:
             case Allow() if tool.effect is Effect.DESTRUCTIVE:
@@ -175,7 +200,7 @@ class Access:
                     return Allow(rule=named[0].id)
                 return Ask(rule=verdict.rule, reason="the tool is destructive and no rule allows that outright")
             case Deny(rule="default"):
-                return _unmet(about.rules, arguments)
+                return _unmet(about.rules, arguments, readings)
             case _:
                 return verdict
 
@@ -212,23 +237,41 @@ def _gathered(found: list[CompiledRule]) -> _About:
     )
 
 
-def _facts(party: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances, reads: Reads) -> Facts:
-    return Facts(
-        principal=party,
-        tool=tool,
-        arguments=arguments,
-        now=circumstances.now,
-        session=circumstances.session,
-        history=circumstances.history,
-        reads=reads,
-    )
+class _Asked:
+    """One call of one party as rules are asked about it, in as many readings as there are."""
 
+    __slots__ = ("_around", "_facts", "_party", "_readings", "_reads", "_tool", "arguments")
 
-def _readings(tool: Tool, arguments: JsonObject) -> Iterator[JsonObject]:
-    """The arguments as they will be sent, and as a GraphQL service reads them, where that is something else."""
-    yield arguments
-    if isinstance(tool.binding, GraphQLBinding) and (read := coerced(tool.input_schema, arguments)) is not arguments:
-        yield read
+    def __init__(
+        self,
+        party: Principal,
+        tool: Tool,
+        arguments: JsonObject,
+        around: Circumstances,
+        reads: Reads,
+        readings: Readings | None,
+    ) -> None:
+        self.arguments = arguments if readings is None else readings.base
+        self._party, self._tool, self._around, self._reads = party, tool, around, reads
+        self._readings = readings
+        self._facts = self.facts(self.arguments)
+
+    def speaks(self, compiled: CompiledRule, notes: list[Note]) -> bool:
+        """Whether a rule is about the call. Raises `TooManyReadingsError`."""
+        if self._readings is None or not self._readings.concern(compiled.reads):
+            return compiled.speaks(self.arguments, self._facts, notes)
+        return compiled.speaks_of(self._readings, self.facts, notes)
+
+    def facts(self, arguments: JsonObject) -> Facts:
+        return Facts(
+            principal=self._party,
+            tool=self._tool,
+            arguments=arguments,
+            now=self._around.now,
+            session=self._around.session,
+            history=self._around.history,
+            reads=self._reads,
+        )
 
 
 def _parties(principal: Principal) -> Iterator[Principal]:
@@ -238,17 +281,17 @@ def _parties(principal: Principal) -> Iterator[Principal]:
         party = party.on_behalf_of
 
 
-def _unmet(about: Iterable[CompiledRule], arguments: JsonObject) -> Deny:
+def _unmet(about: Iterable[CompiledRule], arguments: JsonObject, readings: Readings | None) -> Deny:
     """Nothing spoke, but something could have: say what the arguments would have to be."""
     waiting = ""
     for compiled in about:
         if compiled.rule.verdict == "deny":
             continue
-        faults = () if compiled.validator is None else compiled.validator.faults(arguments, 1)
-        if faults:
+        fault = compiled.fault(arguments, readings)
+        if fault:
             return Deny(
                 rule="default",
-                reason=f"not with these arguments: {faults[0]} (rule {compiled.rule.id})",
+                reason=f"not with these arguments: {fault} (rule {compiled.rule.id})",
                 suggestion="change that argument and call again",
             )
         if compiled.rule.when is not None:

@@ -10,6 +10,7 @@ import jsonschema_rs
 import msgspec
 
 from toolgen.model.schema import Json, JsonObject, Schema
+from toolgen.policy.readings.values import whole
 
 __all__ = ["Repaired", "Validator", "check_schema", "excess", "repair"]
 
@@ -61,9 +62,10 @@ def excess(arguments: object) -> str | None:
 def repair(schema: Schema, arguments: JsonObject) -> Repaired:
     """Puts right what an agent plainly meant, and nothing else.
 
-    A string where the schema wants another type becomes that type when its text is exactly one JSON value of it (`"5"` to 5). An
-    argument the schema does not know is dropped, unless the schema says what to do with such arguments (`additionalProperties`,
-    `patternProperties`) or hides its properties behind a combinator.
+    A string where the schema wants another type becomes that type when its text is exactly one JSON value of it (`"5"` to 5). A float
+    that is an integer becomes one (`7.0` to 7), however deep it stands: it is the same number, and other text. An argument the schema
+    does not know is dropped, unless the schema says what to do with such arguments (`additionalProperties`, `patternProperties`) or
+    hides its properties behind a combinator.
     """
     properties = schema.get("properties", {})
     drops = not any(
@@ -78,7 +80,7 @@ def repair(schema: Schema, arguments: JsonObject) -> Repaired:
         if declared is None and drops:
             dropped.append(name)
             continue
-        kept[name] = value
+        kept[name] = whole(value)
         if isinstance(value, str) and isinstance(declared, Mapping):
             better = _parsed(value, _types(declared, schema, 0))
             if better is not None:
@@ -211,5 +213,5 @@ def _parsed(text: str, types: frozenset[str]) -> tuple[Json] | None:
         return None
     kind = _TYPES[type(value)]
     if kind in types or (kind == "integer" and "number" in types):
-        return (value,)
+        return (whole(value),)
     return None

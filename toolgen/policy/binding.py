@@ -15,6 +15,7 @@ from toolgen.model.tool import HttpBinding, Tool, seal
 from toolgen.model.verdict import Deny
 from toolgen.model.wire_names import brought, members, owned, spreads
 from toolgen.policy.cel import Expression, Facts, Unevaluated
+from toolgen.policy.readings.values import whole
 
 __all__ = ["Binder", "Bound", "bind", "bind_fault", "without_bound"]
 
@@ -54,7 +55,7 @@ def bind(binders: Iterable[Binder], tool: Tool, arguments: JsonObject) -> Bound:
             )
         facts = Facts(principal=binder.party, tool=tool, arguments={}, now=0.0)
         try:
-            value = binder.expression.evaluate(facts)
+            value = whole(binder.expression.evaluate(facts))
         except Unevaluated:
             value = None
         if value is None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 
+import msgspec
+
 from toolgen.model.call import Principal
-from toolgen.model.schema import JsonObject
+from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
 from toolgen.policy.access import Access, Circumstances
+from toolgen.policy.arguments import Validator
 from toolgen.policy.cel import Facts, Unevaluated
+from toolgen.policy.readings.call import Readings, Weight, readings_of
+from toolgen.policy.readings.wire import TooManyReadingsError
 from toolgen.policy.rules import CompiledRule
 
-__all__ = ["Considered", "explain"]
+__all__ = ["Considered", "explain", "readings_shown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +56,15 @@ def explain(
             )
 
 
+def readings_shown(tool: Tool, arguments: JsonObject) -> Mapping[str, list[Json]]:
+    """What each argument is judged as, of those that can be read in several ways; null where it can be nothing at all."""
+    try:
+        readings = readings_of(tool, arguments)
+    except TooManyReadingsError:
+        return {}
+    return {} if readings is None else readings.shown()
+
+
 def _considered(
     compiled: CompiledRule, party: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances
 ) -> tuple[bool, str]:
@@ -61,20 +75,52 @@ def _considered(
         if tool.effect not in rule.effects:
             return False, f"effect: the tool's is {tool.effect.value}"
         return False, "tool: none of its patterns matches"
-    if compiled.validator is not None and (faults := compiled.validator.faults(arguments, 1)):
-        return False, f"arguments: {faults[0]}"
-    if rule.when is None:
-        return True, "it is about this call"
-    facts = Facts(
-        principal=party,
-        tool=tool,
-        arguments=arguments,
-        now=circumstances.now,
-        session=circumstances.session,
-        history=circumstances.history,
-    )
+
+    def facts(given: JsonObject) -> Facts:
+        return Facts(
+            principal=party,
+            tool=tool,
+            arguments=given,
+            now=circumstances.now,
+            session=circumstances.session,
+            history=circumstances.history,
+        )
+
     try:
-        holds = rule.when.holds(facts)
+        readings = readings_of(tool, arguments)
+        if readings is None or not readings.concern(compiled.reads):
+            given = arguments if readings is None else readings.base
+            return _alone(compiled, compiled.validator, given, facts(given))
+        return _read(compiled, readings, facts)
+    except TooManyReadingsError as error:
+        return rule.verdict != "allow", f"arguments: {error}"
+
+
+def _read(compiled: CompiledRule, readings: Readings, facts: Callable[[JsonObject], Facts]) -> tuple[bool, str]:
+    """Of several readings the one that decides: for a rule that allows the first it does not accept, for any other the first it does."""
+    allows = compiled.rule.verdict == "allow"
+    speaks, why = allows, "it is about this call"
+    for one in compiled.heeded(readings):
+        asked = compiled if one.weight is Weight.MEANT or not allows else None
+        speaks, why = _alone(asked, compiled.alike, one.arguments, facts(one.arguments))
+        if speaks != allows:
+            differing = readings.choices.keys() | readings.defaults.keys()
+            named = {name: value for name, value in one.arguments.items() if name in differing}
+            return speaks, f"{why}; read as {msgspec.json.encode(named).decode()}"
+    return speaks, why
+
+
+def _alone(
+    compiled: CompiledRule | None, validator: Validator | None, arguments: JsonObject, facts: Facts
+) -> tuple[bool, str]:
+    """Whether a rule is about one reading; without a rule, whether its schema alone is."""
+    if validator is not None and (faults := validator.faults(arguments, 1)):
+        return False, f"arguments: {faults[0]}"
+    if compiled is None or compiled.rule.when is None:
+        return True, "it is about this call"
+    when = compiled.rule.when
+    try:
+        holds = when.holds(facts)
     except Unevaluated as error:
-        return rule.verdict != "allow", f"when: has no answer: {error}"
-    return holds, f"when: {str(holds).lower()}: {rule.when.source}"
+        return compiled.rule.verdict != "allow", f"when: has no answer: {error}"
+    return holds, f"when: {str(holds).lower()}: {when.source}"

@@ -8,7 +8,7 @@ from typing import Any
 from toolgen.model.names import nearest
 from toolgen.policy.arguments import check_schema
 
-__all__ = ["fault_of"]
+__all__ = ["arguments_of", "fault_of"]
 
 _MAPS = ("properties", "patternProperties", "$defs", "dependentSchemas")
 _LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
@@ -51,6 +51,12 @@ _PLAIN = (
     "$comment",
 )
 _KEYWORDS = frozenset({*_MAPS, *_LISTS, *_SINGLES, *_PLAIN})
+_BY_NAME = frozenset(
+    {
+        "properties", "required", "dependentRequired", "dependentSchemas", "type", "title", "description", "$comment", "$defs",
+        "allOf", "anyOf", "oneOf", "not", "if", "then", "else",
+    }
+)  # fmt: skip
 _SAME_INSTANCE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
 
 
@@ -72,6 +78,27 @@ def fault_of(schema: Mapping[str, Any], known: Iterable[str]) -> str | None:
         if name not in names:
             return f"no tool of it has an argument '{name}'{nearest(name, names)}"
     return None
+
+
+def arguments_of(schema: Mapping[str, Any]) -> frozenset[str] | None:
+    """The arguments that decide whether a schema accepts a call; None where it may be any of them."""
+    for part in _same(schema):
+        if not _BY_NAME.issuperset(part):
+            return None
+    return frozenset(_names(schema))
+
+
+def _same(schema: object) -> Iterator[Mapping[str, Any]]:
+    """A schema and those it applies to the same instance."""
+    if not isinstance(schema, Mapping):
+        return
+    yield schema
+    for keyword in _SAME_INSTANCE:
+        below = schema.get(keyword)
+        for item in below if isinstance(below, list) else (below,):
+            yield from _same(item)
+    for dependent in schema.get("dependentSchemas", {}).values():
+        yield from _same(dependent)
 
 
 def _parts(schema: object) -> Iterator[Mapping[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase, translate
 from types import MappingProxyType
@@ -13,6 +13,9 @@ from toolgen.model.tool import Effect, Tool
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.policy.arguments import Validator
 from toolgen.policy.cel import Expression, Facts, Unevaluated
+from toolgen.policy.narrowing import arguments_of
+from toolgen.policy.readings.alike import alike
+from toolgen.policy.readings.call import Reading, Readings, Weight
 
 __all__ = ["CompiledRule", "Note", "Rule", "matching"]
 
@@ -56,15 +59,18 @@ class Note:
 
 
 class CompiledRule:
-    """A rule with its schema compiled; `says` is its verdict once it speaks."""
+    """A rule with its schema compiled; `says` is its verdict once it speaks, `reads` the arguments that decide whether it does, None for
+    all of them."""
 
-    __slots__ = ("conditional", "rule", "says", "tools", "validator")
+    __slots__ = ("_alike", "conditional", "reads", "rule", "says", "tools", "validator")
 
     def __init__(self, rule: Rule, tools: Mapping[str, Tool]) -> None:
         self.rule = rule
         self.says = _says(rule)
         self.validator = None if rule.arguments is None else Validator(rule.arguments)
+        self._alike: Validator | None = None
         self.conditional = self.validator is not None or rule.when is not None
+        self.reads = _reads(rule)
         found = (name for pattern in rule.tools for name in matching(pattern, tools))
         self.tools = frozenset(name for name in found if tools[name].effect in rule.effects)
 
@@ -72,16 +78,72 @@ class CompiledRule:
         """Whether the rule is about this call. Where its condition has no answer, a rule that allows is silent and any other speaks."""
         if self.validator is not None and not self.validator.accepts(arguments):
             return False
+        return self._holds(facts, notes)
+
+    def speaks_of(self, readings: Readings, facts: Callable[[JsonObject], Facts], notes: list[Note]) -> bool:
+        """The same where the arguments can be read in several ways: a rule that allows speaks if it does so about every reading that
+        counts for it, and any other if it does about one. Raises `TooManyReadingsError`."""
+        allows = self.rule.verdict == "allow"
+        return all(self.heeds(one, facts, notes) == allows for one in self.heeded(readings)) == allows
+
+    def heeded(self, readings: Readings) -> list[Reading]:
+        """The readings that count for the rule. Raises `TooManyReadingsError`."""
+        least = Weight.SPELLED if self.rule.verdict == "allow" else Weight.DEFAULT
+        return [one for one in readings.of(self.reads) if one.weight >= least]
+
+    def heeds(self, reading: Reading, facts: Callable[[JsonObject], Facts], notes: list[Note]) -> bool:
+        """Whether the rule is about one of several readings."""
+        if self.alike is not None and not self.alike.accepts(reading.arguments):
+            return False
+        if reading.weight is Weight.SPELLED and self.rule.verdict == "allow":
+            return True
+        return self._holds(facts(reading.arguments), notes)
+
+    def fault(self, arguments: JsonObject, readings: Readings | None) -> str:
+        """What its schema finds wrong with the arguments, or with the first of their readings; "" for nothing."""
+        if self.validator is None:
+            return ""
+        if readings is None or not readings.concern(self.reads):
+            found = self.validator.faults(arguments if readings is None else readings.base, 1)
+            return found[0] if found else ""
+        for one in self.heeded(readings):
+            if self.alike is not None and (found := self.alike.faults(one.arguments, 1)):
+                return f"{found[0]}, as it can be read"
+        return ""
+
+    @property
+    def alike(self) -> Validator | None:
+        """The schema where a number and its text are one, compiled when it is first asked for."""
+        if self._alike is None and self.rule.arguments is not None:
+            self._alike = Validator(alike(self.rule.arguments))
+        return self._alike
+
+    def _holds(self, facts: Facts, notes: list[Note]) -> bool:
         when = self.rule.when
         if when is None:
             return True
         try:
             return when.holds(facts)
         except Unevaluated as error:
-            notes.append(
-                Note(rule=self.rule.id, verdict=self.rule.verdict, status="unevaluated", reason=str(error)[:200])
-            )
+            note = Note(rule=self.rule.id, verdict=self.rule.verdict, status="unevaluated", reason=str(error)[:200])
+            if note not in notes:
+                notes.append(note)
             return self.rule.verdict != "allow"
+
+
+def _reads(rule: Rule) -> frozenset[str] | None:
+    found: frozenset[str] = frozenset()
+    if rule.arguments is not None:
+        named = arguments_of(rule.arguments)
+        if named is None:
+            return None
+        found = named
+    if rule.when is not None:
+        asked = rule.when.reads().arguments
+        if asked is None:
+            return None
+        found |= asked
+    return found
 
 
 def _says(rule: Rule) -> Verdict:

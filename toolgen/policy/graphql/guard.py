@@ -41,6 +41,7 @@ from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLDocumentBinding
 from toolgen.model.verdict import Deny
 from toolgen.policy.graphql.coercion import listed
+from toolgen.policy.readings.values import whole
 
 __all__ = ["CheckedDocument", "RootCall", "check_document"]
 
@@ -345,7 +346,7 @@ def _arguments(node: FieldNode, definition: GraphQLField, values: JsonObject) ->
     for argument in node.arguments or ():
         value = value_from_ast_untyped(argument.value, dict(values))
         if value is not Undefined:
-            found[argument.name.value] = listed(definition.args[argument.name.value].type, value)
+            found[argument.name.value] = whole(listed(definition.args[argument.name.value].type, value))
     return found
 
 

@@ -1,0 +1,195 @@
+"""The readings of a whole call: made ready for each tool, so that a call with one reading alone pays next to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import product
+from math import prod
+from typing import Protocol
+
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import FunctionBinding, GraphQLBinding, HttpBinding, SqlBinding, Tool
+from toolgen.policy.readings.coercion import coerced, is_coerced, is_open
+from toolgen.policy.readings.shape import Shape
+from toolgen.policy.readings.values import distinct
+from toolgen.policy.readings.wire import ABSENT, MOST, Meaning, Place, TooManyReadingsError, meanings, places
+
+__all__ = ["Reading", "Readings", "Weight", "amounts", "readings_of"]
+
+_MOST_PLANS = 20_000
+
+
+class Weight(IntEnum):
+    """What a reading counts for. Rules that deny or ask heed all of them."""
+
+    DEFAULT = 0  # what a service that keeps to its description takes instead of nothing: no rule that allows heeds it
+    SPELLED = 1  # another way to write the same: what narrows an allow has to accept it, its condition is not asked
+    MEANT = 2  # heeded by every rule
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Arguments as they can be read, and what that counts for."""
+
+    arguments: JsonObject
+    weight: Weight
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """Everything that the arguments of one call can mean.
+
+    `base` has what is read in one way, `choices` the readings of each argument that has several, `defaults` what those left out become.
+    """
+
+    base: JsonObject
+    choices: Mapping[str, tuple[tuple[Meaning, Weight], ...]]
+    defaults: JsonObject
+
+    def concern(self, names: frozenset[str] | None) -> bool:
+        """Whether any argument of these names, or of any for None, has more than one reading."""
+        if names is None:
+            return bool(self.choices or self.defaults)
+        return not names.isdisjoint(self.choices) or not names.isdisjoint(self.defaults)
+
+    def of(self, names: frozenset[str] | None) -> Iterator[Reading]:
+        """Every reading, as far as arguments of these names (any, for None) differ. Raises `TooManyReadingsError`."""
+        open_ = [name for name in self.choices if names is None or name in names]
+        if prod(len(self.choices[name]) for name in open_) > MOST:
+            raise TooManyReadingsError(", ".join(sorted(open_)))
+        read = [*self._combined(open_)]
+        yield from read
+        left_out = {name: value for name, value in self.defaults.items() if names is None or name in names}
+        if left_out:
+            yield from (Reading({**one.arguments, **left_out}, Weight.DEFAULT) for one in read)
+
+    def _combined(self, names: list[str]) -> Iterator[Reading]:
+        for chosen in product(*(self.choices[name] for name in names)):
+            arguments = dict(self.base)
+            for name, (value, _) in zip(names, chosen, strict=True):
+                if value is ABSENT:
+                    arguments.pop(name, None)
+                else:
+                    arguments[name] = value
+            yield Reading(arguments, min((weight for _, weight in chosen), default=Weight.MEANT))
+
+    def shown(self) -> Mapping[str, list[Json]]:
+        """What each argument with several readings can be, for people; null where it can be nothing."""
+        found = {name: [None if one is ABSENT else one for one, _ in each] for name, each in self.choices.items()}
+        for name, value in self.defaults.items():
+            found[name] = [*found.get(name, [self.base.get(name)]), value]
+        return found
+
+
+class _Plan(Protocol):
+    """How the arguments of one tool are read; None where they have one reading, as they are written."""
+
+    def read(self, arguments: JsonObject) -> Readings | None: ...
+
+
+def readings_of(tool: Tool, arguments: JsonObject) -> Readings | None:
+    """Everything the arguments can mean to the tool's service; None where that is what is written and nothing else."""
+    plan = _PLANS.get(tool.digest) if tool.digest else None
+    if plan is None:
+        plan = _planned(tool)
+        if tool.digest:
+            if len(_PLANS) >= _MOST_PLANS:
+                _PLANS.clear()
+            _PLANS[tool.digest] = plan
+    return plan.read(arguments)
+
+
+def amounts(tool: Tool, arguments: JsonObject) -> JsonObject:
+    """The arguments as sums over earlier calls take them: the one number that a value can be, and what was left out as its default.
+
+    A value that can be several numbers stays as it is written, where it is none and its sum unknown.
+    """
+    readings = readings_of(tool, arguments)
+    if readings is None:
+        return arguments
+    found = {**readings.base, **readings.defaults}
+    for name, choices in readings.choices.items():
+        values = distinct(one for one, _ in choices if one is not ABSENT)
+        numbers = [one for one in values if isinstance(one, (int, float)) and not isinstance(one, bool)]
+        if len(numbers) == 1:
+            found[name] = numbers[0]
+        elif not values:
+            found.pop(name, None)
+    return found
+
+
+_PLANS: dict[str, _Plan] = {}  # by digest: a tool with the same one is the same tool
+
+
+def _planned(tool: Tool) -> _Plan:
+    schema = Shape(tool.input_schema, tool.input_schema)
+    match tool.binding:
+        case GraphQLBinding():
+            spelled = {name: schema.member(name) for name in schema.names if is_coerced(schema.member(name))}
+            return _Coerced(schema, {name: is_open(shape) for name, shape in spelled.items()}, schema.has_defaults)
+        case SqlBinding() | FunctionBinding():
+            return _Coerced(schema, {}, schema.has_defaults)
+        case HttpBinding() as binding:
+            return _Sent(schema, places(binding, schema), schema.has_defaults)
+        case _:
+            return _Sent(schema, {}, schema.has_defaults)
+
+
+@dataclass(frozen=True, slots=True)
+class _Coerced:
+    """What is sent as JSON and coerced by its type; what is left out is its default, which is sure.
+
+    `spelled` are the arguments with several spellings, and whether nobody said which is meant.
+    """
+
+    schema: Shape
+    spelled: Mapping[str, bool]
+    defaults: bool
+
+    def read(self, arguments: JsonObject) -> Readings | None:
+        filled = self.schema.filled(arguments) if self.defaults else arguments
+        base: dict[str, Json] = dict(filled) if isinstance(filled, Mapping) else dict(arguments)
+        choices: dict[str, tuple[tuple[Meaning, Weight], ...]] = {}
+        changed = filled is not arguments
+        for name, open_ in self.spelled.items():
+            if name not in base:
+                continue
+            meant, *others = coerced(self.schema.member(name), base[name])
+            if others:
+                weight = Weight.MEANT if open_ else Weight.SPELLED
+                choices[name] = ((meant, Weight.MEANT), *((one, weight) for one in others))
+            elif meant is not base[name]:
+                base[name], changed = meant, True
+        return Readings(base, choices, {}) if changed or choices else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What is sent as a request: `places` are where an argument may have several readings."""
+
+    schema: Shape
+    places: Mapping[str, Place]
+    defaults: bool
+
+    def read(self, arguments: JsonObject) -> Readings | None:
+        base: JsonObject = arguments
+        choices: dict[str, tuple[tuple[Meaning, Weight], ...]] = {}
+        for name, place in self.places.items():
+            if name not in arguments:
+                continue
+            found = meanings(place, arguments[name])
+            if len(found) > 1:
+                choices[name] = tuple((one, Weight.MEANT) for one in found)
+            elif found[0] is ABSENT:
+                base = {key: value for key, value in base.items() if key != name}
+            elif found[0] is not arguments[name]:
+                base = {**base, name: found[0]}
+        filled = self.schema.filled(base) if self.defaults else base
+        defaults = {} if filled is base or not isinstance(filled, Mapping) else _differing(base, filled)
+        return Readings(base, choices, defaults) if base is not arguments or choices or defaults else None
+
+
+def _differing(base: JsonObject, filled: Mapping[str, Json]) -> JsonObject:
+    return {name: value for name, value in filled.items() if name not in base or base[name] is not value}

@@ -1,0 +1,167 @@
+"""A place in a tool's schema as readings need it: which types it leaves open, what is below it, and what an absent member becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import jsonschema_rs
+
+from toolgen.model.schema import Json, JsonObject, Schema
+from toolgen.policy.arguments import Validator
+from toolgen.policy.readings.values import SCALARS, kinds, referred
+
+__all__ = ["Shape"]
+
+_DEEPEST = 64
+_REFERENCES = 16
+_NUMBERS = frozenset({"integer", "number"})
+
+
+class Shape:
+    """One place of a schema, made when it is first asked for and kept: schemas may lead back to themselves."""
+
+    def __init__(self, schema: object, root: Schema, known: dict[tuple[int, ...], Shape] | None = None) -> None:
+        self._schema = schema
+        self._root = root
+        self._known = {} if known is None else known
+
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """The types of its values, `number` with `integer`."""
+        return kinds(self._schema, self._root)
+
+    @cached_property
+    def scalars(self) -> frozenset[str]:
+        """The types of its values that are neither objects nor arrays; integers are no type beside numbers."""
+        found = self.kinds & SCALARS
+        return found - {"integer"} if "number" in found else found
+
+    @cached_property
+    def twofold(self) -> bool:
+        """Whether a number and its text both stand for a value here."""
+        return "string" in self.kinds and not self.kinds.isdisjoint(_NUMBERS)
+
+    @cached_property
+    def identifies(self) -> bool:
+        """Whether it is an ID as GraphQL has it: taken as text and as an integer, and always text (spec, section 3.5.5)."""
+        return self.kinds - {"null"} == {"string", "integer"} and not any("pattern" in one for one in self._parts)
+
+    @cached_property
+    def counts(self) -> bool:
+        """Whether it is a number that may be written as text, as scalars of large or exact numbers are."""
+        return not self.identifies and self.kinds - {"null"} <= {"string", "integer", "number"}
+
+    @cached_property
+    def _parts(self) -> tuple[Mapping[str, Any], ...]:
+        """The schemas that say something of the same value."""
+        return tuple(_applied(self._schema, self._root, 0))
+
+    @cached_property
+    def defaults(self) -> JsonObject:
+        """What members that are left out become."""
+        return {
+            name: one["default"]
+            for part in self._parts
+            for name, one in _mapping(part.get("properties")).items()
+            if isinstance(one, Mapping) and "default" in one
+        }
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The members that it names."""
+        return tuple(dict.fromkeys(name for part in self._parts for name in _mapping(part.get("properties"))))
+
+    @cached_property
+    def has_items(self) -> bool:
+        """Whether it says anything about what stands in a list."""
+        return any("items" in part for part in self._parts)
+
+    @cached_property
+    def has_defaults(self) -> bool:
+        """Whether anything in it, however deep, has a default."""
+        return any(one.defaults for one in self.below())
+
+    def below(self) -> Iterator[Shape]:
+        """It and every place below it that its schema names, each once."""
+        met: set[int] = set()
+        waiting = [self]
+        while waiting:
+            one = waiting.pop()
+            if id(one) not in met:
+                met.add(id(one))
+                yield one
+                waiting += [one.items] if one.has_items else []
+                waiting += (one.member(name) for name in one.names)
+
+    def member(self, name: str) -> Shape:
+        """What stands under a name, known or not."""
+        return self._members.get(name) or self._others
+
+    @cached_property
+    def items(self) -> Shape:
+        """What stands in a list."""
+        return self._shape([part["items"] for part in self._parts if "items" in part])
+
+    def accepts(self, value: Json) -> bool:
+        """Whether a value conforms; any does to a schema that cannot be compiled by itself."""
+        return self._validator is None or self._validator.accepts({"value": value})
+
+    def filled(self, value: Json, depth: int = 0) -> Json:
+        """The value with every default below it; the very same object where there is none."""
+        if depth > _DEEPEST or isinstance(value, (str, bool, int, float)) or value is None:
+            return value
+        if isinstance(value, Mapping):
+            made = {name: self.member(name).filled(item, depth + 1) for name, item in value.items()}
+            for name, default in self.defaults.items():
+                if name not in value:
+                    made[name] = self.member(name).filled(default, depth + 1)
+            same = len(made) == len(value) and all(made[name] is item for name, item in value.items())
+            return value if same else made
+        items = [self.items.filled(item, depth + 1) for item in value]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+
+    @cached_property
+    def _validator(self) -> Validator | None:
+        definitions = {"$defs": self._root["$defs"]} if "$defs" in self._root else {}
+        try:
+            return Validator({"properties": {"value": self._schema}, **definitions})
+        except (ValueError, jsonschema_rs.ReferencingError):
+            return None
+
+    @cached_property
+    def _members(self) -> Mapping[str, Shape]:
+        found: dict[str, list[Any]] = {}
+        for part in self._parts:
+            for name, one in _mapping(part.get("properties")).items():
+                found.setdefault(name, []).append(one)
+        return {name: self._shape(schemas) for name, schemas in found.items()}
+
+    @cached_property
+    def _others(self) -> Shape:
+        found = [part["additionalProperties"] for part in self._parts if "additionalProperties" in part]
+        return self._shape(found if all(isinstance(one, Mapping) for one in found) else [])
+
+    def _shape(self, schemas: list[Any]) -> Shape:
+        key = tuple(id(schema) for schema in schemas)
+        found = self._known.get(key)
+        if found is None:
+            schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas} if schemas else True
+            found = self._known[key] = Shape(schema, self._root, self._known)
+        return found
+
+
+def _applied(schema: object, root: Schema, depth: int) -> Iterator[Mapping[str, Any]]:
+    if not isinstance(schema, Mapping) or depth > _REFERENCES:
+        return
+    yield schema
+    if isinstance(reference := schema.get("$ref"), str):
+        yield from _applied(referred(reference, root), root, depth + 1)
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        for item in schema.get(keyword, ()):
+            yield from _applied(item, root, depth + 1)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,176 @@
+"""Values as text and text as values, the types a schema leaves open, and integral numbers as integers."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import orjson
+
+from toolgen.model.schema import Json, Schema
+
+__all__ = ["ALL", "SCALARS", "distinct", "kind_of", "kinds", "number_of", "parsed", "text_of", "whole"]
+
+ALL = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
+SCALARS = frozenset({"string", "integer", "number", "boolean"})
+_EXACT = 2**53  # beyond it a float stands for several integers
+_LONGEST_NUMBER = 310
+_DEEPEST = 64
+_REFERENCES = 16
+
+
+def kinds(schema: object, root: Schema, depth: int = 0) -> frozenset[str]:
+    """The JSON types that a schema's values may have, as far as it says; `number` has the integers among its values."""
+    if schema is False:
+        return frozenset()
+    if not isinstance(schema, Mapping) or depth > _REFERENCES:
+        return ALL
+    found = ALL
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        found &= kinds(referred(reference, root), root, depth + 1)
+    declared = schema.get("type")
+    if declared is not None:
+        found &= _declared([declared] if isinstance(declared, str) else declared)
+    if "const" in schema:
+        found &= _declared({kind_of(schema["const"])})
+    if isinstance(schema.get("enum"), Sequence):
+        found &= _declared({kind_of(item) for item in schema["enum"]})
+    for keyword in ("anyOf", "oneOf"):
+        if isinstance(schema.get(keyword), Sequence):
+            found &= frozenset().union(*(kinds(item, root, depth + 1) for item in schema[keyword]))
+    for item in schema.get("allOf", ()):
+        found &= kinds(item, root, depth + 1)
+    return found
+
+
+def referred(reference: str, root: Schema) -> object:
+    """What a local reference leads to; True, which says nothing, for any other."""
+    found: Any = root
+    if not reference.startswith("#/"):
+        return root if reference == "#" else True
+    for step in reference[2:].split("/"):
+        key = step.replace("~1", "/").replace("~0", "~")
+        if not isinstance(found, Mapping) or key not in found:
+            return True
+        found = found[key]
+    return found
+
+
+def _declared(types: Iterable[str]) -> frozenset[str]:
+    named = frozenset(types)
+    return named | {"integer"} if "number" in named else named
+
+
+def kind_of(value: object) -> str:
+    """The JSON type of a value; an integral number is an integer."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "integer" if value.is_integer() else "number"
+        case str():
+            return "string"
+        case Mapping():
+            return "object"
+        case _:
+            return "array"
+
+
+def whole(value: Json, depth: int = 0) -> Json:
+    """The value with an integer for every float that is one (`7.0`): JSON and JSON Schema know no difference, services do.
+
+    The very same object where there is none. Beyond 2**53, where a float stands for several integers, it stays what it is.
+    """
+    match value:
+        case float():
+            return int(value) if value.is_integer() and -_EXACT <= value <= _EXACT else value
+        case str() | bool() | int() | None:
+            return value
+        case _ if depth > _DEEPEST:  # more than anybody looks at; the record refuses it
+            return value
+        case Mapping():
+            made = {key: whole(item, depth + 1) for key, item in value.items()}
+            return made if any(made[key] is not item for key, item in value.items()) else value
+        case _:
+            items = [whole(item, depth + 1) for item in value]
+            return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+
+
+def text_of(value: Json) -> str:
+    """A value as requests write it where there is only text: booleans as `true`, numbers as JSON writes them, all else as JSON."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case None:
+            return "null"
+        case int():
+            return str(value)
+        case _:
+            try:
+                return orjson.dumps(value, default=_plain).decode()
+            except TypeError:  # an integer beyond 64 bits, or half a surrogate pair
+                return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else str(value)
+
+
+def number_of(text: str) -> int | float | None:
+    """The number that a service may read in a text, generously (`7`, ` 7`, `+7`, `07`, `7.0`, `70e-1`); None where there is none."""
+    begins = text.strip()[:1]
+    if len(text) > _LONGEST_NUMBER or not (begins.isdigit() or begins in {"+", "-", "."}):
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    if not math.isfinite(value):
+        return None
+    return int(value) if value.is_integer() and abs(value) <= _EXACT else value
+
+
+def parsed(text: str, allowed: frozenset[str]) -> Json:
+    """What a text says where it may be of these types other than text: a number, `true`, `null`, JSON. The text where it says nothing."""
+    number = number_of(text)
+    if number is not None:
+        return number if kind_of(number) in allowed else text
+    match text.strip().casefold():
+        case "true" | "false" as word if "boolean" in allowed:
+            return word == "true"
+        case "null" if "null" in allowed:
+            return None
+        case _ if text[:1] in {"[", "{"} and allowed & {"array", "object"}:
+            return _json(text, allowed)
+        case _:
+            return text
+
+
+def _json(text: str, allowed: frozenset[str]) -> Json:
+    try:
+        value: Json = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return text
+    return whole(value) if kind_of(value) in allowed else text
+
+
+def distinct(values: Iterable[Json]) -> list[Json]:
+    """The values without those that are the same JSON as one before (`1` and `true` are equal to Python, and not the same)."""
+    found: dict[tuple[str, str], Json] = {}
+    for value in values:
+        found.setdefault((kind_of(value), text_of(value)), value)
+    return [*found.values()]

@@ -1,0 +1,326 @@
+"""What a value can mean once it is text in a path, query, header, cookie or form: every value that is written as the same text there.
+
+OpenAPI's styles (3.1.1, section 4.8.12) write `7`, `"7"`, `[7]` and `{"n": 7}` for a parameter `n` alike. Which of them a service reads is
+what its description says; where that leaves several types open, all of them are readings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from itertools import product
+from math import prod
+from typing import TypeAlias, assert_never
+
+import msgspec
+
+from toolgen.model.media_type import JSON
+from toolgen.model.schema import Json
+from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, HttpPart
+from toolgen.policy.readings.shape import Shape
+from toolgen.policy.readings.values import distinct, kind_of, parsed, text_of
+
+__all__ = ["ABSENT", "MOST", "Meaning", "Place", "TooManyReadingsError", "meanings", "places"]
+
+ABSENT = msgspec.UNSET
+"""Nothing is sent of it, so to the service it was left out."""
+
+MOST = 256
+"""How many readings of one call a rule is asked about."""
+
+_DELIMITERS: Mapping[str, str] = {"spaceDelimited": " ", "pipeDelimited": "|", "tabDelimited": "\t"}
+_FORM = "application/x-www-form-urlencoded"
+_NO_PARTS: Mapping[str, HttpPart] = {}
+_DEEPEST = 20
+
+Meaning: TypeAlias = "Json | msgspec.UnsetType"
+
+
+class TooManyReadingsError(Exception):
+    """A call can be read in more ways than a rule is asked about. The text says which arguments leave it open."""
+
+
+class Written(Enum):
+    """The ways in which a value becomes text."""
+
+    PAIRS = auto()  # a `name=text` for each item or member
+    JOINED = auto()  # one text, its items or members joined
+    DEEP = auto()  # a `name[member]=text` for each leaf
+    TEXT = auto()  # one text; what is nested is JSON in it
+    FORM = auto()  # an object whose members are fields, each written in a way of its own
+    EXACT = auto()  # JSON or a file, which has one reading
+
+
+_UNSENT = frozenset({Written.PAIRS, Written.JOINED, Written.DEEP})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """How one argument, or one field of a form, is written, and what the description says of it.
+
+    `named`: members of an object are joined as `name=value`. `whole`: an object is one text of JSON and not a pair for each member.
+    `empty`: a list or an object with nothing in it is sent, as no text. `parts` say how the fields of a form are written.
+    """
+
+    written: Written
+    name: str
+    shape: Shape
+    delimiter: str = ","
+    named: bool = False
+    whole: bool = False
+    empty: bool = False
+    parts: Mapping[str, HttpPart] = field(default_factory=lambda: _NO_PARTS)
+
+    @property
+    def single(self) -> bool:
+        """Whether every value the description has room for here is read in one way."""
+        kinds, shape = self.shape.kinds, self.shape
+        if self.written is Written.EXACT:
+            return "null" not in kinds
+        return kinds <= {"string", "integer", "number", "boolean"} and len(shape.scalars) == 1
+
+
+def places(binding: HttpBinding, schema: Shape) -> Mapping[str, Place]:
+    """Where each argument of a request that may have several readings goes."""
+    found: dict[str, Place] = {}
+    for parameter in binding.parameters:
+        found[parameter.argument] = _parameter(parameter, schema.member(parameter.argument))
+    body = binding.body
+    if body is not None and not JSON.match(body.media_type):
+        if body.argument is not None:
+            found[body.argument] = _body(body, schema.member(body.argument))
+        for argument, name in body.properties.items():
+            part = body.parts.get(name, body.others or HttpPart())
+            found[argument] = _field(name, part, schema.member(argument))
+    return {name: place for name, place in found.items() if not place.single}
+
+
+def meanings(place: Place, value: Json) -> list[Meaning]:
+    """Every value that is written as this one is, as far as the description has room for it; the value alone where there is no other."""
+    if place.written is Written.DEEP:
+        value = _trimmed(value)
+    if value is None or _is_unsent(place, value):
+        return [ABSENT]
+    match place.written:
+        case Written.EXACT:
+            found: list[Json] = [value]
+        case Written.PAIRS:
+            found, sent = _pairs(place, value)
+            if not sent:
+                return [*distinct(found), ABSENT]
+        case Written.JOINED:
+            found = _joined(place, value)
+        case Written.TEXT:
+            found = _text(place, value)
+        case Written.DEEP:
+            found = _deep(place, value)
+        case Written.FORM:
+            found = _form(place, value)
+        case _:
+            assert_never(place.written)
+    return [*(distinct(found) or [value])]
+
+
+def _parameter(parameter: HttpParameter, shape: Shape) -> Place:
+    name, style, explode = parameter.name, parameter.style, parameter.explode
+    if parameter.content_type is not None:
+        return _content(name, parameter.content_type, parameter.parts, shape)
+    if style == "deepObject":
+        return Place(written=Written.DEEP, name=name, shape=shape)
+    pairs = explode and (style == "matrix" or parameter.in_ in {"query", "cookie"})
+    if pairs:
+        return Place(written=Written.PAIRS, name=name, shape=shape)
+    delimiter = "." if style == "label" and explode else _DELIMITERS.get(style, ",")
+    return Place(
+        written=Written.JOINED,
+        name=name,
+        shape=shape,
+        delimiter=delimiter,
+        named=explode,
+        empty=parameter.in_ == "path",
+    )
+
+
+def _content(name: str, media_type: str, parts: Mapping[str, HttpPart], shape: Shape) -> Place:
+    written = Written.TEXT
+    if JSON.match(media_type):
+        written = Written.EXACT
+    elif media_type.partition(";")[0].strip().lower() == _FORM:
+        written = Written.FORM
+    return Place(written=written, name=name, shape=shape, parts=parts)
+
+
+def _body(body: HttpBody, shape: Shape) -> Place:
+    if body.file:
+        return Place(written=Written.EXACT, name="", shape=shape)
+    plain = body.media_type.partition(";")[0].strip().lower()
+    form = plain == _FORM or plain.startswith("multipart/")
+    return Place(written=Written.FORM if form else Written.TEXT, name="", shape=shape, parts=body.parts)
+
+
+def _field(name: str, part: HttpPart, shape: Shape) -> Place:
+    """One field of a form (3.1.1, section 4.8.15): an object without a style is JSON."""
+    if part.file or (part.style is None and part.explode is None and "json" in (part.content_type or "")):
+        return Place(written=Written.EXACT, name=name, shape=shape)
+    if part.style is None and part.explode is None:
+        return Place(written=Written.PAIRS, name=name, shape=shape, whole=True)
+    style = part.style or "form"
+    explode = part.explode if part.explode is not None else style == "form"
+    return _parameter(HttpParameter(argument=name, in_="query", name=name, style=style, explode=explode), shape)
+
+
+def _is_unsent(place: Place, value: Json) -> bool:
+    """Whether it is a list or an object with nothing in it to send (RFC 6570, section 2.3); a null member is not sent."""
+    if place.written not in _UNSENT or place.empty:
+        return False
+    if isinstance(value, Mapping):
+        return not place.whole and all(item is None for item in value.values())
+    return isinstance(value, (list, tuple)) and not value
+
+
+def _pairs(place: Place, value: Json) -> tuple[list[Json], bool]:
+    """The readings, and whether a service that looks for the name alone finds anything."""
+    shape, name = place.shape, place.name
+    members: dict[str, str] = {}
+    if isinstance(value, Mapping) and not place.whole:
+        members = {key: text_of(item) for key, item in value.items() if item is not None}
+        own = [members[name]] if name in members else []
+    else:
+        own = [text_of(item) for item in value] if isinstance(value, (list, tuple)) else [text_of(value)]
+        members = {name: own[-1]}
+    found: list[Json] = []
+    if own:
+        # A name that is repeated is its first or its last to a service that takes one value.
+        found += [*_scalars(shape, own[0]), *_scalars(shape, own[-1])]
+        if "array" in shape.kinds:
+            found += _lists(shape, own)
+    if "object" in shape.kinds and (not place.whole or isinstance(value, Mapping)):
+        found += [value] if place.whole else _objects(shape, members)
+    return found, bool(own) or shape.kinds <= {"object", "null"}
+
+
+def _joined(place: Place, value: Json) -> list[Json]:
+    shape, divider = place.shape, place.delimiter
+    parts = _parts(place, value)
+    text = divider.join(parts)
+    found = _scalars(shape, text)
+    if place.empty and not text:
+        nothing: tuple[Json, ...] = ([], {})
+        found += (one for one in nothing if kind_of(one) in shape.kinds)
+    if isinstance(value, Mapping) and "object" in shape.kinds:
+        found += _objects(shape, {key: text_of(item) for key, item in value.items() if item is not None})
+    # A server that decodes before it divides takes a divider within a part for one between parts.
+    for texts in (parts, text.split(divider)):
+        if "array" in shape.kinds:
+            found += _lists(shape, texts)
+        if "object" not in shape.kinds:
+            continue
+        if place.named and all("=" in one for one in texts):
+            found += _objects(shape, dict(_halves(texts)))
+        elif not place.named and len(texts) % 2 == 0:
+            found += _objects(shape, dict(zip(texts[::2], texts[1::2], strict=True)))
+    return found
+
+
+def _parts(place: Place, value: Json) -> list[str]:
+    """What stands between the dividers."""
+    if isinstance(value, Mapping):
+        members = [(key, text_of(item)) for key, item in value.items() if item is not None]
+        return (
+            [f"{key}={item}" for key, item in members] if place.named else [text for pair in members for text in pair]
+        )
+    return [text_of(item) for item in value] if isinstance(value, (list, tuple)) else [text_of(value)]
+
+
+def _halves(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for text in texts:
+        name, _, value = text.partition("=")
+        yield name, value
+
+
+def _text(place: Place, value: Json) -> list[Json]:
+    text, shape = text_of(value), place.shape
+    found = _scalars(shape, text)
+    return [*found, value] if isinstance(value, (Mapping, list, tuple)) else found
+
+
+def _deep(place: Place, value: Json) -> list[Json]:
+    """Text and numbers for each leaf; a list is a map of its places where both may stand, and the other way round."""
+    shape = place.shape
+    if not isinstance(value, (Mapping, list, tuple)):
+        return _scalars(shape, text_of(value))
+    return [_deepened(shape, value, says, lists) for says in (False, True) for lists in (False, True)]
+
+
+def _trimmed(value: Json, depth: int = 0) -> Json:
+    """The value without members that leave no trace in a query: null, and what has nothing in it."""
+    if not isinstance(value, Mapping) or depth > _DEEPEST:
+        return value
+    kept = {key: _trimmed(item, depth + 1) for key, item in value.items()}
+    return {key: item for key, item in kept.items() if item is not None and item not in ({}, [])}
+
+
+def _deepened(shape: Shape, value: Json, says: bool, lists: bool, depth: int = 0) -> Json:
+    if depth > _DEEPEST or value is None:
+        return value
+    if isinstance(value, (Mapping, list, tuple)):
+        if isinstance(value, Mapping):
+            keyed: Mapping[str, Json] = {key: item for key, item in value.items() if item is not None}
+        else:
+            nested = any(isinstance(item, (Mapping, list, tuple)) for item in value)
+            keyed = {str(index) if nested else "": item for index, item in enumerate(value)}
+        several = not isinstance(value, Mapping) and len(keyed) != len(
+            value
+        )  # a repeated `name[]`, which no map can hold
+        numbered = [*keyed] in ([""], [str(index) for index in range(len(keyed))])
+        kinds = shape.kinds
+        as_list = several or (numbered and "array" in kinds and (lists or "object" not in kinds))
+        if as_list or ("object" not in kinds and not isinstance(value, Mapping)):
+            items = value if several and not isinstance(value, Mapping) else [*keyed.values()]
+            return [_deepened(shape.items, item, says, lists, depth + 1) for item in items]
+        return {key: _deepened(shape.member(key), item, says, lists, depth + 1) for key, item in keyed.items()}
+    return _spelled(shape, text_of(value))[says]
+
+
+def _form(place: Place, value: Json) -> list[Json]:
+    if not isinstance(value, Mapping):
+        return [value]
+    choices: dict[str, list[Meaning]] = {}
+    for name, item in value.items():
+        one = _field(name, place.parts.get(name, HttpPart()), place.shape.member(name))
+        choices[name] = [item] if one.single else meanings(one, item)
+    if prod(len(each) for each in choices.values()) > MOST:
+        raise TooManyReadingsError(", ".join(name for name, each in choices.items() if len(each) > 1))
+    return [
+        {name: item for name, item in zip(choices, chosen, strict=True) if item is not ABSENT}
+        for chosen in product(*choices.values())
+    ]
+
+
+def _scalars(shape: Shape, text: str) -> list[Json]:
+    """The values other than lists and objects that a text may be; JSON in it, where the description has room for that."""
+    return [value for value in distinct(_spelled(shape, text)) if kind_of(value) in shape.kinds]
+
+
+def _lists(shape: Shape, texts: Sequence[str]) -> list[Json]:
+    both = [_spelled(shape.items, text) for text in texts]
+    return [[plain for plain, _ in both], [says for _, says in both]]
+
+
+def _objects(shape: Shape, members: Mapping[str, str]) -> list[Json]:
+    both = {key: _spelled(shape.member(key), text) for key, text in members.items()}
+    return [{key: plain for key, (plain, _) in both.items()}, {key: says for key, (_, says) in both.items()}]
+
+
+def _spelled(shape: Shape, text: str) -> tuple[Json, Json]:
+    """A text as it stands, and as what it says; twice the same where the description has room for one of them alone."""
+    if shape.kinds == {"string"}:
+        return text, text
+    says = parsed(text, shape.kinds)
+    if "string" not in shape.kinds:
+        return says, says
+    if says is text:
+        return text, text
+    fits = [value for value in (text, says) if shape.accepts(value)]
+    return (fits[0], fits[0]) if len(fits) == 1 else (text, says)

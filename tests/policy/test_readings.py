@@ -1,6 +1,7 @@
 """Calls that are one to a service are one to the policy: equal bytes, or equal values as independent readers take them, one verdict.
 
-TOOLGEN_READINGS=100000 python -m pytest tests/policy/test_readings.py tries so many drawn cases of each kind instead of some hundred.
+TOOLGEN_READINGS=100000 python -m pytest tests/policy/test_readings.py tries so many drawn tools and policies, and a quarter as many
+with each independent reader, instead of some hundred.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 import random
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -27,13 +29,17 @@ from toolgen.model.tool import (
     HttpParameter,
     HttpPart,
     NoBinding,
+    SqlBinding,
     Tool,
     seal,
 )
-from toolgen.policy.access import Access
+from toolgen.model.verdict import Allow, Deny
+from toolgen.policy.access import NOWHERE, Access
 from toolgen.policy.arguments import Validator, repair
 from toolgen.policy.cel import Expression, compile_expression
 from toolgen.policy.cel_names import Scope
+from toolgen.policy.explain import explain, readings_shown
+from toolgen.policy.readings.call import amounts
 from toolgen.policy.rules import Rule
 from toolgen.sources.graphql.inputs import Inputs, Wording
 from toolgen.verify.described import Described
@@ -452,3 +458,115 @@ def test_calls_that_graphql_core_reads_alike_get_one_verdict(part: int) -> None:
                 groups.setdefault(given, []).append(arguments)
         compared += verdicts(access, made, groups)
     assert compared > CASES // 8
+
+
+def rule(verdict: str, arguments: dict[str, Any] | None = None, when: str = "") -> Rule:
+    return Rule(
+        id=verdict, roles=frozenset({"bot"}), tools=("*",), effects=frozenset(Effect), names_destructive=False,
+        arguments=arguments, verdict=verdict, where="test", when=condition(when) if when else None,
+    )  # fmt: skip
+
+
+def query_tool(**properties: Any) -> Tool:
+    parameters = tuple(
+        HttpParameter(argument=name, in_="query", name=name, style="form", explode=True) for name in properties
+    )
+    binding = HttpBinding(method="GET", path="/p", servers=(SERVER,), parameters=parameters, body=None, security=())
+    return tool(properties, binding)
+
+
+def test_a_call_that_can_mean_more_than_rules_are_asked_about_is_refused_and_says_so() -> None:
+    made = query_tool(**{f"a{number}": {} for number in range(4)})
+    access = Access([rule("allow", {"maxProperties": 4})], {made.name: made})
+    assert access.decide(BOT, made, {"a0": 1, "a1": 1}) == Allow(rule="allow")
+    refused = access.decide(BOT, made, {f"a{number}": 1 for number in range(4)})
+    assert isinstance(refused, Deny)
+    assert "a0, a1, a2, a3 can be read in more than 64 ways" in refused.reason
+    # A rule that reads one of them is asked about the readings of that one alone.
+    narrow = Access([rule("allow", {"properties": {"a0": {"maximum": 5}}})], {made.name: made})
+    assert narrow.decide(BOT, made, {f"a{number}": 1 for number in range(4)}) == Allow(rule="allow")
+
+
+@pytest.mark.parametrize("value", ["1," * 20_000, ["1"] * 20_000, {str(number): 1 for number in range(20_000)}])
+def test_a_value_of_more_parts_than_anybody_reads_is_refused(value: Any) -> None:
+    parameter = HttpParameter(argument="n", in_="query", name="n", style="form", explode=False)
+    binding = HttpBinding(method="GET", path="/p", servers=(SERVER,), parameters=(parameter,), body=None, security=())
+    made = tool({"n": {}}, binding)
+    refused = Access([rule("allow")], {made.name: made}).decide(BOT, made, {"n": value})
+    assert isinstance(refused, Deny)
+    assert refused.rule == "readings"
+    plain = tool({"n": {"type": "array", "items": {"type": "string"}}}, binding)
+    if isinstance(value, list):
+        assert Access([rule("allow")], {plain.name: plain}).decide(BOT, plain, {"n": value}) == Allow(rule="allow")
+
+
+def test_a_refusal_names_what_the_argument_can_be_read_as() -> None:
+    made = query_tool(n={"type": ["integer", "string"]})
+    access = Access([rule("allow", {"properties": {"n": {"maximum": 5}}})], {made.name: made})
+    refused = access.decide(BOT, made, {"n": "7"})
+    assert isinstance(refused, Deny)
+    assert "/n: 7 is greater than the maximum of 5, as it can be read" in refused.reason
+    (considered,) = explain(access, BOT, made, {"n": "7"}, NOWHERE)
+    assert considered.why.endswith('read as {"n":7}')
+    assert readings_shown(made, {"n": "7"}) == {"n": ["7", 7]}
+    assert readings_shown(made, {"n": "x"}) == {}
+
+
+def test_shadow_rules_are_asked_about_every_reading() -> None:
+    made = query_tool(n={"type": ["integer", "string"]})
+    shadow = replace(rule("deny", {"properties": {"n": {"const": 7}}, "required": ["n"]}), id="told", shadow=True)
+    notes = Access([rule("allow"), shadow], {made.name: made}).judge(BOT, made, {"n": "7"}).notes
+    assert [(note.rule, note.status) for note in notes] == [("told", "shadow")]
+
+
+@pytest.mark.parametrize(
+    ("schema", "given", "counted"),
+    [
+        ({"type": "integer"}, {"n": 7}, 7),
+        ({"type": ["integer", "string"]}, {"n": "500"}, 500),
+        ({}, {"n": ["500"]}, 500),
+        ({}, {"n": [1, 2]}, [1, 2]),  # which of the two a service takes is not known, and neither is the sum
+        ({"type": ["integer", "string"]}, {"n": "x"}, "x"),
+        ({"type": "integer", "default": 9}, {}, 9),
+        ({"type": "array"}, {"n": []}, None),
+    ],
+)
+def test_sums_over_earlier_calls_take_the_number_that_an_argument_can_be(
+    schema: dict[str, Any], given: dict[str, Any], counted: Any
+) -> None:
+    assert amounts(query_tool(n=schema), given).get("n") == counted
+
+
+def test_what_a_named_query_or_a_function_is_not_given_is_its_default() -> None:
+    made = tool({"n": {"type": "integer", "default": 7}}, SqlBinding(dialect="sqlite", operation="named"))
+    access = Access([rule("allow", when="args.n == 7")], {made.name: made})
+    assert access.decide(BOT, made, {}) == Allow(rule="allow")
+    assert isinstance(access.decide(BOT, made, {"n": 8}), Deny)
+
+
+def test_an_allow_is_not_asked_about_the_default_of_a_request_and_a_deny_is() -> None:
+    made = query_tool(n={"type": "integer", "default": 7})
+    narrowed = {"properties": {"n": {"const": 7}}, "required": ["n"]}
+    assert isinstance(Access([rule("allow", narrowed)], {made.name: made}).decide(BOT, made, {}), Deny)
+    assert isinstance(
+        Access([rule("allow"), rule("deny", narrowed)], {made.name: made}).decide(BOT, made, {}),
+        Deny,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        (7.0, 7),
+        (-0.0, 0),
+        (7.5, 7.5),
+        (2.0**53, 2**53),
+        (2.0**60, 2.0**60),
+        ([1.0, {"a": 2.0}], [1, {"a": 2}]),
+        ("7.0", "7.0"),
+        (True, True),
+    ],
+)
+def test_integral_numbers_are_integers_before_anything_judges_them(given: Any, made: Any) -> None:
+    found = repair({"type": "object", "properties": {"x": {}}}, {"x": given}).arguments["x"]
+    assert (found, repr(found)) == (made, repr(made))

@@ -58,7 +58,7 @@ class Readings:
         """Every reading, as far as arguments of these names (any, for None) differ. Raises `TooManyReadingsError`."""
         open_ = [name for name in self.choices if names is None or name in names]
         if prod(len(self.choices[name]) for name in open_) > MOST:
-            raise TooManyReadingsError(", ".join(sorted(open_)))
+            raise TooManyReadingsError(open_)
         read = [*self._combined(open_)]
         yield from read
         left_out = {name: value for name, value in self.defaults.items() if names is None or name in names}

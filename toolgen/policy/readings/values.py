@@ -18,6 +18,7 @@ ALL = frozenset({"string", "integer", "number", "boolean", "object", "array", "n
 SCALARS = frozenset({"string", "integer", "number", "boolean"})
 _EXACT = 2**53  # beyond it a float stands for several integers
 _LONGEST_NUMBER = 310
+_LONGEST_JSON = 65_536  # in a text
 _DEEPEST = 64
 _REFERENCES = 16
 
@@ -154,7 +155,7 @@ def parsed(text: str, allowed: frozenset[str]) -> Json:
             return word == "true"
         case "null" if "null" in allowed:
             return None
-        case _ if text[:1] in {"[", "{"} and allowed & {"array", "object"}:
+        case _ if text[:1] in {"[", "{"} and len(text) <= _LONGEST_JSON and allowed & {"array", "object"}:
             return _json(text, allowed)
         case _:
             return text

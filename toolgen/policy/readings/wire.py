@@ -6,7 +6,7 @@ what its description says; where that leaves several types open, all of them are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import product
@@ -26,8 +26,10 @@ __all__ = ["ABSENT", "MOST", "Meaning", "Place", "TooManyReadingsError", "meanin
 ABSENT = msgspec.UNSET
 """Nothing is sent of it, so to the service it was left out."""
 
-MOST = 256
+MOST = 64
 """How many readings of one call a rule is asked about."""
+
+_MOST_PARTS = 10_000  # of a list whose parts may each be read in several ways
 
 _DELIMITERS: Mapping[str, str] = {"spaceDelimited": " ", "pipeDelimited": "|", "tabDelimited": "\t"}
 _FORM = "application/x-www-form-urlencoded"
@@ -39,6 +41,9 @@ Meaning: TypeAlias = "Json | msgspec.UnsetType"
 
 class TooManyReadingsError(Exception):
     """A call can be read in more ways than a rule is asked about. The text says which arguments leave it open."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__(f"{', '.join(sorted(names))} can be read in more than {MOST} ways")
 
 
 class Written(Enum):
@@ -80,6 +85,13 @@ class Place:
             return "null" not in kinds
         return kinds <= {"string", "integer", "number", "boolean"} and len(shape.scalars) == 1
 
+    @property
+    def opens(self) -> bool:
+        """Whether each part of a value may have several readings of its own."""
+        items = self.shape.items
+        one = items.kinds <= {"string", "integer", "number", "boolean"} and len(items.scalars) == 1
+        return self.written is not Written.EXACT and not (one and self.shape.kinds <= {"array", "null"})
+
 
 def places(binding: HttpBinding, schema: Shape) -> Mapping[str, Place]:
     """Where each argument of a request that may have several readings goes."""
@@ -102,6 +114,8 @@ def meanings(place: Place, value: Json) -> list[Meaning]:
         value = _trimmed(value)
     if value is None or _is_unsent(place, value):
         return [ABSENT]
+    if isinstance(value, (Mapping, list, tuple)) and len(value) > _MOST_PARTS and place.opens:
+        raise TooManyReadingsError([place.name])
     match place.written:
         case Written.EXACT:
             found: list[Json] = [value]
@@ -210,6 +224,8 @@ def _joined(place: Place, value: Json) -> list[Json]:
         found += (one for one in nothing if kind_of(one) in shape.kinds)
     if isinstance(value, Mapping) and "object" in shape.kinds:
         found += _objects(shape, {key: text_of(item) for key, item in value.items() if item is not None})
+    if text.count(divider) > _MOST_PARTS and place.opens:
+        raise TooManyReadingsError([place.name])
     # A server that decodes before it divides takes a divider within a part for one between parts.
     for texts in (parts, text.split(divider)):
         if "array" in shape.kinds:
@@ -291,7 +307,7 @@ def _form(place: Place, value: Json) -> list[Json]:
         one = _field(name, place.parts.get(name, HttpPart()), place.shape.member(name))
         choices[name] = [item] if one.single else meanings(one, item)
     if prod(len(each) for each in choices.values()) > MOST:
-        raise TooManyReadingsError(", ".join(name for name, each in choices.items() if len(each) > 1))
+        raise TooManyReadingsError(name for name, each in choices.items() if len(each) > 1)
     return [
         {name: item for name, item in zip(choices, chosen, strict=True) if item is not ABSENT}
         for chosen in product(*choices.values())

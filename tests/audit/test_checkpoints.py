@@ -78,6 +78,34 @@ def test_without_a_key_nothing_is_signed_and_nobody_says_it_was(tmp_path: Path) 
     assert verify(tmp_path).signed == ()
 
 
+def test_a_statement_that_no_trusted_key_signed_is_a_fault_and_so_is_what_contradicts_it(tmp_path: Path) -> None:
+    """Somebody writes the log anew and takes the public key away, so that no signature can be held against it."""
+    public = with_key(tmp_path)
+    write(tmp_path, 5, PLAIN)
+    public.unlink()
+    assert [(fault.file, fault.kind) for fault in verify(tmp_path).faults] == [("gateway-1.checkpoints", "signature")]
+    rewrite(tmp_path)
+    assert kinds(tmp_path) == [("signature", 10), ("forked", 10)]
+    assert any("no public key" in said for said in verify(tmp_path).unchecked)
+
+
+def test_verification_says_what_it_could_not_check(tmp_path: Path) -> None:
+    public = with_key(tmp_path)
+    write(tmp_path, 5, PLAIN)
+    (said,) = verify(tmp_path).unchecked
+    assert "the log's own folder" in said
+    assert verify(tmp_path, keys=public_keys([public], tmp_path)).unchecked == ()
+    (tmp_path / "checkpoint.key").unlink()
+    write(tmp_path, 1, PLAIN)
+    assert verify(tmp_path, keys=public_keys([public], tmp_path)).unchecked == (
+        "gateway-1: no checkpoint covers entries 11 to 12 yet: changes there would go undetected",
+    )
+    checkpoint_path(tmp_path, "gateway-1").unlink()
+    assert verify(tmp_path, keys=public_keys([public], tmp_path)).unchecked == (
+        "gateway-1 has no trusted checkpoint: truncation would go undetected",
+    )
+
+
 def test_a_key_made_later_signs_what_was_written_before(tmp_path: Path) -> None:
     in_segments(tmp_path, segments=1, calls=5)
     with_key(tmp_path)

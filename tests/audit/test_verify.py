@@ -9,6 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.audit.logs import PLAIN, in_segments, with_key
+from tests.audit.logs import write as write_calls
 from toolgen.audit.entry import seal
 from toolgen.audit.log import AuditLog
 from toolgen.audit.verify import verify
@@ -59,6 +61,59 @@ TAMPERINGS: list[tuple[Callable[[Lines], Lines], str, int]] = [
     (lambda lines: [*lines[:4], b"not json\n", *lines[5:]], "unreadable", 5),
     (lambda lines: [*lines[:4], b"[1]\n", *lines[5:]], "unreadable", 5),
 ]
+
+
+JUNK = [
+    b"\0",
+    b"\0\n",
+    b"junk\n",
+    b"\0junk\n",
+    b"\0" * 5000 + b"junk\n",
+    b"\n",
+    b" \n",
+    b"junk",
+    b"\0junk",
+    b'{"a":1}\n\0',
+    b"{\0{",
+]
+
+
+@pytest.mark.parametrize("junk", JUNK)
+@pytest.mark.parametrize("index", [0, 4, 9, 10])
+def test_bytes_between_entries_and_behind_the_last_are_found(tmp_path: Path, junk: bytes, index: int) -> None:
+    asyncio.run(write(tmp_path, 5))
+    path = tmp_path / "gateway-1.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:index], junk, *lines[index:]]))
+    zeros_behind_the_end = index == len(lines) and not junk.strip(b"\0")  # what a gateway writes ahead
+    assert verify(tmp_path).ok is zeros_behind_the_end
+    with path.open("ab") as file:
+        file.write(bytes(10_000))
+    assert verify(tmp_path).ok is zeros_behind_the_end
+
+
+@pytest.mark.parametrize("junk", [b"\0", bytes(10_000), b'{"call', b"junk"])
+def test_nothing_stands_behind_the_end_of_a_segment_that_was_closed(tmp_path: Path, junk: bytes) -> None:
+    in_segments(tmp_path, segments=1, calls=5)
+    assert verify(tmp_path).ok
+    with (tmp_path / "gateway-1.000000000001.jsonl").open("ab") as file:
+        file.write(junk)
+    assert [fault.kind for fault in verify(tmp_path).faults] == ["unreadable"]
+
+
+def test_a_log_that_is_written_while_it_is_verified_is_read_again_and_not_called_broken(tmp_path: Path) -> None:
+    """Whoever reads may meet a page before it was written and the next one after: zeros, and entries behind them."""
+    with_key(tmp_path)
+    write_calls(tmp_path, 2, PLAIN)  # signed at entry 4, where verification tells how far it is
+    (tmp_path / "checkpoint.key").unlink()
+    write_calls(tmp_path, 3, PLAIN)
+    path = tmp_path / "gateway-1.jsonl"
+    whole = path.read_bytes()
+    half = whole[:-700] + bytes(300) + whole[-400:] + bytes(1000)
+    path.write_bytes(half)
+    assert not verify(tmp_path).ok
+    report = verify(tmp_path, progress=lambda done, total: path.write_bytes(whole + bytes(1000)) and None)
+    assert (report.ok, report.entries) == (True, 10)
 
 
 @pytest.mark.parametrize(("tamper", "kind", "line"), TAMPERINGS)

@@ -25,6 +25,7 @@ __all__ = [
     "keep_in",
     "make_key",
     "public_keys",
+    "public_path",
     "read_public",
     "signing_key",
 ]
@@ -80,7 +81,7 @@ def make_key(private: Path, directory: Path) -> tuple[str, Path]:
     """
     key = Ed25519PrivateKey.generate()
     made = SigningKey(key)
-    public = directory / f"checkpoint-{made.id}.pub"
+    public = public_path(directory, made.id)
     try:
         for folder in (directory, private.parent):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -98,6 +99,11 @@ def make_key(private: Path, directory: Path) -> tuple[str, Path]:
             f"the key cannot be written: {error.strerror}", where=str(error.filename or private)
         ) from error
     return made.id, public
+
+
+def public_path(directory: Path, identifier: str) -> Path:
+    """Where the public half of a key stands, beside the log."""
+    return directory / f"checkpoint-{identifier}.pub"
 
 
 def signing_key(path: Path) -> SigningKey | None:

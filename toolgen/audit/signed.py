@@ -40,10 +40,14 @@ class Fault:
 
 @dataclass(slots=True)
 class Statements:
-    """What was signed of one stream by keys that count: checkpoints in the order of their sizes, and removals."""
+    """What was signed of one stream by keys that count: checkpoints in the order of their sizes, and removals.
+
+    `untrusted` are checkpoints that name a key nobody gave. Each is a fault by itself; where they contradict the entries, that is one more.
+    """
 
     checkpoints: list[tuple[str, Checkpoint]] = field(default_factory=list)
     removals: list[Removal] = field(default_factory=list)
+    untrusted: dict[int, Checkpoint] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -62,22 +66,29 @@ class Statements:
 def read_statements(
     directory: Path, streams: Sequence[str], keys: Verifiers, kept: Sequence[Path]
 ) -> tuple[dict[str, Statements], list[Fault]]:
-    """What was signed, by stream, and what is wrong with it.
+    """What was signed, by stream, and what is wrong with it: also every file with statements of a key that is not among `keys`.
 
-    Without any key nothing can be said of signatures, and nothing is: then a log is only as good as its chain.
+    Whoever writes a log anew can take its public key away. So a statement that nobody can hold against a key is never passed over.
     """
     found: dict[str, Statements] = {name: Statements() for name in streams}
     faults: list[Fault] = []
-    if not keys:
-        return found, faults
     beside = [path for suffix in ("checkpoints", "removals") for path in sorted(directory.glob(f"*.{suffix}"))]
     for path in [*beside, *_files(kept)]:
+        unknown: dict[str, Fault] = {}  # one for each key: a log without its public key may have a million statements
         try:
             for number, _, statement in statements(path):
-                if (fault := _taken(found, keys, path, number, statement)) is not None:
+                if statement is not None and statement.key not in keys:
+                    message = (
+                        f"no trusted key signed this: the key {statement.key} that it names is not among those given"
+                    )
+                    unknown.setdefault(statement.key, _fault(path, number, statement.size, "signature", message))
+                    if isinstance(statement, Checkpoint):
+                        found.setdefault(statement.stream, Statements()).untrusted[statement.size] = statement
+                elif (fault := _taken(found, keys, path, number, statement)) is not None:
                     faults.append(fault)
         except DamagedError as error:
             faults.append(_fault(path, 0, None, "unreadable", f"it {error.message}"))
+        faults += unknown.values()
     for stream in found.values():
         stream.checkpoints.sort(key=lambda item: item[1].size)
         stream.removals.sort(key=lambda removal: removal.size)
@@ -90,9 +101,6 @@ def _taken(
     """Puts a statement to its stream's; what is wrong with it where something is."""
     if statement is None:
         return _fault(path, number, None, "unreadable", "the line is no checkpoint and no removal")
-    if statement.key not in keys:
-        message = f"the key {statement.key} that it names is not among those given"
-        return _fault(path, number, statement.size, "signature", message)
     if not statement.is_signed(keys):
         message = f"the key {statement.key} did not sign this"
         return _fault(path, number, statement.size, "signature", message)
@@ -112,7 +120,9 @@ class Witness:
         self.removal: Removal | None = None
         self._removals = {removal.size: removal for removal in statements.removals}
         self._left = list(reversed(statements.checkpoints))
-        self._cuts = sorted({it.size for _, it in statements.checkpoints} | set(self._removals), reverse=True)
+        self._untrusted = statements.untrusted
+        sizes = {it.size for _, it in statements.checkpoints}
+        self._cuts = sorted(sizes | set(self._removals) | set(self._untrusted), reverse=True)
         self._firsts = {it.first for _, it in statements.checkpoints}
         self._trees: dict[int, Tree] = {}
         self._seq = 0
@@ -121,7 +131,7 @@ class Witness:
     @property
     def next_size(self) -> int:
         """The number of the next entry that something was signed about; 0 when there is none."""
-        return self._left[-1][1].size if self._left else 0
+        return self._cuts[-1] if self._cuts else 0
 
     def let_go(self, seq: int, prev: str) -> bool:
         """Whether policy removed what stood before entry `seq`, the first there is, and signed for it."""
@@ -145,6 +155,7 @@ class Witness:
                 leaves, start = leaves[cut - start + 1 :], cut + 1
             yield from self._held(cut)
             yield from self._held_removal(cut)
+            yield from self._held_untrusted(cut)
             if (removal := self._removals.get(cut)) is not None and removal is self.removal:
                 self._seed(removal)
         self._grow(start, leaves)
@@ -184,6 +195,12 @@ class Witness:
         removal = self._removals.get(size)
         if removal is not None and self._seq == size and removal.head != self._head:
             yield size, f"it is not the entry whose removal was signed at {removal.time}"
+
+    def _held_untrusted(self, size: int) -> Iterator[tuple[int, str]]:
+        """Holds a checkpoint that no trusted key signed against the entry of its number: a contradiction is told, whoever signed."""
+        checkpoint = self._untrusted.get(size)
+        if checkpoint is not None and self._seq == size and checkpoint.head != self._head:
+            yield size, f"it is not the entry that a checkpoint of {checkpoint.time} names, which no trusted key signed"
 
 
 def _files(kept: Sequence[Path]) -> Iterator[Path]:

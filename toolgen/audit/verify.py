@@ -6,6 +6,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from hashlib import sha256
 from itertools import chain, islice
 from pathlib import Path
@@ -15,7 +16,7 @@ import msgspec
 
 from toolgen.audit.checkpoint import Checkpoint, Removal
 from toolgen.audit.entry import FIRST, hashed
-from toolgen.audit.files import DamagedError, SegmentFile, blocks, lines, opened, segments, stream_names
+from toolgen.audit.files import DamagedError, SegmentFile, blocks, opened, segments, stream_names
 from toolgen.audit.keys import Verifiers, public_keys
 from toolgen.audit.signed import Fault, Statements, Witness, read_statements
 from toolgen.canonical import canonical
@@ -24,6 +25,7 @@ from toolgen.errors import AuditError, CanonicalError
 __all__ = ["Fault", "Report", "verify"]
 
 _CHUNK = 1 << 14
+_MOST_REREADS = 5  # of the end of a segment that is being written
 _MOST_FAULTS = 10_000  # of a stream: more say no more of it, and somebody might have made a file of nothing else
 Progress = Callable[[int, int], None]
 """Told now and then how many bytes of how many are done."""
@@ -33,7 +35,8 @@ Progress = Callable[[int, int], None]
 class Report:
     """What verification found. A torn last line and unfinished calls are told, and are no faults: a crash leaves them.
 
-    `signed` has the newest good checkpoint of each stream, `removed` what policy took away and signed for.
+    `signed` has the newest good checkpoint of each stream, `removed` what policy took away and signed for. `unchecked` says in sentences
+    what could not be checked with what was given.
     """
 
     streams: int
@@ -43,6 +46,7 @@ class Report:
     faults: tuple[Fault, ...]
     signed: tuple[Checkpoint, ...] = ()
     removed: tuple[Removal, ...] = ()
+    unchecked: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -62,6 +66,7 @@ class Report:
                 {"stream": it.stream, "first": it.first, "last": it.size, "time": it.time, "policy": it.policy}
                 for it in self.removed
             ],
+            "unchecked": list(self.unchecked),
         }
 
 
@@ -80,7 +85,8 @@ def verify(
     names = stream_names(directory)
     if not names:
         raise AuditError("holds no audit log", where=str(directory))
-    found, faults = read_statements(directory, names, public_keys((), directory) if keys is None else keys, kept)
+    trusted = public_keys((), directory) if keys is None else keys
+    found, faults = read_statements(directory, names, trusted, kept)
     meter = _Meter(directory, progress)
     streams = [_Stream(directory, name, statements, meter) for name, statements in found.items()]
     for stream in streams:
@@ -88,6 +94,7 @@ def verify(
         faults += found_here
         if len(found_here) == _MOST_FAULTS:
             faults.append(stream.given_up())
+    unchecked = [*_of_keys(trusted, beside=keys is None), *(said for stream in streams for said in stream.unchecked())]
     return Report(
         streams=len(names),
         entries=sum(stream.count for stream in streams),
@@ -96,7 +103,19 @@ def verify(
         faults=tuple(faults),
         signed=tuple(stream.witness.newest for stream in streams if stream.witness.newest is not None),
         removed=tuple(stream.witness.removal for stream in streams if stream.witness.removal is not None),
+        unchecked=tuple(unchecked),
     )
+
+
+def _of_keys(trusted: Verifiers, *, beside: bool) -> Iterator[str]:
+    """What the keys that were given leave open."""
+    if not trusted:
+        yield "no public key was given or found: no signature was checked, and whoever can write the log can have written all of it anew"
+    elif beside:
+        yield (
+            "the public keys were read from the log's own folder: whoever can write there can have replaced them; "
+            "name a copy that was kept elsewhere with --key"
+        )
 
 
 class _Meter:
@@ -132,6 +151,24 @@ class _Link(msgspec.Struct, gc=False):
     call_id: str = ""
 
 
+class _Tail(Enum):
+    """What stands behind the last whole line: zeros alone, the beginning of a line before them, or something else."""
+
+    ZEROS = "zeros"
+    TORN = "torn"
+    CHANGED = "changed"
+
+
+def _tail_of(found: Iterable[Sequence[bytes]]) -> _Tail:
+    begun, zeros = False, False
+    for line in chain.from_iterable(found):
+        text, _, rest = line.partition(b"\0")
+        if rest.strip(b"\0") or (text and (zeros or begun or text.endswith(b"\n") or not text.startswith(b"{"))):
+            return _Tail.CHANGED
+        begun, zeros = begun or bool(text), zeros or text != line
+    return _Tail.TORN if begun else _Tail.ZEROS
+
+
 _HASH = re.compile("[0-9a-f]{64}")
 _link = msgspec.json.Decoder(_Link).decode
 # What may follow `prev` in the canonical form of an entry, where `principal` does not.
@@ -154,6 +191,7 @@ class _Stream:
         self._seq = 0
         self._hash = FIRST
         self._file = ""
+        self._reread = 0
         self._damage = ""  # what ended the file that is walked before its end
 
     def run(self) -> Iterator[Fault]:
@@ -183,17 +221,30 @@ class _Stream:
             kind = "truncated" if found else "missing"
             yield Fault(file=self._file or place, line=0, seq=self._seq, kind=kind, message=message)
 
+    def unchecked(self) -> Iterator[str]:
+        """What no checkpoint covers: a chain alone does not show that its end was cut off, or that its last entries were written anew."""
+        newest = self.witness.newest
+        if newest is None:
+            yield f"{self.name} has no trusted checkpoint: truncation would go undetected"
+        elif newest.size < self._seq:
+            yield f"{self.name}: no checkpoint covers entries {newest.size + 1} to {self._seq} yet: changes there would go undetected"
+
     def given_up(self) -> Fault:
         """Where a stream was left, because of all that is wrong with it."""
         message = "so much is wrong with this stream that nothing behind this was looked at"
         return self._fault(0, self._seq, "unreadable", message)
 
-    def _segment(self, segment: SegmentFile, plain: BinaryIO) -> Iterator[Fault]:
-        """The whole file. A line that is in order is seen to be so without making an object of it; any other is looked at closely."""
-        name, open_calls, leaves, number = self.name, self.open_calls, self._leaves, 0
+    def _segment(self, segment: SegmentFile, plain: BinaryIO, before: int = 0) -> Iterator[Fault]:
+        """The whole file, or what stands in it behind the first `before` lines.
+
+        A line that is in order is seen to be so without making an object of it; any other is looked at closely.
+        """
+        name, open_calls, leaves = self.name, self.open_calls, self._leaves
         seq, head, due = self._seq, self._hash, self._due()
+        number, offset = before, plain.tell()  # where the line that is looked at begins
         lines_of_it = chain.from_iterable(self._up_to_damage(plain))
-        for number, line in enumerate(lines_of_it, start=1):
+        for number, line in enumerate(lines_of_it, start=before + 1):
+            start, offset = offset, offset + len(line)
             link = _in_order(line, head)
             if link is not None and link.seq == seq + 1 and link.stream == name:
                 seq, head = link.seq, link.hash
@@ -209,7 +260,7 @@ class _Stream:
             else:
                 self._seq, self._hash = seq, head
                 if b"\0" in line or not line.endswith(b"\n"):
-                    yield from self._ending(segment, number, chain((line,), lines_of_it))
+                    yield from self._ending(segment, plain, number, start)
                     return
                 yield from self._check(segment, number, line[:-1])
                 seq, head = self._seq, self._hash
@@ -231,21 +282,36 @@ class _Stream:
             max(self.witness.next_size, self._seq + 1) if self.witness.next_size else self._seq + _CHUNK,
         )
 
-    def _ending(self, segment: SegmentFile, number: int, rest: Iterable[bytes]) -> Iterator[Fault]:
-        """What stands where a file ends otherwise than with a whole line: zeros, or what a crash tore."""
-        torn = False
-        for line, whole in lines(rest):
-            if whole or _decoded(line) is not None:
-                if torn:
-                    message = "entries follow bytes that are none: they were overwritten"
-                    yield self._fault(number, None, "unreadable", message)
-                yield from self._check(segment, number, line)
+    def _ending(self, segment: SegmentFile, plain: BinaryIO, number: int, start: int) -> Iterator[Fault]:
+        """What stands at `start`, from line `number` on, where the file goes on otherwise than with a whole line.
+
+        In the segment that is written, zeros are written ahead and a crash may leave the beginning of a line before them. A gateway may be
+        writing there right now: what has become whole meanwhile is read again. Anything else was put there by somebody.
+        """
+        if not segment.first:
+            plain.seek(start)
+            tail = _tail_of(self._up_to_damage(plain))
+            if tail is _Tail.CHANGED and self._reread < _MOST_REREADS:
+                self._reread += 1
+                plain.seek(start)
+                yield from self._segment(segment, plain, number - 1)
+                return
+            if tail is _Tail.TORN:
+                self.torn.append(self._file)
+            if tail is not _Tail.CHANGED:
+                return
+        yield self._fault(
+            number,
+            None,
+            "unreadable",
+            "bytes that are no entry stand here; a killed gateway leaves none such, lost power may",
+        )
+        plain.seek(start)
+        for line in chain.from_iterable(self._up_to_damage(plain)):
+            if _decoded(whole := line.strip(b"\0\n")) is not None:
+                yield from self._check(segment, number, whole)
                 yield from self._settle(number)
-            else:
-                torn = True
             number += 1
-        if torn:
-            self.torn.append(self._file)
 
     def _check(self, segment: SegmentFile, number: int, line: bytes) -> Iterator[Fault]:
         """One line, looked at closely: what is wrong with it, if anything is."""

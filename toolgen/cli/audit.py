@@ -77,7 +77,9 @@ def verify(
         return
     folder = _directory(directory, config_path)
     with portion() as step:
-        report = verify_log(folder, keys=public_keys(key_paths, folder), kept=kept, progress=step)
+        report = verify_log(
+            folder, keys=public_keys(key_paths, folder) if key_paths else None, kept=kept, progress=step
+        )
     if as_json:
         print_json(report.to_dict())
     else:
@@ -152,8 +154,8 @@ def _tell(report: Report) -> None:
                 f"{checkpoint.stream}: key {checkpoint.key} signed {checkpoint.size} entries at {checkpoint.time}"
             )
         )
-    if unsigned := report.streams - len(report.signed):
-        click.echo(f"{unsigned} stream(s) without a checkpoint that counts: nobody could see that an end was cut off")
+    for sentence in report.unchecked:
+        click.echo(f"not checked: {printable(sentence)}")
     verdict = "intact" if report.ok else f"BROKEN, {len(report.faults)} fault(s)"
     click.echo(f"{report.entries} entries in {report.streams} stream(s): {verdict}")
 

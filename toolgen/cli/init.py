@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from toolgen.audit.keys import PRIVATE, make_key, public_path, signing_key
 from toolgen.build import build_sources
 from toolgen.errors import ConfigError
 from toolgen.model.manifest import Manifest, SecurityScheme
@@ -87,11 +88,19 @@ def command(directory: str, openapi: str | None, server: str | None) -> None:
             else:
                 _write_notes(staged / "spec")
             _put_in_place(staged, root, Path(openapi).name if openapi else "notes.db")
+        public = _sign_from_the_start(root / "var" / "audit")
     except (OSError, sqlite3.Error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigError(f"the project cannot be written: {reason}", where=str(root)) from error
     click.echo(f"made {root / 'toolgen.yaml'}, {root / 'specs'}/ and {root / 'policies'}/ with the source {source}")
     click.echo(f"the key of the principal 'agent', shown this once: {key}")
+    click.echo(f"the record is signed from its first entry; give this public key to whoever verifies it: {public}")
+
+
+def _sign_from_the_start(directory: Path) -> Path:
+    """The public half of the key that signs the record: a new one, unless there is one already."""
+    signing = signing_key(directory / PRIVATE)
+    return public_path(directory, signing.id) if signing else make_key(directory / PRIVATE, directory)[1]
 
 
 def _put_in_place(staged: Path, root: Path, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,9 @@ from hypothesis import strategies as st
 from tests.audit.logs import PLAIN, add, in_segments, opened, with_key, write
 from toolgen.audit.checkpoint import checkpoint_path, statements
 from toolgen.audit.entry import seal
+from toolgen.audit.keeper import Keeper
 from toolgen.audit.keys import PRIVATE, keep_in, make_key, public_keys, signing_key
+from toolgen.audit.log import AuditLog
 from toolgen.audit.plan import Place, Plan
 from toolgen.audit.query import entries
 from toolgen.audit.tree import Tree, climbed, path_of
@@ -349,6 +352,104 @@ def test_where_it_is_required_no_call_begins_while_nothing_arrives(tmp_path: Pat
 
     asyncio.run(scenario())
     assert [entry["event"] for entry in entries(tmp_path)] == ["intent", "outcome"]
+
+
+def down(name: str, data: bytes) -> None:
+    raise OSError("the answer is 503")
+
+
+def test_what_a_place_has_not_got_is_brought_when_the_next_process_starts(tmp_path: Path) -> None:
+    log, kept = tmp_path / "log", tmp_path / "kept"
+    with_key(log)
+    write(log, 1, replace(PLAIN, places=(Place(name="the folder", deliver=down),)))
+    write(log, 1, replace(PLAIN, places=(Place(name="the folder", deliver=down),)))
+    there = Place(name="the folder", deliver=lambda name, data: keep_in(kept, name, data))
+
+    async def nothing_is_called() -> None:
+        await opened(log, replace(PLAIN, places=(there,))).close()
+
+    asyncio.run(nothing_is_called())
+    assert [path.name for path in kept.iterdir()] == [
+        "gateway-1-000000000004.checkpoint"
+    ]  # it says what the older one said
+    (log / "gateway-1.delivered").write_bytes(b"no JSON")
+    (kept / "gateway-1-000000000004.checkpoint").unlink()
+    asyncio.run(nothing_is_called())
+    assert [path.name for path in kept.iterdir()] == ["gateway-1-000000000004.checkpoint"]
+
+
+def test_what_has_been_owed_for_too_long_is_owed_after_a_restart_too(tmp_path: Path) -> None:
+    with_key(tmp_path)
+    arrived: list[str] = []
+    plans = [
+        replace(PLAIN, places=(Place(name="the bucket", deliver=deliver),), required_s=600.0)
+        for deliver in (lambda name, data: arrived.append(name), down)
+    ]
+    clock = FixedClock()
+    write(tmp_path, 1, plans[0], clock)
+    assert len(arrived) == 1
+    write(tmp_path, 1, plans[1], clock)
+    clock.advance(601)
+
+    async def scenario() -> None:
+        log = opened(tmp_path, plans[1], clock)
+        async with asyncio.timeout(120):
+            while log.fault is None:  # noqa: ASYNC110 - the attempt is another thread's
+                await asyncio.sleep(0)
+        with pytest.raises(AuditError, match="no checkpoint has reached"):
+            await log.append({"event": "intent", "call_id": "call_9"})
+        await log.close()
+
+    asyncio.run(scenario())
+
+
+def test_calls_go_on_while_one_of_several_places_is_reached(tmp_path: Path) -> None:
+    with_key(tmp_path)
+    arrived: list[str] = []
+    places = (
+        Place(name="the bucket", deliver=down),
+        Place(name="the folder", deliver=lambda name, data: arrived.append(name)),
+    )
+
+    async def scenario() -> None:
+        log = opened(tmp_path, replace(PLAIN, places=places, required_s=1e-9))
+        await add(log, 1, 1)
+        await asyncio.to_thread(log._keeper.tick)
+        async with asyncio.timeout(120):
+            while not (arrived and log.warnings()) or log.fault is not None:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0)
+        assert log.warnings() == ("checkpoints do not reach the bucket: the answer is 503",)
+        await add(log, 2, 2)
+        await log.close()
+
+    asyncio.run(scenario())
+
+
+def test_the_first_call_after_a_start_waits_for_no_round_of_whoever_signs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_key(tmp_path)
+    go_on = threading.Event()
+    tick = Keeper.tick
+
+    def late(self: Keeper) -> None:
+        go_on.wait(60)
+        tick(self)
+
+    monkeypatch.setattr(Keeper, "tick", late)
+
+    async def scenario() -> None:
+        log = AuditLog(
+            tmp_path, FixedClock(), replace(PLAIN, places=(Place(name="the bucket", deliver=down),), required_s=60.0)
+        )
+        log.open()
+        assert log.fault is None
+        await add(log, 1, 1)
+        go_on.set()
+        await log.close()
+
+    asyncio.run(scenario())
+    assert verify(tmp_path).ok
 
 
 def test_a_plan_that_requires_checkpoints_takes_no_call_without_a_key(tmp_path: Path) -> None:

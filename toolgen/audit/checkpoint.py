@@ -17,11 +17,21 @@ from toolgen.audit.keys import SigningKey, Verifiers
 from toolgen.audit.tree import Tree
 from toolgen.canonical import canonical
 
-__all__ = ["Checkpoint", "Removal", "append_line", "checkpoint_path", "read_checkpoint", "removal_path", "statements"]
+__all__ = [
+    "Checkpoint",
+    "Removal",
+    "append_line",
+    "checkpoint_path",
+    "newest_checkpoints",
+    "read_checkpoint",
+    "removal_path",
+    "statements",
+]
 
 _CHECKPOINT = b"toolgen audit checkpoint v1\n"
 _REMOVAL = b"toolgen audit removal v1\n"
 _LONGEST = 64 * 1024  # bytes of a statement
+_RECENT = 1024 * 1024
 
 
 _Number = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
@@ -175,12 +185,26 @@ def statements(path: Path) -> Iterator[tuple[int, bytes, Checkpoint | Removal | 
                 yield number, line[:-1], read_checkpoint(line[:-1]) or _removal(line[:-1])
 
 
+def newest_checkpoints(path: Path) -> list[Checkpoint]:
+    """The checkpoints in the last MiB of a file, oldest first: at most some 2,000 of however many there are. Raises `AuditError`."""
+    try:
+        file = regular(path)
+    except FileNotFoundError:
+        return []
+    with file:
+        start = max(0, file.seek(0, os.SEEK_END) - _RECENT)
+        file.seek(start)
+        lines = file.read(_RECENT).split(b"\n")[:-1]  # what stands behind the last line end was never finished
+    found = map(read_checkpoint, lines[1:] if start else lines)
+    return [checkpoint for checkpoint in found if checkpoint is not None]
+
+
 def append_line(path: Path, line: bytes) -> None:
     """Adds a line to a file of statements and makes it durable; what a crash left unfinished at its end is cut off first."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(fd, "r+b") as file:
         end = file.seek(0, os.SEEK_END)
-        back = max(0, end - 1024 * 1024)
+        back = max(0, end - _RECENT)
         file.seek(back)
         whole = back + file.read().rfind(b"\n") + 1
         file.truncate(whole)

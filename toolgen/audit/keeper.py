@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from toolgen.audit.checkpoint import Checkpoint, append_line, checkpoint_path, statements
-from toolgen.audit.courier import Courier
+from toolgen.audit.checkpoint import Checkpoint, append_line, checkpoint_path, newest_checkpoints, statements
+from toolgen.audit.courier import Courier, Deliveries
 from toolgen.audit.entry import Entry
 from toolgen.audit.files import closed_segments
 from toolgen.audit.keys import PRIVATE, SigningKey, public_keys, signing_key
@@ -53,7 +53,8 @@ class Keeper:
         self._tree = Tree()
         self._head = ""
         self._signed = 0
-        self._couriers = [Courier(place) for place in plan.places]
+        deliveries = Deliveries(directory, stream)
+        self._couriers = [Courier(place, deliveries) for place in plan.places]
         self._retention = Retention(directory, stream, plan, clock, record)
         self._fault = ""
         self.head: Callable[[], Head] = Head
@@ -61,6 +62,7 @@ class Keeper:
     def start(self, head: Callable[[], Head]) -> None:
         """Begins to look after the stream. `head` says what its last acknowledged entry is."""
         self.head = head
+        self._go_on_delivering()
         self._thread = threading.Thread(target=self._run, name="audit-keeper", daemon=True)
         self._thread.start()
 
@@ -95,9 +97,11 @@ class Keeper:
         most = self._plan.required_s
         if most is None:
             return ""
-        if self._fault or not self._signing:
-            return self._fault or "checkpoints are required, and nothing signs them"
-        if any(courier.owing_s() > most for courier in self._couriers):
+        if self._fault:
+            return self._fault
+        if self._key is None:
+            return "checkpoints are required, and nothing signs them"
+        if self._couriers and all(courier.owing_s() > most for courier in self._couriers):
             return f"no checkpoint has reached where it is kept for {most:g} s"
         return ""
 
@@ -138,6 +142,17 @@ class Keeper:
             self._wake.wait(self._plan.checkpoint_s)
             self._wake.clear()
         self.tick()
+
+    def _go_on_delivering(self) -> None:
+        """Takes up what an earlier process of this stream left: its key, and the newest checkpoint where a place has not got it yet."""
+        try:
+            self._key = signing_key(self._key_path)
+            signed = newest_checkpoints(checkpoint_path(self._directory, self.stream)) if self._couriers else []
+        except (AuditError, OSError) as error:
+            self._complain(f"the log is not signed: {error}")
+            return
+        for courier in self._couriers:
+            courier.go_on(signed, self._clock.now())
 
     def _complain(self, fault: str) -> None:
         if fault != self._fault:
@@ -217,4 +232,4 @@ class Keeper:
         append_line(checkpoint_path(self._directory, self.stream), made.line)
         self._signed = tree.size
         for courier in self._couriers:
-            courier.bring(f"{self.stream}-{tree.size:012d}.checkpoint", made.line + b"\n")
+            courier.bring(made)

@@ -134,13 +134,13 @@ asyncio.run(main())
 """
 
 
-def in_namespace(folder: Path, kind: str) -> dict[str, object]:
+def in_namespace(folder: Path, kind: str, scenario: str = IN_NAMESPACE) -> dict[str, object]:
     """Runs the scenario in a mount namespace of its own, where a small file system can be filled and turned read-only."""
     command = ["unshare", "--mount", "--propagation", "private"]
     if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
         pytest.skip("this user may not make a mount namespace")
     done = subprocess.run(
-        [*command, sys.executable, "-c", IN_NAMESPACE, str(folder), kind],
+        [*command, sys.executable, "-c", scenario, str(folder), kind],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -167,6 +167,80 @@ def test_a_read_only_file_system_in_its_place_stops_calls_until_it_can_be_writte
     assert found["ok"] is True
     assert found["written"] == found["acknowledged"]
     assert (found["after"], found["still"]) == (20, None)
+
+
+FULL_DISK = """
+import asyncio, json, subprocess, sys
+from pathlib import Path
+from toolgen.audit.log import AuditLog
+from toolgen.audit.plan import Plan
+from toolgen.audit.verify import verify
+from toolgen.clock import SystemClock
+from toolgen.errors import AuditError
+
+folder, segment_bytes = Path(sys.argv[1]), int(sys.argv[2])
+CALLS = 300
+
+async def main():
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)], check=True)
+    log = AuditLog(folder, SystemClock(), Plan(segment_bytes=segment_bytes, compress=False))
+    log.open()
+
+    async def add(event, number, text):
+        try:
+            await log.append({"event": event, "call_id": f"call_{number}", "sql": text})
+            return 1
+        except AuditError as error:
+            refused.append(error.message)
+            return 0
+
+    refused = []
+    begun = sum([await add("intent", number, "x" * 1000) for number in range(CALLS)])
+    size = 1 << 20
+    with (folder / "filler").open("wb", buffering=0) as filler:
+        while size:
+            try:
+                filler.write(bytes(size))
+            except OSError:
+                size //= 2
+    # Some begin while others end, in the same batches, until nothing is left to begin with.
+    found = await asyncio.gather(*(
+        add(event, number + (event == "intent") * CALLS, "x" * size)
+        for number in range(CALLS) for event, size in (("outcome", 9000), ("intent", 4000))
+    ))
+    ended, begun_later = sum(found[::2]), sum(found[1::2])
+    later = sum([await add("outcome", CALLS + number, "x" * 9000) for number in range(CALLS) if found[1 + 2 * number]])
+    fault = log.fault
+    (folder / "filler").unlink()
+    after = await add("intent", 9999, "x") + await add("outcome", 9999, "x")
+    healed = log.fault
+    await log.close()
+    report = verify(folder)
+    print(json.dumps({
+        "begun": begun, "ended": ended, "refused": sorted(set(refused)), "full": begun_later < CALLS, "later": later == begun_later,
+        "fault": fault, "after": after, "healed": healed, "ok": report.ok, "torn": report.torn, "unfinished": len(report.unfinished),
+    }))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("segment_bytes", [1 << 30, 400_000])
+def test_what_was_begun_before_the_disk_was_full_ends_on_record(tmp_path: Path, segment_bytes: int) -> None:
+    full = "the audit log cannot be written: No space left on device"
+    assert in_namespace(tmp_path, str(segment_bytes), FULL_DISK) == {
+        "begun": 300,
+        "ended": 300,
+        "refused": [full],
+        "full": True,
+        "later": True,
+        "fault": full,
+        "after": 2,
+        "healed": None,
+        "ok": True,
+        "torn": [],
+        "unfinished": 0,
+    }
 
 
 FAILED_DISK = """

@@ -144,12 +144,30 @@ def test_without_a_durable_intent_nothing_runs() -> None:
     assert result.error.code == "audit_unavailable"
 
 
-def test_a_call_whose_outcome_cannot_be_recorded_says_so_and_hands_nothing_out() -> None:
-    result, reached = run(Journal(refuse_from=2), Success(data="the answer"))
+_ERROR = Error(code="upstream_error", message="no")
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [
+        (Success(data="the answer"), "outcome_unknown"),
+        (Failed(error=_ERROR, data="the answer"), "outcome_unknown"),
+        (RuntimeError("the answer"), "outcome_unknown"),
+        (Failed(error=_ERROR, facts={"unsent": True}), "audit_unavailable"),
+        (Refused(error=_ERROR), "audit_unavailable"),
+        (Cancelled(error=_ERROR), "audit_unavailable"),
+        (Pending(error=_ERROR), "audit_unavailable"),
+    ],
+)
+def test_an_outcome_that_cannot_be_recorded_is_withheld_and_what_was_made_is_never_to_be_repeated(
+    ending: Result | Exception, code: str
+) -> None:
+    result, reached = run(Journal(refuse_from=2), ending)
     assert reached == 1
-    assert isinstance(result, Failed)
-    assert result.error.code == "audit_unavailable"
-    assert result.data is None
+    assert isinstance(result, Failed | Refused)
+    assert result.error.code == code
+    assert ("try again" in result.error.suggestion) is (code == "audit_unavailable")
+    assert "the answer" not in repr(result)
 
 
 def nested(levels: int) -> Any:

@@ -12,7 +12,7 @@ from toolgen.audit.entry import Entry, seal
 from toolgen.audit.files import LONGEST_LINE
 from toolgen.audit.keeper import Keeper
 from toolgen.audit.plan import Plan
-from toolgen.audit.segment import Head, Mark, Segment
+from toolgen.audit.segment import Head, Mark, NoRoomError, Segment
 from toolgen.audit.writer import Writer
 from toolgen.clock import Clock, timestamp
 from toolgen.errors import AuditError, CanonicalError
@@ -24,6 +24,7 @@ _STREAMS = 64
 _LARGEST_BATCH = 256
 _RETRY_S = 1.0
 _LONGEST_WAIT_S = 30.0
+_ENDING_BYTES = 8 * 1024  # and twice the intent, in which the statement is that the ending tells again
 
 Position = tuple[str, int]
 """Stream and sequence number: where an entry stands."""
@@ -40,6 +41,12 @@ class Batch:
     hashes: Sequence[str] = ()
     head: Head = field(default_factory=Head)
     time: float = 0.0
+    reserve: int = 0
+
+    @property
+    def begins(self) -> bool:
+        """Whether a call begins with it."""
+        return any(_is_intent(item) for item in self.waiting)
 
 
 class AuditLog:
@@ -47,7 +54,8 @@ class AuditLog:
 
     A call that is alone in flight is written in place, which costs less than handing it to a thread; when several wait they share one
     sync in a thread, and the loop goes on. A failed write acknowledges nothing, and the next append tries to go on from the last entry
-    that was acknowledged; so does a timer, for a gateway that is sent no calls while it is not ready.
+    that was acknowledged; so does a timer, for a gateway that is sent no calls while it is not ready. With each intent room is kept for
+    its ending, so that a full disk refuses a call before it is made, and never what became of it.
     """
 
     def __init__(self, directory: Path, clock: Clock, plan: Plan | None = None) -> None:
@@ -66,6 +74,9 @@ class AuditLog:
         self._idle: asyncio.Future[None] | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._broken: str | None = "the audit log is not open"
+        self._full = ""
+        self._reserved: dict[str, int] = {}  # bytes for the endings of calls that were begun, by call
+        self._reserve = 0
         self.key = b""
 
     @property
@@ -81,7 +92,7 @@ class AuditLog:
     @property
     def fault(self) -> str | None:
         """Why nothing can be recorded, or no call may begin; None when all is well."""
-        return self._broken or (self._keeper.blocked() if self._keeper is not None else "") or None
+        return self._broken or self._full or (self._keeper.blocked() if self._keeper is not None else "") or None
 
     def warnings(self) -> tuple[str, ...]:
         """What is wrong with looking after the log: signing, delivering, compressing, removing."""
@@ -179,6 +190,11 @@ class AuditLog:
         self._writer.put(lambda: self._write(batch), lambda error: loop.call_soon_threadsafe(self._end, batch, error))
 
     def _end(self, batch: Batch, error: AuditError | None) -> None:
+        if isinstance(error, _FullError) and batch.begins:
+            self._waiting[:0] = [item for item in batch.waiting if not _is_intent(item)]  # for these there is room
+            batch = Batch(waiting=[item for item in batch.waiting if _is_intent(item)])
+        elif error is None and batch.begins:
+            self._full = ""
         seq = batch.head.seq - len(batch.waiting)
         for _, future in batch.waiting:
             seq += 1
@@ -190,6 +206,8 @@ class AuditLog:
                 future.set_result((self._stream, seq))
         if error is not None:
             self._try_later()
+            for entry, _ in batch.waiting:
+                self._released(entry)
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._begin)
         else:
@@ -208,7 +226,7 @@ class AuditLog:
         hashes: list[str] = []
         for item in waiting:
             try:
-                if self._keeper is not None and item[0].get("event") == "intent" and (why := self._keeper.blocked()):
+                if self._keeper is not None and _is_intent(item) and (why := self._keeper.blocked()):
                     raise AuditError(why)  # noqa: TRY301 - it is told to whoever waits, as every other fault
                 sealed, line = seal(item[0], seq=seq + 1, stream=self._stream, time=time, prev=digest)
                 if len(line) > LONGEST_LINE:
@@ -218,11 +236,21 @@ class AuditLog:
                     expected = isinstance(error, CanonicalError | AuditError)
                     item[1].set_exception(error if expected else AuditError(f"an entry is malformed: {error!r}"))
                 continue
+            if _is_intent(item):
+                self._reserved[item[0].get("call_id", "")] = size = _ENDING_BYTES + 2 * len(line)
+                self._reserve += size
+            elif item[0].get("event") == "outcome":
+                self._released(item[0])
             seq, digest = seq + 1, sealed
             ready.append(item)
             hashes.append(digest)
             data += line
-        return Batch(waiting=ready, data=bytes(data), hashes=hashes, head=Head(seq=seq, hash=digest), time=now)
+        head = Head(seq=seq, hash=digest)
+        return Batch(waiting=ready, data=bytes(data), hashes=hashes, head=head, time=now, reserve=self._reserve)
+
+    def _released(self, entry: Entry) -> None:
+        """Keeps no more room for the ending of a call."""
+        self._reserve -= self._reserved.pop(entry.get("call_id", ""), 0)
 
     def _is_due(self, now: float) -> bool:
         """Whether the segment is full or old enough to be closed."""
@@ -240,18 +268,28 @@ class AuditLog:
         first = batch.head.seq - len(batch.hashes) + 1
         try:
             if self._is_due(batch.time):
-                segment.rotate()
-                self._acknowledged = segment.mark
-                if keeper is not None:
-                    keeper.note(first, ())
-            segment.write(batch.data, batch.head, batch.time)
+                self._rotate(segment, first, len(batch.data) + batch.reserve)
+            segment.write(batch.data, batch.head, batch.time, reserve=batch.reserve, begins=batch.begins)
             self._acknowledged = segment.mark
+        except NoRoomError as error:
+            self._full = _cannot_be_written(error)
+            return _FullError(self._full, where=str(self._directory))
         except (OSError, ValueError) as error:
             self._fail(error)
             return AuditError(self._broken or "", where=str(self._directory))
         if keeper is not None:
             keeper.note(first, batch.hashes)
         return None
+
+    def _rotate(self, segment: Segment, first: int, reserve: int) -> None:
+        """Closes the segment, unless there is no room to begin another."""
+        try:
+            segment.rotate(reserve)
+        except NoRoomError:
+            return
+        self._acknowledged = segment.mark
+        if self._keeper is not None:
+            self._keeper.note(first, ())
 
     def _write_now(self, fields: Entry) -> None:
         segment = self._segment
@@ -306,7 +344,7 @@ class AuditLog:
 
     def _try_later(self) -> None:
         """Looks again without being asked: whoever balances load sends nothing to a gateway that is not ready."""
-        if self._retry is None and self._broken is not None:
+        if self._retry is None and (self._broken is not None or self._full):
             self._retry = asyncio.get_running_loop().call_later(_RETRY_S, self._try_again)
 
     def _try_again(self) -> None:
@@ -314,11 +352,26 @@ class AuditLog:
         if self._broken is not None and not self._writing:
             with contextlib.suppress(AuditError):
                 self._open(self._acknowledged)
-            self._try_later()
+        elif self._full and not self._writing and self._segment is not None:
+            with contextlib.suppress(OSError):
+                self._segment.reserve(self._reserve + _ENDING_BYTES)
+                self._full = ""
+        self._try_later()
 
     def _fail(self, error: OSError | ValueError) -> None:
-        reason = getattr(error, "strerror", None) or type(error).__name__
-        self._broken = f"the audit log cannot be written: {reason}"
+        self._broken = _cannot_be_written(error)
+
+
+class _FullError(AuditError):
+    """There was no room, and nothing was written: what is shorter may still be."""
+
+
+def _is_intent(item: Waiting) -> bool:
+    return item[0].get("event") == "intent"
+
+
+def _cannot_be_written(error: OSError | ValueError) -> str:
+    return f"the audit log cannot be written: {getattr(error, 'strerror', None) or type(error).__name__}"
 
 
 def _key(directory: Path) -> bytes:

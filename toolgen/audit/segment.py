@@ -16,13 +16,18 @@ from toolgen.audit.entry import FIRST, Entry, hashed
 from toolgen.audit.files import active_path, bounded, closed_name, closed_segments, lines, opened, sync_directory
 from toolgen.errors import AuditError, CanonicalError
 
-__all__ = ["Head", "Mark", "Segment", "last_of"]
+__all__ = ["Head", "Mark", "NoRoomError", "Segment", "last_of"]
 
 _STEP = 1024 * 1024
 _WINDOW = 8 * 1024 * 1024
 _PUT_ASIDE = "run `toolgen audit verify`, put the file aside and start again"
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _fdatasync = getattr(os, "fdatasync", os.fsync)
+
+
+class NoRoomError(OSError):
+    """There is no room for what was to be written. Nothing was, and the segment is as it was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +50,8 @@ class Mark:
 class Segment:
     """The file a stream is written to. One process holds the stream's lock at a time.
 
-    Blocks of zeros are written ahead, because a file whose size does not change is synced ten times faster; a clean close cuts them off,
-    and whoever reads the file stops at the first zero byte.
+    Blocks of zeros are written ahead, because a file whose size does not change is synced ten times faster, and because what is begun has
+    to have room to end; a clean close cuts them off, and whoever reads the file stops at the first zero byte.
     """
 
     def __init__(self, directory: Path, stream: str) -> None:
@@ -104,34 +109,58 @@ class Segment:
                 self.abandon()
             raise
 
-    def write(self, data: bytes, head: Head, time: float) -> None:
-        """Appends lines and returns once they are on the disk. After an `OSError` only `open` with `mark` makes the file usable again."""
+    def write(self, data: bytes, head: Head, time: float, *, reserve: int = 0, begins: bool = False) -> None:
+        """Appends lines and returns once they are on the disk.
+
+        Behind them, room for `reserve` bytes is kept for what will have to be written. Where that cannot be had, lines that begin nothing
+        are still written while they fit into what was kept before. Raises `NoRoomError`; after another `OSError` only `open` with `mark`
+        makes the file usable again.
+        """
         end = self._size + len(data)
-        if end > self._allocated:
-            self._allocate(end)
+        if end + reserve > self._allocated:
+            try:
+                self._allocate(end + reserve)
+            except NoRoomError:
+                if begins or end > self._allocated:
+                    raise
         self._put(data, self._size)
         _fdatasync(self._fd)
         if self.since is None:
             self.since = time
         self._size, self.head = end, head
 
-    def rotate(self) -> None:
-        """Closes the segment under a name that says where it begins, and begins the next.
+    def rotate(self, reserve: int = 0) -> None:
+        """Closes the segment under a name that says where it begins, and begins the next, with room for `reserve` bytes.
 
-        Killed in between, there is a closed segment and none that is being written: `open` begins it.
+        Killed in between, there is a closed segment and none that is being written: `open` begins it. Raises `NoRoomError` where the next
+        cannot be begun; then this one goes on.
         """
         closed = self.path.with_name(closed_name(self.stream, self.first))
         if closed.exists():
             raise FileExistsError(errno.EEXIST, "a segment of this number is closed already", closed.name)
-        os.ftruncate(self._fd, self._size)
-        os.fsync(self._fd)
-        os.rename(self.path, closed)
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        begun = self.path.with_suffix(".next")
+        begun.unlink(missing_ok=True)
+        fd = os.open(begun, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            allocated = _zeros(fd, 0, reserve)
+            os.ftruncate(self._fd, self._size)
+            os.fsync(self._fd)
+            os.rename(self.path, closed)
+            os.rename(begun, self.path)
+        except BaseException:
+            os.close(fd)
+            begun.unlink(missing_ok=True)
+            raise
         os.close(self._fd)
-        self._fd, self._size, self._allocated = fd, 0, 0
+        self._fd, self._size, self._allocated = fd, 0, allocated
         self.first, self.since = self.head.seq + 1, None
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         sync_directory(self.path.parent)
+
+    def reserve(self, size: int) -> None:
+        """Keeps room for that many bytes behind what is written. Raises `NoRoomError`."""
+        if self._size + size > self._allocated:
+            self._allocate(self._size + size)
 
     def changed(self) -> bool:
         """Whether somebody moved, deleted or cut the file while it was written to."""
@@ -179,16 +208,11 @@ class Segment:
             written += os.pwrite(self._fd, data[written:], offset + written)
 
     def _allocate(self, end: int) -> None:
-        target = (end // _STEP + 1) * _STEP
-        zeros = bytes(64 * 1024)
-        offset = self._allocated
-        while offset < target:
-            written = os.pwrite(self._fd, zeros[: target - offset], offset)
-            if written == 0:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            offset += written
-        os.fsync(self._fd)
-        self._allocated = target
+        try:
+            self._allocated = _zeros(self._fd, self._allocated, end)
+        except NoRoomError:
+            self._allocated = os.fstat(self._fd).st_size  # some of it may have been written
+            raise
 
     def _go_on(self, mark: Mark) -> bool:
         """Goes on behind what was acknowledged, where the file still holds that; the bytes behind it count as torn."""
@@ -293,6 +317,24 @@ class Segment:
                 )
             head, first, good = Head(seq=entry["seq"], hash=entry["hash"]), False, end + 1
         return good, head
+
+
+def _zeros(fd: int, offset: int, end: int) -> int:
+    """Writes zeros from `offset` to behind `end`, durably; returns where they end. Raises `NoRoomError`."""
+    target = (end // _STEP + 1) * _STEP
+    zeros = bytes(64 * 1024)
+    try:
+        while offset < target:
+            written = os.pwrite(fd, zeros[: target - offset], offset)
+            if written == 0:
+                raise NoRoomError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            offset += written
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise NoRoomError(*error.args) from error
+        raise
+    return target
 
 
 def last_of(directory: Path, stream: str) -> Head:

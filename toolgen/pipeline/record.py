@@ -74,7 +74,7 @@ class Record:
             _, trail.outcome_seq = await self.journal.append(ending)
         except (AuditError, CanonicalError):
             _logger.critical("the outcome of call %s could not be recorded", call.id)
-            return Failed(error=_unavailable("the call was made, but its outcome could not be recorded"))
+            return _unrecorded(result)
         return result
 
     async def _append_intent(self, call: Call, who: dict[str, Any]) -> str | None:
@@ -195,6 +195,17 @@ def _ending(result: Result, trail: Trail) -> dict[str, Any]:
 def _recorded(facts: Mapping[str, Json]) -> dict[str, Json]:
     """Of what an executor learned, what an entry has a field for."""
     return {name: facts[name] for name in _FACTS if name in facts}
+
+
+def _unrecorded(result: Result) -> Result:
+    """What the caller is told of a call whose ending is on no record: what was done must not be done again."""
+    match result:
+        case Success() | Failed() if not (isinstance(result, Failed) and result.facts.get("unsent") is True):
+            message = "the call was made, but its outcome could not be recorded, so it is withheld"
+            suggestion = "do not repeat this call; ask the operator of the gateway what became of it"
+            return Failed(error=Error(code="outcome_unknown", message=message, suggestion=suggestion))
+        case _:
+            return Refused(error=_unavailable("the call was not made, because its record could not be written"))
 
 
 def _unavailable(message: str) -> Error:

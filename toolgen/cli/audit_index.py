@@ -25,7 +25,7 @@ _LOOK_S = 1.0
 
 
 @click.command("index")
-@click.option("--rebuild", "way", flag_value="rebuild", help="Make it anew from the log.")
+@click.option("--rebuild", "way", flag_value="rebuild", help="Rebuild the index from the log.")
 @click.option("--check", "way", flag_value="check", help="Hold all of it against the log; exit 1 when they differ.")
 @click.option(
     "--follow", "way", flag_value="follow", help="Go on with what is recorded from now on, until interrupted."
@@ -42,7 +42,9 @@ def index(way: str | None, config_path: str) -> None:
             with counted("entries") as step:
                 faults = [*faults, *found.check(step)]
         entries, calls = found.count()
-        click.echo(f"{filled.entries} new entries; {entries} entries of {calls} calls are indexed")
+        # What a running gateway takes over meanwhile is no less new: after a rebuild all that is there is.
+        new = entries if way == "rebuild" else filled.entries
+        click.echo(f"{new} new entries; {entries} entries of {calls} calls are indexed")
         for fault in faults:
             click.echo(printable(fault), err=way != "check")
         if way == "follow":

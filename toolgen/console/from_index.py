@@ -1,4 +1,4 @@
-"""The record by its index, brought up to date before each answer."""
+"""The record by its index, brought up to date beside each answer."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from toolgen.audit.index import Index
+from toolgen.audit.index_filler import Filler
 from toolgen.audit.index_filter import Filter
 from toolgen.clock import Clock
 from toolgen.console.figures import Call, Kept
@@ -22,13 +23,17 @@ T = TypeVar("T")
 
 
 class IndexRecords:
-    """One thread asks, so that a long first filling happens once, and opens the index each time: it may have been made anew."""
+    """One thread asks, and opens the index each time: it may have been made anew."""
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(self, settings: Settings, clock: Clock, filler: Filler) -> None:
         self._settings = settings
+        self._filler = filler
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="console")
         self._index: Index | None = None
         self._kept = Kept(self._samples, clock)
+
+    def warnings(self) -> tuple[str, ...]:
+        return self._filler.warnings
 
     async def calls(self, filters: Filters, *, limit: int, cursor: str = "") -> Found:
         """The cursor is the index's own numbers."""
@@ -64,12 +69,12 @@ class IndexRecords:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, read)
 
     def _work(self, read: Callable[[Index], T]) -> T:
+        self._filler.bring_up()
         try:
             opened = index_of(self._settings)
         except SecretError as error:
             raise AuditError("the password of the index of the log cannot be had") from error
         with opened as index:
-            index.fill()
             self._index = index
             try:
                 return read(index)

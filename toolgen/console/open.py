@@ -23,4 +23,5 @@ def console_of(gateway: Gateway, door: Door, *, clock: Clock = _CLOCK) -> Consol
     if settings is not None:
         asker = make_asker(gateway.permit, settings.client_secret)
         provider = Provider(settings, asker.ask, asker.secret)
-    return Console(gateway, door, records=IndexRecords(gateway.settings, clock), provider=provider, clock=clock)
+    records = IndexRecords(gateway.settings, clock, gateway.records.filler)
+    return Console(gateway, door, records=records, provider=provider, clock=clock)

@@ -75,6 +75,9 @@ class Figures:
 class Records(Protocol):
     """The record, read. Each method raises `AuditError` when it cannot be read."""
 
+    def warnings(self) -> tuple[str, ...]:
+        """What keeps the record from being shown whole, in sentences: it is still being read, say."""
+
     async def calls(self, filters: Filters, *, limit: int, cursor: str = "") -> Found:
         """Calls that fit. Raises `ValueError` for a cursor that is none."""
 

@@ -85,7 +85,7 @@ class Visit:
             person=self.person,
             form_token=self.session.form_token,
             ready=self.gateway.ready(),
-            warnings=self.gateway.warnings(),
+            warnings=(*self.gateway.warnings(), *(self.backstage.records.warnings() if self.person.viewer else ())),
             now=self.now,
             **values,
         )

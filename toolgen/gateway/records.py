@@ -1,4 +1,4 @@
-"""The record of a project as reviewers read it: all streams, by an index that is brought up to date before each answer."""
+"""The record of a project as reviewers read it: all streams, by an index that is brought up to date beside each answer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from toolgen.audit.index import Cursor, Found, Index, Page
+from toolgen.audit.index_filler import Filler
 from toolgen.audit.index_filter import Filter
 from toolgen.errors import AuditError, SecretError
 from toolgen.gateway.project import index_of
@@ -46,25 +47,26 @@ class ProjectRecords:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self.filler = Filler(self._index, settings.audit_dir)
 
     def entries(self, wanted: Filter, limit: int, after: Cursor | None = None) -> Review:
+        warnings = self.filler.bring_up()
         with self._index() as index:
-            warnings = self._fill(index)
             return Review(page=index.entries(wanted, limit=limit, after=after), warnings=warnings)
 
     def calls(self, wanted: Filter, limit: int, after: Cursor | None = None) -> Review:
+        warnings = self.filler.bring_up()
         with self._index() as index:
-            warnings = self._fill(index)
             return Review(page=index.calls(wanted, limit=limit, after=after), warnings=warnings)
 
     def find(self, seq: int, stream: str = "") -> list[Found]:
+        self.filler.bring_up()
         with self._index() as index:
-            self._fill(index)
             return index.find(seq, stream)
 
     def story(self, call_id: str) -> list[dict[str, Any]]:
+        self.filler.bring_up()
         with self._index() as index:
-            self._fill(index)
             return index.story(call_id)
 
     def _index(self) -> Index:
@@ -73,7 +75,3 @@ class ProjectRecords:
         except SecretError as error:
             _logger.error("the password of audit.index cannot be had: %s", error)  # noqa: TRY400 - it says all there is
             raise AuditError("the password of the index of the log cannot be had") from None
-
-    @staticmethod
-    def _fill(index: Index) -> tuple[str, ...]:
-        return tuple(index.fill().faults)

@@ -234,8 +234,8 @@ class FakeGateway:
     def approvals(self) -> Approvals:
         """A desk at which nothing ever waits."""
         clock = SystemClock()
-        store, log = SqliteInvocations(Path("/nonexistent/calls.db")), AuditLog(Path("/nonexistent"), clock)
-        return Approvals(store=store, log=log, clock=clock, in_force=lambda: NO_APPROVERS)
+        store, log = SqliteInvocations(Path("/nonexistent/calls.db"), clock), AuditLog(Path("/nonexistent"), clock)
+        return Approvals(store=store, log=log, in_force=lambda: NO_APPROVERS)
 
     def ready(self) -> tuple[str, ...]:
         return self.reasons

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from toolgen.clock import SystemClock
 from toolgen.errors import StateError
 from toolgen.state.invocations import Invocation, Party
 from toolgen.state.invocations_sqlite import SqliteInvocations
@@ -41,7 +42,7 @@ def using(path: Path, work: Callable[[Places], Awaitable[None]]) -> None:
         opened: list[SqliteInvocations] = []
 
         def place() -> SqliteInvocations:
-            opened.append(SqliteInvocations(path))
+            opened.append(SqliteInvocations(path, SystemClock()))
             return opened[-1]
 
         try:

@@ -13,8 +13,10 @@ from redis.asyncio import Redis
 
 from tests.redis_server import RedisServer
 from tests.state.test_invocations import invocation
-from toolgen.clock import SystemClock
+from toolgen.clock import Clock, FixedClock, SystemClock
 from toolgen.errors import StateError
+from toolgen.state.begun_calls import BegunCalls
+from toolgen.state.invocations import Invocation
 from toolgen.state.invocations_redis import RedisInvocations
 from toolgen.state.link import RedisLink
 from toolgen.state.pauses import Pause, Pauses
@@ -44,8 +46,9 @@ class World:
     def link(self) -> RedisLink:
         return RedisLink(RedisLocation(host="127.0.0.1", port=self.server.port), lambda: "")
 
-    def store(self, key: bytes = KEY) -> RedisInvocations:
-        store = RedisInvocations(self.link(), lambda: Seal(key))
+    def store(self, key: bytes = KEY, machine: str = "one", clock: Clock | None = None) -> RedisInvocations:
+        begun = BegunCalls(self._folder / machine / "begun.db")
+        store = RedisInvocations(self.link(), lambda: Seal(key), begun, clock or SystemClock())
         self._open.append(store)
         return store
 
@@ -189,6 +192,111 @@ def test_a_redis_that_was_set_back_does_not_make_a_worker_carry_a_call_out_twice
         with pytest.raises(StateError, match="lost how far"):
             await store.get(ID)
         assert await store.unfinished() == ()
+
+    using(server, tmp_path, work)
+
+
+async def moved(store: RedisInvocations, *steps: str) -> Invocation | None:
+    """The call, moved on step by step; None where a step was not to be."""
+    known = await store.get(ID)
+    for status in steps:
+        if known is None:
+            return None
+        known = await store.replace(known, msgspec.structs.replace(known, status=status))
+    return known
+
+
+async def put_back(world: World, box: bytes | None) -> None:
+    """What somebody who can write in Redis does: an earlier state of a call takes the place of the present one."""
+    assert box is not None
+    await world.redis.restore(f"toolgen:calls:call:{ID}", 0, box, replace=True)
+    await world.redis.zadd("toolgen:calls:open", {ID: 1})
+
+
+@pytest.mark.parametrize("machine", ["one", "two"])
+def test_an_approved_call_that_was_put_back_is_begun_by_nobody_whoever_was_restarted(
+    server: RedisServer, tmp_path: Path, machine: str
+) -> None:
+    async def work(world: World) -> None:
+        await kept(world.store())
+        await moved(world.store(), "approved")
+        approved = await world.redis.dump(f"toolgen:calls:call:{ID}")
+        assert await moved(world.store(machine="two"), "running") is None  # the call is the first machine's
+        assert await moved(world.store(), "running", "ended") is not None
+        await put_back(world, approved)
+        assert await moved(world.store(machine=machine), "running") is None
+
+    using(server, tmp_path, work)
+
+
+@pytest.mark.parametrize("ending", [("approved", "running", "ended"), ("ended",)])
+def test_a_call_that_waits_and_was_put_back_is_not_answered_again(
+    server: RedisServer, tmp_path: Path, ending: tuple[str, ...]
+) -> None:
+    async def work(world: World) -> None:
+        await kept(world.store())
+        pending = await world.redis.dump(f"toolgen:calls:call:{ID}")
+        assert await moved(world.store(), *ending) is not None
+        await put_back(world, pending)
+        with pytest.raises(StateError, match="lost how far"):
+            await world.store().get(ID)
+        # Another machine knows nothing of it and may take an answer; but the one whose call it is makes it no more.
+        answered = await moved(world.store(machine="two"), "pending", "pending", "approved", "approved")
+        assert answered is not None
+        assert await moved(world.store(), "running") is None
+
+    using(server, tmp_path, work)
+
+
+def test_a_call_that_could_not_begin_is_tried_again_and_its_earlier_try_is_not(
+    server: RedisServer, tmp_path: Path
+) -> None:
+    async def work(world: World) -> None:
+        await kept(world.store())
+        await moved(world.store(), "approved")
+        first = await world.redis.dump(f"toolgen:calls:call:{ID}")
+        assert await moved(world.store(), "running", "approved") is not None
+        assert await moved(world.store(), "running") is not None
+        await put_back(world, first)
+        assert await moved(world.store(), "running") is None
+
+    using(server, tmp_path, work)
+
+
+def test_a_machine_that_lost_its_memory_carries_out_nothing_that_it_took_on_before(
+    server: RedisServer, tmp_path: Path
+) -> None:
+    async def work(world: World) -> None:
+        store = world.store()
+        await kept(store)
+        await moved(store, "approved")
+        (tmp_path / "one" / "begun.db").unlink()
+        assert await moved(store, "running") is None
+        assert await moved(world.store(), "running") is None
+
+    using(server, tmp_path, work)
+
+
+def test_an_ended_call_is_never_replaced(server: RedisServer, tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        await kept(world.store())
+        ended = await moved(world.store(), "ended")
+        assert ended is not None
+        assert await world.store().replace(ended, msgspec.structs.replace(ended, owner="another")) is None
+        assert await world.store().get(ID) == ended
+
+    using(server, tmp_path, work)
+
+
+def test_machines_go_by_the_time_of_redis(server: RedisServer, tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        late, early = FixedClock(2_000_000_000.0), FixedClock(1.0)
+        one, two = world.store(clock=late), world.store(machine="two", clock=early)
+        assert abs(await one.now() - await two.now()) < 60
+        early.advance(1000)
+        assert await two.now() - await one.now() > 900
+        await two.changed()
+        assert abs(await one.now() - await two.now()) < 60
 
     using(server, tmp_path, work)
 

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from toolgen.audit.log import AuditLog
-from toolgen.clock import Clock
 from toolgen.errors import AuditError, StateError
 from toolgen.gateway.answers import envelope_json
 from toolgen.gateway.governance import Governance
@@ -41,17 +40,16 @@ _STATUS = {"approval_denied": "refused", "expired": "refused", "cancelled": "can
 class Approvals:
     """The desk where calls wait. `in_force` gives the policy as it is now: an answer counts only under the policy it was asked under."""
 
-    def __init__(self, *, store: Invocations, log: AuditLog, clock: Clock, in_force: Callable[[], Governance]) -> None:
+    def __init__(self, *, store: Invocations, log: AuditLog, in_force: Callable[[], Governance]) -> None:
         self.store = store
         self.owner = secrets.token_hex(8)
         self.in_force = in_force
         self._log = log
-        self._clock = clock
         self._news = asyncio.Event()
 
     async def ask(self, question: Question) -> Result:
         """Keeps a call until somebody answers for it; refused where nobody could read it, or too many wait already."""
-        call, now = question.call, self._clock.now()
+        call = question.call
         size = len(encode(call.arguments))
         if size > LARGEST_ARGUMENTS:
             return Refused(
@@ -62,6 +60,10 @@ class Approvals:
                     rule=question.rule,
                 )
             )
+        try:
+            now = await self.store.now()
+        except StateError as fault:
+            return self._unkept(fault, question.rule)
         invocation = Invocation(
             id=call.id,
             principal=party_of(call.principal),
@@ -84,8 +86,7 @@ class Approvals:
         try:
             kept = await self.store.add(invocation, each=MOST_EACH, total=MOST_WAITING)
         except StateError as fault:
-            _logger.error("a call that has to wait for a person was refused: %s", fault)  # noqa: TRY400
-            return _unkept(question.rule)
+            return self._unkept(fault, question.rule)
         if not kept:
             return Refused(
                 error=Error(
@@ -98,6 +99,10 @@ class Approvals:
             )
         return Pending(error=_asked(invocation, question.roles))
 
+    def _unkept(self, fault: StateError, rule: str) -> Refused:
+        _logger.error("a call that has to wait for a person was refused: %s", fault)
+        return _unkept(rule)
+
     def may_answer(self, principal: Principal) -> bool:
         """Whether a principal may answer for others at all: by its role, and in its own name."""
         return principal.on_behalf_of is None and self.in_force().policy.approval.may_answer(
@@ -108,8 +113,7 @@ class Approvals:
         """The calls that wait for an answer this principal may give, the oldest first."""
         if not self.may_answer(principal):
             return ()
-        now = self._clock.now()
-        found = await self.store.unfinished()
+        found, now = await self.store.unfinished(), await self.store.now()
         return tuple(
             item
             for item in found
@@ -146,7 +150,7 @@ class Approvals:
     async def _answer(self, known: Invocation, *, approve: bool, note: str, by: str) -> Invocation | Error:
         if known.status != "pending":
             return _too_late(known)
-        if stale := self.stale(known):
+        if stale := self.stale(known, await self.store.now()):
             await self.close(
                 known, by="", verdict="expire", error=Error(code="expired", message=stale, rule=known.rule)
             )
@@ -212,9 +216,9 @@ class Approvals:
             await self.close(known, by=caller.id, verdict="cancel", error=error)
         return await self.outcome(call_id, caller)
 
-    def stale(self, known: Invocation) -> str:
+    def stale(self, known: Invocation, now: float) -> str:
         """Why an answer for this call can no longer count, "" when it can."""
-        if known.expires <= self._clock.now():
+        if known.expires <= now:
             return "nobody answered for this call in time; make it again if it is still wanted"
         return "" if self.call(known, self.in_force()) is not None else STALE
 
@@ -259,7 +263,7 @@ class Approvals:
         written = envelope_json(envelope)
         if envelope.content is not None:
             written["content"] = envelope.content
-        ended = msgspec.structs.replace(known, status="ended", lease=0.0, ended=self._clock.now(), envelope=written)
+        ended = msgspec.structs.replace(known, status="ended", lease=0.0, ended=await self.store.now(), envelope=written)
         kept = await self.store.replace(known, ended)
         self.announce()
         return kept
@@ -303,7 +307,7 @@ class Approvals:
 
     async def _hold(self, known: Invocation) -> Invocation | None:
         """Takes a call in hand, so that it is moved on by nobody else for a while; None where somebody else has it, or was quicker."""
-        now = self._clock.now()
+        now = await self.store.now()
         if known.lease > now:
             return None
         return await self.store.replace(known, msgspec.structs.replace(known, lease=now + LEASE_S))
@@ -373,6 +377,7 @@ def _asked(known: Invocation, roles: frozenset[str]) -> Error:
 
 
 def _unkept(rule: str) -> Refused:
+    """What the caller is told where calls cannot be kept."""
     return Refused(
         error=Error(
             code="upstream_unavailable",

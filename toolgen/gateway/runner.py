@@ -86,12 +86,12 @@ class Runner:
         """Moves on every call that can be."""
         for known in await self._store.unfinished():
             await self._look_after(known)
-        await self._store.forget(self._clock.now() - KEPT_S)
+        await self._store.forget(await self._store.now() - KEPT_S)
 
     async def _look_after(self, known: Invocation) -> None:
-        now = self._clock.now()
+        now = await self._store.now()
         if known.id in self._claims:
-            await self._renew(known)
+            await self._renew(known, now)
         elif known.lease > now:
             return
         elif known.status == "running":
@@ -102,18 +102,17 @@ class Runner:
                 rule=known.rule,
             )
             await self._approvals.close(known, by="", verdict="lose", error=error)
-        elif stale := (self._approvals.stale(known) if known.status == "approved" or known.expires <= now else ""):
+        elif stale := (self._approvals.stale(known, now) if known.status == "approved" or known.expires <= now else ""):
             error = Error(code="expired", message=stale, rule=known.rule)
             await self._approvals.close(known, by="", verdict="expire", error=error)
         elif known.status == "approved":
-            await self._begin(known)
+            await self._begin(known, now)
 
-    async def _renew(self, known: Invocation) -> None:
-        if known.owner != self._approvals.owner or known.lease - self._clock.now() < LEASE_S / 2:
-            lease = self._clock.now() + LEASE_S
-            await self._store.replace(known, msgspec.structs.replace(known, lease=lease))
+    async def _renew(self, known: Invocation, now: float) -> None:
+        if known.owner != self._approvals.owner or known.lease - now < LEASE_S / 2:
+            await self._store.replace(known, msgspec.structs.replace(known, lease=now + LEASE_S))
 
-    async def _begin(self, known: Invocation) -> None:
+    async def _begin(self, known: Invocation, now: float) -> None:
         governance = self._approvals.in_force()
         call = self._approvals.call(known, governance)
         if call is None or self._stopping or len(self._claims) >= _MOST_AT_ONCE:
@@ -124,9 +123,7 @@ class Runner:
             return
         claimed = await self._store.replace(
             known,
-            msgspec.structs.replace(
-                known, status="running", owner=self._approvals.owner, lease=self._clock.now() + LEASE_S
-            ),
+            msgspec.structs.replace(known, status="running", owner=self._approvals.owner, lease=now + LEASE_S),
         )
         if claimed is None:
             return
@@ -147,12 +144,12 @@ class Runner:
             del self._claims[claimed.id]
 
     async def _settle(self, call_id: str, envelope: Envelope) -> None:
-        """Whoever carried a call out knows how it ended, whatever others thought of it meanwhile."""
-        while (known := await self._store.get(call_id)) is not None:
+        """Whoever carried a call out knows how it ended. Where others had to give it up meanwhile, what its caller was told stands."""
+        while (known := await self._store.get(call_id)) is not None and known.status != "ended":
             error = envelope.error
             unbegun = envelope.status == "refused" and error is not None and error.code in _NOT_BEGUN
             if known.status == "running" and unbegun and error is not None:
-                again = self._clock.now() + (error.retry_after_s or _ROUND_S)
+                again = await self._store.now() + (error.retry_after_s or _ROUND_S)
                 back = msgspec.structs.replace(known, status="approved", lease=again)
                 settled = await self._store.replace(known, back)
             else:

@@ -125,7 +125,6 @@ class Gateway:
         self.approvals = Approvals(
             store=shared.invocations,
             log=self._log,
-            clock=self._clock,
             in_force=lambda: self._in_force.governance,
         )
         pagings = pagings_of(settings, manifest)

@@ -11,6 +11,7 @@ from toolgen.clock import Clock
 from toolgen.gateway.project import pauses_of, seal_file, state_folder
 from toolgen.settings import Settings
 from toolgen.settings_state import StateSettings
+from toolgen.state.begun_calls import BegunCalls
 from toolgen.state.buckets import Buckets, MemoryBuckets
 from toolgen.state.buckets_redis import RedisBuckets
 from toolgen.state.history_redis import SharedHistories
@@ -68,7 +69,7 @@ def share(settings: Settings, clock: Clock, changed: Callable[[bool], None], loc
     if state is None:
         return Shared(
             buckets=WaitingBuckets(MemoryBuckets(clock)),
-            invocations=SqliteInvocations(state_folder(settings) / "calls.db"),
+            invocations=SqliteInvocations(state_folder(settings) / "calls.db", clock),
             pauses=local,
             histories=None,
             turns=_turns(settings, clock),
@@ -78,7 +79,9 @@ def share(settings: Settings, clock: Clock, changed: Callable[[bool], None], loc
     sealing = cache(_sealing(settings))
     return Shared(
         buckets=WaitingBuckets(RedisBuckets(_link(state), clock, changed)),
-        invocations=RedisInvocations(_link(state), _sealing(settings)),
+        invocations=RedisInvocations(
+            _link(state), _sealing(settings), BegunCalls(state_folder(settings) / "begun.db"), clock
+        ),
         pauses=SharedPauses(_link(state), _sealing(settings), clock, local),
         histories=SharedHistories(_link(state), _sealing(settings), clock),
         turns=_turns(settings, clock),

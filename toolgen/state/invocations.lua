@@ -3,9 +3,9 @@
 --   add id principal each total asked box               -> 1, or 0 where too many wait
 --   get id                                              -> {version, box} or nothing
 --   unfinished                                          -> {id, version, box, …}, the oldest first
---   replace id known status principal ended box         -> 1, or 0 where another version is kept
+--   replace id known status principal ended box         -> 1, or 0 where another version is kept, or it has ended
 --   forget before                                       -> how many
---   changes                                             -> a number that changes with every change
+--   changes                                             -> a number that changes with every change, and the time in microseconds
 local op = ARGV[1]
 local function name(part) return KEYS[1] .. ':' .. part end
 local open, ended, changes = name('open'), name('ended'), name('changes')
@@ -51,7 +51,8 @@ elseif op == 'unfinished' then
 elseif op == 'replace' then
   local id, known, status, principal, at, box = unpack(ARGV, 2)
   local kept = name('call:' .. id)
-  if redis.call('HGET', kept, 'version') ~= known then return 0 end
+  local there = redis.call('HMGET', kept, 'version', 'status')
+  if there[1] ~= known or there[2] == 'ended' then return 0 end
   local version = string.format('%d', tonumber(known) + 1)
   redis.call('HSET', kept, 'version', version, 'status', status, 'principal', principal, 'box', box)
   if status == 'ended' then
@@ -68,4 +69,5 @@ elseif op == 'forget' then
   end
   return #old
 end
-return tonumber(redis.call('GET', changes) or '0')
+local time = redis.call('TIME')
+return {tonumber(redis.call('GET', changes) or '0'), time[1] * 1000000 + time[2]}

@@ -29,9 +29,10 @@ class Party(msgspec.Struct, frozen=True, kw_only=True):
 class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     """One call on its way: it waits for an answer (`pending`), may be carried out (`approved`), is being so (`running`) or `ended`.
 
-    `digest` is what an answer is bound to. Times are seconds since the epoch. Until `lease`, `owner` alone moves it on; an owner that
-    dies leaves the lease to lapse. `arguments` are exact, and so may be sensitive; `bound` names those that the policy set. `envelope` is
-    the JSON the caller gets once it ended.
+    `digest` is what an answer is bound to. `home` is the machine that took the call on, which alone carries it out; `attempt` counts how
+    often it was let go again before anything happened. Times are seconds since the epoch. Until `lease`, `owner` alone moves it on; an
+    owner that dies leaves the lease to lapse. `arguments` are exact, and so may be sensitive; `bound` names those that the policy set.
+    `envelope` is the JSON the caller gets once it ended.
     """
 
     id: str
@@ -53,6 +54,8 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str = ""
     asked: float
     expires: float
+    home: str = ""
+    attempt: int = 0
     owner: str = ""
     lease: float = 0.0
     ended: float = 0.0
@@ -72,7 +75,11 @@ class Invocations(Protocol):
         """Those that have not ended, the oldest first."""
 
     async def replace(self, known: Invocation, changed: Invocation) -> Invocation | None:
-        """Puts `changed` in place of `known` and returns it as it is kept, or None where somebody else was quicker: nothing happened."""
+        """Puts `changed` in place of `known` and returns it as it is kept, or None where that may not be: somebody else was quicker, it
+        has ended, or it is another machine's to carry out. Then nothing happened."""
+
+    async def now(self) -> float:
+        """The time that all who share these go by, in seconds since the epoch."""
 
     async def forget(self, before: float) -> None:
         """Removes those that ended before a time, and what they held with them."""

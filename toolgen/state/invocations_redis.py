@@ -11,7 +11,9 @@ from typing import Any
 
 import msgspec
 
+from toolgen.clock import Clock
 from toolgen.errors import StateError
+from toolgen.state.begun_calls import BegunCalls
 from toolgen.state.invocations import Invocation, as_json, from_json
 from toolgen.state.link import RedisLink, UnreachableError
 from toolgen.state.seal import Seal
@@ -20,6 +22,7 @@ __all__ = ["RedisInvocations"]
 
 _SCRIPT = Path(__file__).with_name("invocations.lua").read_text(encoding="utf-8")
 _MOST_MOVED = 10_000
+_LOST = "Redis has lost how far a call had come; it is not carried out again"
 _logger = logging.getLogger(__name__)
 
 
@@ -27,21 +30,27 @@ class RedisInvocations:
     """What Redis has of a call, and of which version it is, is inside a box that only whoever has the key of `seal` can make or open.
 
     A process remembers how far it saw each call come. Where Redis has lost what it said was kept (it failed over to a copy that was
-    behind, or was set back), an older version of a call is refused here and never taken up a second time.
+    behind, or was set back), an older version of a call is refused here and never taken up a second time. That a call began or ended is
+    remembered by the machine besides (`begun`), and only the machine that took a call on carries it out: whoever puts back what Redis
+    held before finds nobody who would make the call again, whichever of them was restarted meanwhile.
     """
 
-    def __init__(self, link: RedisLink, seal: Callable[[], Seal]) -> None:
+    def __init__(self, link: RedisLink, seal: Callable[[], Seal], begun: BegunCalls, clock: Clock) -> None:
         self._link = link
         self._seal_of = seal
         self._seal: Seal | None = None
         self._root = f"{link.location.prefix}:calls"
+        self._begun = begun
+        self._clock = clock
+        self._ahead: float | None = None  # Redis's time, less our monotonic one
         self._seen = -1
         self._moved: OrderedDict[str, int] = OrderedDict()
         self._unusable: set[bytes] = set()
 
     async def add(self, invocation: Invocation, *, each: int, total: int) -> bool:
         seal = await self._ready()
-        box = seal.close(as_json(invocation), _about(invocation.id, 1))
+        kept = msgspec.structs.replace(invocation, home=await self._begun.home())
+        box = seal.close(as_json(kept), _about(invocation.id, 1))
         who = _who(invocation)
         added = await self._run("add", invocation.id, who, str(each), str(total), repr(invocation.asked), box)
         return bool(added == 1)
@@ -49,7 +58,10 @@ class RedisInvocations:
     async def get(self, call_id: str) -> Invocation | None:
         seal = await self._ready()
         found = await self._run("get", call_id)
-        return None if found[0] is None else self._opened(seal, call_id, int(found[0]), found[1])
+        known = None if found[0] is None else self._opened(seal, call_id, int(found[0]), found[1])
+        if known is not None and known.status == "pending" and await self._begun.knows(call_id):
+            raise StateError(_LOST)
+        return known
 
     async def unfinished(self) -> tuple[Invocation, ...]:
         seal = await self._ready()
@@ -66,7 +78,10 @@ class RedisInvocations:
 
     async def replace(self, known: Invocation, changed: Invocation) -> Invocation | None:
         seal = await self._ready()
-        kept = msgspec.structs.replace(changed, version=known.version + 1)
+        if not await self._may(known, changed):
+            return None
+        attempt = known.attempt + (known.status == "running" and changed.status == "approved")
+        kept = msgspec.structs.replace(changed, version=known.version + 1, attempt=attempt)
         box = seal.close(as_json(kept), _about(kept.id, kept.version))
         # Before it is asked: whether an answer that never came was yes, nobody knows, and a call is made at most once.
         self._remember(known.id, known.version)
@@ -74,25 +89,49 @@ class RedisInvocations:
         if done != 1:
             return None
         self._remember(kept.id, kept.version)
+        if kept.status == "ended":
+            await self._begun.end(kept.id, kept.expires)
         return kept
+
+    async def _may(self, known: Invocation, changed: Invocation) -> bool:
+        """Whether this machine may move a call on so. What begins is remembered first: if Redis does not answer, it is not begun again."""
+        if known.status != "approved" or changed.status != "running":
+            return True
+        return known.home == await self._begun.home() and await self._begun.begin(
+            known.id, known.attempt, known.expires
+        )
+
+    async def now(self) -> float:
+        if self._ahead is None:
+            await self._changes()
+        return self._clock.monotonic() + (self._ahead or 0.0)
 
     async def forget(self, before: float) -> None:
         await self._run("forget", repr(before))
+        await self._begun.forget(before)
 
     async def changed(self) -> bool:
-        number = await self._run("changes")
-        news, self._seen = bool(number != self._seen), number
+        number = await self._changes()
+        news, self._seen = number != self._seen, number
         return news
+
+    async def _changes(self) -> int:
+        """The number of changes. What time it is there is learnt with it."""
+        asked = self._clock.monotonic()
+        number, micros = await self._run("changes")
+        self._ahead = micros / 1e6 - asked
+        return int(number)
 
     async def close(self) -> None:
         await self._link.close()
+        await self._begun.close()
 
     def _opened(self, seal: Seal, call_id: str, version: int, box: bytes) -> Invocation:
         found = from_json(seal.open(box, _about(call_id, version)))
         if found.id != call_id or found.version != version:
             raise StateError("a call that waits is not the one it stands for")
         if version < self._moved.get(call_id, 0):
-            raise StateError("Redis has lost how far a call had come; it is not carried out again")
+            raise StateError(_LOST)
         self._remember(call_id, version)
         return found
 

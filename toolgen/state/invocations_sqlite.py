@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from toolgen.clock import Clock
 from toolgen.state.invocations import Invocation, as_json, from_json
 from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
 
@@ -26,8 +27,9 @@ CREATE TABLE IF NOT EXISTS invocations (
 class SqliteInvocations:
     """Made at the first call that has to wait; until then there is no file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, clock: Clock) -> None:
         self._file = SqliteFile(path, kept="the calls that wait", schema=_SCHEMA, pragmas=DURABLE)
+        self._clock = clock
         self._seen = (0, 0, 0)
 
     async def add(self, invocation: Invocation, *, each: int, total: int) -> bool:
@@ -64,12 +66,15 @@ class SqliteInvocations:
         def work(connection: sqlite3.Connection) -> Invocation | None:
             found = connection.execute(
                 "UPDATE invocations SET version = ?2, status = ?3, principal = ?4, asked = ?5, ended = ?6, body = ?7"
-                " WHERE id = ?1 AND version = ?8",
+                " WHERE id = ?1 AND version = ?8 AND status <> 'ended'",
                 (*_row(kept), known.version),
             )
             return kept if found.rowcount == 1 else None
 
         return await self._run(work, absent=None)
+
+    async def now(self) -> float:
+        return self._clock.now()
 
     async def forget(self, before: float) -> None:
         def work(connection: sqlite3.Connection) -> None:

@@ -16,6 +16,7 @@ LAYERS = {
     "canonical": 0,
     "json_codec": 0,
     "key_file": 0,
+    "background": 1,
     "clock": 0,
     "core_dumps": 0,
     "files": 0,

@@ -21,7 +21,7 @@ from tests.gateway.clients import JSON, client
 from tests.gateway.gateways import BOT, FakeGateway
 from tests.gateway.governed import project, upstream, write_policy
 from tests.gateway.test_result_cache import outcomes
-from toolgen.clock import FixedClock
+from toolgen.clock import FixedClock, SystemClock
 from toolgen.gateway.listings import Listings
 from toolgen.gateway.mcp import Caller, Era, Mcp, Message
 from toolgen.gateway.service import Gateway
@@ -136,12 +136,13 @@ def test_who_waits_too_long_is_told_that_the_call_is_under_way(tmp_path: Path) -
         raise AssertionError
 
     async def scenario() -> Result:
-        clock, ledger = FixedClock(), SqliteLedger(tmp_path / "keys.db")
+        clock = FixedClock()
+        ledger = SqliteLedger(tmp_path / "keys.db", clock)
         stage = LedgerStage(
             ledger=ledger, clock=clock, secret=lambda: b"s", redact=lambda call, result: result, patience_s=0
         )
         first = replace(plain_call("http://a.test", "POST"), idempotency_key="tg_1")
-        await ledger.claim(stage._claim(first), clock.now(), most=5)
+        await ledger.claim(stage._claim(first, clock.now()), clock.now(), most=5)
         found = await stage(replace(first, id="second"), Trail(), never)
         await ledger.close()
         return found
@@ -312,7 +313,7 @@ def test_a_key_is_forgotten_after_a_day_and_no_caller_has_more_than_a_bounded_nu
 
 def test_many_keys_of_one_caller_are_refused_and_hold_nobody_else_up(tmp_path: Path) -> None:
     async def scenario() -> list[Any]:
-        ledger = SqliteLedger(tmp_path / "keys.db")
+        ledger = SqliteLedger(tmp_path / "keys.db", SystemClock())
 
         def claim(number: int, holder: str) -> Claim:
             return Claim(

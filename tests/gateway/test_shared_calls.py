@@ -8,13 +8,16 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from redis.asyncio import Redis
 
 from tests.gateway.governed import Upstream, project, upstream, write_policy
 from tests.redis_server import RedisServer
+from toolgen.errors import StateError
 from toolgen.gateway.project import seal_file
 from toolgen.gateway.service import Gateway
 from toolgen.settings import load as load_settings
@@ -98,6 +101,74 @@ def test_what_waits_on_one_machine_is_answered_on_another_and_carried_out_once(
         assert sorted(body for _, _, body in seen.requests) == [f'{{"to":"m{number}"}}' for number in range(6)]
 
     both(tmp_path, server, work)
+
+
+@pytest.mark.parametrize("state", ["pending", "approved"])
+def test_what_is_put_back_in_redis_after_every_gateway_restarted_is_sent_by_nobody(
+    tmp_path: Path, server: RedisServer, state: str
+) -> None:
+    """Whoever can write in Redis keeps a copy of a call before it runs, and brings it back when nobody has seen it run."""
+
+    async def main(url: str, seen: Upstream) -> None:
+        one, two = machines(tmp_path, server, url)
+        redis = Redis(host="127.0.0.1", port=server.port)
+        async with Gateway.load(one).errand() as first:  # which carries nothing out
+            call_id = await ask(first)
+            name = f"toolgen:calls:call:{call_id}"
+            kept = [await redis.dump(name)]
+            eve = first.principal("eve")
+            assert not hasattr(await first.approvals.decide(call_id, approve=True, note="", principal=eve), "code")
+            kept.append(await redis.dump(name))
+        async with Gateway.load(one) as first:
+            assert await ended(first, call_id) == "ok"
+        await redis.restore(name, 0, kept[state == "approved"], replace=True)
+        await redis.zadd("toolgen:calls:open", {call_id: 1})
+        await redis.incr("toolgen:calls:changes")
+        async with Gateway.load(one) as first, Gateway.load(two) as second:
+            with suppress(StateError):  # the other machine knows nothing of it, and may take a second answer
+                await second.approvals.decide(call_id, approve=True, note="", principal=second.principal("eve"))
+            later = await ask(first, "later")
+            await first.approvals.decide(later, approve=True, note="", principal=first.principal("eve"))
+            assert await ended(first, later) == "ok"  # so every call that may be carried out was looked at
+        assert [body for _, _, body in seen.requests] == ['{"to":"x"}', '{"to":"later"}']
+        await redis.aclose()
+
+    with upstream() as (seen, url):
+        asyncio.run(main(url, seen))
+
+
+def test_entries_that_are_none_of_ours_hold_up_no_call_and_a_gateway_stays_ready(
+    tmp_path: Path, server: RedisServer
+) -> None:
+    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+        redis = Redis(host="127.0.0.1", port=server.port)
+        for number, entry in enumerate(({"version": "x"}, {"version": "1", "box": b"\xff" * 90}, {"other": "1"})):
+            await redis.hset(f"toolgen:calls:call:junk{number}", mapping=entry)  # type: ignore[misc]
+            await redis.zadd("toolgen:calls:open", {f"junk{number}": 0, b"\xff\xfe": 0})
+        calls = [await ask(first, f"m{number}") for number in range(3)]
+        for call_id in calls:
+            await second.approvals.decide(call_id, approve=True, note="", principal=second.principal("eve"))
+        assert [await ended(first, call_id) for call_id in calls] == ["ok"] * 3
+        assert (first.ready(), second.ready()) == ((), ())
+        await redis.aclose()
+
+    both(tmp_path, server, work)
+
+
+def test_a_gateway_whose_key_opens_nothing_of_what_is_shared_is_not_ready(tmp_path: Path, server: RedisServer) -> None:
+    async def main(url: str) -> None:
+        one, two = machines(tmp_path, server, url)
+        seal_file(load_settings(two)).write_text("ab" * 32, encoding="ascii")
+        async with Gateway.load(one) as first, asyncio.timeout(120):
+            await ask(first)
+            async with Gateway.load(two) as second:
+                while not second.ready():  # noqa: ASYNC110 - another task looks
+                    await asyncio.sleep(0.01)
+                assert any("sealed with another key" in reason for reason in second.ready())
+                assert first.ready() == ()
+
+    with upstream() as (_, url):
+        asyncio.run(main(url))
 
 
 def test_while_redis_is_away_nothing_waits_and_nothing_is_sent(tmp_path: Path, server: RedisServer) -> None:

@@ -14,6 +14,7 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.redis_server import RedisServer
+from toolgen.clock import SystemClock
 from toolgen.errors import StateError
 from toolgen.state.ledger import Claim, Ledger
 from toolgen.state.ledger_redis import RedisLedger
@@ -54,7 +55,7 @@ def claim(number: int = 1, **changes: Any) -> Claim:
 @pytest.fixture(params=["sqlite", "redis"])
 def places(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Ledger]:
     if request.param == "sqlite":
-        return lambda: SqliteLedger(tmp_path / "keys.db")
+        return lambda: SqliteLedger(tmp_path / "keys.db", SystemClock())
     server = request.getfixturevalue("server")
     return lambda: shared(server)
 

@@ -263,7 +263,9 @@ class Approvals:
         written = envelope_json(envelope)
         if envelope.content is not None:
             written["content"] = envelope.content
-        ended = msgspec.structs.replace(known, status="ended", lease=0.0, ended=await self.store.now(), envelope=written)
+        ended = msgspec.structs.replace(
+            known, status="ended", lease=0.0, ended=await self.store.now(), envelope=written
+        )
         kept = await self.store.replace(known, ended)
         self.announce()
         return kept

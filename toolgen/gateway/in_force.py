@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from toolgen.background import Background
 from toolgen.errors import ToolgenError
 from toolgen.gateway.governance import Governance, Runtime
 from toolgen.gateway.reload import State, state_of, watch
@@ -29,7 +30,10 @@ class InForce:
     `state` is what `state_of` said of the policy's files before they were read: a change since then is acted on by `start`.
     """
 
-    def __init__(self, policy: Policy, runtime: Runtime, note: Note, state: State | None = None) -> None:
+    def __init__(
+        self, policy: Policy, runtime: Runtime, note: Note, state: State | None, background: Background
+    ) -> None:
+        self._background = background
         self.governance = Governance(policy, runtime)
         self.unread = ""
         """What is wrong with the policy's files, while an older reading of them is in force."""
@@ -48,7 +52,9 @@ class InForce:
 
     def start(self) -> None:
         """Begins to look after the policy's files."""
-        self._watch = asyncio.create_task(watch(self._directory, self._state, self.reload))
+        self._watch = self._background.start(
+            "watching the policy", lambda: watch(self._directory, self._state, self.reload)
+        )
 
     async def stop(self) -> None:
         """What is in force stays so."""

@@ -20,6 +20,7 @@ _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 _MOST_CODES = 64  # codes are ours and some twenty; a device's or a plugin's may never make this grow
 _OTHER = "other"
 _NO_FUNCTIONS = FunctionCounts()
+_NO_RESTARTS: Mapping[str, int] = {}
 
 
 class _Durations:
@@ -76,8 +77,18 @@ class Metrics:
         """A request has its answer."""
         self._responses[status] = self._responses.get(status, 0) + 1
 
-    def rendered(self, *, worker: str, ready: bool, functions: FunctionCounts = _NO_FUNCTIONS) -> bytes:
-        """Everything in Prometheus's text format. `worker` tells the processes of one gateway apart. Which function hangs is in the log."""
+    def rendered(
+        self,
+        *,
+        worker: str,
+        ready: bool,
+        functions: FunctionCounts = _NO_FUNCTIONS,
+        restarts: Mapping[str, int] = _NO_RESTARTS,
+    ) -> bytes:
+        """Everything in Prometheus's text format. `worker` tells the processes of one gateway apart. Which function hangs is in the log.
+
+        `restarts` is how often each background task that ever failed was started again.
+        """
         same = {"worker": worker}
         lines = [
             *_family("toolgen_calls_total", "counter", "Calls that ended, by how."),
@@ -109,6 +120,13 @@ class Metrics:
             *(
                 _sample("toolgen_http_responses_total", {"status": str(status), **same}, count)
                 for status, count in sorted(self._responses.items())
+            ),
+            *_family(
+                "toolgen_background_restarts_total", "counter", "Background tasks that failed and were started again."
+            ),
+            *(
+                _sample("toolgen_background_restarts_total", {"task": task, **same}, count)
+                for task, count in sorted(restarts.items())
             ),
             *_family("toolgen_ready", "gauge", "1 while calls are taken."),
             _sample("toolgen_ready", same, int(ready)),

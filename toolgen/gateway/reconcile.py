@@ -84,7 +84,7 @@ class Doubts:
         if self._identity().concerns(by, [row[name] for name in ("principal", "on_behalf_of") if name in row]):
             raise ToolgenError("nobody says what became of a call of their own, or one made for them")
         claim = (await self._ledger.of_calls()).get(call_id)
-        if claim is not None and claim.status == "running" and claim.lease > self._clock.now():
+        if claim is not None and claim.status == "running" and claim.lease > await self._ledger.now():
             raise ToolgenError(f"the call {call_id} is under way", suggestion="wait until it ends")
         fields = {"event": EVENT, "call_id": call_id, "principal": by, "tool": row.get("tool"), "status": found}
         await self._notes.append({**fields, **({"arguments": {"note": note}} if note else {})})

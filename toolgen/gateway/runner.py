@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock
 from toolgen.errors import ToolgenError, place_of
 from toolgen.gateway.approvals import LEASE_S, Approvals, of_party
@@ -15,6 +16,7 @@ from toolgen.gateway.governance import Governance
 from toolgen.model.call import Call, parties
 from toolgen.model.result import Envelope, Error
 from toolgen.state.invocations import Invocation
+from toolgen.state.link import UnreachableError
 from toolgen.state.pauses import Pauses
 from toolgen.state.pauses_redis import SharedPauses
 
@@ -41,8 +43,15 @@ class Runner:
     """
 
     def __init__(
-        self, *, approvals: Approvals, pauses: Pauses | SharedPauses, clock: Clock, carry_out: CarryOut
+        self,
+        *,
+        approvals: Approvals,
+        pauses: Pauses | SharedPauses,
+        clock: Clock,
+        carry_out: CarryOut,
+        background: Background,
     ) -> None:
+        self._background = background
         self._approvals = approvals
         self._store = approvals.store
         self._pauses = pauses
@@ -52,11 +61,11 @@ class Runner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
-        self._fault = ""
+        self.trouble = FaultLog(clock, "calls that wait are not looked after")
 
     def start(self) -> None:
         """Begins to look for work."""
-        self._task = asyncio.create_task(self._run())
+        self._task = self._background.start("carrying out approved calls", self._run)
 
     async def stop(self) -> None:
         """Begins nothing more, and waits for what is under way."""
@@ -76,16 +85,19 @@ class Runner:
                     if changed:
                         self._approvals.announce()
                     await self.round()
-                self._fault = ""
+                self.trouble.clear()
             except ToolgenError as error:
-                if str(error) != self._fault:
-                    self._fault = str(error)
-                    _logger.error("calls that wait are not looked after: %s", error)  # noqa: TRY400 - it says all there is
+                self.trouble.say(str(error), passing=isinstance(error.__cause__, UnreachableError))
 
     async def round(self) -> None:
         """Moves on every call that can be."""
         for known in await self._store.unfinished():
-            await self._look_after(known)
+            try:
+                await self._look_after(known)
+            except (ToolgenError, asyncio.CancelledError):
+                raise
+            except Exception as error:  # noqa: BLE001 - a call that nobody can look after holds up no other
+                _logger.error("call %s is left alone: %s", known.id, place_of(error))  # noqa: TRY400
         await self._store.forget(await self._store.now() - KEPT_S)
 
     async def _look_after(self, known: Invocation) -> None:

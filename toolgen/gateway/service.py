@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from toolgen.audit.log import AuditLog
 from toolgen.audit.query import entries, entry_at
+from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import AuditError, ConfigError
 from toolgen.execute.base import Destination
@@ -66,6 +67,7 @@ from toolgen.settings import Settings
 from toolgen.settings import load as load_settings
 from toolgen.state.history import Histories
 from toolgen.state.kept import KeptAnswers
+from toolgen.state.pauses_redis import SharedPauses
 from toolgen.state.seal import Seal, seal_of
 from toolgen.state.upstreams import Upstreams
 
@@ -120,7 +122,8 @@ class Gateway:
         self.metrics = Metrics()
         self.spans = _spans() if settings.spans else None
         self.pauses = pauses_of(settings)
-        shared = self._shared = share(settings, self._clock, self._state_changed, self.pauses)
+        background = self._background = Background()
+        shared = self._shared = share(settings, self._clock, self._state_changed, self.pauses, background)
         self.pausing = Pausing(shared.pauses, self.pauses, self._log.append, self._clock)
         self.approvals = Approvals(
             store=shared.invocations,
@@ -144,7 +147,11 @@ class Gateway:
             clock=self._clock,
         )
         self._runner = Runner(
-            approvals=self.approvals, pauses=shared.pauses, clock=self._clock, carry_out=self._calls.carry_out
+            approvals=self.approvals,
+            pauses=shared.pauses,
+            clock=self._clock,
+            carry_out=self._calls.carry_out,
+            background=background,
         )
         self.ledger = shared.ledger
         self.doubts = Doubts(
@@ -182,7 +189,7 @@ class Gateway:
         self._leaving: asyncio.TimerHandle | None = None
         self._uncounted = ""  # what is wrong with where limits are counted
         self._notes: set[asyncio.Task[None]] = set()
-        self._in_force = InForce(policy, runtime, self._note, state)
+        self._in_force = InForce(policy, runtime, self._note, state, background)
 
     @classmethod
     def load(cls, path: str | Path = "toolgen.yaml") -> Self:
@@ -433,17 +440,29 @@ class Gateway:
 
     def ready(self) -> tuple[str, ...]:
         """Why the gateway does not take calls; empty when it does."""
-        fault = self._log.fault
-        return (fault,) if fault else ()
+        found = (self._log.fault, *(trouble.lasting for trouble in self._troubles), *self._background.faults())
+        return tuple(fault for fault in found if fault)
 
     def measured(self) -> bytes:
         """What this process counted, for Prometheus."""
-        ready = not self.ready()
-        return self.metrics.rendered(worker=self._log.stream, ready=ready, functions=self._functions.counts)
+        return self.metrics.rendered(
+            worker=self._log.stream,
+            ready=not self.ready(),
+            functions=self._functions.counts,
+            restarts=self._background.restarts,
+        )
 
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know while calls are taken all the same: an edit of the policy that cannot be used, limits uncounted."""
-        return tuple(warning for warning in (self._in_force.unread, self._uncounted, *self._log.warnings()) if warning)
+        passing = (trouble.fault for trouble in self._troubles if not trouble.lasting)
+        found = (self._in_force.unread, self._uncounted, *passing, *self._log.warnings())
+        return tuple(warning for warning in found if warning)
+
+    @property
+    def _troubles(self) -> tuple[FaultLog, ...]:
+        """What may be wrong with what gateways share."""
+        pauses = self._shared.pauses
+        return (self._runner.trouble, pauses.trouble) if isinstance(pauses, SharedPauses) else (self._runner.trouble,)
 
     def current(self, principal: Principal) -> Principal | None:
         """The same principal as the policy in force has it, or None when that has it no more: for whoever keeps one for long."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
+from toolgen.background import Background
 from toolgen.clock import Clock
 from toolgen.gateway.project import pauses_of, seal_file, state_folder
 from toolgen.settings import Settings
@@ -63,7 +64,9 @@ class Shared:
         await self.ledger.close()
 
 
-def share(settings: Settings, clock: Clock, changed: Callable[[bool], None], local: Pauses) -> Shared:
+def share(
+    settings: Settings, clock: Clock, changed: Callable[[bool], None], local: Pauses, background: Background
+) -> Shared:
     """The places that `state:` names; nothing is opened yet. `changed` is told when what is counted is lost, and found again."""
     state = settings.state
     if state is None:
@@ -72,30 +75,30 @@ def share(settings: Settings, clock: Clock, changed: Callable[[bool], None], loc
             invocations=SqliteInvocations(state_folder(settings) / "calls.db", clock),
             pauses=local,
             histories=None,
-            turns=_turns(settings, clock),
-            ledger=SqliteLedger(state_folder(settings) / "keys.db"),
+            turns=_turns(settings, clock, background),
+            ledger=SqliteLedger(state_folder(settings) / "keys.db", clock),
             ledger_key=None,
         )
     sealing = cache(_sealing(settings))
     return Shared(
-        buckets=WaitingBuckets(RedisBuckets(_link(state), clock, changed)),
-        invocations=RedisInvocations(
-            _link(state), _sealing(settings), BegunCalls(state_folder(settings) / "begun.db"), clock
-        ),
-        pauses=SharedPauses(_link(state), _sealing(settings), clock, local),
+        buckets=WaitingBuckets(RedisBuckets(_link(state), clock, changed, background=background)),
+        invocations=RedisInvocations(_link(state), _sealing(settings), BegunCalls(state_folder(settings) / "begun.db")),
+        pauses=SharedPauses(_link(state), _sealing(settings), clock, local, background),
         histories=SharedHistories(_link(state), _sealing(settings), clock),
-        turns=_turns(settings, clock),
+        turns=_turns(settings, clock, background),
         ledger=RedisLedger(_link(state), sealing),
         ledger_key=lambda: sealing().ledger,
     )
 
 
-def _turns(settings: Settings, clock: Clock) -> Turns | None:
+def _turns(settings: Settings, clock: Clock, background: Background) -> Turns | None:
     """Where turns of conversations are counted; None where nobody asks for that."""
     if settings.turn_limit == math.inf:
         return None
     limit, state = int(settings.turn_limit), settings.state
-    return MemoryTurns(limit, clock) if state is None else RedisTurns(limit, _link(state), clock)
+    if state is None:
+        return MemoryTurns(limit, clock)
+    return RedisTurns(limit, _link(state), clock, background=background)
 
 
 def shared_pauses(settings: Settings, clock: Clock) -> SharedPauses | None:

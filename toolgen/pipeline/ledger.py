@@ -69,7 +69,7 @@ class LedgerStage:
         if not call.idempotency_key or self.ledger is None:
             return await proceed(call, trail)
         try:
-            mine = self._claim(call)
+            mine = self._claim(call, await self.ledger.now())
             known = await self._settled(self.ledger, mine)
             if known is not None and known.call_id == call.id and known.status == "waiting":
                 await self.ledger.settle(mine)  # a person agreed to it
@@ -89,8 +89,7 @@ class LedgerStage:
             return await self._carry(self.ledger, mine, call, trail, proceed)  # the first with its key
         return self.redact(call, self._told(known))
 
-    def _claim(self, call: Call) -> Claim:
-        now = self.clock.now()
+    def _claim(self, call: Call, now: float) -> Claim:
         return Claim(
             id=call.idempotency_key,
             call_id=call.id,
@@ -105,7 +104,7 @@ class LedgerStage:
         """What is kept of the key: this call's own claim, or that of another call once that is over, or was waited for long enough."""
         until = self.clock.monotonic() + self.patience_s
         while True:
-            now = self.clock.now()
+            now = await ledger.now()
             known = await ledger.claim(mine, now, most=MOST_EACH)
             if known is None or known.call_id == mine.call_id or known.status != "running":
                 return known
@@ -134,8 +133,12 @@ class LedgerStage:
     async def _renew(self, ledger: Ledger, mine: Claim) -> None:
         while True:
             await asyncio.sleep(LEASE_S / 3)
-            with suppress(StateError):
-                await ledger.settle(msgspec.structs.replace(mine, lease=self.clock.now() + LEASE_S))
+            try:
+                await ledger.settle(msgspec.structs.replace(mine, lease=await ledger.now() + LEASE_S))
+            except StateError:
+                pass  # the next one may be in time
+            except Exception as error:  # noqa: BLE001 - a lease that is not renewed would have its call taken for lost
+                _logger.error("the lease of call %s was not renewed: %s", mine.call_id, place_of(error))  # noqa: TRY400
 
     async def _settle(self, ledger: Ledger, mine: Claim, result: Result, *, idempotent: bool) -> None:
         try:

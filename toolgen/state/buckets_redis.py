@@ -16,6 +16,7 @@ from typing import Literal
 
 import orjson
 
+from toolgen.background import Background
 from toolgen.clock import Clock
 from toolgen.state.buckets import FREE, RETRY_IN_FLIGHT_S, Charge, Hold, Key, MemoryBuckets, Refusal
 from toolgen.state.link import RedisLink, UnreachableError
@@ -54,7 +55,9 @@ class RedisBuckets:
         changed: Callable[[bool], None] = lambda reachable: None,
         *,
         lease_s: float = 20.0,
+        background: Background | None = None,
     ) -> None:
+        self._background = background or Background()
         self._link = link
         self._clock = clock
         self._changed = changed
@@ -80,7 +83,7 @@ class RedisBuckets:
         if not charges:
             return FREE
         if self._beating is None:
-            self._beating = asyncio.create_task(self._beat())
+            self._beating = self._background.start("the count of limits in Redis", self._beat)
         if not self._reachable and self._clock.monotonic() < self._down_until:
             return self._alone(charges)
         self._made += 1
@@ -139,6 +142,8 @@ class RedisBuckets:
         }
         try:
             answer = await self._link.run(_SCRIPT, orjson.dumps(given))
+            if len(answer) != 1 + 2 * len(batch) or not _fits(batch, answer[1::2]):
+                raise UnreachableError("it answers something else than was asked")  # noqa: TRY301 - one way out for all faults
         except UnreachableError as error:
             self._lost(str(error))
             for asked in batch:
@@ -234,6 +239,11 @@ class _Share:
             limit.concurrency // processes,
             limit.wait_s,
         )
+
+
+def _fits(batch: Sequence[_Asked], indexes: Sequence[int]) -> bool:
+    """Whether what Redis says refused each call is a limit that was asked for."""
+    return all(0 <= index <= len(asked.charges) for asked, index in zip(batch, indexes, strict=True))
 
 
 def _written(charge: Charge) -> tuple[str, float, float, float, int]:

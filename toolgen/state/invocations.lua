@@ -5,7 +5,7 @@
 --   unfinished                                          -> {id, version, box, …}, the oldest first
 --   replace id known status principal ended box         -> 1, or 0 where another version is kept, or it has ended
 --   forget before                                       -> how many
---   changes                                             -> a number that changes with every change, and the time in microseconds
+--   changes                                             -> a number that changes with every change
 local op = ARGV[1]
 local function name(part) return KEYS[1] .. ':' .. part end
 local open, ended, changes = name('open'), name('ended'), name('changes')
@@ -69,5 +69,4 @@ elseif op == 'forget' then
   end
   return #old
 end
-local time = redis.call('TIME')
-return {tonumber(redis.call('GET', changes) or '0'), time[1] * 1000000 + time[2]}
+return tonumber(redis.call('GET', changes) or '0')

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from toolgen.clock import Clock
 from toolgen.errors import StateError
 from toolgen.state.begun_calls import BegunCalls
 from toolgen.state.invocations import Invocation, as_json, from_json
@@ -35,14 +34,12 @@ class RedisInvocations:
     held before finds nobody who would make the call again, whichever of them was restarted meanwhile.
     """
 
-    def __init__(self, link: RedisLink, seal: Callable[[], Seal], begun: BegunCalls, clock: Clock) -> None:
+    def __init__(self, link: RedisLink, seal: Callable[[], Seal], begun: BegunCalls) -> None:
         self._link = link
         self._seal_of = seal
         self._seal: Seal | None = None
         self._root = f"{link.location.prefix}:calls"
         self._begun = begun
-        self._clock = clock
-        self._ahead: float | None = None  # Redis's time, less our monotonic one
         self._seen = -1
         self._moved: OrderedDict[str, int] = OrderedDict()
         self._unusable: set[bytes] = set()
@@ -58,7 +55,7 @@ class RedisInvocations:
     async def get(self, call_id: str) -> Invocation | None:
         seal = await self._ready()
         found = await self._run("get", call_id)
-        known = None if found[0] is None else self._opened(seal, call_id, int(found[0]), found[1])
+        known = None if found[0] is None else self._opened(seal, call_id, found[0], found[1])
         if known is not None and known.status == "pending" and await self._begun.knows(call_id):
             raise StateError(_LOST)
         return known
@@ -69,11 +66,11 @@ class RedisInvocations:
         opened = []
         for call_id, version, box in zip(found[::3], found[1::3], found[2::3], strict=True):
             try:
-                opened.append(self._opened(seal, call_id.decode(), int(version), box))
+                opened.append(self._opened(seal, call_id.decode("utf-8", "replace"), version, box))
             except StateError as error:  # one that nobody can use holds up no other
-                if call_id not in self._unusable:
+                if call_id not in self._unusable and len(self._unusable) < _MOST_MOVED:
                     self._unusable.add(call_id)
-                    _logger.error("call %s is left alone: %s", call_id.decode(), error)  # noqa: TRY400
+                    _logger.error("call %.60r is left alone: %s", call_id, error)  # noqa: TRY400
         return tuple(opened)
 
     async def replace(self, known: Invocation, changed: Invocation) -> Invocation | None:
@@ -102,32 +99,31 @@ class RedisInvocations:
         )
 
     async def now(self) -> float:
-        if self._ahead is None:
-            await self._changes()
-        return self._clock.monotonic() + (self._ahead or 0.0)
+        try:
+            return await self._link.now()
+        except UnreachableError as error:
+            raise _unreachable(error) from error
 
     async def forget(self, before: float) -> None:
         await self._run("forget", repr(before))
         await self._begun.forget(before)
 
     async def changed(self) -> bool:
-        number = await self._changes()
-        news, self._seen = number != self._seen, number
+        number = await self._run("changes")
+        news, self._seen = bool(number != self._seen), number
         return news
-
-    async def _changes(self) -> int:
-        """The number of changes. What time it is there is learnt with it."""
-        asked = self._clock.monotonic()
-        number, micros = await self._run("changes")
-        self._ahead = micros / 1e6 - asked
-        return int(number)
 
     async def close(self) -> None:
         await self._link.close()
         await self._begun.close()
 
-    def _opened(self, seal: Seal, call_id: str, version: int, box: bytes) -> Invocation:
-        found = from_json(seal.open(box, _about(call_id, version)))
+    def _opened(self, seal: Seal, call_id: str, number: bytes, box: bytes | None) -> Invocation:
+        """The call in a box. Raises `StateError` for whatever else somebody may have put there."""
+        try:
+            version = int(number)
+            found = from_json(seal.open(box or b"", _about(call_id, version)))
+        except (ValueError, msgspec.MsgspecError, RecursionError) as error:
+            raise StateError("what is kept of a call in Redis is not what was kept there") from error
         if found.id != call_id or found.version != version:
             raise StateError("a call that waits is not the one it stands for")
         if version < self._moved.get(call_id, 0):
@@ -157,7 +153,11 @@ class RedisInvocations:
         try:
             return await self._link.ask(_SCRIPT, self._root, *arguments)
         except UnreachableError as error:
-            raise StateError(f"the calls that wait cannot be kept: Redis cannot be reached ({error})") from error
+            raise _unreachable(error) from error
+
+
+def _unreachable(error: UnreachableError) -> StateError:
+    return StateError(f"the calls that wait cannot be kept: Redis cannot be reached ({error})")
 
 
 def _about(call_id: str, version: int) -> str:

@@ -45,6 +45,9 @@ class Ledger(Protocol):
     async def of_calls(self) -> dict[str, Claim]:
         """Every key in use, by its call."""
 
+    async def now(self) -> float:
+        """The time that all who share the keys go by, in seconds since the epoch."""
+
     async def changed(self, within: float) -> None:
         """Returns when something may have changed, or after so many seconds."""
 

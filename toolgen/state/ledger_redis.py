@@ -59,8 +59,17 @@ class RedisLedger:
     async def of_calls(self) -> dict[str, Claim]:
         seal = await self._ready()
         found = await self._run("all", "-inf")
-        claims = (_opened(seal, name.decode(), box) for name, box in zip(found[::2], found[1::2], strict=True))
+        claims = []
+        for name, box in zip(found[::2], found[1::2], strict=True):
+            with suppress(StateError):  # one that nobody can read hides no other
+                claims.append(_opened(seal, name.decode("utf-8", "replace"), box))
         return {one.call_id: one for one in claims}
+
+    async def now(self) -> float:
+        try:
+            return await self._link.now()
+        except UnreachableError as error:
+            raise _unreachable(error) from error
 
     async def changed(self, within: float) -> None:
         with suppress(TimeoutError):
@@ -90,7 +99,11 @@ class RedisLedger:
         try:
             return await self._link.ask(_SCRIPT, self._root, *arguments)
         except UnreachableError as error:
-            raise StateError(f"idempotency keys cannot be kept: Redis cannot be reached ({error})") from error
+            raise _unreachable(error) from error
+
+
+def _unreachable(error: UnreachableError) -> StateError:
+    return StateError(f"idempotency keys cannot be kept: Redis cannot be reached ({error})")
 
 
 def _closed(seal: Seal, claim: Claim) -> bytes:
@@ -98,7 +111,10 @@ def _closed(seal: Seal, claim: Claim) -> bytes:
 
 
 def _opened(seal: Seal, name: str, box: bytes) -> Claim:
-    return msgspec.msgpack.decode(seal.open(box, f"key {name}"), type=Claim)
+    try:
+        return msgspec.msgpack.decode(seal.open(box, f"key {name}"), type=Claim)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise StateError("what is kept of an idempotency key in Redis is not what was kept there") from error
 
 
 def _who(holder: str) -> str:

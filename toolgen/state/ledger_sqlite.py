@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
+from toolgen.clock import Clock
 from toolgen.state.ledger import Claim
 from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
 
@@ -29,7 +30,8 @@ class SqliteLedger:
     A claim is on the disk before `claim` returns: a power cut cannot free a key whose call was sent.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._clock = clock
         self._file = SqliteFile(path, kept="idempotency keys", schema=_SCHEMA, pragmas=DURABLE)
         self._news = asyncio.Event()
 
@@ -64,6 +66,9 @@ class SqliteLedger:
             return {one.call_id: one for one in map(_claim, connection.execute("SELECT * FROM claims"))}
 
         return await self._file.run(work)
+
+    async def now(self) -> float:
+        return self._clock.now()
 
     async def changed(self, within: float) -> None:
         with suppress(TimeoutError):

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RedisLink", "UnreachableError"]
 
+_TIME = "return redis.call('TIME')"
+_KNOWN_S = 1.0
 TIMEOUT_S = 1.0
 """How long Redis may take for a connection and for an answer, each."""
 
@@ -31,6 +33,8 @@ class RedisLink:
         self._password = password
         self._client: Redis | None = None
         self._turn = asyncio.Lock()
+        self._ahead: float | None = None  # its time, less that of the event loop
+        self._asked = 0.0
 
     async def run(self, script: str, argument: bytes) -> list[int]:
         """The whole numbers that a script answers. Raises `UnreachableError` within twice `TIMEOUT_S`."""
@@ -43,6 +47,21 @@ class RedisLink:
     async def ask(self, script: str, key: str, *arguments: str | bytes) -> Any:
         """What a script answers about one key (KEYS[1]), whatever it is. Raises `UnreachableError` as `run` does."""
         return await self._ask(script, (key,), arguments)
+
+    async def now(self) -> float:
+        """Redis's own time in seconds since the epoch, which all who share it go by; asked for once a second, and counted on from there.
+
+        Raises `UnreachableError` where it was never heard.
+        """
+        here = asyncio.get_running_loop().time()
+        if self._ahead is None or here - self._asked > _KNOWN_S:
+            try:
+                seconds, micros = map(int, await self._ask(_TIME, (), ()))
+                self._ahead, self._asked = seconds + micros / 1e6 - here, here
+            except (TypeError, ValueError, UnreachableError) as error:
+                if self._ahead is None:
+                    raise UnreachableError(str(error)) from None
+        return asyncio.get_running_loop().time() + self._ahead
 
     async def _ask(self, script: str, keys: tuple[str, ...], arguments: tuple[str | bytes, ...]) -> Any:
         try:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock
 from toolgen.errors import StateError
 from toolgen.state.link import RedisLink, UnreachableError
@@ -35,7 +36,15 @@ class SharedPauses:
     Whoever knows a later version than Redis has puts it back.
     """
 
-    def __init__(self, link: RedisLink, seal: Callable[[], Seal], clock: Clock, local: Pauses) -> None:
+    def __init__(
+        self,
+        link: RedisLink,
+        seal: Callable[[], Seal],
+        clock: Clock,
+        local: Pauses,
+        background: Background | None = None,
+    ) -> None:
+        self._background = background or Background()
         self._link = link
         self._seal_of = seal
         self._seal: Seal | None = None
@@ -48,7 +57,7 @@ class SharedPauses:
         self._failed = -1e9
         self._reading: asyncio.Task[bool] | None = None
         self._polling: asyncio.Task[None] | None = None
-        self._fault = ""
+        self.trouble = FaultLog(clock, "what is paused cannot be read")
 
     @property
     def stale(self) -> bool:
@@ -81,7 +90,7 @@ class SharedPauses:
     async def start(self) -> None:
         """Reads them, and goes on to."""
         await self.refresh()
-        self._polling = asyncio.create_task(self._poll())
+        self._polling = self._background.start("reading what is paused", self._poll)
 
     async def close(self) -> None:
         """Reads no more."""
@@ -121,11 +130,9 @@ class SharedPauses:
                 self._take(version, found)
         except StateError as error:
             self._failed = self._clock.monotonic()
-            if str(error) != self._fault:
-                self._fault = str(error)
-                _logger.error("what is paused cannot be read: %s", error)  # noqa: TRY400 - it says all there is
+            self.trouble.say(str(error), passing=isinstance(error.__cause__, UnreachableError))
             return False
-        self._fault = ""
+        self.trouble.clear()
         self._heard = began
         return True
 
@@ -133,14 +140,15 @@ class SharedPauses:
         self._version, self._shared = version, pauses
 
     async def _ask(self) -> tuple[int, tuple[Pause, ...]]:
-        version, box = await self._run("read")
-        if version == 0:
-            return 0, ()
-        if version == self._version:
-            return version, self._shared
+        answer = await self._run("read")
         try:
+            version, box = int(answer[0]), answer[1]
+            if version == 0:
+                return 0, ()
+            if version == self._version:
+                return version, self._shared
             return version, msgspec.json.decode(self._sealing().open(box, _about(version)), type=tuple[Pause, ...])
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError) as error:
             raise StateError("what Redis says is paused is not what `toolgen pause` writes") from error
 
     def _boxed(self, version: int, pauses: tuple[Pause, ...]) -> tuple[str, bytes]:

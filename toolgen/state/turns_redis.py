@@ -12,6 +12,7 @@ from pathlib import Path
 
 import orjson
 
+from toolgen.background import Background
 from toolgen.clock import Clock
 from toolgen.state.link import RedisLink, UnreachableError
 from toolgen.state.turns import CROWDED_S, FORGOTTEN_S, MOST_CALLS, Excess, Parties, Seat
@@ -73,7 +74,10 @@ class RedisTurns:
     """Counts in Redis, by its clock. While it cannot be reached, calls of a conversation are refused. What a process that ended without
     a word had in flight has ended after `lease_s`."""
 
-    def __init__(self, limit: int, link: RedisLink, clock: Clock, *, lease_s: float = 20.0) -> None:
+    def __init__(
+        self, limit: int, link: RedisLink, clock: Clock, *, lease_s: float = 20.0, background: Background | None = None
+    ) -> None:
+        self._background = background or Background()
         self._limit = limit
         self._link = link
         self._clock = clock
@@ -100,7 +104,7 @@ class RedisTurns:
         if not self._reachable and self._clock.monotonic() < self._down_until:
             return _UNREACHABLE
         if self._staying is None:
-            self._staying = asyncio.create_task(self._stay())
+            self._staying = self._background.start("the count of turns in Redis", self._stay)
         group.entered = True
         return await self._tell(_ENTER, group)
 

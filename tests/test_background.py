@@ -1,0 +1,106 @@
+"""Tasks that have to go on do: a fault of one is told of, counted, and the task starts again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from toolgen import background
+from toolgen.background import Background, FaultLog
+from toolgen.clock import FixedClock
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(background, "_LONGEST_PAUSE_S", 0.002)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(120):
+        while not holds():  # noqa: ASYNC110 - what it waits for is the task's
+            await asyncio.sleep(0.001)
+
+
+def test_a_task_that_fails_starts_again_and_says_so_without_the_words_of_its_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    runs: list[int] = []
+
+    async def work() -> None:
+        runs.append(len(runs))
+        if len(runs) < 5:
+            raise RuntimeError("canary-4711")
+        await asyncio.Event().wait()
+
+    async def scenario() -> None:
+        tasks = Background()
+        task = tasks.start("looking after things", work)
+        await until(lambda: len(runs) == 4)
+        assert tasks.restarts["looking after things"] >= 3
+        await until(lambda: len(runs) == 5 and not tasks.faults())  # it goes on, so nothing is wrong any more
+        assert not task.done()
+        task.cancel()
+        await asyncio.wait((task,))
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(scenario())
+    assert "looking after things failed and starts again" in caplog.text
+    assert "RuntimeError at" in caplog.text
+    assert "canary" not in caplog.text
+
+
+def test_while_a_task_keeps_failing_it_is_said() -> None:
+    async def work() -> None:
+        raise ValueError("canary")
+
+    async def scenario() -> None:
+        tasks = Background()
+        task = tasks.start("looking after things", work)
+        await until(lambda: tasks.restarts.get("looking after things", 0) > 3)
+        assert tasks.faults() == ("looking after things failed (ValueError) and is started again",)
+        task.cancel()
+        await asyncio.wait((task,))
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("ending", ["returns", "cancelled"])
+def test_a_task_that_ends_in_order_is_not_started_again(ending: str) -> None:
+    runs: list[str] = []
+
+    async def work() -> None:
+        runs.append(ending)
+        if ending == "cancelled":
+            await asyncio.Event().wait()
+
+    async def scenario() -> None:
+        tasks = Background()
+        task = tasks.start("one thing", work)
+        await until(lambda: bool(runs))
+        if ending == "cancelled":
+            task.cancel()
+        await asyncio.wait((task,))
+        assert (tasks.faults(), tasks.restarts) == ((), {})
+
+    asyncio.run(scenario())
+    assert len(runs) == 1
+
+
+def test_the_same_fault_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FixedClock()
+    trouble = FaultLog(clock, "calls are not looked after")
+    with caplog.at_level(logging.ERROR):
+        for second in range(150):
+            trouble.say("another key" if second % 2 else "changed there", passing=False)
+            clock.advance(1)
+    assert [record.getMessage() for record in caplog.records].count("calls are not looked after: another key") == 3
+    assert len(caplog.records) == 6
+    assert trouble.lasting == trouble.fault == "calls are not looked after: another key"
+    trouble.say("Redis cannot be reached", passing=True)
+    assert (trouble.lasting, bool(trouble.fault)) == ("", True)
+    trouble.clear()
+    assert (trouble.lasting, trouble.fault) == ("", "")

@@ -1,0 +1,86 @@
+"""Tasks that have to run for as long as a gateway does: one that fails is told of, and starts again after a pause."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from toolgen.clock import Clock
+from toolgen.errors import place_of
+
+__all__ = ["Background", "FaultLog"]
+
+_logger = logging.getLogger(__name__)
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 30.0
+_STEADY_S = 60.0
+_AGAIN_S = 60.0
+
+
+class Background:
+    """The background tasks of one gateway, by what they do."""
+
+    def __init__(self) -> None:
+        self._faults: dict[str, str] = {}
+        self.restarts: dict[str, int] = {}
+        """How often each task that ever failed was started again."""
+
+    def start(self, name: str, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        """Runs `work` in a task, again whenever it ends with an exception, until it returns or the task is cancelled."""
+        return asyncio.create_task(self._run(name, work), name=name)
+
+    def faults(self) -> tuple[str, ...]:
+        """What does not run as it should now, in sentences."""
+        return tuple(self._faults.values())
+
+    async def _run(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        loop, pause = asyncio.get_running_loop(), _FIRST_PAUSE_S
+        while True:
+            began = loop.time()
+            try:
+                await self._watched(name, work)
+            except Exception as error:  # noqa: BLE001 - whatever it is, what the task does has to go on
+                if loop.time() - began > _STEADY_S:
+                    pause = _FIRST_PAUSE_S
+                _logger.error("%s failed and starts again in %g s: %s", name, pause, place_of(error))  # noqa: TRY400
+                self._faults[name] = f"{name} failed ({type(error).__name__}) and is started again"
+                self.restarts[name] = self.restarts.get(name, 0) + 1
+                await asyncio.sleep(pause)
+                pause = min(_LONGEST_PAUSE_S, 2 * pause)
+            else:
+                return
+
+    async def _watched(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """The work; a fault of an earlier run is over once this one has gone on for longer than the pause before it."""
+        timer = asyncio.get_running_loop().call_later(2 * _FIRST_PAUSE_S, self._faults.pop, name, None)
+        try:
+            await work()
+            self._faults.pop(name, None)
+        finally:
+            timer.cancel()
+
+
+class FaultLog:
+    """What is wrong with one thing now. The same sentence is logged once a minute and not in a loop."""
+
+    def __init__(self, clock: Clock, what: str) -> None:
+        self._clock = clock
+        self._what = what
+        self._told: dict[str, float] = {}
+        self.fault = ""
+        """Why it is wrong; "" while it is right."""
+        self.lasting = ""
+        """The same, where it will not pass by itself."""
+
+    def say(self, fault: str, *, passing: bool) -> None:
+        """It is wrong, and this is why; `passing` where that may be over in a moment (what it needs cannot be reached)."""
+        self.fault, self.lasting = f"{self._what}: {fault}", "" if passing else f"{self._what}: {fault}"
+        now = self._clock.monotonic()
+        if now - self._told.get(fault, -_AGAIN_S) >= _AGAIN_S:
+            self._told = {known: at for known, at in self._told.items() if now - at < _AGAIN_S} | {fault: now}
+            _logger.error("%s", self.fault)
+
+    def clear(self) -> None:
+        """It is right again."""
+        self.fault = self.lasting = ""

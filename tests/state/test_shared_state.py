@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from tests.redis_server import RedisServer
 from tests.state.test_invocations import invocation
-from toolgen.clock import SystemClock
+from toolgen.clock import FixedClock, SystemClock
 from toolgen.errors import StateError
 from toolgen.state.begun_calls import BegunCalls
 from toolgen.state.invocations import Invocation
@@ -22,6 +22,7 @@ from toolgen.state.invocations_redis import RedisInvocations
 from toolgen.state.link import RedisLink
 from toolgen.state.pauses import Pause, Pauses
 from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.redis_clock import RedisClock
 from toolgen.state.redis_location import RedisLocation
 from toolgen.state.seal import Seal, seal_of
 
@@ -294,6 +295,25 @@ def test_machines_go_by_the_time_of_redis(server: RedisServer, tmp_path: Path, m
         seconds, _ = await world.redis.time()
         monkeypatch.setattr(time, "time", lambda: 1.0)
         assert 0 <= await world.store().now() - seconds < 60
+
+    using(server, tmp_path, work)
+
+
+def test_a_clock_that_is_wrong_is_set_by_redis_and_goes_on_while_that_is_away(
+    server: RedisServer, tmp_path: Path
+) -> None:
+    async def work(world: World) -> None:
+        own = FixedClock(1.0)
+        shared = RedisClock(world.link(), own)
+        assert shared.now() == 1.0
+        await shared.set()
+        seconds, _ = await world.redis.time()
+        assert abs(shared.now() - seconds) < 60
+        server.stop()
+        own.advance(500)
+        assert 440 < shared.now() - seconds < 560
+        assert shared.monotonic() == own.monotonic()
+        await shared.close()
 
     using(server, tmp_path, work)
 

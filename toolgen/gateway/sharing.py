@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from toolgen.background import Background
@@ -25,6 +26,7 @@ from toolgen.state.ledger_sqlite import SqliteLedger
 from toolgen.state.link import RedisLink
 from toolgen.state.pauses import Pauses
 from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.redis_clock import RedisClock
 from toolgen.state.seal import Seal, seal_of
 from toolgen.state.turns import MemoryTurns, Turns
 from toolgen.state.turns_redis import RedisTurns
@@ -47,13 +49,24 @@ class Shared:
     turns: Turns | None
     ledger: Ledger
     ledger_key: Callable[[], bytes] | None
+    background: Background
+    clock: RedisClock | None = None
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def start(self) -> None:
         """Reads what has to be known before the first call."""
         await self.pauses.start()
+        if self.clock is not None:
+            await self.clock.set()
+            self._tasks.append(self.background.start("setting the clock by Redis", self.clock.run))
 
     async def close(self) -> None:
         """Lets go of everything."""
+        for task in self._tasks:
+            task.cancel()
+            await asyncio.wait((task,))
+        if self.clock is not None:
+            await self.clock.close()
         await self.pauses.close()
         if self.histories is not None:
             await self.histories.close()
@@ -78,16 +91,19 @@ def share(
             turns=_turns(settings, clock, background),
             ledger=SqliteLedger(state_folder(settings) / "keys.db", clock),
             ledger_key=None,
+            background=background,
         )
-    sealing = cache(_sealing(settings))
+    sealing, shared_clock = cache(_sealing(settings)), RedisClock(_link(state), clock)
     return Shared(
         buckets=WaitingBuckets(RedisBuckets(_link(state), clock, changed, background=background)),
         invocations=RedisInvocations(_link(state), _sealing(settings), BegunCalls(state_folder(settings) / "begun.db")),
         pauses=SharedPauses(_link(state), _sealing(settings), clock, local, background),
-        histories=SharedHistories(_link(state), _sealing(settings), clock),
+        histories=SharedHistories(_link(state), _sealing(settings), shared_clock),
         turns=_turns(settings, clock, background),
         ledger=RedisLedger(_link(state), sealing),
         ledger_key=lambda: sealing().ledger,
+        background=background,
+        clock=shared_clock,
     )
 
 

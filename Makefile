@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test check browser console-test bench conformance frameworks hybrid golden lock clean
+.PHONY: setup demo serve test check browser proxies console-test bench conformance frameworks hybrid golden lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -35,13 +35,19 @@ check: setup
 NO_BROWSER = command -v chromium >/dev/null || echo "Chromium is not installed: tests in a browser are skipped; \`make browser\` installs it" >&2
 test: setup
 	@$(NO_BROWSER)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 console-test: setup
 	@$(NO_BROWSER)
 	$(BIN)/python -m pytest tests/console
 
-# Debian's Chromium, for the console's tests: the one target that installs something outside of this folder.
+# Debian's packages of the proxies that some tests put in front of a gateway, and its Chromium, for the console's tests: the targets that
+# install something outside of this folder.
+proxies:
+	@command -v haproxy >/dev/null && command -v nginx >/dev/null || { echo "Installing the packages haproxy and nginx-light on this machine, with apt-get" \
+	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends haproxy nginx-light >/dev/null; } \
+	  || echo "The proxies cannot be installed here (it takes apt-get and root): the tests behind them are skipped" >&2
+
 browser:
 	@command -v chromium >/dev/null || { echo "Installing the package chromium on this machine, with apt-get" \
 	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \

@@ -123,7 +123,12 @@ def _check(said: str, log: str) -> None:
     assert f"from KeyError at {__name__}:" in log
 
 
-def test_of_a_task_in_the_background_and_of_the_server(written: io.StringIO) -> None:
+def test_of_a_task_in_the_background_and_of_the_server(written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("uvicorn", "uvicorn.error"):  # whatever a server that was started before made of them
+        monkeypatch.setattr(logging.getLogger(name), "propagate", True)
+        monkeypatch.setattr(logging.getLogger(name), "disabled", False)
+        monkeypatch.setattr(logging.getLogger(name), "level", logging.NOTSET)
+
     async def main() -> None:
         asyncio.get_running_loop().set_exception_handler(_told)
         asyncio.get_running_loop().call_soon(lambda canary: 1 / 0, CANARY)

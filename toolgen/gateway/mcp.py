@@ -32,12 +32,13 @@ from toolgen.gateway.mcp_messages import (
     failed,
     parse,
     request_id,
+    response,
     trace_of,
 )
 from toolgen.gateway.mcp_resources import read_resource
 from toolgen.gateway.mcp_state import States
 from toolgen.gateway.spans import METHODS, Operation, Span, Spans
-from toolgen.gateway.wire import Malformed, encode
+from toolgen.gateway.wire import Malformed
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Error
 from toolgen.model.schema import Json
@@ -92,7 +93,7 @@ class Mcp:
         if era is Era.MODERN:
             outcome.setdefault("resultType", "complete")
             outcome["_meta"] = {META_SERVER: _SERVER_INFO}
-        return Reply(body=encode({"jsonrpc": "2.0", "id": request, "result": outcome}))
+        return Reply(body=response(request, "result", outcome))
 
     async def respond(self, message: Message, principal: Principal) -> None:
         """Takes a client's answer to a question of ours; what answers none is dropped. Raises `AuditError` and `StateError`."""

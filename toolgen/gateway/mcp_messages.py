@@ -30,6 +30,7 @@ __all__ = [
     "failed",
     "parse",
     "request_id",
+    "response",
     "trace_of",
     "unsupported",
 ]
@@ -146,7 +147,13 @@ def failed(request: Id | None, fault: Fault) -> Reply:
     error: dict[str, object] = {"code": fault.code, "message": fault.message}
     if fault.data is not None:
         error["data"] = fault.data
-    return Reply(body=encode({"jsonrpc": "2.0", "id": request, "error": error}), fault=fault.code)
+    return Reply(body=response(request, "error", error), fault=fault.code)
+
+
+def response(request: Id | None, name: str, value: object) -> bytes:
+    """A JSON-RPC response with `result` or `error`. An id is given back exactly, however many digits it has."""
+    identifier = str(request).encode() if isinstance(request, int) else encode(request)
+    return b'{"jsonrpc":"2.0","id":%b,"%b":%b}' % (identifier, name.encode(), encode(value))
 
 
 def claimed_version(message: Message) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from toolgen.errors import ToolgenError
 from toolgen.gateway.http import Rejected, Response, Stream
 from toolgen.gateway.mcp import Mcp
-from toolgen.gateway.mcp_messages import INTERNAL_ERROR, Fault, Id, Reply, failed
+from toolgen.gateway.mcp_messages import INTERNAL_ERROR, Fault, Id, Reply, failed, response
 from toolgen.gateway.wire import encode
 from toolgen.model.call import Principal, parties
 from toolgen.pipeline.presence import Presence
@@ -208,4 +208,4 @@ def acknowledged(request: Id, *, tools: bool) -> bytes:
 def ended(request: Id) -> bytes:
     """The last."""
     result = {"resultType": "complete", "_meta": subscribed(request)}
-    return encode({"jsonrpc": "2.0", "id": request, "result": result})
+    return response(request, "result", result)

@@ -28,7 +28,7 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy --config-file tests/mypy.ini --exclude tests/golden tests
+	$(BIN)/mypy --config-file tests/mypy.ini --exclude tests/golden tests bench conformance examples
 	$(BIN)/toolgen build --check
 	$(BIN)/toolgen policy check
 

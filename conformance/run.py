@@ -25,7 +25,8 @@ import uvicorn
 
 from conformance import inspector
 from toolgen.gateway.app import App
-from toolgen.gateway.connection import CappedProtocol
+from toolgen.gateway.connection import connecting
+from toolgen.gateway.connections import Connections
 from toolgen.gateway.http import Receive, Scope, Send
 from toolgen.gateway.service import Gateway
 from toolgen.listen import bind
@@ -114,7 +115,7 @@ async def main(wanted: list[str], scenario: str, *, serve: bool) -> int:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
         async with Gateway.load(project / "toolgen.yaml") as gateway:
             app = Admitted(gateway)
-            config = uvicorn.Config(app, http=CappedProtocol, ws="none", lifespan="off", log_config=None)
+            config = uvicorn.Config(app, http=connecting(Connections()), ws="none", lifespan="off", log_config=None)
             server = uvicorn.Server(config)
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             if serve:

@@ -37,8 +37,8 @@ def answered(service: Scripted, origin: str, body: bytes, status: int = 200, **h
 @pytest.mark.parametrize(
     ("body", "headers", "code"),
     [
-        (gzip.compress(b'{"data":{"a":"' + b"x" * 50_000_000 + b'"}}'), {"content-encoding": "gzip"}, "response_too_large"),
-        (gzip.compress(GOOD)[:-9], {"content-encoding": "gzip"}, "upstream_error"),
+        (gzip.compress(b'{"data":{"a":"' + b"x" * 50_000_000 + b'"}}', mtime=0), {"content-encoding": "gzip"}, "response_too_large"),
+        (gzip.compress(GOOD, mtime=0)[:-9], {"content-encoding": "gzip"}, "upstream_error"),
         (GOOD[:-5], {}, "upstream_error"),
         (b"", {}, "upstream_error"),
         (b"\x00" + GOOD, {}, "upstream_error"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from toolgen.cli.progress import progress
 from toolgen.emit import record
 from toolgen.emit.formats import DEFAULT_FORMATS
 from toolgen.emit.writer import FILES, MANIFEST, check, refuse_foreign, render_all, write
-from toolgen.errors import ManifestError
+from toolgen.errors import DescriptionError, ManifestError
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
 from toolgen.settings import SourceSettings, build_options, from_specs, password_of
@@ -89,11 +89,15 @@ def command(
     with ExitStack() as stack:
         steps = len(job.sources) + sum(is_networked(source.config) for source in job.sources.values()) + 1
         began = stack.enter_context(progress(steps))
-        summary = _checked(job, began) if only_check else _built(job, accept, began, stack)
+        summary, unlisted = (_checked(job, began), ()) if only_check else _built(job, accept, began, stack)
     if as_json:
         print_json(to_dict(summary))
     else:
         print_summary(summary, job.target, only_check)
+    for error in unlisted:
+        click.echo(f"toolgen: {error.where}: {error.message}; it has no tools until a build can list them", err=True)
+    if unlisted:
+        sys.exit(1)
     if only_check and summary.changed:
         names = ", ".join(summary.changed)
         click.echo(f"toolgen: {shown(job.target)}/ is not what these descriptions build: {names}", err=True)
@@ -150,7 +154,10 @@ def _manifest_in(target: Path) -> Manifest | None:
         return None
 
 
-def _built(job: _Job, accept: bool, began: Callable[[str], None], stack: ExitStack) -> Summary:
+def _built(
+    job: _Job, accept: bool, began: Callable[[str], None], stack: ExitStack
+) -> tuple[Summary, tuple[DescriptionError, ...]]:
+    """What was built, and why MCP servers among the sources have no tools in it."""
     started = perf_counter()
     sources, refresher = job.sources, None
     if any(is_networked(source.config) for source in sources.values()):
@@ -163,7 +170,7 @@ def _built(job: _Job, accept: bool, began: Callable[[str], None], stack: ExitSta
     key = record.build_key(build_options(sources, job.overrides, job.formats) | {"databases": _databases(sources)})
     last = record.load(job.target)
     if not _staged(refresher) and last is not None and record.unchanged(job.target, last, key):
-        return summarize_unchanged(last, started)
+        return summarize_unchanged(last, started), ()
     from toolgen.build import build_sources  # noqa: PLC0415 - as above
 
     def build(these: Mapping[str, SourceSettings]) -> Built:
@@ -176,14 +183,15 @@ def _built(job: _Job, accept: bool, began: Callable[[str], None], stack: ExitSta
     began("writing")
     files = render_all(built.manifest, job.formats)
     staged = _staged(refresher)
-    _pin(job, sources, built.references, staged)
+    unlisted = {} if refresher is None else refresher.unlisted
+    _pin(job, sources, built.references, staged, unlisted.keys())
     if not job.own:
         refuse_foreign(job.target)
     changed = write(job.target, files)
     summary = summarize(built, job.formats, changed, started, None)
     if built.files is not None and not staged:
         record.save(job.target, key, built.files, files, built.manifest, summary.rows, summary.remarks)
-    return summary
+    return summary, tuple(unlisted.values())
 
 
 def _databases(sources: Mapping[str, SourceSettings]) -> dict[str, object]:
@@ -205,7 +213,11 @@ def _staged(refresher: Refresher | None) -> set[str]:
 
 
 def _pin(
-    job: _Job, sources: Mapping[str, SourceSettings], used: Mapping[str, tuple[str, ...]], staged: set[str]
+    job: _Job,
+    sources: Mapping[str, SourceSettings],
+    used: Mapping[str, tuple[str, ...]],
+    staged: set[str],
+    unlisted: Set[str],
 ) -> None:
     """After everything could be built, so that nothing is accepted that cannot be; before it is written, because it is what it rests on.
 
@@ -215,7 +227,7 @@ def _pin(
     descriptions = {} if job.prunes else dict(known.descriptions)
     references = {} if job.prunes else dict(known.references)
     for name, source in sources.items():
-        if source.config.pin is not None:
+        if source.config.pin is not None and name not in unlisted:
             descriptions[name] = source.config.pin
         references[name] = {url: source.config.references[url] for url in used[name]}
     new = Pins(descriptions=descriptions, references={name: pins for name, pins in references.items() if pins})

@@ -39,7 +39,10 @@ class Drift:
 
 
 class Refresher:
-    """Fetches what the sources of one build have beyond this machine into `staging`; `staged` says whether anything of it is new."""
+    """Fetches what the sources of one build have beyond this machine into `staging`; `staged` says whether anything of it is new.
+
+    `unlisted` are MCP servers that did not list their tools and have no pin: they have no tools in this build, and get no pin by it.
+    """
 
     def __init__(self, sources: Sources, staging: Path, began: Callable[[str], None]) -> None:
         self._staging = staging
@@ -47,17 +50,21 @@ class Refresher:
         self._fetchers = {name: Fetcher(source.config.refs) for name, source in sources.items()}
         self._missed: set[tuple[str, str]] = set()
         self.staged: set[str] = set()
+        self.unlisted: dict[str, DescriptionError] = {}
         self.drifts: list[Drift] = []
 
     def refresh(self, sources: Sources) -> Sources:
         """The sources with what their URLs say now. What cannot be reached is read from its pinned copy, with a warning.
 
-        Raises `DescriptionError` when a description has no such copy.
+        Raises `DescriptionError` when a description has no such copy; of MCP servers, when there is nothing else to build.
         """
-        return {
+        fresh = {
             name: self._refreshed(name, source) if is_networked(source.config) else source
             for name, source in sources.items()
         }
+        if self.unlisted and len(self.unlisted) == len(sources):
+            raise next(iter(self.unlisted.values()))
+        return fresh
 
     def completed(self, sources: Sources, build: Callable[[Sources], Built]) -> tuple[Built, Sources]:
         """What a build makes of the sources once every document that they may have, and that can be had, is there.
@@ -106,10 +113,13 @@ class Refresher:
         try:
             fetched = _listed(source) if config.kind == "mcp" else fetch(config, headers=_credentials(source))
         except DescriptionError as error:
-            if config.pin is None or config.pin.url != config.location:
+            if config.pin is not None and config.pin.url == config.location:
+                self._use_copy(error)
+                return config, []
+            if config.kind != "mcp":
                 raise
-            self._use_copy(error)
-            return config, []
+            self.unlisted[name] = error
+            fetched = _without_tools()
         pin = stage(self._staging, name, fetched.filename, config.location, fetched.data)
         if config.pin is not None and _same(config.pin, pin):
             return config, []
@@ -183,6 +193,12 @@ def _listed(source: SourceSettings) -> Fetched:
     from toolgen.pipeline.executors import listing_of  # noqa: PLC0415 - as for an endpoint's credentials, below
 
     return Fetched(filename="tools.json", data=listing_of(source))
+
+
+def _without_tools() -> Fetched:
+    from toolgen.model.listing import Listing, write_listing  # noqa: PLC0415 - only where a server failed
+
+    return Fetched(filename="tools.json", data=write_listing(Listing(server="", version="", tools=())))
 
 
 def _credentials(source: SourceSettings) -> dict[str, str]:

@@ -74,6 +74,11 @@ class _Line:
     send: Callable[[bytes], None] | None = None
     _told: float = -1.0
 
+    @property
+    def listens(self) -> bool:
+        """Whether the client asked to be told the progress of this call."""
+        return self.token is not None and self.send is not None
+
     def left(self) -> bool:
         """Whether nobody waits any more."""
         return self.presence.left()

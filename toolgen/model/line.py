@@ -27,6 +27,10 @@ class Line(Protocol):
     def capabilities(self) -> frozenset[str]:
         """What the caller can be asked for: elicitation, sampling, roots."""
 
+    @property
+    def listens(self) -> bool:
+        """Whether it wants to be told how far the call has come."""
+
     def left(self) -> bool:
         """Whether nobody waits any more."""
 

@@ -28,6 +28,7 @@ class Trail:
     outcome_seq: int | None = None
     facts: dict[str, Json] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
+    redacts: bool = False  # something of the answer is hidden from this caller
 
 
 Next: TypeAlias = Callable[[Call, Trail], Awaitable[Result]]

@@ -11,9 +11,10 @@ from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Executor
 from toolgen.model.call import Call
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
-from toolgen.model.tool import Effect, FunctionBinding, SqlBinding
+from toolgen.model.tool import Effect, FunctionBinding, McpBinding, SqlBinding
 from toolgen.pipeline.caching import Caching
 from toolgen.pipeline.chain import Trail
+from toolgen.pipeline.presence import Wordless
 from toolgen.pipeline.promise import BROKEN, Promises
 
 __all__ = ["Deliver", "Preview", "failure"]
@@ -28,8 +29,8 @@ _LEFT = Error(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deliver:
-    """Carries the call out with the executor of its source: a read of a database for as long as somebody waits for it, and anything
-    else, once begun, to its end."""
+    """Carries the call out with the executor of its source: what reads a database, a function or an MCP server for as long as somebody
+    waits for it, and anything else, once begun, to its end."""
 
     executors: Mapping[str, Executor]
     policy_digest: str = ""
@@ -43,8 +44,11 @@ class Deliver:
 
     async def _send(self, call: Call, trail: Trail) -> Result:
         result: Success | Failed | Refused
+        line = trail.presence.line or trail.presence
         if isinstance(call.tool.binding, FunctionBinding):
-            call = replace(call, line=trail.presence.line or trail.presence)
+            call = replace(call, line=line)
+        elif isinstance(call.tool.binding, McpBinding):
+            call = replace(call, line=Wordless(line) if trail.redacts else line)
         try:
             carrying = self.executors[call.tool.source].execute(call)
             if not _ends_early(call):
@@ -76,7 +80,12 @@ class Preview:
 
 
 def _ends_early(call: Call) -> bool:
-    """Whether nothing can have changed when the call is ended half-way. A session that reads is rolled back in any case."""
+    """Whether nothing can have changed when the call is ended half-way. A session that reads is rolled back in any case.
+
+    The executor of MCP servers tells them that the caller left, and ends early only what reads.
+    """
+    if isinstance(call.tool.binding, McpBinding):
+        return True
     return isinstance(call.tool.binding, SqlBinding | FunctionBinding) and call.tool.effect is Effect.READ
 
 

@@ -194,7 +194,7 @@ def _mcp(source: SourceSettings, secrets: Secrets, permit: Permit, provision: Pr
             timeouts=timeouts,
             largest=largest,
         )
-        return McpExecutor(wire, shared=False)
+        return McpExecutor(wire, shared=False, timeouts=timeouts)
     command = StdioWire(
         config.command,
         folder=config.root,
@@ -203,7 +203,7 @@ def _mcp(source: SourceSettings, secrets: Secrets, permit: Permit, provision: Pr
         timeouts=timeouts,
         largest=largest,
     )
-    return McpExecutor(command, shared=True)
+    return McpExecutor(command, shared=True, timeouts=timeouts)
 
 
 def listing_of(source: SourceSettings) -> bytes:

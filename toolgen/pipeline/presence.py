@@ -10,7 +10,7 @@ from toolgen.model.line import Line, Unasked
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.trace import Trace
 
-__all__ = ["Presence"]
+__all__ = ["Presence", "Wordless"]
 
 T = TypeVar("T")
 
@@ -55,6 +55,11 @@ class Presence:
         """What it can be asked for, by functions: nothing, but for those front ends that say otherwise."""
         return frozenset()
 
+    @property
+    def listens(self) -> bool:
+        """Nobody asked to be told."""
+        return False
+
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Nobody asked to be told."""
 
@@ -83,3 +88,34 @@ class Presence:
             self._tasks.discard(task)
             if self.left():  # the one cancellation that was ours, also when `work` ended in spite of it
                 task.uncancel()
+
+
+class Wordless:
+    """A line over which a stranger may say how far a call has come, and nothing in words: what the policy hides may stand in them."""
+
+    __slots__ = ("_line",)
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Nothing: a stranger asks nobody."""
+        return frozenset()
+
+    @property
+    def listens(self) -> bool:
+        """As the line does."""
+        return self._line.listens
+
+    def left(self) -> bool:
+        """As the line has it."""
+        return self._line.left()
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        """The numbers alone."""
+        self._line.progress(done, total, "")
+
+    async def ask(self, key: str, method: str, params: JsonObject) -> Json:
+        """Raises `Unasked`."""
+        raise Unasked

@@ -279,6 +279,7 @@ class RedactStage:
     _redactors: dict[str, AnswerRedactor | None] = field(default_factory=dict)
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        trail.redacts = self._of(call.tool) is not None
         return self.applied(call, await proceed(call, trail))
 
     def applied(self, call: Call, result: Result) -> Result:
@@ -289,9 +290,7 @@ class RedactStage:
         return result
 
     def _redacted(self, tool: Tool, result: Result) -> Result:
-        if tool.digest not in self._redactors:
-            self._redactors[tool.digest] = self.redactor(tool)
-        redact = self._redactors[tool.digest]
+        redact = self._of(tool)
         if redact is None:
             return result
         match result:
@@ -301,6 +300,11 @@ class RedactStage:
                 return replace(result, error=_without_quote(error, quotes=quotes), data=redact(data, shape))
             case _:
                 return result
+
+    def _of(self, tool: Tool) -> AnswerRedactor | None:
+        if tool.digest not in self._redactors:
+            self._redactors[tool.digest] = self.redactor(tool)
+        return self._redactors[tool.digest]
 
 
 def _without_quote(error: Error, *, quotes: bool) -> Error:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Protocol
 
 from pyreqwest.client import Client
 from pyreqwest.exceptions import PyreqwestError, RequestTimeoutError
@@ -19,7 +21,7 @@ from pyreqwest.response import Response
 from toolgen.execute.http.coding import ACCEPTED, Body
 from toolgen.execute.http.wire import Request
 
-__all__ = ["ORDINARY", "PLACES", "BrokenError", "Reply", "TimedOutError", "UnsentError", "exchange"]
+__all__ = ["ORDINARY", "PLACES", "BrokenError", "Listener", "Reply", "TimedOutError", "UnsentError", "exchange"]
 
 ORDINARY = 131_072
 """Bytes of a body, after decompression, from which on it takes a place."""
@@ -85,8 +87,23 @@ class Reply:
         return f"Reply({self.status}, ***)"  # it may repeat what was sent in confidence
 
 
+class Listener(Protocol):
+    """Hears a body while it is read, for answers that may be whole before their body ends."""
+
+    def wants(self, headers: Mapping[str, str]) -> bool:
+        """Whether the body of an answer with these headers is to be heard."""
+
+    def enough(self, data: bytes) -> bool:
+        """Is given the next bytes; whether nothing further is wanted."""
+
+
 async def exchange(
-    client: Client, request: Request, limit: int, places: asyncio.Semaphore, until: float = math.inf
+    client: Client,
+    request: Request,
+    limit: int,
+    places: asyncio.Semaphore,
+    until: float = math.inf,
+    listener: Listener | None = None,
 ) -> Reply:
     """Sends a request once and reads its answer, at most `limit` bytes of body, before `until` (the loop's time).
 
@@ -94,17 +111,21 @@ async def exchange(
     the library's text about the request: that has the URL, and a URL may hold a credential. When it is cancelled, the library goes on
     waiting for the answer by itself, within the times of the client, and throws it away.
     """
-    sending = _prepared(client, request, until)
+    sending = _prepared(client, request, until, heard=listener is not None)
     try:
         async with sending as response:
-            return await _read(response, request.method, limit, places)
+            return await _read(response, request.method, limit, places, listener)
     except PyreqwestError as error:
         raise _ending(error) from None
 
 
-def _prepared(client: Client, request: Request, until: float) -> StreamRequest:
+def _prepared(client: Client, request: Request, until: float, *, heard: bool) -> StreamRequest:
     """Raises `ValueError` for a method, URL or header that would be read as something else."""
     builder = client.request(request.method, request.url).header("Accept-Encoding", ACCEPTED)
+    if heard:
+        builder = builder.streamed_read_buffer_limit(
+            0
+        )  # the library would wait for the beginning of the body to fill up
     for name, value in request.headers:
         if name.lower() in _OWN:
             raise ValueError("a header says what the connection says itself")
@@ -131,7 +152,9 @@ def _keeps(body: bytes) -> bool:
     return len(body) <= _LARGEST_KEPT and b"\n" not in body and b"\r" not in body and _NO_METHOD.match(body) is not None
 
 
-async def _read(response: Response, method: str, limit: int, places: asyncio.Semaphore) -> Reply:
+async def _read(
+    response: Response, method: str, limit: int, places: asyncio.Semaphore, listener: Listener | None
+) -> Reply:
     headers = _headers(response)
     status = response.status
     coding = headers.get("transfer-encoding")
@@ -144,12 +167,15 @@ async def _read(response: Response, method: str, limit: int, places: asyncio.Sem
     read_chunk = response.body_reader.read_chunk
     left = _length(headers)
     placed = False
+    listener = listener if listener is not None and listener.wants(headers) else None
     try:
         # hyper holds an answer to its Content-Length, so the end of one that came whole need not be asked for.
         while left and not body.full and (chunk := await read_chunk()) is not None:
             data = chunk.to_bytes()
             left -= len(data)
             body.feed(data)
+            if listener is not None and listener.enough(body.news()):
+                return Reply(status=status, headers=headers, body=body.so_far(), truncated=False)
             if body.size > ORDINARY and not placed:
                 placed = await places.acquire()
     finally:

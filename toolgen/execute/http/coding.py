@@ -31,7 +31,7 @@ class UndecodableError(Exception):
 class Body:
     """Collects a body of at most `limit` bytes; `full` says that it goes on beyond them."""
 
-    __slots__ = ("_coding", "_inflate", "_limit", "_members", "_pieces", "_read", "_size", "full")
+    __slots__ = ("_coding", "_inflate", "_limit", "_members", "_pieces", "_read", "_size", "_told", "full")
 
     def __init__(self, coding: str, limit: int) -> None:
         coding = coding.strip().lower()
@@ -42,7 +42,7 @@ class Body:
         self._inflate = None if not self._coding else zlib.decompressobj(_GZIP)
         self._members = 0
         self._pieces: list[bytes] = []
-        self._size = self._read = 0
+        self._size = self._read = self._told = 0
         self.full = False
 
     @property
@@ -66,6 +66,16 @@ class Body:
         except zlib.error:
             raise UndecodableError("is not in the content coding that it says") from None
 
+    def news(self) -> bytes:
+        """What was kept since this was last asked."""
+        fresh = b"".join(self._pieces[self._told :])
+        self._told = len(self._pieces)
+        return fresh
+
+    def so_far(self) -> bytes:
+        """All that was kept of a body of which nothing more is read."""
+        return b"".join(self._pieces)
+
     def end(self) -> bytes:
         """The whole body, or a beginning of one that goes on beyond `limit` bytes, because it is held for longer than it is read.
 
@@ -74,7 +84,7 @@ class Body:
         # An empty body has no coding to be in the middle of, whatever its header says.
         if self._inflate is not None and self._read and not self._inflate.eof and not self.full:
             raise UndecodableError("ends in the middle of its content coding")
-        body = b"".join(self._pieces)
+        body = self.so_far()
         return body[:BEGINNING] if self.full else body
 
     def _keep(self, data: bytes) -> None:

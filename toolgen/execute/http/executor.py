@@ -12,7 +12,7 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Destination, Permit
 from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, result, retry_after
-from toolgen.execute.http.client import PLACES, BrokenError, Reply, TimedOutError, UnsentError, exchange
+from toolgen.execute.http.client import PLACES, BrokenError, Listener, Reply, TimedOutError, UnsentError, exchange
 from toolgen.execute.http.coding import UndecodableError
 from toolgen.execute.http.credentials import NoTokenError, Renewal, Signed
 from toolgen.execute.http.dial import Dialer, Line, Refusal, Resolver, Target, Timeouts, system_resolver
@@ -46,6 +46,7 @@ _UNSENT: Mapping[str, Json] = {"attempts": 1, "unsent": True}
 class _Course:
     """Of one call, redirects and new tokens included: whether breaking it off is harmless, and when it is over then (the loop's time)."""
 
+    call: Call
     harmless: bool
     until: float
 
@@ -56,6 +57,7 @@ class HttpExecutor:
     `schemes` are the source's security schemes, `auth` its credentials as parsed from toolgen.yaml: a `SecretReference` per scheme, or a
     mapping of them (`username` and `password`, or `token`). `permit` is asked about every address, and whether an answer may redirect to
     its own origin. `reader` makes a result of an answer, for which the headers `kept` are kept.
+    `listen` makes what hears the body of a call's answer.
     """
 
     def __init__(  # noqa: PLR0913 - everything a source is made of
@@ -74,8 +76,10 @@ class HttpExecutor:
         reader: Reader = result,
         kept: tuple[str, ...] = _HEAD_HEADERS,
         largest: int = LARGEST_ANSWER,
+        listen: Callable[[Call, Scrubber], Listener] | None = None,
     ) -> None:
         self._largest = largest
+        self._listen = listen
         self._reader = reader
         self._kept = kept
         self._key_header = key_header
@@ -99,7 +103,7 @@ class HttpExecutor:
             return _failed(error.code, error.message, error.suggestion)
         harmless = repeatable(call, self._key_header)
         ends = asyncio.get_running_loop().time() + self._total_s if harmless else math.inf
-        course = _Course(harmless=harmless, until=ends)
+        course = _Course(call=call, harmless=harmless, until=ends)
         for hop in range(MOST_HOPS + 1):
             outcome = await self._once(request, call, course)
             further = self._further(request, outcome) if hop < MOST_HOPS and "location" in outcome.facts else None
@@ -201,9 +205,11 @@ class HttpExecutor:
     async def _attempt(self, line: Line, signed: Signed, place: str, course: _Course) -> Success | Failed:
         request = signed.request
         facts: dict[str, Json] = {"attempts": 1}
+        scrubber = scrubber_of(signed.secrets)
+        listener = None if self._listen is None else self._listen(course.call, scrubber)
         try:
             with line as client:
-                reply = await exchange(client, request, self._largest, self._places, course.until)
+                reply = await exchange(client, request, self._largest, self._places, course.until, listener)
         except ValueError:
             return _failed("validation", "the request holds something HTTP cannot send", "")
         except TimedOutError:
@@ -236,7 +242,7 @@ class HttpExecutor:
             facts["location"] = answer.location
         if answer.lifetime_s is not None:
             facts["lifetime_s"] = answer.lifetime_s
-        return self._reader(answer, scrubber_of(signed.secrets), request.method, facts)
+        return self._reader(answer, scrubber, request.method, facts)
 
     def _read(self, reply: Reply) -> Answer:
         header = reply.headers.get

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -13,7 +14,9 @@ from toolgen.execute.mcp.messages import (
     MODERN,
     Agreed,
     Wire,
+    called_off,
     failed,
+    harmless,
     initialize,
     modern,
     request,
@@ -24,80 +27,172 @@ from toolgen.model.call import Call
 from toolgen.model.listing import ListedTool, Listing, parts_of
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Effect
 
-__all__ = ["Conversation"]
+__all__ = ["Conversation", "Parts"]
 
 _MOST_PAGES = 100
 _MOST_TOOLS = 2000
 _LARGEST_LISTING = 8 * 1024 * 1024
 _LISTED_S = 60.0
-_NO_SUCH_SESSION = 404
+_LISTING_S = 15.0  # for a build
+_PARTING_S = 5.0
+# The answers of the official SDKs of TypeScript and Python to a session that they do not know, beside 404.
+_NO_SUCH_SESSION: Final = frozenset({-32000, -32001, -32600})
 _DENIED: Final = frozenset({401, 403})
+Parts: TypeAlias = dict[str, dict[str, str]]
 
 
 class Conversation:
-    """What was agreed on with a server for one caller, and what its tools are there. Questions run side by side."""
+    """What was agreed on with a server for one caller, and what its tools are there. Questions run side by side.
 
-    def __init__(self, wire: Wire, clock: Clock) -> None:
+    `total_s` is how long getting ready may take: agreeing and listing are done once for all who wait for them, each for its own time.
+    """
+
+    def __init__(self, wire: Wire, clock: Clock, total_s: float) -> None:
         self._wire = wire
         self._clock = clock
-        self._agreeing = asyncio.Lock()
+        self._total_s = total_s
         self._epoch: int | None = None
         self._agreed = Agreed()
         self._number = 0
         self._who = ("", "")
-        self._listed: dict[str, dict[str, str]] | None = None
+        self._listed: Parts | None = None
         self._listed_at = 0.0
+        self._listing: asyncio.Task[Parts | Failed] | None = None
+        self._telling: set[asyncio.Task[None]] = set()
 
     async def listing(self, call: Call) -> Listing | Failed:
         """Every tool the server shows this caller, over all pages."""
-        fault = await self._ready(call)
-        return fault or await self._list(call)
+        if fault := await self._agree(call):
+            return fault
+        try:
+            async with asyncio.timeout(min(self._total_s, _LISTING_S)):
+                return await self._list(call)
+        except TimeoutError:
+            return _late("its list of tools did not come in time")
 
-    async def parts(self, call: Call) -> dict[str, dict[str, str]] | Failed:
+    async def parts(self, call: Call, until: float) -> Parts | Failed:
         """The digests of what the server says of its tools, by name: as it said a minute ago at the longest. One that is listed twice
-        has none."""
-        async with self._agreeing:
-            if fault := await self._agree(call):
-                return fault
-            age = self._clock.monotonic() - self._listed_at
-            if self._listed is None or age > _LISTED_S or self._wire.stale():
-                agreed = self._agreed
-                listing = await self._list(call)
-                if isinstance(listing, Failed) and _is_lost(listing, agreed):
-                    listing = await self._renew(agreed, call) or await self._list(call)
-                if isinstance(listing, Failed):
-                    return listing
-                self._listed, self._listed_at = _parts(listing), self._clock.monotonic()
-            return self._listed
+        has none. `until` (the loop's time) is how long this caller waits."""
+        while True:
+            if (known := self._known()) is not None:
+                return known
+            task, joined = self._listing, self._listing is not None
+            if task is None:
+                task = self._listing = asyncio.create_task(self._refresh(call))
+                task.add_done_callback(self._refreshed)
+            await asyncio.wait({task}, timeout=max(0.0, until - asyncio.get_running_loop().time()))
+            if not task.done():
+                return _late("the server did not say in time which tools it has")
+            found = task.result()
+            if not (joined and isinstance(found, Failed) and found.error.code == "upstream_timeout"):
+                return found  # one whose time began before this caller's is begun again
 
-    async def ask(self, method: str, params: JsonObject, call: Call) -> Success | Failed:
-        """The `result` of a request. One whose session the server does not know any more was not looked at, and is made once more."""
-        agreed = self._agreed
-        outcome = await self._asked(method, params, call)
-        if not _is_lost(outcome, agreed):
-            return outcome
-        async with self._agreeing:
-            fault = await self._renew(agreed, call)
-        return fault or await self._asked(method, params, call)
+    def _known(self) -> Parts | None:
+        age = self._clock.monotonic() - self._listed_at
+        if self._listed is None or age > _LISTED_S or self._epoch is None or self._wire.ready() != self._epoch:
+            return None
+        if self._wire.stale():
+            self._listed = None
+        return self._listed
+
+    def _refreshed(self, task: asyncio.Task[Parts | Failed]) -> None:
+        self._listing = None
+
+    async def _refresh(self, call: Call) -> Parts | Failed:
+        """Agrees where that has to be, and lists. A session whose list cannot be had is forgotten."""
+        try:
+            async with asyncio.timeout(self._total_s):
+                listing = await self._listed_anew(call)
+        except TimeoutError:
+            self._wire.doubt()
+            listing = _late("the server did not say in time which tools it has")
+        if isinstance(listing, Failed):
+            self._epoch = None
+            return listing
+        self._listed, self._listed_at = _parts(listing), self._clock.monotonic()
+        return self._listed
+
+    async def _listed_anew(self, call: Call) -> Listing | Failed:
+        known = self._epoch is not None
+        if fault := await self._agree(call):
+            return fault
+        listing = await self._list(call)
+        if (
+            isinstance(listing, Failed) and known and self._epoch is None
+        ):  # the session was there before, and is no more
+            listing = await self._agree(call) or await self._list(call)
+        return listing
+
+    async def call(self, params: JsonObject, call: Call, until: float) -> Success | Failed | None:
+        """What a tool answers by `until` (the loop's time). None where the server does not know the session any more: nothing was done, and
+        `parts` begins anew.
+
+        A caller that leaves is told to the server. What may change something is waited for a little longer all the same, to know how
+        it ended.
+        """
+        agreed, number, method = self._agreed, self._next(), "tools/call"
+        if call.line is not None and call.line.listens:
+            params = {**params, "_meta": {"progressToken": number}}
+        asking = asyncio.create_task(self._wire.ask(self._request(method, params, number), agreed, call))
+        try:
+            await asyncio.wait({asking}, timeout=max(0.0, until - asyncio.get_running_loop().time()))
+            if asking.done():
+                return None if self._lost(asking.result(), agreed) else result_of(asking.result(), call, method)
+            self._call_off(number, agreed, call)
+            self._wire.doubt()
+            return _unanswered(call, "did not answer in time", broken=True)
+        except asyncio.CancelledError:
+            self._call_off(number, agreed, call)
+            if call.line is None or not call.line.left() or call.tool.effect is Effect.READ:
+                raise
+            left = until - asyncio.get_running_loop().time()
+            await asyncio.wait({asking}, timeout=min(_PARTING_S, max(0.0, left)))
+            if asking.done():
+                return result_of(asking.result(), call, method)
+            return _unanswered(call, "was told that its caller left, and did not say how the call ended", broken=False)
+        finally:
+            asking.cancel()
+
+    def _call_off(self, number: int, agreed: Agreed, call: Call) -> None:
+        """Tells the server that nobody waits for an answer, without waiting for that."""
+        telling = asyncio.create_task(self._wire.tell(called_off(number), agreed, call))
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
+
+    async def close(self) -> None:
+        """Ends what goes on without anybody waiting for it."""
+        tasks = {*self._telling, *((self._listing,) if self._listing is not None else ())}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _asked(self, method: str, params: JsonObject, call: Call) -> Success | Failed:
-        carried = modern(params) if self._agreed.version == MODERN else params
-        return result_of(await self._wire.ask(request(method, carried, self._next()), self._agreed, call))
+        """The `result` of a request that changes nothing."""
+        agreed, number = self._agreed, self._next()
+        try:
+            outcome = await self._wire.ask(self._request(method, params, number), agreed, call)
+        except asyncio.CancelledError:
+            self._call_off(number, agreed, call)
+            raise
+        self._lost(outcome, agreed)
+        return result_of(outcome, call, method)
+
+    def _request(self, method: str, params: JsonObject, number: int) -> JsonObject:
+        return request(method, modern(params) if self._agreed.version == MODERN else params, number)
+
+    def _lost(self, outcome: Success | Failed, agreed: Agreed) -> bool:
+        """Whether the server does not know the session that it was asked in, which is forgotten then."""
+        if not _is_lost(outcome, agreed):
+            return False
+        if self._agreed is agreed:
+            self._epoch = None
+        return True
 
     def _next(self) -> int:
         self._number += 1
         return self._number
-
-    async def _ready(self, call: Call) -> Failed | None:
-        async with self._agreeing:
-            return await self._agree(call)
-
-    async def _renew(self, lost: Agreed, call: Call) -> Failed | None:
-        """Agrees anew, where nobody else has meanwhile."""
-        if self._agreed is lost:
-            self._epoch = None
-        return await self._agree(call)
 
     async def _agree(self, call: Call) -> Failed | None:
         """Begins with the handshake, which every server but the newest knows; those answer it with an error."""
@@ -108,7 +203,7 @@ class Conversation:
             return None
         self._listed = None
         answer = await self._wire.ask(initialize(self._next()), Agreed(), call)
-        outcome = result_of(answer)
+        outcome = result_of(answer, call, "initialize")
         if isinstance(outcome, Success) and isinstance(outcome.data, dict):
             fault = await self._shake(outcome, call)
         elif _is_other_era(answer):
@@ -132,7 +227,8 @@ class Conversation:
 
     async def _discover(self, call: Call, refused: Success | Failed) -> Failed | None:
         agreed = Agreed(version=MODERN)
-        found = result_of(await self._wire.ask(request("server/discover", modern({}), self._next()), agreed, call))
+        asked = request("server/discover", modern({}), self._next())
+        found = result_of(await self._wire.ask(asked, agreed, call), call, "server/discover")
         if isinstance(found, Failed):
             return refused if isinstance(refused, Failed) else found
         self._agreed = agreed
@@ -169,8 +265,26 @@ class Conversation:
 
 
 def _is_lost(outcome: Success | Failed, agreed: Agreed) -> bool:
-    """Whether a server does not know the session that it was asked in (MCP 2025-11-25, basic/transports, Session Management)."""
-    return bool(agreed.session) and outcome.facts.get("upstream_status") == _NO_SUCH_SESSION
+    """Whether a server does not know the session that it was asked in (MCP 2025-11-25, basic/transports, Session Management): it has to
+    say 404, and many say 400 with an error of JSON-RPC."""
+    status = outcome.facts.get("upstream_status")
+    if not agreed.session or status not in {400, 404}:
+        return False
+    error = outcome.data.get("error") if isinstance(outcome.data, Mapping) else None
+    return status == 404 or (isinstance(error, Mapping) and error.get("code") in _NO_SUCH_SESSION)
+
+
+def _late(message: str) -> Failed:
+    return failed("upstream_timeout", message, "try again later", {"attempts": 1})
+
+
+def _unanswered(call: Call, what: str, *, broken: bool) -> Failed:
+    """A call was sent and its answer given up; `broken` where that was the server's fault."""
+    facts: dict[str, Json] = {"attempts": 1, "broken": True} if broken else {"attempts": 1}
+    if harmless(call, "tools/call"):
+        return failed("upstream_timeout", f"the server {what}", "try again later", facts)
+    message = f"the server {what}; it may or may not have taken effect"
+    return failed("outcome_unknown", message, "find out what happened before trying again", facts)
 
 
 def _is_other_era(answer: Success | Failed) -> bool:
@@ -187,8 +301,8 @@ def _who(info: Json) -> tuple[str, str]:
     return str(name or "")[:200], str(version or "")[:100]
 
 
-def _parts(listing: Listing) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+def _parts(listing: Listing) -> Parts:
+    found: Parts = {}
     twice: set[str] = set()
     for tool in listing.tools:
         if tool.name in found:

@@ -14,9 +14,11 @@ import orjson
 from toolgen.clock import Clock, SystemClock
 from toolgen.execute.base import Permit
 from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, result
+from toolgen.execute.http.client import Listener
 from toolgen.execute.http.executor import HttpExecutor, Reader
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.http.wallet import Provision
+from toolgen.execute.mcp.events import Stream, events
 from toolgen.execute.mcp.messages import MODERN, Agreed
 from toolgen.execute.patience import Timeouts
 from toolgen.execute.secrets import Secrets
@@ -42,7 +44,9 @@ _LONGEST_SESSION = 1024
 _TIMEOUTS = Timeouts()
 _CLOCK = SystemClock()
 # What may be asked twice: it changes nothing.
-_HARMLESS = frozenset({"initialize", "server/discover", "tools/list", "notifications/initialized"})
+_HARMLESS = frozenset(
+    {"initialize", "server/discover", "tools/list", "notifications/initialized", "notifications/cancelled"}
+)
 
 
 class HttpWire:
@@ -75,9 +79,17 @@ class HttpWire:
             clock=clock,
             kept=(_SESSION,),
             largest=largest,
+            listen=_listener,
         )
         self._http = made(reader=partial(_read, read=result))
         self._lister = made(reader=partial(_read, read=_as_written))
+
+    def ready(self) -> int:
+        """Always."""
+        return 0
+
+    def doubt(self) -> None:
+        """Each message finds its own way, whatever became of the last."""
 
     async def begin(self) -> int:
         """There is nothing to make ready: each message finds its own way."""
@@ -87,9 +99,10 @@ class HttpWire:
         """The answer to a request, out of the body or out of the stream of events that the body is."""
         http = self._lister if message["method"] == "tools/list" else self._http
         outcome = await http.execute(self._over_http(message, agreed, call))
-        if isinstance(outcome, Success) and isinstance(outcome.data, list):
-            return dataclasses.replace(outcome, data=_answer_to(message["id"], outcome.data))
-        return outcome
+        if isinstance(outcome, Failed) or outcome.truncated:
+            return outcome
+        messages = outcome.data if isinstance(outcome.data, list) else []
+        return dataclasses.replace(outcome, data=_answer_to(message["id"], messages))
 
     async def tell(self, message: JsonObject, agreed: Agreed, call: Call) -> None:
         """A notification, to which there is no answer: what became of it shows with the next request."""
@@ -141,15 +154,16 @@ class HttpWire:
 def _read(
     answer: Answer, scrubber: Scrubber, method: str, facts: Mapping[str, Json], *, read: Reader
 ) -> Success | Failed:
-    """As `read` reads any answer, but for event streams: those are the list of the messages in them, each read as JSON is."""
+    """The list of the messages in an event stream, each read as JSON is; of one message in any other body."""
     session = answer.headers.get(_SESSION, "")
     if session and len(session) <= _LONGEST_SESSION and session.isascii() and session.isprintable():
         facts = {**facts, "session": session}
     kind = answer.content_type.partition(";")[0].strip().lower()
     if answer.status != 200 or kind != "text/event-stream" or answer.truncated:
-        return read(answer, scrubber, method, facts)
+        whole = read(answer, scrubber, method, facts)
+        return dataclasses.replace(whole, data=[whole.data]) if isinstance(whole, Success) else whole
     messages: list[Json] = []
-    for event in _events(answer.body):
+    for event in events(answer.body):
         one = dataclasses.replace(answer, body=event, content_type="application/json")
         found = read(one, scrubber, method, facts)
         if isinstance(found, Success):
@@ -165,21 +179,18 @@ def _as_written(answer: Answer, scrubber: Scrubber, method: str, facts: Mapping[
     return result(answer, scrubber, method, facts)
 
 
-def _events(body: bytes) -> list[bytes]:
-    """The data of each event (WHATWG HTML, section 9.2.6); their names and ids say nothing here."""
-    found: list[bytes] = []
-    lines: list[bytes] = []
-    for line in [*body.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"), b""]:
-        if line.startswith(b"data:"):
-            lines.append(line[5:].removeprefix(b" "))
-        elif not line and lines:
-            found.append(b"\n".join(lines))
-            lines = []
-    return found
+def _listener(call: Call, scrubber: Scrubber) -> Listener:
+    message = call.arguments["message"]
+    return Stream(message.get("id") if isinstance(message, Mapping) else None, call.line, scrubber)
 
 
 def _answer_to(number: Json, messages: list[Json]) -> Json:
-    """The answer among the messages; what the server wants of us beside it is not given."""
-    return next(
-        (one for one in messages if isinstance(one, Mapping) and one.get("id") == number and "method" not in one), None
-    )
+    """The answer among the messages; what the server wants of us beside it is not given, nor what answers somebody else."""
+    return next((one for one in messages if _answers(one, number)), None)
+
+
+def _answers(message: Json, number: Json) -> bool:
+    if not isinstance(message, Mapping) or "method" in message:
+        return False
+    claimed = message.get("id")
+    return (type(claimed) is int and claimed == number) or (claimed is None and "error" in message)

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeGuard
 
+from toolgen.execute.http.scrubber import Scrubber
 from toolgen.model.call import Call
+from toolgen.model.line import Line
 from toolgen.model.result import Error, Failed, Success, bounded
 from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Effect
 
 __all__ = [
     "HANDSHAKE",
     "MODERN",
     "Agreed",
     "Wire",
+    "called_off",
     "failed",
+    "harmless",
     "initialize",
     "modern",
     "request",
     "result_of",
     "speaks",
+    "tell_progress",
+    "too_large",
+    "unreadable",
 ]
 
 MODERN: Final = "2026-07-28"
@@ -28,6 +36,7 @@ HANDSHAKE: Final = "2025-11-25"  # offered; a server may answer with an older on
 _KNOWN = frozenset({HANDSHAKE, "2025-06-18", "2025-03-26", "2024-11-05"})
 _WHO: Final[JsonObject] = {"name": "toolgen", "version": "1"}
 _LONGEST_SAID = 600
+_LARGEST_AMOUNT = 2**53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +50,18 @@ class Agreed:
 class Wire(Protocol):
     """One way to a server. `ask` and `tell` never raise for what it does; what `ask` brings is the whole answer, errors included."""
 
+    def ready(self) -> int | None:
+        """The number of the server that can be asked now; None where `begin` has to see to that first."""
+
     async def begin(self) -> int | Failed:
         """Makes the way ready; another number than before means another server, with which nothing was agreed on."""
 
-    async def ask(self, message: JsonObject, agreed: Agreed, call: Call) -> Success | Failed: ...
+    async def ask(self, message: JsonObject, agreed: Agreed, call: Call) -> Success | Failed:
+        """Waits for the answer for as long as it is let: whoever asks keeps the time, and cancels it. What the server says of its
+        progress meanwhile is passed to the call's line."""
+
+    def doubt(self) -> None:
+        """A question was given up: the server may be past answering anything."""
 
     async def tell(self, message: JsonObject, agreed: Agreed, call: Call) -> None: ...
 
@@ -59,6 +76,11 @@ def request(method: str, params: JsonObject, number: int) -> JsonObject:
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
+def called_off(number: int) -> JsonObject:
+    """Says that nobody waits for a request any more."""
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}
+
+
 def initialize(number: int) -> JsonObject:
     """The first message of the handshake. No capability: a server has nothing to ask of us, neither texts of models nor of people."""
     return request("initialize", {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": _WHO}, number)
@@ -71,7 +93,42 @@ def modern(params: JsonObject) -> JsonObject:
         "io.modelcontextprotocol/clientCapabilities": {},
         "io.modelcontextprotocol/clientInfo": _WHO,
     }
-    return {**params, "_meta": meta}
+    said = params.get("_meta")
+    return {**params, "_meta": {**(said if isinstance(said, Mapping) else {}), **meta}}
+
+
+def tell_progress(line: Line, params: Json, scrubber: Scrubber) -> None:
+    """Passes on how far a call has come; what is no progress as MCP has it is dropped."""
+    said = params if isinstance(params, Mapping) else {}
+    done, total, message = said.get("progress"), said.get("total"), said.get("message")
+    if not _is_amount(done):
+        return
+    words = " ".join(scrubber.text(message[:_LONGEST_SAID]).split()) if isinstance(message, str) else ""
+    line.progress(done, total if _is_amount(total) else None, words)
+
+
+def _is_amount(value: Json) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST_AMOUNT
+
+
+def harmless(call: Call, method: str) -> bool:
+    """Whether a request may be given up, or made twice, and nothing has happened."""
+    return method != "tools/call" or call.tool.idempotent or call.tool.effect is Effect.READ
+
+
+def unreadable(call: Call, method: str, facts: Mapping[str, Json]) -> Failed:
+    """An answer came that is none: of a call that changes something nobody knows what it did."""
+    said = "the server answered with something that is not MCP"
+    if harmless(call, method):
+        return failed("upstream_error", said, facts=facts)
+    message = f"{said}; the call may or may not have taken effect"
+    return failed("outcome_unknown", message, "find out what happened before trying again", facts)
+
+
+def too_large(facts: Mapping[str, Json]) -> Failed:
+    """The call was answered, and its answer is not given."""
+    message = "the server answered with more than a call may bring"
+    return failed("response_too_large", message, "ask for less", facts)
 
 
 def speaks(result: JsonObject) -> str:
@@ -80,21 +137,19 @@ def speaks(result: JsonObject) -> str:
     return version if isinstance(version, str) and version in _KNOWN else ""
 
 
-def result_of(outcome: Success | Failed) -> Success | Failed:
+def result_of(outcome: Success | Failed, call: Call, method: str) -> Success | Failed:
     """An answer's `result` as the data of a Success; anything else is Failed, with the server's words where it said why."""
     data = outcome.data
     if isinstance(outcome, Failed):
         said = _said(data)
         return failed("upstream_error", said, facts=outcome.facts) if said and not _unclear(outcome) else outcome
     if outcome.truncated:
-        return failed(
-            "response_too_large", "the server answered with more than a call may bring", "ask for less", outcome.facts
-        )
+        return too_large(outcome.facts)
     if said := _said(data):
         return failed("upstream_error", said, "change the arguments as the answer says", outcome.facts)
     result = data.get("result") if isinstance(data, Mapping) else None
     if not isinstance(result, Mapping):
-        return failed("upstream_error", "the server answered with something that is not MCP", facts=outcome.facts)
+        return unreadable(call, method, outcome.facts)
     return Success(data=dict(result), facts=outcome.facts)
 
 

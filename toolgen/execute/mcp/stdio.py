@@ -9,17 +9,22 @@ import os
 import signal
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Final
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError
 from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, decode
 from toolgen.execute.http.scrubber import Scrubber
-from toolgen.execute.mcp.messages import Agreed, failed
+from toolgen.execute.mcp.addressee import addressed, claimed
+from toolgen.execute.mcp.lines import EndlessError, Lines, LongLine
+from toolgen.execute.mcp.messages import Agreed, failed, harmless, tell_progress, too_large, unreadable
 from toolgen.execute.patience import Timeouts
 from toolgen.execute.secrets import Secrets
 from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.call import Call
+from toolgen.model.line import Line
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.secret import SecretReference
@@ -32,6 +37,7 @@ _INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG
 _MOST_UNASKED = 10_000  # messages between two answers
 _LONGEST_ERRORS = 4096
 _LEAVING_S = 2.0
+_SIGN_OF_LIFE_S = 2.0
 _AGAIN_S = 1.0  # a command that ended before it answered anything is not started more often
 _TIMEOUTS = Timeouts()
 _CLOCK = SystemClock()
@@ -67,10 +73,20 @@ class StdioWire:
         self._started = -math.inf
         self._epoch = 0
         self._running: _Process | None = None
+        self._doubting: asyncio.Task[None] | None = None
+        self._pings = 0  # downwards: the numbers above are those of the conversation
+
+    def ready(self) -> int | None:
+        """As long as it runs and nobody doubts that it answers."""
+        doubted = self._doubting is not None and not self._doubting.done()
+        return self._epoch if self._running is not None and self._running.alive and not doubted else None
 
     async def begin(self) -> int | Failed:
         """Starts the command where it does not run."""
         async with self._starting:
+            if self._doubting is not None:
+                await asyncio.wait({self._doubting})
+                self._doubting = None
             if self._running is not None and self._running.alive:
                 return self._epoch
             if self._running is not None:
@@ -101,7 +117,6 @@ class StdioWire:
                 stderr=asyncio.subprocess.PIPE,
                 cwd=self._folder or None,
                 env={**inherited, **given},
-                limit=self._largest,
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
@@ -117,39 +132,47 @@ class StdioWire:
         return self._epoch
 
     async def ask(self, message: JsonObject, agreed: Agreed, call: Call) -> Success | Failed:
-        """Sends a request and waits for its answer; a server that lets a call wait too long is told so, and ended."""
+        """Sends a request and waits for its answer."""
         running = self._running
         if running is None or not running.alive:
             return failed("upstream_unavailable", "the command has ended; nothing was sent", "try again", _NOT_SENT)
-        harmless = call.tool.idempotent or message["method"] != "tools/call"
+        method = str(message["method"])
+        facts: dict[str, Json] = {"attempts": 1}
         try:
-            async with asyncio.timeout(self._timeouts.total_s):
-                line = await running.ask(message)
-        except TimeoutError:
-            await self._give_up(running, message)
-            return _untold("did not answer in time", "upstream_timeout" if harmless else "outcome_unknown")
+            reply = await running.ask(message, call.line)
         except asyncio.CancelledError:
             running.forget(message)
             raise
-        if line is None:
-            return _untold(running.fault, "upstream_error" if harmless else "outcome_unknown")
-        answer = Answer(status=200, content_type="application/json", body=line, truncated=False, headers={})
-        facts: dict[str, Json] = {"attempts": 1, "bytes": len(line)}
-        if (
-            message["method"] == "tools/list"
-        ):  # with all that nobody sees: whoever reads it has to know that it is there
-            return Success(data=decode_json(self._scrubber.raw(line)), facts=facts)
+        match reply:
+            case None:
+                code = "upstream_error" if harmless(call, method) else "outcome_unknown"
+                return _untold(running.fault, code)
+            case _Fault.TOO_LONG:
+                return too_large(facts)
+            case _Fault.UNREADABLE:
+                return unreadable(call, method, facts)
+        facts["bytes"] = len(reply)
+        if method == "tools/list":  # with all that nobody sees: whoever reads it has to know that it is there
+            return Success(data=decode_json(self._scrubber.raw(reply)), facts=facts)
+        answer = Answer(status=200, content_type="application/json", body=reply, truncated=False, headers={})
         return Success(data=decode(answer, self._scrubber), facts=facts)
 
-    async def _give_up(self, running: _Process, message: JsonObject) -> None:
-        running.forget(message)
-        with suppress(TimeoutError, OSError):
-            async with asyncio.timeout(_LEAVING_S):
-                await running.send(
-                    {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": message["id"]}}
-                )
-        if running.idle:
-            await running.stop(0.0)
+    def doubt(self) -> None:
+        """Asks the command for a sign of life; one that gives none is ended once nobody else waits for it."""
+        running = self._running
+        if running is not None and (self._doubting is None or self._doubting.done()):
+            self._doubting = asyncio.create_task(self._probe(running))
+
+    async def _probe(self, running: _Process) -> None:
+        self._pings -= 1
+        ping: JsonObject = {"jsonrpc": "2.0", "id": self._pings, "method": "ping"}
+        try:
+            async with asyncio.timeout(_SIGN_OF_LIFE_S):
+                await running.ask(ping, None)
+        except TimeoutError:
+            running.forget(ping)
+            if running.idle:
+                await running.stop(0.0)
 
     async def tell(self, message: JsonObject, agreed: Agreed, call: Call) -> None:
         """Sends a notification; what became of it shows with the next request."""
@@ -172,9 +195,27 @@ class StdioWire:
 
     async def close(self) -> None:
         """Ends the command, and whatever it started."""
+        if self._doubting is not None:
+            self._doubting.cancel()
+            await asyncio.gather(self._doubting, return_exceptions=True)
         if self._running is not None:
             await self._running.stop(_LEAVING_S)
             self._running = None
+
+
+class _Fault(Enum):
+    """Why an answer cannot be given."""
+
+    TOO_LONG = auto()
+    UNREADABLE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiter:
+    """Who waits for an answer; `line` is the way back to its caller."""
+
+    answer: asyncio.Future[bytes | _Fault | None]
+    line: Line | None
 
 
 class _Process:
@@ -182,9 +223,10 @@ class _Process:
 
     def __init__(self, process: asyncio.subprocess.Process, scrubber: Scrubber, largest: int) -> None:
         self._process = process
-        self._largest = largest
         self._scrubber = scrubber
-        self._waiting: dict[int, asyncio.Future[bytes | None]] = {}
+        assert process.stdout is not None  # noqa: S101 - it was asked for
+        self._lines = Lines(process.stdout, largest)
+        self._waiting: dict[int, _Waiter] = {}
         self._unasked = 0
         self.changed = False
         self.served = False
@@ -201,16 +243,16 @@ class _Process:
         """Whether nobody waits for it."""
         return not self._waiting
 
-    async def ask(self, message: JsonObject) -> bytes | None:
-        """The line that answers, None when none ever will."""
-        future: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-        self._waiting[_number(message)] = future
+    async def ask(self, message: JsonObject, line: Line | None) -> bytes | _Fault | None:
+        """The line that answers, or what is wrong with it; None when none ever will."""
+        waiter = _Waiter(asyncio.get_running_loop().create_future(), line)
+        self._waiting[_number(message)] = waiter
         try:
             await self.send(message)
         except OSError:
             self.forget(message)
             return None
-        return await future
+        return await waiter.answer
 
     def forget(self, message: JsonObject) -> None:
         """Nobody waits for this answer any more."""
@@ -223,42 +265,66 @@ class _Process:
         await self._process.stdin.drain()
 
     async def _read(self) -> None:
-        assert self._process.stdout is not None  # noqa: S101 - it was asked for
         try:
-            while line := await self._process.stdout.readline():
+            while line := await self._lines.read():
                 await self._heard(line)
                 if self._unasked > _MOST_UNASKED:
                     self.fault = "said more than anybody asked for"
                     return
-        except ValueError:
-            self.fault = f"answered with more than {self._largest} bytes"
+        except EndlessError:
+            self.fault = "wrote a line without end"
         except OSError:
             pass
         finally:
             self._kill()
-            for future in self._waiting.values():
-                if not future.done():
-                    future.set_result(None)
+            for waiter in self._waiting.values():
+                if not waiter.answer.done():
+                    waiter.answer.set_result(None)
             self._waiting.clear()
 
-    async def _heard(self, line: bytes) -> None:
+    async def _heard(self, line: bytes | LongLine) -> None:
         self._unasked += 1
+        if isinstance(line, LongLine):
+            self._spoiled(addressed(line.head, line.tail), line.head, _Fault.TOO_LONG)
+            return
         try:
             message = decode_json(line)
         except ValueError:
-            return  # a line that some library printed
-        if not isinstance(message, dict):
+            self._spoiled(addressed(line, line), line, _Fault.UNREADABLE)
             return
-        method, number = message.get("method"), message.get("id")
+        method, number = (message.get("method"), message.get("id")) if isinstance(message, dict) else (None, None)
         if method is None:
-            future = self._waiting.pop(number, None) if isinstance(number, int) else None
-            if future is not None and not future.done():
-                self._unasked, self.served = 0, True
-                future.set_result(line)
+            if type(number) is int and number in self._waiting:
+                self._settle(number, line)
+            else:
+                self._spoiled(claimed(message), line, _Fault.UNREADABLE)
         elif number is None:
-            self.changed |= method == "notifications/tools/list_changed"
+            self._notified(method, message.get("params"))
         elif isinstance(number, str | int):
             await self.send(_turned_down(method, number))
+
+    def _settle(self, number: int, answer: bytes | _Fault) -> None:
+        waiter = self._waiting.pop(number, None)
+        if waiter is not None and not waiter.answer.done():
+            self._unasked, self.served = 0, True
+            waiter.answer.set_result(answer)
+
+    def _spoiled(self, numbers: tuple[int, ...], line: bytes, fault: _Fault) -> None:
+        """Tells those whose answer this is and cannot be read. Where that shows nowhere, it is the answer of the only one that waits;
+        what a library printed is nobody's."""
+        if not numbers and len(self._waiting) == 1 and line.lstrip().startswith((b"{", b"[")) and b'"jsonrpc"' in line:
+            numbers = tuple(self._waiting)
+        for number in numbers:
+            self._settle(number, fault)
+
+    def _notified(self, method: object, params: Json) -> None:
+        if method == "notifications/tools/list_changed":
+            self.changed = True
+        elif method == "notifications/progress" and isinstance(params, Mapping):
+            token = params.get("progressToken")
+            waiter = self._waiting.get(token) if type(token) is int else None
+            if waiter is not None and waiter.line is not None:
+                tell_progress(waiter.line, params, self._scrubber)
 
     async def _drain(self) -> None:
         """What it writes to its standard error is for the log, the first of it: nobody else would empty the pipe."""

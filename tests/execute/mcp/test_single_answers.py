@@ -18,7 +18,7 @@ from toolgen.model.result import Envelope
 from toolgen.pipeline.presence import Presence
 
 LONG = 1_500_000
-SHORT = {"connect": "1s", "first_byte": "2s", "total": "2s"}
+SHORT = {"connect": "1s", "first_byte": "3s", "total": "3s"}
 # What a server writes for an answer; @ stands for the number of the request.
 UNREADABLE: dict[str, str] = {
     "not UTF-8": '{"jsonrpc": "2.0", "id": @, "result": {"content": [{"type": "text", "text": "\xff"}]}}',

@@ -13,7 +13,7 @@ from tests.cli.commands import Run, runner
 from tests.services.bridged import ROOT, call, manifest, write_project
 from toolgen.sources.pins import LOCK
 
-SHORT = {"connect": "1s", "first_byte": "1s", "total": "1s"}
+SHORT = {"connect": "1s", "first_byte": "3s", "total": "3s"}
 
 
 @pytest.fixture(name="toolgen")

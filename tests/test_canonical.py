@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 
@@ -10,7 +11,7 @@ import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolgen.canonical import canonical, digest, encodable, encoded
+from toolgen.canonical import Recorded, canonical, decoded, digest, encodable, encoded, is_digest, written
 from toolgen.errors import CanonicalError
 
 LARGEST = 2**53 - 1
@@ -78,16 +79,50 @@ def test_wide_integers_keep_their_digests_apart() -> None:
     assert encodable({"id": [2**60, 5, True]}) == {"id": [{"$integer": str(2**60)}, 5, True]}
 
 
+DIGEST = "hmac-sha256:" + "0" * 64
+ESCAPED = [
+    ({"$integer": "5"}, {"$$integer": "5"}),
+    ({"$$float": 1}, {"$$$float": 1}),
+    ({"a": [{"$text": {"$integer": "1"}}]}, {"a": [{"$$text": {"$$integer": "1"}}]}),
+    (DIGEST, {"$text": DIGEST}),
+    ([{"$text": DIGEST}], [{"$$text": {"$text": DIGEST}}]),
+    (Recorded(DIGEST), DIGEST),
+    ({"$filter": "x"}, {"$filter": "x"}),
+    ({"$integer": "5", "b": 1}, {"$integer": "5", "b": 1}),
+    (2**60, {"$integer": str(2**60)}),
+    (1e16, {"$float": "1e+16"}),
+]
+
+
+@pytest.mark.parametrize(("value", "form"), ESCAPED)
+def test_what_looks_like_a_form_of_the_records_own_is_escaped(value: object, form: object) -> None:
+    assert encodable(value) == form
+    assert encoded(value) == canonical(form) == written(form)
+    assert decoded(form) == value
+
+
+def test_a_digest_is_told_apart_from_the_same_text_that_somebody_sent() -> None:
+    assert is_digest(encodable(Recorded(DIGEST)))
+    assert not is_digest(encodable(DIGEST))
+
+
+@pytest.mark.parametrize(
+    "recorded", [{"$integer": "five"}, {"$integer": "5"}, {"$float": "nan"}, {"$float": 1}, {"$text": 5}, {"$x": 1}]
+)
+def test_what_a_log_from_before_the_escapes_holds_is_read_as_it_stands(recorded: object) -> None:
+    assert decoded(recorded) == recorded
+
+
+NAMES = st.text("ab\u00e9\U0001f600", max_size=2) | st.sampled_from(["$integer", "$float", "$text", "$$integer", "$"])
 CALLS = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(2**70), 2**70)
     | st.sampled_from([0, 1, -1, 2**53, 2**53 + 1, 10**16, 1e16, 1.0, 0.5, "1", "", "null", "true"])
     | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from([DIGEST, "hmac-sha256:", str(2**53), str(2**60), "1e+16"])
     | st.text(st.characters(exclude_categories=("Cs",)), max_size=4),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text("ab\u00e9\U0001f600", max_size=2), inner, max_size=3)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
     max_leaves=8,
 )
 
@@ -128,3 +163,5 @@ def test_no_two_calls_share_a_digest_unless_they_are_one(pair: tuple[object, obj
         assert digest(encodable(one)) != digest(encodable(other))
         assert encoded(one) != encoded(other)
     assert encoded(one) == canonical(encodable(one))
+    assert encoded(one) == written(encodable(one))
+    assert same(decoded(json.loads(encoded(one))), one)

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from toolgen.errors import CanonicalError
 
-__all__ = ["canonical", "digest", "encodable", "encoded"]
+__all__ = ["Recorded", "canonical", "decoded", "digest", "encodable", "encoded", "is_digest", "texts", "written"]
 
 # orjson with sorted keys already *is* RFC 8785 unless the value holds a number that the two write differently or a key outside the BMP
 # (keys sort by UTF-16 unit there). Looking for those costs less than writing the form out in Python.
 _OUTSIDE_BMP = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")  # what the UTF-8 of such a character begins with
 _LARGEST = 2**53 - 1
 _DEEPEST = 200
+_DIGEST = "hmac-sha256:"
+_OWN_NAME = re.compile(r"\$+(?:integer|float|text)\Z")
+_ESCAPABLE = (b'{"$', b'"hmac-sha256:')  # what the form of a value has in it where anything may have to be escaped
+
+
+class Recorded(str):
+    """Text that stands in the record for another value. The same text is escaped where somebody sent it."""
+
+    __slots__ = ()
 
 
 def canonical(value: object) -> bytes:
@@ -37,7 +47,12 @@ def canonical(value: object) -> bytes:
 
 def encoded(value: object) -> bytes:
     """The canonical form of `encodable(value)`, which for most values is that of the value itself."""
-    return _fast(value) or canonical(encodable(value))
+    return _as_it_is(value) or canonical(_encodable(value))
+
+
+def written(value: object) -> bytes:
+    """The canonical form of what is recorded: its wide numbers are spelled out, and nothing is escaped a second time."""
+    return _fast(value) or canonical(_spelled(value))
 
 
 def digest(value: object) -> str:
@@ -45,26 +60,110 @@ def digest(value: object) -> str:
     return "sha256:" + hashlib.sha256(canonical(value)).hexdigest()
 
 
-def encodable(value: object) -> object:
-    """The same value with every whole number beyond ±(2**53 - 1) as `{"$integer": "…"}` or, when it came as a float, `{"$float": "…"}`.
+def encodable(value: object) -> Any:
+    """The same value with a form for everything, and another one for every other value: no two calls share a digest.
 
-    Then no two calls share a digest, and what is written can be read back: RFC 8785 writes 1e16 without an exponent, and whoever
-    reads that gets an integer that has no form.
+    Every whole number beyond ±(2**53 - 1) is `{"$integer": "…"}` or, when it came as a float, `{"$float": "…"}`: RFC 8785 writes 1e16
+    without an exponent, and whoever reads that gets an integer that has no form. Text that could be taken for a keyed digest is
+    `{"$text": "…"}`, and an object that could be taken for one of these has one `$` more in its name. `decoded` is the way back.
     """
+    return value if _as_it_is(value) else _encodable(value)
+
+
+def _encodable(value: object) -> object:
     match value:
-        case bool() | None | str():
-            return value
-        case float():
-            wide = abs(value) > _LARGEST and value.is_integer()
-            return {"$float": repr(value)} if wide else value
-        case int():
-            return value if -_LARGEST <= value <= _LARGEST else {"$integer": str(value)}
+        case Recorded():
+            return str(value)
+        case str():
+            return {"$text": value} if value.startswith(_DIGEST) else value
+        case Mapping() if len(value) == 1:
+            [(name, item)] = value.items()
+            own = isinstance(name, str) and _OWN_NAME.match(name)
+            return {f"${name}" if own else name: _encodable(item)}
         case Mapping():
-            return {key: encodable(item) for key, item in value.items()}
+            return {name: _encodable(item) for name, item in value.items()}
         case list() | tuple():
-            return [encodable(item) for item in value]
+            return [_encodable(item) for item in value]
+        case _:
+            return _number_spelled(value)
+
+
+def decoded(value: Any) -> Any:
+    """What `encodable` made a recorded value of; a keyed digest, and whatever no `encodable` wrote, as it stands."""
+    match value:
+        case {"$integer": str(digits)} if len(value) == 1 and _is_number(int, digits):
+            return int(digits)
+        case {"$float": str(digits)} if len(value) == 1 and _is_number(float, digits):
+            return float(digits)
+        case {"$text": str(text)} if len(value) == 1:
+            return text
+        case Mapping() if len(value) == 1:
+            [(name, item)] = value.items()
+            own = name.startswith("$$") and _OWN_NAME.match(name)
+            return {name[1:] if own else name: decoded(item)}
+        case Mapping():
+            return {name: decoded(item) for name, item in value.items()}
+        case list() | tuple():
+            return [decoded(item) for item in value]
         case _:
             return value
+
+
+def is_digest(recorded: object) -> bool:
+    """Whether a recorded value is a keyed digest. Text that somebody sent and that looks like one is recorded as `{"$text": "…"}`."""
+    return isinstance(recorded, str) and recorded.startswith(_DIGEST)
+
+
+def texts(recorded: Any) -> Iterator[str]:
+    """The texts of a recorded value in which digests may stand, which those that were sent like digests are not."""
+    todo = [recorded]
+    while todo:
+        match todo.pop():
+            case str(text):
+                yield text
+            case {"$text": str()} as sent if len(sent) == 1:
+                pass
+            case Mapping() as found:
+                todo += found.values()
+            case list() | tuple() as items:
+                todo += items
+
+
+def _is_number(kind: type[int | float], digits: str) -> bool:
+    """Whether a text is what `encodable` writes for a number; logs from before it escaped hold what agents sent."""
+    try:
+        number = kind(digits)
+    except ValueError:
+        return False
+    return _number_spelled(number) in ({"$integer": digits}, {"$float": digits})
+
+
+def _spelled(value: object) -> object:
+    match value:
+        case Mapping():
+            return {name: _spelled(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_spelled(item) for item in value]
+        case _:
+            return _number_spelled(value)
+
+
+def _number_spelled(value: object) -> object:
+    match value:
+        case bool():
+            return value
+        case float() if abs(value) > _LARGEST and value.is_integer():
+            return {"$float": repr(value)}
+        case int() if not -_LARGEST <= value <= _LARGEST:
+            return {"$integer": str(value)}
+        case _:
+            return value
+
+
+def _as_it_is(value: object) -> bytes:
+    """The canonical form of a value that is its own `encodable`, as far as that is quickly seen; else b""."""
+    raw = _fast(value)
+    return b"" if any(mark in raw for mark in _ESCAPABLE) else raw
 
 
 def _fast(value: object) -> bytes:

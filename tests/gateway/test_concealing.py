@@ -12,6 +12,7 @@ import pytest
 from tests.projects import POLICY, make_project
 from toolgen.audit.find import find_value
 from toolgen.audit.query import entries
+from toolgen.canonical import decoded
 from toolgen.errors import PolicyError
 from toolgen.gateway.service import Gateway
 
@@ -115,3 +116,21 @@ def test_what_is_sensitive_is_a_digest_also_where_the_arguments_are_not_as_they_
     paths = ["$.parameters[*].card.number", "$.parameters[*].card[*]", "$..number", "$.sql"]
     make_project(root, policy={**POLICY, "sensitive": paths})
     assert CARD not in json.dumps(recorded(root, ("shop__query", sent)))
+
+
+def test_the_records_own_forms_are_escaped_when_an_agent_sends_them(root: Path) -> None:
+    make_project(root)
+    mine = "hmac-sha256:" + "0" * 64
+    sent = [2**60, {"$integer": str(2**60)}, {"$text": mine}, mine, {"$filter": 1}]
+    [entry, _] = recorded(root, ("shop__query", {"sql": "SELECT id FROM customers", "parameters": sent}))
+    kept = entry["arguments"]["parameters"]
+    wide = {"$integer": str(2**60)}
+    assert kept == [wide, {"$$integer": str(2**60)}, {"$$text": {"$text": mine}}, {"$text": mine}, {"$filter": 1}]
+    assert decoded(kept) == sent
+
+
+def test_an_integer_sent_as_a_float_is_recorded_as_what_was_sent_on(root: Path) -> None:
+    make_project(root)
+    entry, *_ = recorded(root, ("pets__get_pet", {"petId": 7.0}))
+    assert entry["arguments"] == {"petId": 7}
+    assert isinstance(entry["arguments"]["petId"], int)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from toolgen.policy.redact import (
     Redaction,
     compile_path,
     replace_at,
+    replace_within,
 )
 
 TOOL = PETS.tools["pets__get_pet"]
@@ -169,3 +171,14 @@ def test_a_schema_that_is_a_secret_itself_conceals_the_whole() -> None:
 
 def test_a_schema_without_secrets_is_known_as_one() -> None:
     assert not has_secrets({"properties": {"a": {"format": "date"}, "b": {"writeOnly": False}}})
+
+
+def test_a_path_finds_what_it_asks_for_also_where_another_path_hides_that() -> None:
+    answer = {"cards": [{"kind": "visa", "number": "4111"}]}
+    for paths in (
+        ["$..kind", "$.cards[?@.kind == 'visa'].number"],
+        ["$.cards[*].kind", "$..[?@.kind == 'visa'].number"],
+    ):
+        hidden = {"cards": [{"kind": "x", "number": "x"}]}
+        assert replace_at(answer, paths, lambda _: "x") == hidden
+        assert replace_within(copy.deepcopy(answer), paths, lambda _: "x") == hidden

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
+from toolgen.canonical import decoded, texts
 from toolgen.console.records import STATUSES, Filters, Row
 from toolgen.console.rule_text import RuleText, rule_text
 from toolgen.console.visit import Visit
@@ -91,10 +92,11 @@ def _sent(visit: Visit, call: Row) -> Mapping[str, object]:
         return {"kind": "sql", "sql": call["sql"]}
     if known is None or known.digest != call.get("tool_digest") or not isinstance(arguments, Mapping):
         return {"kind": "changed" if known is not None and "tool_digest" in call else "none"}
-    made = preview(visit.gateway.manifest, name, arguments)
+    hidden = any(_HIDDEN in text for text in texts(arguments))
+    made = preview(visit.gateway.manifest, name, {name: decoded(item) for name, item in arguments.items()})
     if made.get("status") == "refused":
-        return {"kind": "hidden" if _HIDDEN in repr(arguments) else "none"}
-    return {"kind": "request", "request": made, "hidden": _HIDDEN in repr(arguments)}
+        return {"kind": "hidden" if hidden else "none"}
+    return {"kind": "request", "request": made, "hidden": hidden}
 
 
 def _moment(text: str, name: str) -> float | None:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from toolgen.audit.query import calls
+from toolgen.canonical import decoded, is_digest
 from toolgen.clock import FixedClock
 from toolgen.errors import ConfigError
 from toolgen.gateway.governance import Governance
@@ -24,7 +25,6 @@ from toolgen.state.history import Histories
 
 __all__ = ["Rehearsed", "replay", "suggest"]
 
-_HIDDEN = "hmac-sha256:"
 _BY_POLICY = frozenset({"forbidden", "unknown_tool"})
 _BY_GUARD = frozenset({"sql_refused", "egress_refused"})
 _UNASKED = frozenset({"turn_limit", "rate_limited", "paused", "upstream_unavailable", "expired"})
@@ -70,7 +70,7 @@ def replay(settings: Settings, manifest: Manifest, governance: Governance, since
             if clock.seconds >= since:
                 call, again = _again(row, manifest, governance, earlier)
                 if call is not None and again.now in {"allow", "ask"} and row.get("code") != "validation":
-                    again = runner.run(_inspected(call, again, governance))
+                    again = runner.run(_inspected(call, again, governance, _hidden(_recorded(row))))
                 yield again
 
 
@@ -94,21 +94,24 @@ def suggest(settings: Settings, manifest: Manifest, governance: Governance, sinc
                 party = _party(name, row, governance)
             except ConfigError:
                 continue
-            arguments = row.get("arguments") or {}
-            decided = governance.access.decide(party, manifest.tools[tool], arguments)
+            recorded = row.get("arguments") or {}
+            decided = governance.access.decide(party, manifest.tools[tool], _read(recorded))
             if party.roles and not isinstance(decided, (Allow, Ask)):
-                wanted.setdefault((_rarest(party.roles, governance), tool), []).append(arguments)
+                wanted.setdefault((_rarest(party.roles, governance), tool), []).append(recorded)
     return [
         _rule(role, tool, seen, manifest) for (role, tool), seen in sorted(wanted.items(), key=lambda item: item[0])
     ]
 
 
-async def _inspected(call: Call, again: Rehearsed, governance: Governance) -> Rehearsed:
-    """The same once the guards of SQL, GraphQL and egress have had their say: what they refuse, no rule allows."""
+async def _inspected(call: Call, again: Rehearsed, governance: Governance, hidden: str) -> Rehearsed:
+    """The same once the guards of SQL, GraphQL and egress have had their say: what they refuse, no rule allows.
+
+    `hidden` is what the record has of the call as a digest alone, or "".
+    """
     result = await governance.inspected(call, Trail())
     if not isinstance(result, Refused) or result.error.code == "validation":
         return again
-    if hidden := _hidden(call.arguments):
+    if hidden:
         return replace(again, now="undecidable", rule="", why=f"{hidden} is recorded as a keyed digest alone")
     return replace(again, now="deny", rule=result.error.rule or result.error.code, why=result.error.message)
 
@@ -135,8 +138,8 @@ def _again(
         principal = _caller(row, governance)
     except ConfigError as error:
         return None, told("undecidable", why=error.message)
-    arguments = _unbound(row.get("arguments") or {}, row.get("bound") or ())
-    call = governance.call(name, arguments, principal, str(row.get("session", "")))
+    recorded = _recorded(row)
+    call = governance.call(name, _read(recorded), principal, str(row.get("session", "")))
     known = manifest.tools.get(name)
     conditional = known is not None and any(
         compiled.conditional
@@ -144,7 +147,7 @@ def _again(
         if party is not None
         for compiled in governance.access.considered(party, known)
     )
-    if conditional and (hidden := _hidden(arguments) or _hidden_of(principal)):
+    if conditional and (hidden := _hidden(recorded) or _hidden_of(row, principal)):
         return call, told("undecidable", why=f"{hidden} is recorded as a keyed digest alone, and a rule may ask for it")
     verdict = call.denied or governance.access.decide(principal, call.tool, call.arguments, earlier.circumstances(call))
     if known is not None and row.get("status") in {"ok", "error"}:
@@ -203,12 +206,23 @@ def _party(name: str, row: Mapping[str, Any], governance: Governance) -> Princip
     roles = frozenset(map(str, listed))
     if foreign := sorted(roles - issuer.all_roles):
         raise ConfigError(f"no user of {issuer.name} has the role '{foreign[0]}' any more")
-    return Principal(id=name, roles=roles, attributes=said.get("attributes") or {})
+    return Principal(id=name, roles=roles, attributes=_read(said.get("attributes") or {}))
 
 
-def _hidden_of(principal: Principal) -> str:
-    parties = filter(None, (principal, principal.on_behalf_of))
-    return next((found for party in parties if (found := _hidden(party.attributes, "/attributes"))), "")
+def _hidden_of(row: Mapping[str, Any], principal: Principal) -> str:
+    users = row.get("users", {})
+    said = (users.get(party.id, {}) for party in (principal, principal.on_behalf_of) if party is not None)
+    return next((found for one in said if (found := _hidden(one.get("attributes"), "/attributes"))), "")
+
+
+def _recorded(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that were sent, as they are recorded."""
+    return _unbound(row.get("arguments") or {}, row.get("bound") or ())
+
+
+def _read(recorded: Any) -> dict[str, Any]:
+    """The values that recorded arguments, or attributes, stand for."""
+    return {name: decoded(item) for name, item in recorded.items()} if isinstance(recorded, Mapping) else {}
 
 
 def _unbound(arguments: Mapping[str, Any], bound: Any) -> dict[str, Any]:
@@ -225,9 +239,12 @@ def _unbound(arguments: Mapping[str, Any], bound: Any) -> dict[str, Any]:
 
 def _hidden(value: object, path: str = "") -> str:
     """Where a value is that the record holds as a digest alone, as a JSON pointer, or ""."""
-    if isinstance(value, str):
-        return path or "/" if value.startswith(_HIDDEN) else ""
+    if is_digest(value):
+        return path or "/"
+    sent_like_one = isinstance(value, Mapping) and value.keys() == {"$text"}
     items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    if sent_like_one:
+        return ""
     return next((found for name, item in items if (found := _hidden(item, f"{path}/{name}"))), "")
 
 
@@ -265,6 +282,7 @@ def _rule(role: str, tool: str, seen: list[Mapping[str, Any]], manifest: Manifes
         values = [arguments[name] for arguments in seen if name in arguments]
         if not values or any(_hidden(value) for value in values):
             continue
+        values = [decoded(value) for value in values]
         if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
             properties[name] = {"minimum": min(values), "maximum": max(values)}
         elif all(isinstance(value, (str, bool)) for value in values) and len(set(values)) <= _MOST_VALUES:

@@ -8,7 +8,7 @@ from typing import Any
 from toolgen.json_codec import DEEPEST, decode_json, encode_json
 from toolgen.model.schema import Json
 
-__all__ = ["DEEPER", "LEVELS", "closed", "opened", "withheld"]
+__all__ = ["DEEPER", "LEVELS", "as_text", "closed", "opened", "withheld"]
 
 LEVELS = 3
 """In how many strings inside of each other JSON is looked for; what is JSON below that is withheld."""
@@ -90,13 +90,24 @@ def _opened_text(text: str, unread: Unread, deeper: Deeper, depth: int, layers: 
     return made
 
 
-def closed(value: Any) -> Json:
+Rewritten = Callable[[Json, str, int], Json]
+"""What stands for a text of which the JSON has changed: what it holds now, the text as it was, and how many strings are around it."""
+
+
+def as_text(value: Json, _: str, layers: int) -> Json:
+    """A value as the JSON text of so many strings around it."""
+    for _layer in range(layers):
+        value = encode_json(value).decode()
+    return value
+
+
+def closed(value: Any, rewritten: Rewritten = as_text) -> Json:
     """The value with what was opened as text again: as it was written, or as JSON where something in it was replaced."""
     match value:
         case dict():
-            built: Json = {name: closed(item) for name, item in value.items()}
+            built: Json = {name: closed(item, rewritten) for name, item in value.items()}
         case list():
-            built = [closed(item) for item in value]
+            built = [closed(item, rewritten) for item in value]
         case _:
             plain: Json = value
             return plain
@@ -105,6 +116,4 @@ def closed(value: Any) -> Json:
     if built == value.was:
         text: str = value.text
         return text
-    for _ in range(value.layers):
-        built = encode_json(built).decode()
-    return built
+    return rewritten(built, value.text, value.layers)

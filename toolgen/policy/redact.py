@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -16,13 +16,16 @@ from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
 from toolgen.policy.graphql.hidden import conceal_document, last_names
 
 __all__ = [
+    "Place",
     "Redaction",
     "above",
     "column_of",
     "compile_path",
     "conceal_texts",
+    "places_of",
     "replace_at",
     "replace_named",
+    "replace_places",
     "replace_within",
 ]
 
@@ -31,6 +34,8 @@ _STEP = re.compile(r"\.\.?(?:[A-Za-z_][A-Za-z0-9_-]*|\*)|\[(?:'[^'\\]*'|\*|-?\d+
 _LAST_NAME = re.compile(r"(?:\.([A-Za-z_][A-Za-z0-9_-]*)|\['([^'\\]+)'\])\Z")
 _DEEPEST = 200
 _Replace = Callable[[Json], Json]
+Place = tuple[Any, ...]
+"""Names and indexes, from the top of a value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,16 +77,54 @@ def replace_at(value: Json, paths: Iterable[str], replacement: _Replace) -> Json
     What is nested more than 200 levels deep is replaced whole, because no path is followed so far.
     """
     named, others = _told_apart(paths)
-    replaced: Json = _replaced(_copied(value, named, replacement, 0), others, replacement)
+    places = _found(value, others)
+    replaced: Json = replace_places(_copied(value, named, replacement, 0), places, replacement)
     return replaced
 
 
 def replace_within(value: Any, paths: Iterable[str], replacement: _Replace) -> Any:
     """The same in a value that is the caller's own, of dicts and lists: nothing is copied, and what these are stays so."""
     named, others = _told_apart(paths)
+    places = _found(value, others)
     if named:
         replace_named(value, dict.fromkeys(named, replacement))
-    return _replaced(value, others, replacement)
+    return replace_places(value, places, replacement)
+
+
+def places_of(value: Any, paths: Iterable[str]) -> frozenset[Place]:
+    """Every place that one of the paths finds in a value, also below another such place."""
+    named, others = _told_apart(paths)
+    return frozenset(_found(value, others)).union(_under(value, named) if named else ())
+
+
+def replace_places(own: Any, places: Iterable[Place], replacement: _Replace) -> Any:
+    """The caller's own value with these places replaced, what is deeper first."""
+    for parts in sorted(places, key=len, reverse=True):
+        if not parts:
+            return replacement(own)
+        _set(own, parts, replacement)
+    return own
+
+
+def _found(value: Any, paths: Iterable[str]) -> list[Place]:
+    """Looked for in a value of which nothing is replaced yet: a path may ask for what another path hides."""
+    if not isinstance(value, (Mapping, list, tuple)):
+        return [()] if "$" in paths else []
+    return [tuple(match.parts) for path in paths for match in compile_path(path).finditer(value)]
+
+
+def _under(value: Any, names: frozenset[str]) -> Iterator[Place]:
+    todo: list[tuple[Place, Any]] = [((), value)]
+    while todo:
+        place, item = todo.pop()
+        if isinstance(item, Mapping):
+            below: Iterable[tuple[Any, Any]] = item.items()
+        else:
+            below = enumerate(item) if isinstance(item, (list, tuple)) else ()
+        for part, one in below:
+            if part in names:
+                yield (*place, part)
+            todo.append(((*place, part), one))
 
 
 def replace_named(value: Any, named: Mapping[str, _Replace]) -> None:
@@ -117,18 +160,6 @@ def above(path: str) -> tuple[str, ...]:
     steps = _STEP.findall(path)
     whole = "$" + "".join(steps) == path
     return tuple("$" + "".join(steps[:count]) for count in range(1, len(steps))) if whole else ()
-
-
-def _replaced(own: Any, paths: Iterable[str], replacement: _Replace) -> Any:
-    for path in paths:
-        if not isinstance(own, (dict, list)):
-            return replacement(own) if path == "$" else own
-        places = [match.parts for match in compile_path(path).finditer(own)]
-        for parts in sorted(places, key=len, reverse=True):
-            if not parts:
-                return replacement(own)
-            _set(own, parts, replacement)
-    return own
 
 
 def conceal_texts(arguments: JsonObject, tool: Tool, sensitive: Iterable[str], digest: _Replace) -> JsonObject:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -113,6 +114,20 @@ def test_an_echo_is_masked_however_it_is_encoded(form: str, around: str) -> None
         shown = json.dumps(decode(answer(body.encode(), kind), scrubber), ensure_ascii=False)
         assert echo not in shown
         assert json.dumps(echo)[1:-1] not in shown
+        assert "***" in shown
+
+
+@pytest.mark.parametrize("line", [4, 20, 76])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r\n ", "\\r\\n", "%0D%0A", "&#10;"])
+@pytest.mark.parametrize("coded", [_base64, lambda text: _base64(_base64(text)), str, lambda text: text.encode().hex()])
+def test_an_echo_is_masked_where_its_lines_are_wrapped(line: int, end: str, coded: Callable[[str], str]) -> None:
+    echo = coded("user:" + "x" * 44 + PLAIN + "and more")
+    wrapped = end.join(echo[at : at + line] for at in range(0, len(echo), line))
+    scrubber = Scrubber([PLAIN])
+    for body, kind in ((json.dumps({"a": [wrapped]}), "application/json"), (wrapped, "text/plain")):
+        shown = json.dumps(decode(answer(body.encode(), kind), scrubber), ensure_ascii=False)
+        assert wrapped not in shown
+        assert json.dumps(wrapped)[1:-1] not in shown
         assert "***" in shown
 
 

@@ -247,3 +247,12 @@ def test_over_plain_http_from_elsewhere_nobody_can_sign_in(home: House) -> None:
     """The Host header is what the browser was told to open; this gateway answers to no other than its own."""
     with client(home) as http:
         assert http.get("/console/sign-in", headers={"host": "gateway.example"}).status_code == 421
+
+
+def test_a_decision_says_what_an_argument_was_read_as(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolgen.console.policies.readings_shown", lambda *_: {"status": [7, "<7>"]})
+    with client(home, "rita") as http:
+        token = form_token(http.get("/console/policies/explain").text)
+        asked = {"principal": "bot", "tool": "orders__list_orders", "arguments": "{}"}
+        shown = http.post("/console/policies/explain", data={"form_token": token, **asked}).text
+        assert "<strong>Read as:</strong> status: <code>7</code>, <code>&#34;&lt;7&gt;&#34;</code>" in shown

@@ -174,3 +174,24 @@ def test_arguments_deeper_in_a_graphql_schema_than_bind_reaches(tmp_path: Path, 
 def test_advice_is_data_for_programs(tmp_path: Path) -> None:
     (found,) = advice(tmp_path, _rule("{properties: {limit: {maximum: 50}}}"))
     assert found.to_dict().keys() == {"code", "where", "message", "suggestion"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "advised"),
+    [
+        ("args.loose != 7", True),
+        ("7.5 != args.loose", True),
+        ("!(args.any == 7) && args.needed > 1", True),
+        ("!(args.loose in [7, 8])", True),
+        ("args.loose == 7", False),
+        ("args.needed != 7", False),
+        ("args.loose != 'x'", False),
+        ("string(args.loose) != '7'", False),
+    ],
+)
+def test_conditions_that_text_always_fulfils(tmp_path: Path, condition: str, advised: bool) -> None:
+    rule = f'  - {{id: r, to: [bot], tools: [pay__list], verdict: VERDICT, when: "{condition}"}}\n'
+    found = advice(tmp_path, rule.replace("VERDICT", "allow"))
+    assert [(one.code, one.where) for one in found] == ([("number_of_text", "policies/p.yaml:3")] if advised else [])
+    (tmp_path / "deny").mkdir()
+    assert advice(tmp_path / "deny", rule.replace("VERDICT", "deny")) == []

@@ -9,12 +9,13 @@ from toolgen.console.rule_text import rule_text
 from toolgen.console.visit import Visit
 from toolgen.errors import ConfigError
 from toolgen.gateway.http import Response
+from toolgen.json_codec import encode_json
 from toolgen.model.names import nearest
-from toolgen.model.schema import JsonObject
+from toolgen.model.schema import Json, JsonObject
 from toolgen.model.verdict import Allow, Ask, Verdict
 from toolgen.pipeline.earlier import imagined
 from toolgen.pipeline.intake import meant
-from toolgen.policy.explain import Considered, explain
+from toolgen.policy.explain import Considered, explain, readings_shown
 from toolgen.policy.selftest import SelfTest
 
 __all__ = ["explain_form", "explained", "listed"]
@@ -67,7 +68,8 @@ def _decided(visit: Visit) -> Response:
     rules = tuple(explain(access, who, tool, bound.arguments, around))
     # What speaks is what somebody wants to know first.
     ordered = sorted(rules, key=lambda rule: (not rule.speaks, rule.shadow))
-    return _page(visit, form, verdict=verdict, rules=tuple(ordered), bound=bound.names)
+    read = readings_shown(tool, bound.arguments)
+    return _page(visit, form, verdict=verdict, rules=tuple(ordered), bound=bound.names, readings=read)
 
 
 def _page(
@@ -78,6 +80,7 @@ def _page(
     verdict: Verdict | None = None,
     rules: tuple[Considered, ...] = (),
     bound: tuple[str, ...] = (),
+    readings: Mapping[str, list[Json]] | None = None,
 ) -> Response:
     gateway = visit.gateway
     match verdict:
@@ -99,6 +102,7 @@ def _page(
         verdict=verdict,
         rules=rules,
         bound=bound,
+        readings={name: [encode_json(value).decode() for value in values] for name, values in (readings or {}).items()},
         reason="" if verdict is None or isinstance(verdict, Allow) else verdict.reason,
         text=None if verdict is None else rule_text(verdict.rule, gateway.policy, gateway.settings.policies),
         principals=gateway.principals,

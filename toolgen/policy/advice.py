@@ -11,7 +11,13 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.schema import Schema
 from toolgen.model.tool import Tool
 from toolgen.model.wire_names import members
-from toolgen.policy.advice_arguments import Remark, contradicted, optional_narrowings, texts_as_numbers
+from toolgen.policy.advice_arguments import (
+    Remark,
+    contradicted,
+    numbers_excluded,
+    optional_narrowings,
+    texts_as_numbers,
+)
 from toolgen.policy.advice_names import deeper_arguments, names_alike
 from toolgen.policy.document import Policy
 from toolgen.policy.redact import Redaction, column_of
@@ -63,6 +69,8 @@ def _about_rule(rule: Rule, tools: list[Tool], policy: Policy, manifest: Manifes
         if rule.verdict == "allow" and not rule.shadow:
             yield from optional_narrowings(rule, tools)
         yield from texts_as_numbers(rule, tools)
+    if rule.verdict == "allow" and not rule.shadow:
+        yield from numbers_excluded(rule, tools)
     if rule.bind:
         yield from names_alike(rule, tools)
         yield from deeper_arguments(rule, tools, manifest)

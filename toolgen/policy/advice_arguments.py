@@ -12,7 +12,7 @@ from toolgen.model.wire_names import members
 from toolgen.policy.arguments import Validator
 from toolgen.policy.rules import Rule
 
-__all__ = ["Remark", "contradicted", "optional_narrowings", "texts_as_numbers"]
+__all__ = ["Remark", "contradicted", "numbers_excluded", "optional_narrowings", "texts_as_numbers"]
 
 _NUMERIC = ("maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "multipleOf")
 _NUMBERS = frozenset({"integer", "number"})
@@ -80,6 +80,21 @@ def texts_as_numbers(rule: Rule, tools: Sequence[Tool]) -> Iterator[Remark]:
                 path=(*one.path, keywords[0]),
                 message=f"rule {rule.id} says {keywords[0]}: of '{name}', which may be text in {_listed(textual)}: {passes}",
                 suggestion=f"write type: integer (or number) beside {keywords[0]}:",
+            )
+
+
+def numbers_excluded(rule: Rule, tools: Sequence[Tool]) -> Iterator[Remark]:
+    """Conditions that want an argument to be another number than some, where it may be text: `"7"` is not 7 to them."""
+    for names in rule.when.excluded if rule.when is not None else ():
+        textual = [tool.name for tool in tools if (at := _at(tool, names)) is not None and _may_be_text(*at)]
+        if textual:
+            name = ".".join(names)
+            yield Remark(
+                code="number_of_text",
+                path=("when",),
+                message=f"rule {rule.id} allows where '{name}' is not a number, but it may be text in {_listed(textual)}: that passes",
+                suggestion=f"write a rule that denies where args.{name} is that number, which is asked about text that says it too, "
+                f"or compare string(args.{name}) with text",
             )
 
 

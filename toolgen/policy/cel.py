@@ -22,7 +22,7 @@ from toolgen.model.names import nearest
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
 from toolgen.policy.cel_literals import probes
-from toolgen.policy.cel_names import VARIABLES, Scope, fault_of
+from toolgen.policy.cel_names import VARIABLES, Scope, fault_of, numbers_excluded
 from toolgen.policy.cel_tree import Comprehension, Identifier, Node, Select, read_tree, walk
 from toolgen.policy.cel_values import Plain, Unevaluated, json_of, kind_word
 
@@ -137,9 +137,10 @@ class Facts:
 class Expression:
     """One expression, compiled. Made by `compile_expression`."""
 
-    __slots__ = ("_arguments", "_ask", "_compiled", "_most_text", "_variables", "source", "where")
+    __slots__ = ("_arguments", "_ask", "_compiled", "_most_text", "_variables", "excluded", "source", "where")
 
     def __init__(self, source: str, where: str, compiled: cel.Expression, tree: Node) -> None:
+        self.excluded = tuple(numbers_excluded(tree))
         self.source = source
         self.where = where
         self._compiled = compiled

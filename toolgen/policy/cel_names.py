@@ -13,7 +13,7 @@ from toolgen.model.schema import Json, Schema
 from toolgen.model.tool import Effect, Tool
 from toolgen.policy.cel_tree import Comprehension, Constant, Function, Identifier, Node, Other, Select, walk
 
-__all__ = ["VARIABLES", "Scope", "fault_of", "kind_of"]
+__all__ = ["VARIABLES", "Scope", "fault_of", "kind_of", "numbers_excluded"]
 
 VARIABLES: Mapping[str, str] = MappingProxyType(
     {
@@ -66,6 +66,29 @@ def kind_of(value: object) -> str:
     """JSON Schema's name for the type of a value."""
     names = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
     return names.get(type(value), "null")
+
+
+def numbers_excluded(tree: Node) -> Iterator[tuple[str, ...]]:
+    """The arguments that an expression wants to be other than a number: text is always that, whatever it says."""
+    for node in walk(tree):
+        match node:
+            case Function(name="_!=_", arguments=(left, right)):
+                yield from _compared_with_number(left, right)
+            case Function(name="!_", arguments=(Function(name="_==_", arguments=(left, right)),)):
+                yield from _compared_with_number(left, right)
+            case Function(name="!_", arguments=(Function(name="@in", arguments=(asked, Other(parts=parts))),)):
+                for part in parts[:1]:
+                    yield from _compared_with_number(asked, part)
+            case _:
+                pass
+
+
+def _compared_with_number(left: Node, right: Node) -> Iterator[tuple[str, ...]]:
+    for asked, literal in ((left, right), (right, left)):
+        path = _path(asked)
+        number = isinstance(literal, Constant) and type(literal.value) in (int, float)
+        if number and path is not None and path[0] == "args" and len(path) > 1:
+            yield path[1:]
 
 
 def _faults(tree: Node, scope: Scope) -> Iterator[str]:

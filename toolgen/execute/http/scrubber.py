@@ -22,6 +22,8 @@ UNSEEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f\ud800-\udfff]"
 )
 _UNICODE = re.compile(r"\\+(?:u\{?0{0,4}([0-9a-fA-F]{2,5})\}?|x([0-9a-fA-F]{2}))")
+_BREAKS = ("\n", "\r", "\\n", "\\r")
+_BREAK = re.compile(r"\\+[rn]")
 _WORD = re.compile(r"\S+")
 
 
@@ -35,7 +37,7 @@ def scrubber_of(secrets: tuple[str, ...]) -> Scrubber:
 def _echoes(secret: str) -> frozenset[str]:
     """The forms in which a server is likely to repeat a secret, in lower case: as it is, escaped for where it stands, or encoded."""
     raw = secret.encode("utf-8", "surrogatepass")
-    whole = base64.b64encode(raw)
+    coded = {*_in_base64(raw)}
     forms = {
         secret,
         quote(raw, safe=""),
@@ -45,10 +47,10 @@ def _echoes(secret: str) -> frozenset[str]:
         secret.replace("/", "\\/"),
         html.escape(secret),
         raw.hex(),
-        *_in_base64(raw),
-        *_in_base64(whole),
+        *coded,
+        *(twice for one in coded for twice in _in_base64(one.encode())),
+        *(one.encode().hex() for one in coded),
         *_in_base64(raw.hex().encode()),
-        whole.hex(),
     }
     return frozenset(form.lower() for form in forms if len(form) >= _SHORTEST_SUBSTRING)
 
@@ -63,7 +65,9 @@ def _in_base64(raw: bytes) -> Iterator[str]:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """The text with its escapes undone (percent, entities of HTML, `\\u006b`), and again while that is another text."""
+    """The text with its escapes undone (percent, entities of HTML, `\\u006b`), and again while that is another text; and each of
+    these without the breaks of its lines, as MIME wraps base64 (RFC 2045, section 6.8)."""
+    yield from _joined(text)
     for _ in range(_ROUNDS):
         before = text
         if "%" in text:
@@ -75,6 +79,12 @@ def _decoded(text: str) -> Iterator[str]:
         if text == before:
             return
         yield text
+        yield from _joined(text)
+
+
+def _joined(text: str) -> Iterator[str]:
+    if any(mark in text for mark in _BREAKS):
+        yield "".join(_BREAK.sub("", text).split())
 
 
 def _character(found: re.Match[str]) -> str:

@@ -369,3 +369,19 @@ def test_each_reader_is_fooled_by_a_name_of_its_own() -> None:
         assert READERS[kind]([(encoded, "evil")], "tenant_id"), kind
         with pytest.raises(UnbindableError):
             _bound("query", {name: "evil"})
+
+
+@pytest.mark.parametrize("spelt", ["{0}[]", " {0}", "{0}\u0000x", "{0}.", "%{1:x}{2}", "_{0}", "{3}"])
+@pytest.mark.parametrize(
+    ("tool", "key", "described"),
+    [("pay", "body", "amount"), ("store", "body", "amount"), ("search", "filter", "status")],
+)
+def test_a_name_is_not_invented_beside_a_described_one_that_is_not_sent(
+    tmp_path: Path, tool: str, key: str, described: str, spelt: str
+) -> None:
+    (tmp_path / "api.json").write_text(json.dumps(API), encoding="utf-8")
+    manifest = toolgen.build({"api": {"openapi": str(tmp_path / "api.json"), "server": "http://127.0.0.1:9"}})
+    name = spelt.format(described, ord(described[0]), described[1:], described.title())
+    shown = toolgen.preview(manifest, f"api__{tool}", {"id": "1", key: {name: "5"}})
+    assert shown["status"] == "refused", shown
+    assert "another's to some services" in shown["error"]["message"]

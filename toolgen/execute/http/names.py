@@ -66,7 +66,7 @@ def _check(
 
 def _check_siblings(spread: Spread, value: Mapping[str, Json], known: Mapping[str, Schema], root: Schema) -> None:
     """Of the members of one object no two are one: what a rule says of the first would not hold for the second."""
-    seen = NameSet(name for name in value if name in known)
+    seen = NameSet(known)  # sent or not: a service that reads them as one takes the first for the second
     for name in value:
         if name not in known:
             if (other := seen.find(name)) is not None:

@@ -119,10 +119,12 @@ MAY_TOUCH_SYSTEMS = {"execute", "sources"}
 MAKERS = {"toolgen.pipeline.executors", "toolgen.pipeline.places", "toolgen.pipeline.provider"}
 # What of execute/ anybody may know: what an executor is, what a secret is, and how patient it is.
 OPEN_MODULES = {"toolgen.execute.base", "toolgen.execute.patience", "toolgen.execute.secrets"}
-# `toolgen verify` reads back what the pure `bind` and `choose_fields` write; none of these modules can send anything.
+# `toolgen verify` reads back what the pure `bind` and `choose_fields` write, `toolgen doctor` takes away
+# what refuses redirects; none of these modules can send anything.
 PURE_MODULES = {
     "toolgen.execute.graphql.fields",
     "toolgen.execute.http.keys",
+    "toolgen.execute.http.redirects",
     "toolgen.execute.http.styles",
     "toolgen.execute.http.wire",
 }
@@ -208,7 +210,7 @@ def import_faults(name: str, text: str) -> Iterator[str]:
         concrete = imported.startswith("toolgen.execute") and not any(
             imported == module or imported.startswith(f"{module}.") for module in OPEN_MODULES
         )
-        pure = part == "verify" and any(imported.startswith(f"{module}.") for module in PURE_MODULES)
+        pure = part in {"verify", "doctor"} and any(imported.startswith(f"{module}.") for module in PURE_MODULES)
         if concrete and part != "execute" and not pure and name not in MAKERS:
             yield f"{name} imports an executor: {imported}"
         system = next((item for item in SYSTEMS if imported == item or imported.startswith(f"{item}.")), None)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +19,41 @@ from toolgen.audit.verify import verify
 from toolgen.cli import main
 from toolgen.cli.doctor import _print
 from toolgen.doctor.examine import examine
-from toolgen.doctor.trials import Trial, run_trials
+from toolgen.doctor.trial import Trial
+from toolgen.doctor.trials import run_trials
 from toolgen.gateway.service import Gateway
+
+NAMES = {
+    *(
+        "denied call",
+        "visible but denied call",
+        "hidden tool",
+        "SQL",
+        "SQL rows",
+        "redaction",
+        "sensitive arguments",
+        "limit",
+    ),
+    *("bad key", "forged token", "expired token", "special address", "IPv4-mapped address", "link-local address"),
+    *(
+        "private address",
+        "loopback address",
+        "public address",
+        "dialled address",
+        "redirect",
+        "redirect to another origin",
+    ),
+    *(
+        "CSRF",
+        "fsync",
+        "tampered audit copy",
+        "approval",
+        "pause",
+        "turn limit",
+        "repeated call",
+        "record before the act",
+    ),
+}
 
 
 def trials(root: Path) -> dict[str, Trial]:
@@ -36,35 +73,71 @@ def test_a_sound_project_passes_and_the_refused_call_is_in_its_record(
 
     found = trials(root)
 
-    assert {name: trial.ok for name, trial in found.items()} == {
-        "denied call": True,
-        "link-local fetch": True,
-        "loopback fetch": True,
-        "tampered audit copy": True,
-    }
+    assert [f"{trial.name}: {trial.detail}" for trial in found.values() if not trial.ok] == []
+    assert found.keys() >= NAMES
     (row,) = calls(root / "var" / "audit")
     assert (row["principal"], row["status"], row["verdict"]) == ("toolgen-doctor", "refused", "deny")
     assert verify(root / "var" / "audit").ok
 
 
 def test_a_policy_that_opens_a_private_place_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The request is made then, and nobody listens there."""
     root = project(tmp_path / "p", monkeypatch, egress={"allow": ["localhost:9"]})
 
     found = trials(root)
 
-    assert found["link-local fetch"].ok
-    assert not found["loopback fetch"].ok
-    assert "was not refused" in found["loopback fetch"].detail
+    assert found["link-local address"].ok
+    assert not found["loopback address"].ok
+    assert "was not refused" in found["loopback address"].detail
 
 
-def test_open_private_networks_are_not_tried_and_link_local_stays_closed(
+def test_private_networks_that_the_policy_opens_are_no_fault_and_link_local_stays_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = trials(project(tmp_path / "p", monkeypatch, egress={"private_networks": "allow"}))
 
-    assert "loopback fetch" not in found
-    assert found["link-local fetch"].ok
+    assert [name for name, trial in found.items() if not trial.ok] == []
+
+
+def test_projects_with_kept_answers_fallbacks_and_pages_are_examined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = project(tmp_path / "p", monkeypatch)
+    path, pets = root / "toolgen.yaml", root / "specs" / "pets.json"
+    described = json.loads(pets.read_text())
+    for name in ("listPets", "allPets"):
+        integer = {"in": "query", "schema": {"type": "integer"}}
+        described["paths"][f"/{name}"] = {
+            "get": {
+                "operationId": name,
+                "parameters": [{**integer, "name": "limit"}, {**integer, "name": "offset"}],
+                "responses": {"200": {"description": "ok"}},
+            }
+        }
+    pets.write_text(json.dumps(described))
+    paged = {"offset": "offset", "size": "limit"}
+    tools = {"pets__list_pets": {"cache": "60s", "fallback": "pets__all_pets", "pages": paged}}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "tools": tools}))
+
+    found = trials(root)
+
+    assert [f"{trial.name}: {trial.detail}" for trial in found.values() if not trial.ok] == []
+
+
+def test_nothing_is_needed_but_loopback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same in a network namespace that has nothing else: whatever was dialled elsewhere would fail otherwise than it must."""
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "-rn", "true"], check=False).returncode != 0:
+        pytest.skip("needs unshare, and the right to make a network namespace")
+    root = project(tmp_path / "p", monkeypatch)
+    doctor = shlex.join([sys.executable, "-m", "toolgen", "doctor", "--json", "--config", str(root / "toolgen.yaml")])
+    ended = subprocess.run(
+        ["unshare", "-rn", "sh", "-c", f"ip link set lo up && exec {doctor}"],
+        capture_output=True,
+        check=False,
+        timeout=300,
+    )
+
+    report = json.loads(ended.stdout)
+    assert [trial for trial in report["trials"] if not trial["ok"]] == []
 
 
 def test_a_policy_that_allows_the_principal_of_the_trial_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,8 +151,7 @@ def test_a_policy_that_allows_the_principal_of_the_trial_fails(tmp_path: Path, m
 
     found = trials(root)
 
-    assert not found["denied call"].ok
-    assert not found["tampered audit copy"].ok
+    assert [name for name, trial in found.items() if not trial.ok] == ["denied call"]
 
 
 def test_a_log_that_is_broken_already_fails(

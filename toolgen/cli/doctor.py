@@ -21,7 +21,9 @@ _SHOWN = 40
 def command(as_json: bool, config_path: str) -> None:
     """Try what must not be possible, and hold every database's account against the policy.
 
-    Tries a call no rule allows, requests to link-local and loopback addresses, and a changed copy of the audit log. Then asks each
+    Tries calls that rules, schema, SQL's guard, limits, pauses or approvals must stop, forged keys and tokens, forbidden addresses and
+    redirects, forged forms, and changed copies of the audit log; each trial shows first that it fails without the guard it is about.
+    Nothing is dialled but loopback, and all but one call is made in a gateway of doctor's own. Then asks each
     database, with the source's own credentials, what its account may do, and prints the statements that make one which fits the policy.
     References to secrets that do not resolve here are said as well; they are no failure, for secrets may be where only the gateway runs.
     The refused call stands in the project's audit log. Exits 1 when something failed or an account can do more than the policy opens.

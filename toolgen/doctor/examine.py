@@ -8,7 +8,8 @@ from toolgen.doctor.excess import Finding, cascading, excess, lacking
 from toolgen.doctor.grants import fitting_account, password_hint, row_hints
 from toolgen.doctor.needs import needs
 from toolgen.doctor.references import ReferenceReport, check_references
-from toolgen.doctor.trials import Trial, run_trials
+from toolgen.doctor.trial import Trial
+from toolgen.doctor.trials import run_trials
 from toolgen.errors import ToolgenError
 from toolgen.gateway.service import Gateway
 from toolgen.model.database import Database

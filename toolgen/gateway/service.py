@@ -16,7 +16,7 @@ from toolgen.audit.query import entries, entry_at
 from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import AuditError, ConfigError
-from toolgen.execute.base import Destination
+from toolgen.execute.base import Destination, Executor
 from toolgen.gateway.answering import Answering, Fetched
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.calls import Calls, Running
@@ -90,6 +90,7 @@ class Gateway:
     """A project, loaded: its catalog, its policy, its executors and its audit log.
 
     An asynchronous context manager: entering opens the audit log, leaving waits for the calls in flight and closes everything.
+    `stand_in` carries calls out, by source, in place of what the settings name: for rehearsals that must reach nobody.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Gateway:
         policy: Policy,
         clock: Clock | None = None,
         state: State | None = None,
+        stand_in: Mapping[str, Executor] | None = None,
     ) -> None:
         self.settings = settings
         self.drain_s = settings.drain_s
@@ -114,7 +116,7 @@ class Gateway:
             clock=self._clock,
             functions=self._functions,
         )
-        self._executors = make_executors(settings.sources, manifest, self.permit, backing)
+        self._executors = stand_in or make_executors(settings.sources, manifest, self.permit, backing)
         self._exchanges = Exchanges(settings.sources, self._assigned)
         self.meaning = meaning_of(settings, manifest.tools.values())
         self._discovery = Discovery(above=settings.search_above, clock=self._clock, meaning=self.meaning)

@@ -48,6 +48,11 @@ def recorded(root: Path, policy: dict[str, Any], calls: list[tuple[str, dict[str
     return str(path)
 
 
+def only(**properties: Any) -> dict[str, Any]:
+    """The schema of exactly these arguments."""
+    return {"properties": properties, "additionalProperties": False, "required": sorted(properties)}
+
+
 def test_replay_lists_what_would_differ_and_suggest_what_would_allow(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -58,9 +63,10 @@ def test_replay_lists_what_would_differ_and_suggest_what_would_allow(
     suggested = run("policy", "suggest", "--config", path)
     rules = yaml.safe_load(suggested.out)["rules"]
     assert [(rule["tools"], rule["verdict"], rule["arguments"]) for rule in rules] == [
-        (["orders__delete_order"], "ask", {"properties": {"id": {"enum": ["a"]}}}),
-        (["orders__send_mail"], "allow", {"properties": {"to": {"enum": ["x", "y"]}}}),
+        (["orders__delete_order"], "ask", only(id={"enum": ["a"]})),
+        (["orders__send_mail"], "allow", only(to={"enum": ["x", "y"]})),
     ]
+    assert "# would have allowed 2 refused call(s), and beyond them:\n# - bare, who have the role bot" in suggested.out
     late = {
         "id": "late",
         "to": ["bot"],
@@ -349,3 +355,42 @@ def test_calls_of_one_user_with_other_claims_at_the_same_time_are_told_apart(
     found = runner(capfdbinary)("policy", "replay", "--json", "--config", str(path)).json()
     # What nothing answered was allowed all the same: the service of the first calls is gone.
     assert (found["calls"], found["differ"], found["undecidable"]) == (28, [], [])
+
+
+def test_what_a_person_denied_and_an_executor_would_not_send_does_not_differ(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """A call that waited and was denied, one without the token it is exchanged for, and one that waits for a person without it."""
+    path = make_project(tmp_path / "p", server="http://127.0.0.1:9")
+    pets = tmp_path / "p" / "specs" / "pets.json"
+    described = json.loads(pets.read_text())
+    flow = {"clientCredentials": {"tokenUrl": "http://127.0.0.1:9/token", "scopes": {}}}
+    described["components"]["securitySchemes"]["key"] = {"type": "oauth2", "flows": flow}
+    operations = described["paths"]["/pets/{petId}"]
+    described["paths"]["/asked"] = {"get": {**operations["get"], "operationId": "askedPet", "parameters": []}}
+    pets.write_text(json.dumps(described))
+    exchange = {"client_id": "a", "client_secret": "${env:TEST_PETS_KEY}", "subject_token": "principal"}
+    sources = json.loads(path.read_text())["sources"]
+    path.write_text(json.dumps({"sources": {**sources, "pets": {**sources["pets"], "auth": {"key": exchange}}}}))
+    asked = {"id": "asked", "to": ["bot"], "verdict": "ask"}
+    rules = [
+        {**asked, "tools": ["pets__delete_pet"]},
+        {**asked, "id": "asked-too", "tools": ["pets__asked_pet"]},
+        {"id": "reads", "to": ["bot"], "tools": ["pets__get_pet"], "verdict": "allow"},
+    ]
+    approvals = {"approvers": ["reviewer"]}
+    policies = tmp_path / "p" / "policies" / "policy.yaml"
+    policies.write_text(json.dumps({**POLICY, "rules": rules, "approvals": approvals}))
+
+    async def main() -> list[str]:
+        async with Gateway.load(path) as gateway:
+            waiting = await gateway.call("pets__delete_pet", {"petId": 1}, principal="bot")
+            reviewer = gateway.principal("reviewer")
+            await gateway.approvals.decide(waiting.call_id, approve=False, note="", principal=reviewer)
+            sent = await gateway.call("pets__get_pet", {"petId": 1}, principal="bot")
+            unkept = await gateway.call("pets__asked_pet", {}, principal="bot")
+            return [one.error.code if one.error else one.status for one in (waiting, sent, unkept)]
+
+    assert asyncio.run(main()) == ["approval_required", "forbidden", "forbidden"]
+    found = runner(capfdbinary)("policy", "replay", "--json", "--config", str(path))
+    assert (found.code, found.json()["calls"], found.json()["differ"]) == (0, 3, [])

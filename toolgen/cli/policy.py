@@ -13,7 +13,7 @@ import yaml
 from toolgen.cli.call import read_arguments
 from toolgen.cli.caller import Caller, caller
 from toolgen.cli.options import as_json, config
-from toolgen.cli.output import print_json
+from toolgen.cli.output import print_json, printable
 from toolgen.clock import SystemClock
 from toolgen.errors import ConfigError, PolicyError
 from toolgen.gateway.rehearsal import replay, suggest
@@ -186,13 +186,23 @@ def replay_calls(since: str, as_json: bool, config_path: str) -> None:
 @_since
 @config
 def suggest_rules(since: str, config_path: str) -> None:
-    """Print the smallest policy that would have allowed what no rule allowed, as YAML to be read before it is used."""
+    """Print the smallest policy that would have allowed what no rule allowed, as YAML to be read before it is used.
+
+    Comments say of each rule what it would allow beyond the calls that were seen.
+    """
     gateway = Gateway.load(config_path)
     rules = suggest(gateway.settings, gateway.manifest, gateway.governance, _ago(since))
     if not rules:
         click.echo("nothing was refused for want of a rule", err=True)
         return
-    click.echo(yaml.safe_dump({"rules": rules}, sort_keys=False, allow_unicode=True), nl=False)
+    click.echo("rules:")
+    for one in rules:
+        click.echo(
+            f"# would have allowed {one.calls} refused call(s){', and beyond them:' if one.beyond else ' and no other'}"
+        )
+        for sentence in one.beyond:
+            click.echo(f"# - {printable(sentence)}")
+        click.echo(yaml.safe_dump([one.rule], sort_keys=False, allow_unicode=True), nl=False)
 
 
 def _ago(text: str) -> float:

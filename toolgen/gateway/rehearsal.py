@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from toolgen.audit.query import calls
@@ -20,16 +21,20 @@ from toolgen.model.tool import Effect
 from toolgen.model.verdict import Allow, Ask, Deny
 from toolgen.pipeline.chain import Trail
 from toolgen.pipeline.earlier import Earlier
+from toolgen.pipeline.exchanged import Exchanges
+from toolgen.policy.assignment import assigned
+from toolgen.policy.observed import closed
 from toolgen.settings import Settings
 from toolgen.state.history import Histories
 
-__all__ = ["Rehearsed", "replay", "suggest"]
+__all__ = ["Rehearsed", "Suggested", "replay", "suggest"]
 
 _BY_POLICY = frozenset({"forbidden", "unknown_tool"})
 _BY_GUARD = frozenset({"sql_refused", "egress_refused"})
+_BY_PERSON = frozenset({"approval_denied"})
 _UNASKED = frozenset({"turn_limit", "rate_limited", "paused", "upstream_unavailable", "expired"})
 """Refusals that say nothing of the rules: most of them come before the rules are asked."""
-_MOST_VALUES = 10
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +69,7 @@ def replay(settings: Settings, manifest: Manifest, governance: Governance, since
     """
     clock = FixedClock()
     earlier = Earlier(histories=Histories(clock), clock=clock, labels=governance.policy.labels)
+    exchanges = Exchanges(settings.sources, partial(assigned, governance.policy.assignments))
     with asyncio.Runner() as runner:
         for row in calls(settings.audit_dir):
             clock.seconds = _seconds(row)
@@ -71,15 +77,26 @@ def replay(settings: Settings, manifest: Manifest, governance: Governance, since
                 call, again = _again(row, manifest, governance, earlier)
                 if call is not None and again.now in {"allow", "ask"} and row.get("code") != "validation":
                     again = runner.run(_inspected(call, again, governance, _hidden(_recorded(row))))
+                if again.differs and again.now == "ask" and _for_want_of_a_token(row, call, again, exchanges):
+                    again = replace(again, before="ask")
                 yield again
 
 
-def suggest(settings: Settings, manifest: Manifest, governance: Governance, since: float) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggested:
+    """A rule as a policy has it, how many refused calls it would have allowed, and what it would allow beyond them, in sentences."""
+
+    rule: dict[str, Any]
+    calls: int
+    beyond: tuple[str, ...]
+
+
+def suggest(settings: Settings, manifest: Manifest, governance: Governance, since: float) -> list[Suggested]:
     """The fewest, narrowest rules that would have allowed what no rule allowed: exact tools, one role, the arguments that were seen.
 
     What is destructive is asked for. What a rule denied stays denied: nobody should be told to undo that.
     """
-    wanted: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    wanted: dict[tuple[str, str], _Wanted] = {}
     for row in calls(settings.audit_dir):
         tool = row.get("tool", "")
         if (
@@ -97,10 +114,23 @@ def suggest(settings: Settings, manifest: Manifest, governance: Governance, sinc
             recorded = row.get("arguments") or {}
             decided = governance.access.decide(party, manifest.tools[tool], _read(recorded))
             if party.roles and not isinstance(decided, (Allow, Ask)):
-                wanted.setdefault((_rarest(party.roles, governance), tool), []).append(recorded)
+                wanted.setdefault((_rarest(party.roles, governance), tool), _Wanted()).add(name, _read(recorded))
     return [
-        _rule(role, tool, seen, manifest) for (role, tool), seen in sorted(wanted.items(), key=lambda item: item[0])
+        _suggested(role, tool, seen, manifest, governance)
+        for (role, tool), seen in sorted(wanted.items(), key=lambda item: item[0])
     ]
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """The calls that one rule would have allowed: who made them, and with what."""
+
+    callers: set[str] = field(default_factory=set)
+    arguments: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def add(self, caller: str, arguments: Mapping[str, Any]) -> None:
+        self.callers.add(caller)
+        self.arguments.append(arguments)
 
 
 async def _inspected(call: Call, again: Rehearsed, governance: Governance, hidden: str) -> Rehearsed:
@@ -114,6 +144,13 @@ async def _inspected(call: Call, again: Rehearsed, governance: Governance, hidde
     if hidden:
         return replace(again, now="undecidable", rule="", why=f"{hidden} is recorded as a keyed digest alone")
     return replace(again, now="deny", rule=result.error.rule or result.error.code, why=result.error.message)
+
+
+def _for_want_of_a_token(row: Mapping[str, Any], call: Call | None, again: Rehearsed, exchanges: Exchanges) -> bool:
+    """Whether a call was refused because it would wait for a person, and nobody keeps its caller's token meanwhile: the rules had said
+    "ask". The record names the rule that asked."""
+    refused = row.get("status") == "refused" and row.get("code") == "forbidden" and row.get("rule") == again.rule
+    return call is not None and refused and exchanges.concern(call)
 
 
 def _again(
@@ -169,13 +206,20 @@ def _again(
 def _before(row: Mapping[str, Any], governance: Governance) -> str:
     """What the rules and the guards said of a call then, as far as its outcome tells."""
     code, refused = row.get("code", ""), row.get("status") == "refused"
-    if code in _BY_GUARD or (refused and row.get("rule") == "graphql" and code != "validation"):
+    verdict = str(row.get("verdict") or "allow")
+    if code in _BY_PERSON:
+        return "ask"
+    if not refused:
+        return (
+            verdict  # also where an executor had nothing to show, or would not connect: what it says is no rule's word
+        )
+    if code in _BY_GUARD or (row.get("rule") == "graphql" and code != "validation"):
         return "deny"
     if code in _BY_POLICY and row.get("rule") != "graphql":
         return "deny"
-    if refused and (code in _UNASKED or any(limit.id == row.get("rule") for limit in governance.policy.limits)):
+    if code in _UNASKED or any(limit.id == row.get("rule") for limit in governance.policy.limits):
         return "unasked"
-    return "allow" if refused else str(row.get("verdict") or "allow")  # refused by a guard, or for its arguments
+    return "allow"  # refused for its arguments
 
 
 def _caller(row: Mapping[str, Any], governance: Governance) -> Principal:
@@ -268,25 +312,30 @@ def _rarest(roles: frozenset[str], governance: Governance) -> str:
     return min(roles, key=lambda role: (*spread(role), role))
 
 
-def _rule(role: str, tool: str, seen: list[Mapping[str, Any]], manifest: Manifest) -> dict[str, Any]:
-    known = manifest.tools[tool]
-    destructive = known.effect is Effect.DESTRUCTIVE
-    rule: dict[str, Any] = {
+def _suggested(role: str, tool: str, seen: _Wanted, manifest: Manifest, governance: Governance) -> Suggested:
+    arguments, beyond = closed(seen.arguments)
+    rule = {
         "id": f"suggested-{role}-{tool}",
         "to": [role],
         "tools": [tool],
-        "verdict": "ask" if destructive else "allow",
+        "verdict": "ask" if manifest.tools[tool].effect is Effect.DESTRUCTIVE else "allow",
+        "arguments": arguments,
     }
-    properties: dict[str, Any] = {}
-    for name in known.input_schema.get("properties", {}):
-        values = [arguments[name] for arguments in seen if name in arguments]
-        if not values or any(_hidden(value) for value in values):
-            continue
-        values = [decoded(value) for value in values]
-        if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
-            properties[name] = {"minimum": min(values), "maximum": max(values)}
-        elif all(isinstance(value, (str, bool)) for value in values) and len(set(values)) <= _MOST_VALUES:
-            properties[name] = {"enum": sorted(set(values), key=str)}
-    if properties:
-        rule["arguments"] = {"properties": properties}
-    return rule
+    others = [*_others(role, seen.callers, governance)]
+    who = [f"{', '.join(others)}, who have the role {role} and did not call"] if others else []
+    return Suggested(rule=rule, calls=len(seen.arguments), beyond=(*who, *beyond))
+
+
+def _others(role: str, callers: set[str], governance: Governance) -> Iterator[str]:
+    """Who else has a role: principals of the policy, and users of issuers, whom nobody can list."""
+    credentials = governance.policy.credentials
+    having = sorted(entry.id for entry in credentials.principals.values() if role in entry.roles)
+    named = [name for name in having if name not in callers]
+    yield from named[:_MOST_NAMED]
+    if len(named) > _MOST_NAMED:
+        yield f"{len(named) - _MOST_NAMED} other principals"
+    yield from (
+        f"all users of {issuer.name} that have it"
+        for issuer in credentials.issuers.values()
+        if role in issuer.all_roles
+    )

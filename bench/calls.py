@@ -127,7 +127,7 @@ def main() -> None:
 def cost(place: tuple[int, int], route: str, lanes: int, calls: int) -> float:
     """CPU microseconds per call of one round."""
     port, pid = place
-    calls = calls // lanes * lanes
+    calls = max(1, calls // lanes) * lanes  # every connection sends some
     before = cpu_seconds(pid)
     asyncio.run(load(port, ROUTES[route], lanes, calls))
     return (cpu_seconds(pid) - before) / calls * 1e6

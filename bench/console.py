@@ -36,7 +36,7 @@ PAGES = (
     "calls?tool=crm__update_note",
     "calls?rule=default",
     "calls/call_000000000000000000001234",
-    "live/rows",
+    "live",
     "tools",
     "policies",
     "record",

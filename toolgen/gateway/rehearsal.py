@@ -62,24 +62,30 @@ class Rehearsed:
         return asdict(self)
 
 
-def replay(settings: Settings, manifest: Manifest, governance: Governance, since: float) -> Iterator[Rehearsed]:
+def replay(settings: Settings, manifest: Manifest, governance: Governance, since: float) -> list[Rehearsed]:
     """Every recorded call since a moment (seconds since the epoch), one after the other, each with the earlier ones behind it.
 
     Calls that were in flight together are taken in the order of their intents. Raises `AuditError` when there is no log.
     """
+    return asyncio.run(_replayed(settings, manifest, governance, since))
+
+
+async def _replayed(settings: Settings, manifest: Manifest, governance: Governance, since: float) -> list[Rehearsed]:
     clock = FixedClock()
     earlier = Earlier(histories=Histories(clock), clock=clock, labels=governance.policy.labels)
     exchanges = Exchanges(settings.sources, partial(assigned, governance.policy.assignments))
-    with asyncio.Runner() as runner:
-        for row in calls(settings.audit_dir):
-            clock.seconds = _seconds(row)
-            if clock.seconds >= since:
-                call, again = _again(row, manifest, governance, earlier)
-                if call is not None and again.now in {"allow", "ask"} and row.get("code") != "validation":
-                    again = runner.run(_inspected(call, again, governance, _hidden(_recorded(row))))
-                if again.differs and again.now == "ask" and _for_want_of_a_token(row, call, again, exchanges):
-                    again = replace(again, before="ask")
-                yield again
+    found = []
+    for row in calls(settings.audit_dir):
+        clock.seconds = _seconds(row)
+        if clock.seconds < since:
+            continue
+        call, again = _again(row, manifest, governance, earlier)
+        if call is not None and again.now in {"allow", "ask"} and row.get("code") != "validation":
+            again = await _inspected(call, again, governance, _hidden(_recorded(row)))
+        if again.differs and again.now == "ask" and _for_want_of_a_token(row, call, again, exchanges):
+            again = replace(again, before="ask")
+        found.append(again)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

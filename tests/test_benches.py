@@ -1,0 +1,73 @@
+"""Every module of bench/ runs to its end, with the smallest sizes it takes. What it measures is not judged here: machines differ.
+
+TOOLGEN_BENCHES=1 python -m pytest tests/test_benches.py
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+CORPUS = ROOT.parent / "shared" / "corpus"
+ENTIRE = bool(os.environ.get("TOOLGEN_BENCHES"))
+# The arguments of each, and the parts of the shared corpus it cannot do without.
+BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "audit": (("--rounds", "1", "--calls", "50"), ()),
+    "bodies": (("--bodies", "10"), ()),
+    "build": ((), ("openapi",)),
+    "calls": (("--rounds", "1", "--calls", "20"), ()),
+    "clients": (("--calls", "20", "--in-flight", "2"), ()),
+    "console": (("--entries", "4000", "--rounds", "1"), ()),
+    "credentials": ((), ()),
+    "effect": (("--workers", "2", "--rounds", "1"), ()),
+    "examples": ((str(CORPUS / "openapi"), "--only", "petstore"), ("openapi",)),
+    "failures": ((), ()),
+    "formats": ((), ("openapi",)),
+    "functions": ((), ()),
+    "fuzz_http": (("--seconds", "1"), ()),
+    "fuzz_openapi": (("--rounds", "1", "--seconds", "0.05", "--largest", "20000"), ("openapi",)),
+    "fuzz_sql": (("--rounds", "20"), ("sql",)),
+    "fuzz_sql_execute": ((), ()),
+    "graphql": ((), ("graphql",)),
+    "guard": (("--rounds", "1"), ()),
+    "identity": ((), ()),
+    "index": (("--entries", "2000", "--rounds", "1"), ()),
+    "limits": ((), ()),
+    "listing": (("--rounds", "1"), ()),
+    "mutants": (("--most", "1", "--seconds", "30", "toolgen/policy/duration.py"), ()),
+    "policy": ((), ()),
+    "promises": ((), ()),
+    "rehearsal": (("--calls", "1000"), ()),
+    "search": ((), ("retrieval",)),
+    "tokens": ((), ()),
+    "verify": ((str(CORPUS / "openapi"), "--only", "petstore", "--examples", "1"), ("openapi",)),
+}
+
+
+def test_every_bench_is_run() -> None:
+    assert {path.stem for path in (ROOT / "bench").glob("*.py") if path.stem != "__init__"} == BENCHES.keys()
+
+
+@pytest.mark.skipif(not ENTIRE, reason="takes minutes: set TOOLGEN_BENCHES=1")
+@pytest.mark.parametrize("name", BENCHES)
+def test_a_bench_runs_to_its_end(name: str) -> None:
+    arguments, parts = BENCHES[name]
+    if missing := [part for part in parts if not (CORPUS / part).is_dir()]:
+        pytest.skip(f"needs the shared corpus: {', '.join(missing)}")
+    ended = subprocess.run(
+        [sys.executable, "-m", f"bench.{name}", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+
+    assert "Traceback" not in ended.stderr, ended.stderr
+    assert ended.returncode in {0, 1}, ended.stderr  # 1: a budget, which a busy machine may break
+    assert ended.stdout.strip(), "it printed nothing"

@@ -73,7 +73,7 @@ async def main() -> None:
     steady = SteadyExecutor(inner, patience=Patience(), repeatable=lambda call: True)
     caching = Caching(
         tools={"t__kept": CacheFor(ttl_s=3600, stale_s=0)},
-        sources=frozenset({"t"}),
+        sources={"t": Patience().concurrency},
         results=Results(clock),
         clock=clock,
     )

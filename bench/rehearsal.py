@@ -11,7 +11,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -40,7 +40,7 @@ _OK = {"status": "ok", "verdict": "allow"}
 _REFUSED = {"status": "refused", "code": "forbidden", "verdict": "deny", "rule": "default"}
 
 
-def _calls(chance: random.Random, number: int) -> tuple[str, dict[str, object], dict[str, object]]:
+def _calls(chance: random.Random, number: int) -> tuple[str, Mapping[str, object], Mapping[str, object]]:
     match number % 20:
         case 0 | 1:
             return "orders__send_mail", {"to": f"agent-{chance.randrange(500)}@example.com"}, _REFUSED

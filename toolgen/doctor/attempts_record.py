@@ -68,12 +68,12 @@ def _tampered_copies(directory: Path) -> str:
     if not before.ok:
         return f"the log itself is broken ({len(before.faults)} fault(s)); see `toolgen audit verify`"
     path, lines = _newest(directory)
-    changes: dict[str, tuple[str, list[bytes]]] = {
-        "one changed bit": ("edited", [*lines[:-1], _turned(lines[-1])]),
-        "an entry taken out": ("missing", [*lines[:-2], lines[-1]]),
-        "an entry put in twice": ("", [*lines, lines[-1]]),
+    changes = {
+        "one changed bit": [*lines[:-1], _turned(lines[-1])],
+        "an entry taken out": [*lines[:-2], lines[-1]],
+        "an entry put in twice": [*lines, lines[-1]],
     }
-    for what, (_, changed) in changes.items():
+    for what, changed in changes.items():
         with tempfile.TemporaryDirectory(prefix="toolgen-doctor-") as scratch_folder:
             copy = Path(scratch_folder) / path.name
             copy.write_bytes(b"".join(changed))

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from toolgen.model.database import Database, Table
+from toolgen.policy.sql.by_identity import ByIdentity
 from toolgen.policy.sql.grants import SqlScope, TableScope, find_table, fold_column, full_name, visible_columns
 from toolgen.policy.sql.names import DEFAULT_SCHEMA, Spelling
 
-__all__ = ["Granted", "GrantedTable"]
+__all__ = ["Granted", "GrantedTable", "granted"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,22 +53,17 @@ class Granted:
         self.schema = _folded(default, spelling)
         self._dialect = database.dialect
         self._spelling = spelling
-        self._tables = [
-            (table, entry) for name, entry in scope.tables.items() if (table := find_table(database, name)) is not None
-        ]
-
-    @property
-    def names(self) -> list[str]:
-        """The full names of the tables, sorted."""
-        return sorted({full_name(table) for table, _ in self._tables})
+        self._tables: dict[tuple[str, str], GrantedTable] = {}
+        for name, entry in scope.tables.items():
+            if (table := find_table(database, name)) is not None:
+                folded = _folded(table.name, spelling)
+                self._tables.setdefault((self._schema_of(table), folded), self._granted(table, entry, folded))
+        self.names = sorted({full_name(granted.table) for granted in self._tables.values()})
+        """The full names of the tables."""
 
     def find(self, name: str, schema: str = "") -> GrantedTable | None:
         """The table of a folded name."""
-        wanted = "" if schema == self.schema else schema
-        for table, entry in self._tables:
-            if _folded(table.name, self._spelling) == name and self._schema_of(table) == wanted:
-                return self._granted(table, entry, name)
-        return None
+        return self._tables.get(("" if schema == self.schema else schema, name))
 
     def _schema_of(self, table: Table) -> str:
         own = _folded(table.schema, self._spelling)
@@ -85,6 +81,18 @@ class Granted:
             names=names,
             hidden=frozenset(every) - set(names),
         )
+
+
+_KNOWN: ByIdentity[Granted] = ByIdentity(200)
+
+
+def granted(database: Database, scope: SqlScope) -> Granted:
+    """The tables of a scope, worked out once."""
+    known = _KNOWN.get(database, scope)
+    if known is None:
+        known = Granted(database, scope, Spelling(database.dialect, database.table_names))
+        _KNOWN.put(database, scope, known)
+    return known
 
 
 def _folded(name: str, spelling: Spelling) -> str:

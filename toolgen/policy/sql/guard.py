@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from threading import Lock
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -14,6 +13,7 @@ from toolgen.model.database import Database
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.bounds import LONGEST
+from toolgen.policy.sql.by_identity import ByIdentity
 from toolgen.policy.sql.cross_check import AVAILABLE, cross_check
 from toolgen.policy.sql.filters import install
 from toolgen.policy.sql.grammar import called, check_grammar, is_number
@@ -36,31 +36,7 @@ __all__ = ["DIALECTS", "guard", "is_seen", "visible"]
 DIALECTS = frozenset({"sqlite", "postgres", "mysql", "duckdb"})
 
 
-class _Seen:
-    """The verdicts on statements seen lately. Database and scope are compared by identity and kept, so that no id is ever reused."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._lock = Lock()
-        self._entries: OrderedDict[tuple[int, int, str], tuple[Database, SqlScope, Plan | Deny]] = OrderedDict()
-
-    def get(self, database: Database, scope: SqlScope, sql: str) -> Plan | Deny | None:
-        key = (id(database), id(scope), sql)
-        with self._lock:
-            found = self._entries.get(key)
-            if found is None:
-                return None
-            self._entries.move_to_end(key)
-        return found[2]
-
-    def put(self, database: Database, scope: SqlScope, sql: str, plan: Plan | Deny) -> None:
-        with self._lock:
-            self._entries[id(database), id(scope), sql] = (database, scope, plan)
-            while len(self._entries) > self._size:
-                self._entries.popitem(last=False)
-
-
-_SEEN = _Seen(2_000)
+_SEEN: ByIdentity[Plan | Deny] = ByIdentity(2_000)  # the verdicts on statements seen lately
 _LONGEST_SEEN = 4_000  # characters; longer statements are planned anew each time, so that the cache stays small
 _Limited: TypeAlias = tuple[bool, dict[int, str]]
 
@@ -106,7 +82,7 @@ def _planned(sql: str, database: Database, scope: SqlScope, skip: int) -> Plan |
     except Refusal as refusal:
         plan = refusal.verdict()
     if len(sql) <= min(LONGEST, _LONGEST_SEEN):
-        _SEEN.put(database, scope, key, plan)
+        _SEEN.put(database, scope, plan, key)
     return plan
 
 

@@ -36,6 +36,7 @@ _BEFORE_A_VALUE = _kinds(
     WHERE HAVING QUALIFY ON CASE WHEN THEN ELSE LIMIT OFFSET FETCH FIRST NEXT VALUES INTERVAL BY GROUP_BY ORDER_BY PARTITION_BY FROM FOR
     """
 )
+_SIGNS = _kinds("PLACEHOLDER PARAMETER VAR COLON MOD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,8 @@ class Placeholders:
 
         Raises `Refusal` for a number out of range, too many, and two styles in one statement.
         """
+        if tokens[index].token_type not in _SIGNS:
+            return None
         found = self._found(tokens, index)
         if found is None:
             return None

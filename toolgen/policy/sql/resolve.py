@@ -17,7 +17,7 @@ from toolgen.model.names import nearest
 from toolgen.policy.sql.columns import Columns, row_ids_of
 from toolgen.policy.sql.functions import TABLE_FUNCTIONS, UNIT_FIRST
 from toolgen.policy.sql.grammar import called
-from toolgen.policy.sql.granted import Granted, GrantedTable
+from toolgen.policy.sql.granted import GrantedTable, granted
 from toolgen.policy.sql.grants import SqlScope, fold, full_name
 from toolgen.policy.sql.grouped import complete_groups
 from toolgen.policy.sql.names import DEFAULT_SCHEMA, Names, Spelling, name_of, renamed
@@ -50,7 +50,7 @@ class Resolver:
         self._database = database
         self._dialect = database.dialect
         self._spelling = Spelling(database.dialect, database.table_names)
-        self._granted = Granted(database, scope, self._spelling)
+        self._granted = granted(database, scope)
         self._columns = Columns(self._spelling, database.dialect, self._granted.schema)
         self._queries = 0
         self._sources = 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
 from sqlglot import exp
 
 from toolgen.policy.sql.functions import LAMBDAS
@@ -17,35 +20,38 @@ _AFFINITIES = (
 )
 _NUMERIC = frozenset({_Kind.DECIMAL, _Kind.BOOLEAN, _Kind.DATE, _Kind.DATETIME, _Kind.TIMESTAMP, _Kind.TIME})
 _MYSQL_TYPES = {_Kind.INT: _Kind.BIGINT, _Kind.NCHAR: _Kind.CHAR, _Kind.VARCHAR: _Kind.CHAR}  # INTEGER is SIGNED
-_VALUES = frozenset({exp.RawString, exp.Concat, exp.Trim, exp.ParseJSON})
 NUMERIC = "UNSIGNED"
 """A type name that SQLite takes for NUMERIC, and that is read again as it was written."""
 
 
 def settle(root: exp.Expr, dialect: str) -> None:
     """Changes a tree in place to the form whose text is read as the same tree again. Its meaning stays."""
-    if not _VALUES.isdisjoint(map(type, root.walk())):
-        _settle_values(root)
+    kinds = set(map(type, root.walk()))
+    for step, concerned, dialects in _STEPS:
+        if dialect in dialects and not concerned.isdisjoint(kinds):
+            step(root, dialect)
+            kinds.update(map(type, root.walk()))  # one step may make what concerns another
+
+
+def _settle_frames(root: exp.Expr, _dialect: str) -> None:
     for frame in root.find_all(exp.WindowSpec):
         if frame.args.get("end") is None:
             frame.set("end", "CURRENT ROW")  # SQL:2016, 7.15: what a frame with one bound means
+
+
+def _settle_lambdas(root: exp.Expr, dialect: str) -> None:
     for node in list(root.find_all(exp.Lambda)):
         if not (dialect == "duckdb" and _takes_functions(node.parent)):
             _arrow(node, dialect)
+
+
+def _settle_some(root: exp.Expr, _dialect: str) -> None:
     for some in root.find_all(exp.Any):
         if isinstance(some.this, exp.Select):  # `SOME (SELECT …)`, which is written out as ANY
             some.set("this", exp.Subquery(this=some.this))
-    if dialect == "duckdb":
-        _settle_duckdb(root)
-    if dialect == "postgres":
-        _settle_postgres(root)
-    if dialect == "mysql":
-        _settle_mysql(root)
-    if dialect == "sqlite":
-        _settle_types(root)
 
 
-def _settle_values(root: exp.Expr) -> None:
+def _settle_values(root: exp.Expr, _dialect: str) -> None:
     for raw in list(root.find_all(exp.RawString)):
         raw.replace(exp.Literal.string(raw.this))
     for strings in list(root.find_all(exp.Concat)):
@@ -62,7 +68,7 @@ def _takes_functions(node: exp.Expr | None) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.removeprefix(CALL).lower() in LAMBDAS
 
 
-def _settle_duckdb(root: exp.Expr) -> None:
+def _settle_duckdb(root: exp.Expr, _dialect: str) -> None:
     """An arrow is put in parentheses, as its precedence is not that of every version; `a, unnest(a.b)` is a cross join; `a.f()` is f(a)."""
     for dot in reversed(list(root.find_all(exp.Dot))):
         call = dot.expression
@@ -114,7 +120,7 @@ def _arrow(node: exp.Lambda, dialect: str) -> None:
         node.replace(node.this)
 
 
-def _settle_postgres(root: exp.Expr) -> None:
+def _settle_postgres(root: exp.Expr, _dialect: str) -> None:
     """What is behind an arrow is one key or one place, never a path, and stays the text or number it is."""
     for arrow in root.find_all(exp.JSONExtract, exp.JSONExtractScalar):
         if isinstance(arrow.expression, exp.JSONPath):
@@ -123,8 +129,8 @@ def _settle_postgres(root: exp.Expr) -> None:
             arrow.set("expression", exp.Literal.number(part.this) if number else exp.Literal.string(part.this))
 
 
-def _settle_mysql(root: exp.Expr) -> None:
-    """`TIMESTAMP '…'` is a DATETIME (https://dev.mysql.com/doc/refman/8.4/en/date-and-time-literals.html); an index is a name."""
+def _settle_mysql_types(root: exp.Expr, _dialect: str) -> None:
+    """`TIMESTAMP '…'` is a DATETIME (https://dev.mysql.com/doc/refman/8.4/en/date-and-time-literals.html)."""
     for cast in root.find_all(exp.Cast):
         written = cast.this
         if cast.to.this is _Kind.TIMESTAMPTZ and isinstance(written, exp.Literal):
@@ -133,14 +139,23 @@ def _settle_mysql(root: exp.Expr) -> None:
             cast.set("to", exp.DataType(this=_Kind.DATETIME, expressions=size, nested=False))
     for kind in root.find_all(exp.DataType):
         kind.set("this", _MYSQL_TYPES.get(kind.this, kind.this))
-    for source in list(root.find_all(exp.From)):
-        if _is_dual(source.this):
-            source.pop()
+
+
+def _settle_dual(root: exp.Expr, _dialect: str) -> None:
+    for source in [source for source in root.find_all(exp.From) if _is_dual(source.this)]:
+        source.pop()
+
+
+def _settle_groups(root: exp.Expr, _dialect: str) -> None:
     for group in root.find_all(exp.GroupConcat):
         if group.args.get("separator") is None:
             group.set("separator", exp.Literal.string(","))
         for pieces in list(group.find_all(exp.Concat)):
             pieces.replace(exp.Anonymous(this=CALL + "concat", expressions=pieces.expressions))
+
+
+def _settle_hints(root: exp.Expr, _dialect: str) -> None:
+    """An index is a name."""
     for hint in root.find_all(exp.IndexTableHint):
         for name in hint.expressions:
             name.set("quoted", True)
@@ -153,7 +168,7 @@ def _is_dual(table: exp.Expr) -> bool:
     return alone and isinstance(name, exp.Identifier) and not name.args.get("quoted") and name.name.upper() == "DUAL"
 
 
-def _settle_types(root: exp.Expr) -> None:
+def _settle_types(root: exp.Expr, _dialect: str) -> None:
     """SQLite only looks for the affinity in a type's name (https://www.sqlite.org/datatype3.html, section 3.1).
 
     Whatever is none of the others is NUMERIC.
@@ -168,3 +183,26 @@ def _settle_types(root: exp.Expr) -> None:
             if kind in kinds:
                 node.set("this", settled)
                 node.set("expressions", None)
+
+
+def _concerning(*kinds: type[exp.Expr]) -> frozenset[type]:
+    """These kinds of nodes and all that derive from them."""
+    return frozenset(kinds).union(*(_concerning(*kind.__subclasses__()) for kind in kinds))
+
+
+_Step: TypeAlias = Callable[[exp.Expr, str], None]
+_EVERYWHERE: Final = frozenset({"sqlite", "postgres", "mysql", "duckdb"})
+# In order, and which kinds of nodes each is about: nearly every statement has none of most of them.
+_STEPS: Final[Sequence[tuple[_Step, frozenset[type], frozenset[str]]]] = (
+    (_settle_values, _concerning(exp.RawString, exp.Concat, exp.Trim, exp.ParseJSON), _EVERYWHERE),
+    (_settle_frames, _concerning(exp.WindowSpec), _EVERYWHERE),
+    (_settle_lambdas, _concerning(exp.Lambda), _EVERYWHERE),
+    (_settle_some, _concerning(exp.Any), _EVERYWHERE),
+    (_settle_duckdb, _concerning(exp.Dot, exp.JSONExtract, exp.JSONExtractScalar, exp.Join), frozenset({"duckdb"})),
+    (_settle_postgres, _concerning(exp.JSONExtract, exp.JSONExtractScalar), frozenset({"postgres"})),
+    (_settle_mysql_types, _concerning(exp.Cast, exp.DataType), frozenset({"mysql"})),
+    (_settle_dual, _concerning(exp.From), frozenset({"mysql"})),
+    (_settle_groups, _concerning(exp.GroupConcat), frozenset({"mysql"})),
+    (_settle_hints, _concerning(exp.IndexTableHint), frozenset({"mysql"})),
+    (_settle_types, _concerning(exp.DataType), frozenset({"sqlite"})),
+)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokens import Tokenizer
 
 from toolgen.policy.sql.bounds import check_characters, check_spaces, check_tokens
 from toolgen.policy.sql.grammar import PIVOTED
@@ -49,6 +53,7 @@ _UNFINISHED = frozenset(
     }
 )  # fmt: skip
 _UNFINISHED_WORDS = frozenset({"OFFSET", "BY", "SET", "VALUES", "INTO"})
+_DISPATCHES: Final[dict[str, dict[type[exp.Expr], Any]]] = {}  # by dialect: how each kind of node is written
 CHANGES = frozenset({TokenType.INSERT, TokenType.UPDATE, TokenType.DELETE})
 """What a statement may begin with: one that reads, and one that changes a table."""
 
@@ -73,9 +78,8 @@ def parse(sql: str, dialect: str, starts: frozenset[TokenType] = QUERIES) -> Par
     Raises `Refusal` for text that is too long, too deep, more than one statement or another kind of it.
     """
     check_characters(sql)
-    reader = _reader(dialect)
     try:
-        tokens = reader.tokenize(sql)
+        tokens = _TOKENIZERS.tokens(sql, dialect)
     except (TokenError, ValueError, RecursionError):
         refuse("syntax", "a quote or a comment is opened and not closed", _QUOTES[dialect])
     check_spaces(sql, tokens)
@@ -87,7 +91,7 @@ def parse(sql: str, dialect: str, starts: frozenset[TokenType] = QUERIES) -> Par
     if dialect in BY_TEXT:
         tokens, texts = entitled(tokens, sql, dialect)
     try:
-        trees = reader.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql)
+        trees = _reader(dialect).parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql)
     except (SqlglotError, ValueError, RecursionError, AttributeError, TypeError, KeyError, IndexError) as error:
         raise_unreadable(error, hint(tokens, dialect))
     if len(trees) != 1 or not isinstance(trees[0], exp.Expr):
@@ -98,11 +102,37 @@ def parse(sql: str, dialect: str, starts: frozenset[TokenType] = QUERIES) -> Par
     return Parsed(root=trees[0], asked=placeholders.asked, names=placeholders.names, style=placeholders.style)
 
 
+@cache
 def _reader(dialect: str) -> Dialect:
     """sqlglot's dialect, but for paths in JSON: they stay the texts they are. `'a.b'` is a key to one engine and a path to another."""
     reader = Dialect.get_or_raise(dialect)
     reader.to_json_path = _as_written  # type: ignore[method-assign]
     return reader
+
+
+class _Tokenizers(threading.local):
+    """A tokenizer of each dialect for every thread: it is costly to make, and holds the text it works on."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Tokenizer] = {}
+
+    def tokens(self, text: str, dialect: str) -> list[Token]:
+        tokenizer = self._known.get(dialect) or self._known.setdefault(dialect, _reader(dialect).tokenizer())
+        return tokenizer.tokenize(text)
+
+
+_TOKENIZERS: Final = _Tokenizers()
+
+
+def _written(root: exp.Expr, dialect: str) -> str:
+    """The text of a tree, which the generator may change."""
+    generator = _reader(dialect).generator(
+        comments=False, normalize_functions=False, unsupported_level=ErrorLevel.RAISE
+    )
+    if dialect not in _DISPATCHES:
+        _DISPATCHES[dialect] = {**generator._dispatch, **WRITERS[dialect]}
+    generator._dispatch = _DISPATCHES[dialect]
+    return generator.generate(root, copy=False)
 
 
 def _as_written(path: exp.Expr | None) -> exp.Expr | None:
@@ -158,18 +188,15 @@ def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
 
     The text is parsed once more and must give the same tree. Raises `Refusal` when it does not. The tree is of no use afterwards.
     """
-    writer = _reader(dialect)
     checked = hash(root)  # sqlglot compares trees by it; the generator may change the one it writes out
     try:
-        generator = writer.generator(comments=False, normalize_functions=False, unsupported_level=ErrorLevel.RAISE)
-        generator._dispatch = {**generator._dispatch, **WRITERS[dialect]}
-        text = generator.generate(root, copy=False)
-        tokens = writer.tokenize(text)
+        text = _written(root, dialect)
+        tokens = _TOKENIZERS.tokens(text, dialect)
         readable = respelt(tokens, dialect)
         texts: list[tuple[str, ...]] = []
         if dialect in BY_TEXT:
             readable, texts = entitled(readable, text, dialect)
-        again = writer.parser(error_level=ErrorLevel.IMMEDIATE).parse([*readable], text)
+        again = _reader(dialect).parser(error_level=ErrorLevel.IMMEDIATE).parse([*readable], text)
     except (SqlglotError, ValueError, RecursionError) as error:
         raise_unreadable(error)
     written = again[0] if len(again) == 1 else None

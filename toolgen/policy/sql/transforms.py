@@ -41,9 +41,10 @@ def check_transforms(root: exp.Expr, dialect: str) -> None:
     """Raises `Refusal`, rule `size`."""
     if dialect != "postgres":
         return
-    doubled = sum(_joins(node) and _is_inner(node) for node in root.walk()) >= _MOST_DOUBLINGS
-    doubled = doubled or any(node.args.get("recursive") for node in root.find_all(exp.With))
-    if not doubled and not any(map(_gathers, root.walk())):
+    found = [*root.find_all(exp.With, exp.DPipe, exp.Anonymous, exp.GroupConcat, exp.Array)]
+    doubled = sum(_joins(node) and _is_inner(node) for node in found) >= _MOST_DOUBLINGS
+    doubled = doubled or any(node.args.get("recursive") for node in found)
+    if not doubled and not any(map(_gathers, found)):
         return
     names = None if doubled else _large_names(root)
     if sum(_is_transform(node) and _is_large(node, names) for node in root.walk()) > _MOST:

@@ -49,7 +49,7 @@ def cost(template: str, dialect: str, rounds: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Prints one line a dialect and query. The budget: 1,000 us for a simple one unseen, 10 us for one seen."""
+    """Prints one line a dialect and query. The budget: 700 us for a simple one unseen, 8 us for one seen."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=300)
     rounds = parser.parse_args().rounds

@@ -28,8 +28,8 @@ __all__ = ["PIVOTED", "called", "check_grammar"]
 Arguments = frozenset[str]
 _WIDTH = re.compile(r"%[-+ 0,!#]*(\*|[0-9]*)(?:\.(\*|[0-9]*))?")
 _WIDEST = 1_000
-PIVOTED = "write sum(x) FILTER (WHERE name = 'value') AS value for each column, and UNION ALL to unpivot"
-"""What to write instead of PIVOT, whose columns depend on rows."""
+PIVOTED = "write PIVOT t ON name IN ('a', 'b') USING sum(x) GROUP BY y, or sum(x) FILTER (WHERE name = 'a') AS a; UNION ALL to unpivot"
+"""What to write instead of a PIVOT whose columns depend on rows."""
 
 
 def _arguments(text: str = "") -> Arguments:
@@ -203,7 +203,8 @@ def check_grammar(root: exp.Expr, dialect: str, added: frozenset[str], defined: 
                     "placeholders with names and variables are not supported",
                     "write ? (PostgreSQL: $1) for each parameter",
                 )
-            refuse("syntax", f"{_readable(kind)} is not supported", "use plain SELECT syntax")
+            advice = PIVOTED if kind is exp.Pivot else "use plain SELECT syntax"
+            refuse("syntax", f"{_readable(kind)} is not supported", advice)
         for name, value in node.args.items():
             if value and name not in allowed:
                 refuse(

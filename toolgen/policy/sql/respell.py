@@ -20,6 +20,7 @@ _BEFORE_A_QUERY = frozenset(
     {TokenType.L_PAREN, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.ALL, TokenType.DISTINCT}
 )
 
+_AFTER_A_PIVOT = frozenset({TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET})
 _DIRECTIONS = {TokenType.LT: (TokenType.ASC, "ASC"), TokenType.GT: (TokenType.DESC, "DESC")}
 # https://www.postgresql.org/docs/current/datatype-datetime.html#DATATYPE-INTERVAL-INPUT: the words that belong to the type.
 INTERVAL_UNITS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
@@ -56,6 +57,24 @@ def _selected(tokens: Sequence[Token]) -> Iterator[Token]:
             yield _word(token, TokenType.FROM, "FROM")
         else:
             yield token
+
+
+def _pivoted(tokens: Sequence[Token]) -> Iterator[Token]:
+    """`PIVOT t … ORDER BY x` is `SELECT * FROM (PIVOT t …) ORDER BY x`."""
+    if tokens[0].token_type is not TokenType.PIVOT:
+        yield from tokens
+        return
+    end = depth = 0
+    while end < len(tokens) and not (depth == 0 and tokens[end].token_type in _AFTER_A_PIVOT):
+        depth += (tokens[end].token_type is TokenType.L_PAREN) - (tokens[end].token_type is TokenType.R_PAREN)
+        end += 1
+    first, last = tokens[0], tokens[end - 1]
+    for kind, text in ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM")):
+        yield _word(first, kind, text)
+    yield _word(first, TokenType.L_PAREN, "(")
+    yield from tokens[:end]
+    yield _word(last, TokenType.R_PAREN, ")")
+    yield from tokens[end:]
 
 
 def _ends_with(tokens: Sequence[Token], index: int) -> bool:
@@ -289,6 +308,7 @@ _Respell: TypeAlias = Callable[[Sequence[Token]], Iterable[Token]]
 _RESPELLINGS: Final[Sequence[tuple[str | TokenType, tuple[str, ...], _Respell]]] = (
     ("TABLE", ("postgres", "duckdb"), _selected),
     ("PG_CATALOG", ("postgres",), _without_catalog),
+    (TokenType.PIVOT, ("duckdb",), _pivoted),
     ("EXCLUDE", ("duckdb",), _listed_exclusions),
     ("SAMPLE", ("duckdb",), _sampled),
     ("USING", ("postgres",), _sorted_by),

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from toolgen.policy.sql.functions import LAMBDAS
 from toolgen.policy.sql.marks import CALL
+from toolgen.policy.sql.pivot import settle_pivots
 
 __all__ = ["NUMERIC", "settle"]
 
@@ -195,6 +196,7 @@ _EVERYWHERE: Final = frozenset({"sqlite", "postgres", "mysql", "duckdb"})
 # In order, and which kinds of nodes each is about: nearly every statement has none of most of them.
 _STEPS: Final[Sequence[tuple[_Step, frozenset[type], frozenset[str]]]] = (
     (_settle_values, _concerning(exp.RawString, exp.Concat, exp.Trim, exp.ParseJSON), _EVERYWHERE),
+    (settle_pivots, _concerning(exp.Pivot), frozenset({"duckdb"})),
     (_settle_frames, _concerning(exp.WindowSpec), _EVERYWHERE),
     (_settle_lambdas, _concerning(exp.Lambda), _EVERYWHERE),
     (_settle_some, _concerning(exp.Any), _EVERYWHERE),

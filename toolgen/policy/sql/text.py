@@ -37,7 +37,10 @@ _NUMBERED = {
     "duckdb": "$",
 }  # what stands before a parameter's number; MySQL has no numbers
 QUERIES = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN})
-_QUERIES_TOO = {"postgres": frozenset({TokenType.TABLE}), "duckdb": frozenset({TokenType.TABLE, TokenType.FROM})}
+_QUERIES_TOO = {
+    "postgres": frozenset({TokenType.TABLE}),
+    "duckdb": frozenset({TokenType.TABLE, TokenType.FROM, TokenType.PIVOT}),
+}
 _NAMES = {"sqlite": "SQLite", "postgres": "PostgreSQL", "mysql": "MySQL", "duckdb": "DuckDB"}
 _QUOTES = {
     **dict.fromkeys(("sqlite", "postgres", "duckdb"), "quote texts with ' (doubled inside of one) and names with \""),
@@ -175,7 +178,7 @@ def _one_statement(tokens: list[Token], dialect: str, starts: frozenset[TokenTyp
         starts |= _QUERIES_TOO.get(dialect, frozenset())
     if tokens[0].token_type not in starts:
         word = shown(tokens[0].text.upper())
-        if dialect == "duckdb" and tokens[0].token_type in {TokenType.PIVOT, TokenType.UNPIVOT}:
+        if dialect == "duckdb" and tokens[0].token_type is TokenType.UNPIVOT:
             refuse("not-a-query", f"{word} is not supported", PIVOTED)
         if TokenType.SELECT in starts:
             refuse("not-a-query", f"{word} is not a query", "send a SELECT; this tool only reads")

@@ -116,6 +116,19 @@ NAMED = [
     ("sqlite", "SELECT id FROM invoices INDEXED BY by_client WHERE client = 'Acme'", None),
     ("sqlite", "SELECT id FROM invoices ORDER BY id LIMIT 2 - (SELECT 1)", None),
     ("mysql", "SELECT _utf8mb4'é', _utf8mb4 X'C3A9'", None),
+    # Engines differ in whether a comparison or NOT IN comes first.
+    *(
+        (dialect, f"SELECT 1 {operator} id NOT {test} FROM invoices", "sql:syntax")
+        for dialect in ("sqlite", "mysql", "postgres", "duckdb")
+        for operator in ("=", "<", "<>")
+        for test in ("IN (1, 2)", "BETWEEN 1 AND 2")
+    ),
+    *(
+        (dialect, f"SELECT 1 FROM invoices WHERE (id > 1) = (id {test}) AND id {test} OR NOT (id {test})", None)
+        for dialect in ("sqlite", "mysql", "postgres", "duckdb")
+        for test in ("NOT IN (1, 2)", "NOT BETWEEN 1 AND 2", "IS NOT NULL")
+    ),
+    ("sqlite", "SELECT count(*) FILTER (WHERE id NOT IN (1, 2)), id + 1 NOT IN (1, 2) FROM invoices", None),
 ]
 
 

@@ -20,6 +20,7 @@ from toolgen.policy.sql.grammar import PIVOTED
 from toolgen.policy.sql.literals import check_literals
 from toolgen.policy.sql.marks import CALL, RESERVED, SLOT, is_mark, marked, slot_number
 from toolgen.policy.sql.names import cut_names
+from toolgen.policy.sql.negations import check_negations
 from toolgen.policy.sql.refusal import refuse, shown
 from toolgen.policy.sql.respell import respelt
 from toolgen.policy.sql.settle import settle
@@ -100,6 +101,7 @@ def parse(sql: str, dialect: str, starts: frozenset[TokenType] = QUERIES) -> Par
     if len(trees) != 1 or not isinstance(trees[0], exp.Expr):
         refuse("one-statement", "there is not exactly one statement", "send one SELECT")
     settle(trees[0], dialect)
+    check_negations(trees[0])
     cut_names(trees[0], tokens, dialect)
     entitle(trees[0], texts)
     return Parsed(root=trees[0], asked=placeholders.asked, names=placeholders.names, style=placeholders.style)

@@ -20,6 +20,7 @@ from tests.execute.failing import call as plain_call
 from tests.gateway.clients import JSON, client
 from tests.gateway.gateways import BOT, FakeGateway
 from tests.gateway.governed import project, upstream, write_policy
+from tests.gateway.test_mcp_http import META, modern_headers
 from tests.gateway.test_result_cache import outcomes
 from toolgen.clock import FixedClock, SystemClock
 from toolgen.gateway.listings import Listings
@@ -357,3 +358,85 @@ def test_the_front_ends_hand_keys_on_and_refuse_what_is_none() -> None:
     refused, keys = asyncio.run(scenario())
     assert refused == [False, True, True, True, True, True, True]
     assert keys == ["k1", "k2"]
+
+
+HEADER = "idempotency-key"
+LONG = "k" * 129
+
+
+@pytest.mark.parametrize(
+    ("sent", "body", "used"),
+    [
+        ("k1", "", "k1"),
+        ('"k1"', "", "k1"),  # a String of RFC 9651, as the draft of this header has it
+        ("k1", "k1", "k1"),
+        ("", "k2", "k2"),
+        ("k1", "k2", None),
+        ('"k1', "", None),
+        ("a b", "", None),
+        (LONG, "", None),
+        ('""', "", None),
+    ],
+)
+@pytest.mark.parametrize("over", ["rest", "handshake", "modern"])
+def test_the_header_is_the_key_unless_it_contradicts_the_body(
+    over: str, sent: str, body: str, used: str | None
+) -> None:
+    async def scenario() -> tuple[int, list[Any]]:
+        gateway = FakeGateway()
+        headers = {**JSON, **({HEADER: sent} if sent else {})}
+        async with client(gateway) as http:
+            if over == "rest":
+                content = {"arguments": {}, **({"idempotency_key": body} if body else {})}
+                answer = await http.post("/v1/tools/test__echo/call", headers=headers, content=json.dumps(content))
+            else:
+                made = call_message(over, body)
+                answer = await http.post("/mcp", headers={**headers, **made[0]}, content=json.dumps(made[1]))
+        return answer.status_code, [one["idempotency_key"] for one in gateway.calls]
+
+    assert asyncio.run(scenario()) == ((400, []) if used is None else (200, [used]))
+
+
+def call_message(era: str, key: str) -> tuple[dict[str, str], dict[str, Any]]:
+    """A tools/call of an era, with the headers that it must have."""
+    meta: dict[str, Any] = {"idempotencyKey": key} if key else {}
+    headers = {"mcp-protocol-version": "2025-11-25"}
+    if era == "modern":
+        headers = modern_headers("tools/call", "test__echo")
+        meta |= META
+    params = {"name": "test__echo", "arguments": {}, "_meta": meta}
+    return headers, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+
+def test_the_header_of_a_batch_is_a_key_for_each_of_its_calls_and_twice_is_refused() -> None:
+    async def scenario() -> tuple[list[Any], list[int]]:
+        gateway = FakeGateway()
+        calls = [{"type": "tool_call", "id": str(n), "name": "test__echo", "args": {"n": n}} for n in range(3)]
+        async with client(gateway) as http:
+            first = await http.post("/v1/tool_calls", headers={**JSON, HEADER: "k1"}, content=json.dumps(calls))
+            again = await http.post("/v1/tool_calls", headers={**JSON, HEADER: "k1"}, content=json.dumps(calls))
+            twice = [*JSON.items(), (HEADER, "k1"), (HEADER, "k2")]
+            refused = await http.post("/v1/tools/test__echo/call", headers=twice, content=b"{}")
+        statuses = [one.status_code for one in (first, again, refused)]
+        return [one["idempotency_key"] for one in gateway.calls], statuses
+
+    keys, statuses = asyncio.run(scenario())
+    assert statuses == [200, 200, 400]
+    assert keys[:3] == keys[3:]
+    assert len(set(keys)) == 3
+
+
+def test_fifty_calls_with_one_header_are_made_once(tmp_path: Path) -> None:
+    async def scenario(server: str) -> set[str]:
+        async with loaded(tmp_path, server) as gateway, client(gateway, key="key-of-bot") as http:  # type: ignore[arg-type]
+            made = await asyncio.gather(
+                *(
+                    http.post(f"/v1/tools/{MAIL}/call", headers={**JSON, HEADER: "k1"}, json={"arguments": ARGUMENTS})
+                    for _ in range(50)
+                )
+            )
+        return {one.json()["call_id"] for one in made}
+
+    with upstream() as (seen, server):
+        ids = asyncio.run(scenario(server))
+    assert (len(ids), len(seen.requests)) == (1, 1)

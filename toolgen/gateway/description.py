@@ -80,7 +80,7 @@ def _call_paths() -> Node:
             "post": {
                 "operationId": "callTool",
                 "summary": "One call to one tool",
-                "parameters": [_path("name", {"type": "string", "maxLength": LONGEST_NAME}), _CONVERSATION, *_CALLER],
+                "parameters": [_path("name", {"type": "string", "maxLength": LONGEST_NAME}), *_OF_CALLS, *_CALLER],
                 "requestBody": _body("CallBody"),
                 "responses": _endings(),
             }
@@ -89,7 +89,7 @@ def _call_paths() -> Node:
             "post": {
                 "operationId": "callTools",
                 "summary": "The tool calls of one turn of a model, made at once, and their answers in the same order and form",
-                "parameters": [_CONVERSATION, *_CALLER],
+                "parameters": [*_OF_CALLS, *_CALLER],
                 "requestBody": _body("ToolCalls"),
                 "responses": _responses(_answer("One message a call, in order.", "ToolMessages"), "403", "404"),
             }
@@ -397,6 +397,15 @@ _CONVERSATION: Node = {
     "description": "The conversation this call belongs to: its turns are counted, and rules about earlier calls of a session look at it.",
     "schema": {"type": "string", "pattern": "^[\\x21-\\x7e]{0,128}$"},
 }
+_OF_CALLS: tuple[Node, ...] = (
+    _CONVERSATION,
+    {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "description": "As `idempotency_key` in the body: the call is made once, however often it is sent.",
+        "schema": {"type": "string", "pattern": "^[\\x21\\x23-\\x7e][\\x21-\\x7e]{0,127}$"},
+    },
+)
 _CALLER: tuple[Node, ...] = (
     {
         "name": "X-Toolset",

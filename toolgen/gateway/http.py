@@ -63,6 +63,7 @@ _SINGLE = frozenset(
         b"content-length",
         b"content-encoding",
         b"x-conversation-id",
+        b"idempotency-key",
     }
 )
 _TOKEN_NAMES = frozenset(

@@ -146,7 +146,7 @@ class ToolCalls:
             arguments=arguments or {},
             session=session,
             client=client_label(meta.get(META_CLIENT)) or caller.client,
-            key=key,
+            key=key or caller.key,
             answers=answers,
             state=state,
             capabilities=capabilities_of(meta.get(META_CAPABILITIES)) if era is Era.MODERN else caller.capabilities,

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from toolgen.gateway.http import Rejected, Request, Response, Stream, read_json_body
+from toolgen.gateway.idempotency_header import agreed_key
 from toolgen.gateway.mcp import Mcp
 from toolgen.gateway.mcp_line import ASKED_WITH, capabilities_of
 from toolgen.gateway.mcp_messages import (
@@ -21,6 +22,7 @@ from toolgen.gateway.mcp_messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
+    META_IDEMPOTENCY,
     METHOD_NOT_FOUND,
     MISSING_CAPABILITY,
     MODERN_VERSIONS,
@@ -168,6 +170,7 @@ class McpEndpoint:
             presence=request.presence,
             capabilities=session.capabilities,
             version=request.text(VERSION_HEADER),
+            key=_key(request, message),
         )
         asking = message.id if session.id and isinstance(message.id, (int, str)) else None
         asked = None if asking is None else (parties(principal), text, asking)
@@ -206,7 +209,12 @@ class McpEndpoint:
             return _response(failed(message.id, fault), Era.MODERN)
         if fault := _parameter_fault(request, self._mcp.header_parameters(message, principal)):
             return _response(failed(message.id, fault), Era.MODERN)
-        caller = Caller(principal=principal, session=_conversation(request), presence=request.presence)
+        caller = Caller(
+            principal=principal,
+            session=_conversation(request),
+            presence=request.presence,
+            key=_key(request, message),
+        )
         if message.method == "subscriptions/listen":
             return self._listen(request, message, principal, message.id)
         if _takes(request, _EVENTS) and self._mcp.converses(message, caller):
@@ -311,6 +319,16 @@ def _conversation(request: Request) -> str:
     if text and not identifier(text):
         raise Rejected(400, "validation", "X-Conversation-Id must be 1 to 128 visible ASCII characters")
     return text
+
+
+def _key(request: Request, message: Message) -> str:
+    """The idempotency key of a tools/call, where a header has one."""
+    if message.method != "tools/call":
+        return ""
+    params = message.params if isinstance(message.params, dict) else {}
+    meta = params.get("_meta")
+    said = meta.get(META_IDEMPOTENCY) if isinstance(meta, dict) else None
+    return agreed_key(request, said if isinstance(said, str) else "", f"/params/_meta/{META_IDEMPOTENCY}")
 
 
 def _sealed(client: str, capabilities: frozenset[str]) -> str:

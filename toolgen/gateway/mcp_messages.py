@@ -97,7 +97,7 @@ class Caller:
 
     `client`, `connection` (its own session) and `session` (the conversation that the caller named) are what the transport knows; a
     message may say more. `capabilities` are those of a client that shook hands; `send` says something to it before the answer. `version` is
-    the protocol's, where the transport knows it.
+    the protocol's, where the transport knows it; `key` the idempotency key that the transport was given, which `_meta` does not contradict.
     """
 
     principal: Principal
@@ -108,6 +108,7 @@ class Caller:
     capabilities: frozenset[str] = frozenset()
     send: Callable[[bytes], None] | None = None
     version: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,13 +17,13 @@ from toolgen.gateway.batches import LONGEST_NAME, BatchCall, batch
 from toolgen.gateway.envelopes import unmade
 from toolgen.gateway.facade import Facade
 from toolgen.gateway.http import Rejected, Request, Response, json_response, read_json_body
+from toolgen.gateway.idempotency_header import agreed_key, header_key
 from toolgen.gateway.listings import LISTED, Listings
 from toolgen.gateway.stand_ins import DEFAULT_HITS, LONGEST_QUERY
 from toolgen.gateway.wire import Malformed, decode, identifier
 from toolgen.model.call import Principal
 from toolgen.model.names import nearest
 from toolgen.model.result import Envelope, Error
-from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
 
 __all__ = ["STATUS_OF_CODE", "Rest", "decoded", "enveloped", "status_of", "whole"]
@@ -104,7 +104,7 @@ class Rest:
             principal=principal,
             session=_conversation(request),
             client=_client(request),
-            idempotency_key=body.idempotency_key,
+            idempotency_key=agreed_key(request, body.idempotency_key, "/idempotency_key"),
             presence=request.presence,
         )
         if envelope.status == "pending":
@@ -126,7 +126,10 @@ class Rest:
             client=_client(request),
             presence=request.presence,
         )
-        envelopes = await asyncio.gather(*(_of_batch(call, made) for call in calls))
+        key = header_key(request)
+        # One header, many calls: each has a key of its own, which no single call can have, as it holds a space.
+        keys = [f"{key} {number}" if key else "" for number in range(len(calls))]
+        envelopes = await asyncio.gather(*(_of_batch(*each, made) for each in zip(calls, keys, strict=True)))
         return json_response([call.answered(envelope) for call, envelope in zip(calls, envelopes, strict=True)])
 
     async def tools(self, request: Request, principal: Principal) -> Response:
@@ -189,11 +192,11 @@ def enveloped(envelope: Envelope) -> Response:
     return json_response(envelope_json(envelope), status=status_of(envelope), headers=_retry_after(envelope))
 
 
-async def _of_batch(call: BatchCall, made: Callable[[str, JsonObject], Awaitable[Envelope]]) -> Envelope:
+async def _of_batch(call: BatchCall, key: str, made: Callable[..., Awaitable[Envelope]]) -> Envelope:
     if call.arguments is None:
         suggestion = "write the arguments again, as one JSON object"
         return unmade(call.name, Error(code="validation", message=call.fault, suggestion=suggestion, rule="arguments"))
-    return await made(call.name, call.arguments)
+    return await made(call.name, call.arguments, idempotency_key=key)
 
 
 def decoded(data: bytes, kind: Any) -> Any:

@@ -11,6 +11,7 @@ import msgspec
 
 from toolgen.clock import timestamp
 from toolgen.errors import AuditError, StateError
+from toolgen.gateway.answers import envelope_json
 from toolgen.gateway.approvals import LONGEST_NOTE, MOST_WAITING, Approvals
 from toolgen.gateway.http import Rejected, Request, Response, json_response, read_json_body
 from toolgen.gateway.rest import DEFAULT_PAGE, decoded, enveloped, whole
@@ -47,9 +48,10 @@ class RestCalls:
                 return await self._decide(request, principal, found[1])
             if found := _CALL.match(request.path):
                 request.take("POST" if found[2] else "GET")
-                work = self._approvals.cancel if found[2] else self._approvals.outcome
                 request.parameters()
-                return _own(await work(found[1], principal))
+                if found[2]:
+                    return _withdrawn(_own(await self._approvals.cancel(found[1], principal)))
+                return enveloped(_own(await self._approvals.outcome(found[1], principal)))
         except StateError:
             raise Rejected(
                 503, "internal", "the calls that wait cannot be read now; the operator's log says why"
@@ -88,11 +90,15 @@ class RestCalls:
         return json_response({"id": answer.id, "decision": body.decision, "status": answer.status})
 
 
-def _own(envelope: Envelope | None) -> Response:
-    """GET /v1/calls/{id} and POST /v1/calls/{id}/cancel: the envelope, as it stands."""
+def _own(envelope: Envelope | None) -> Envelope:
     if envelope is None:
         raise Rejected(404, "not_found", "there is no such call of yours that had to wait")
-    return enveloped(envelope)
+    return envelope
+
+
+def _withdrawn(envelope: Envelope) -> Response:
+    """POST /v1/calls/{id}/cancel: 200 where the call is cancelled, which is what was asked for, and otherwise how it stands."""
+    return json_response(envelope_json(envelope)) if envelope.status == "cancelled" else enveloped(envelope)
 
 
 def approval_json(known: Invocation) -> dict[str, object]:

@@ -13,6 +13,7 @@ from toolgen.cli.diff import print_difference
 from toolgen.cli.text_diff import text_difference
 from toolgen.emit.diff import Difference, compare
 from toolgen.errors import DescriptionError, ToolgenError
+from toolgen.model.invisible import SPELLED
 from toolgen.settings import SourceSettings
 from toolgen.sources.base import SourceConfig, is_networked, is_remote
 from toolgen.sources.pins import LOCK, Pin, stage
@@ -29,7 +30,8 @@ Sources = Mapping[str, SourceSettings]
 class Drift:
     """A description that is not what was pinned, itself or in what it refers to, and what that does to its tools.
 
-    `difference` is `None` when the two cannot be compared. `spelled` are lines of the texts that differ, where it says nothing.
+    `difference` is `None` when the two cannot be compared. `spelled` are lines of the texts that differ: all where
+    it says nothing, and otherwise those with characters that nobody sees.
     """
 
     source: str
@@ -97,11 +99,9 @@ class Refresher:
         new = replace(old, config=replace(config, references=references))
         if changed:
             difference = self._difference(name, old, new)
-            spelled = (
-                ()
-                if difference is not None and (difference.breaking or difference.compatible)
-                else _spelled(old.config, new.config)
-            )
+            spelled = _spelled(old.config, new.config)
+            if difference is not None and (difference.breaking or difference.compatible):
+                spelled = tuple(line for line in spelled if SPELLED.search(line))
             self.drifts.append(Drift(source=name, urls=tuple(changed), difference=difference, spelled=spelled))
         return new
 

@@ -7,6 +7,7 @@ import json
 from itertools import islice
 
 from toolgen.emit.diff import printable
+from toolgen.model.invisible import INVISIBLE
 
 __all__ = ["text_difference"]
 
@@ -38,11 +39,18 @@ def text_difference(old: bytes, new: bytes) -> tuple[str, ...]:
 def _lines(data: bytes) -> list[str]:
     text = data.decode("utf-8", errors="replace")
     try:
-        return json.dumps(json.loads(text), indent=1, ensure_ascii=False).splitlines()
+        return json.dumps(json.loads(text), indent=1, ensure_ascii=False).split("\n")
     except (ValueError, RecursionError):
         return text.splitlines()
 
 
 def _shown(line: str) -> str:
+    """A line at most as long as a terminal's; of a longer one the part around the first character that nobody sees."""
     text = printable(line)
-    return text if len(text) <= _LONGEST_LINE else f"{text[: _LONGEST_LINE - 1]}…"
+    if len(text) <= _LONGEST_LINE:
+        return text
+    hidden = INVISIBLE.search(line)
+    before = 0 if hidden is None else max(0, hidden.start() - _LONGEST_LINE // 2)
+    if before == 0:
+        return f"{text[: _LONGEST_LINE - 1]}…"
+    return f"{line[0]}…{printable(line[before:])[: _LONGEST_LINE - 3]}…"

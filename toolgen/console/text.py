@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from datetime import UTC, datetime
 
 from markupsafe import Markup
 
-__all__ = ["ago", "moment", "pretty", "seconds_of", "shown", "span"]
+from toolgen.model.invisible import ANY_INVISIBLE, spelled
 
-# Controls but tab and newline; what has no width; what changes the direction of its neighbours (UAX 9); tags; lone surrogates.
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
-)
+__all__ = ["ago", "moment", "pretty", "seconds_of", "shown", "span"]
 
 
 def shown(value: object) -> object:
@@ -22,7 +17,7 @@ def shown(value: object) -> object:
     if isinstance(value, Markup):
         return value
     if isinstance(value, str):
-        return _HIDDEN.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", value)
+        return spelled(value, ANY_INVISIBLE).replace("\r", "\\u{d}")
     return "" if value is None else value
 
 

@@ -10,6 +10,7 @@ import msgspec
 from toolgen.emit.binding_diff import Change, binding_changes, breaking, change, compatible
 from toolgen.emit.schema_diff import Path, SchemaChange, schema_changes
 from toolgen.model.database import Column, Database, Table
+from toolgen.model.invisible import spelled
 from toolgen.model.manifest import Manifest, SourceInfo
 from toolgen.model.tool import Effect, Tool
 
@@ -296,5 +297,6 @@ def _quoted(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Text on one line, nothing sent to the terminal: names and descriptions are somebody else's text."""
-    return "".join(character if character.isprintable() else " " if character.isspace() else "�" for character in text)
+    """Text on one line, nothing sent to the terminal, and what nobody sees spelled out: names and descriptions are somebody else's text."""
+    shown = spelled(text)
+    return "".join(character if character.isprintable() else " " if character.isspace() else "�" for character in shown)

@@ -6,34 +6,11 @@ import re
 from collections.abc import Iterator
 
 from toolgen.lint.rule import Hit, Level, Rule, Text
+from toolgen.model.instructions import order_in
+from toolgen.model.invisible import INVISIBLE
 
 __all__ = ["TEXT_RULES"]
 
-_HIDDEN = re.compile(
-    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0e"
-    r"\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
-)
-# What joins letters or emoji in ordinary writing, where it stands between visible characters.
-_JOINED = re.compile(r"(?<=[^\x00-\x7f])[\u200c\u200d\ufe0e](?=\S)|(?<=\S)\ufe0f")
-_ORDERS = tuple(
-    re.compile(pattern, re.IGNORECASE | re.DOTALL)
-    for pattern in (
-        r"\b(?:ignore|disregard|forget|override|bypass)\b.{0,40}\b(?:previous|prior|above|earlier|all|any|your)\b.{0,40}"
-        r"\b(?:instructions?|prompts?|rules?|context|guidelines?|polic(?:y|ies)|safety)\b",
-        r"\byou are (?:now|no longer)\b",
-        r"\b(?:system|developer|hidden) (?:prompt|message|instructions?)\b",
-        r"<\s*/?\s*(?:system|important|instructions?|secret|admin|assistant|user_query)\s*>|\[/?(?:INST|SYSTEM)\]|<\|[a-z_]{2,30}\|>",
-        r"\b(?:do not|don't|never) (?:tell|inform|mention|reveal|show|notify|ask)\b.{0,40}\b(?:user|human|anyone|operator)\b",
-        r"\bwithout (?:telling|informing|asking|notifying|the knowledge of) (?:the )?(?:user|human|operator)\b",
-        r"\b(?:before|after|instead of) (?:using|calling|invoking) (?:this|any|every|each|other) (?:other )?(?:tool|function)s?\b"
-        r".{0,80}\b(?:read|send|call|invoke|include|pass|upload)\b",
-        r"\b(?:always|must|should) (?:also )?(?:call|use|invoke|prefer) (?:this|the \w+) (?:tool|function)\b.{0,40}"
-        r"\b(?:first|instead|only)\b",
-        r"\b(?:send|forward|upload|post|leak|exfiltrate|email)\b.{0,60}\b(?:conversation|chat history|system prompt|credentials?|"
-        r"private keys?|api keys?|passwords?|secrets?|\.env|ssh keys?)\b.{0,60}\b(?:to|at)\b.{0,20}(?:https?:|\S+@)",
-        r"~/\.(?:ssh|aws|config|kube|netrc)\b|\bid_rsa\b|/etc/passwd\b",
-    )
-)
 _BLOB = re.compile(
     r"(?<![A-Za-z0-9+/=_-])(?=[A-Za-z0-9+/]*[0-9])(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])[A-Za-z0-9+/]{120,}={0,2}"
 )
@@ -51,17 +28,14 @@ _LONGEST = 100_000  # of a text that is looked at
 
 
 def _hidden(text: Text) -> Iterator[Hit]:
-    if not text.value.isascii() or not text.value.isprintable():
-        found = _HIDDEN.search(_JOINED.sub("", text.value[:_LONGEST]))
-        if found:
-            yield Hit(message=f"holds U+{ord(found[0]):04X}, which a reader does not see and a model does")
+    plain = text.value.isascii() and text.value.isprintable()
+    if not plain and (found := INVISIBLE.search(text.value, 0, _LONGEST)):
+        yield Hit(message=f"holds U+{ord(found[0]):04X}, which a reader does not see and a model does")
 
 
 def _orders(text: Text) -> Iterator[Hit]:
-    for pattern in _ORDERS:
-        if found := pattern.search(text.value, 0, _LONGEST):
-            yield Hit(message=f"speaks to the model, not to a reader: {_quoted(found[0])}")
-            return
+    if found := order_in(text.value[:_LONGEST]):
+        yield Hit(message=f"speaks to the model, not to a reader: {_quoted(found)}")
 
 
 def _blobs(text: Text) -> Iterator[Hit]:

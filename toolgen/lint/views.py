@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from graphql import GraphQLEnumType, GraphQLInputObjectType, GraphQLInterfaceType, GraphQLObjectType, GraphQLSchema
 
 from toolgen.errors import DescriptionError
 from toolgen.lint.rule import Argument, Text, ToolView, Written, resolved
+from toolgen.model.listing import read_listing, texts_of
 from toolgen.model.manifest import SourceInfo
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.sources.base import SourceConfig, is_remote
@@ -44,6 +46,8 @@ def _original(config: SourceConfig, info: SourceInfo) -> Original:
         case "graphql" if not is_remote(config) or config.pin is not None:
             schema = load_description(config.file).schema
             return Original(operations={}, texts=tuple(_graphql_texts(schema)), files={})
+        case "mcp":
+            return Original(operations={}, texts=tuple(_listed_texts(Path(config.file))), files={})
         case _:
             return Original(operations={}, texts=tuple(_database_texts(info)), files={})
 
@@ -123,6 +127,18 @@ def _graphql_texts(schema: GraphQLSchema) -> Iterator[Text]:
         elif isinstance(kind, GraphQLEnumType):
             for value_name, value in kind.values.items():
                 yield from _described(f"{name}.{value_name}", value.description)
+
+
+def _listed_texts(pinned: Path) -> Iterator[Text]:
+    """What the server said, as it was pinned: a build has cleaned and cut what agents read."""
+    try:
+        listing = read_listing(pinned.read_bytes())
+    except (OSError, msgspec.DecodeError, RecursionError):
+        return  # as the build has said
+    for tool in listing.tools:
+        yield Text(origin=tool.name, value=tool.name, prose=False)
+        for place, value in texts_of(tool):
+            yield Text(origin=f"{tool.name}{place}", value=value, prose=place.rpartition("/")[2] in _PROSE)
 
 
 def _database_texts(info: SourceInfo) -> Iterator[Text]:

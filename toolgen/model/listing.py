@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from toolgen.canonical import digest
 
-__all__ = ["ListedTool", "Listing", "parts_of", "read_listing", "write_listing"]
+__all__ = ["ListedTool", "Listing", "parts_of", "read_listing", "texts_of", "write_listing"]
 
 _PARTS: Mapping[str, str] = {
     "title": "title",
@@ -44,6 +44,28 @@ def parts_of(tool: ListedTool) -> dict[str, str]:
     """The digest of each part of a tool that an agent or a reviewer goes by; raises `CanonicalError`."""
     found = {said: getattr(tool, field) for field, said in _PARTS.items()}
     return {said: digest(value) for said, value in found.items() if value}
+
+
+def texts_of(tool: ListedTool) -> Iterator[tuple[str, str]]:
+    """Every text of a tool, names of arguments included, with its place in the tool as a JSON pointer; each text once."""
+    parts = msgspec.to_builtins(tool)
+    todo: list[tuple[str, object]] = [(f"/{name}", parts[name]) for name in reversed(parts) if name != "name"]
+    known: set[str] = set()
+    while todo:
+        place, value = todo.pop()
+        if isinstance(value, str):
+            if value not in known:
+                known.add(value)
+                yield place, value
+        elif isinstance(value, Mapping):
+            todo += [(f"{place}/{_escaped(key)}", item) for key, item in reversed(list(value.items()))]
+            todo += [(f"{place}/{_escaped(key)}", key) for key in reversed(list(value))]
+        elif isinstance(value, list | tuple):
+            todo += [(f"{place}/{number}", item) for number, item in reversed(list(enumerate(value)))]
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
 
 
 def write_listing(listing: Listing) -> bytes:

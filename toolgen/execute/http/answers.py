@@ -12,9 +12,10 @@ from http import HTTPStatus
 from typing import Protocol
 
 from toolgen.execute.http.beginnings import closed, without_half
-from toolgen.execute.http.scrubber import UNSEEN, Scrubber
+from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.secrets import MASK
 from toolgen.json_codec import DEEPEST, decode_json
+from toolgen.model.invisible import INVISIBLE
 from toolgen.model.result import Error, Failed, Success, bounded
 from toolgen.model.schema import Json, JsonObject
 
@@ -134,7 +135,7 @@ def _json(body: bytes, scrubber: Scrubber) -> Json:
 
 def _unseen(body: bytes, text: str) -> bool:
     """Whether a text holds what nobody sees; in ASCII, which most answers are, found without looking at every character by itself."""
-    return bool(body.translate(None, _SEEN)) if body.isascii() else UNSEEN.search(text) is not None
+    return bool(body.translate(None, _SEEN)) if body.isascii() else INVISIBLE.search(text) is not None
 
 
 def _beginning(body: bytes, scrubber: Scrubber) -> Json:

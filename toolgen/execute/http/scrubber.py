@@ -11,16 +11,12 @@ from functools import lru_cache
 from urllib.parse import quote, quote_plus, unquote_plus
 
 from toolgen.execute.secrets import MASK
+from toolgen.model.invisible import visible
 
-__all__ = ["UNSEEN", "Scrubber", "scrubber_of"]
+__all__ = ["Scrubber", "scrubber_of"]
 
 _SHORTEST_SUBSTRING = 6
 _ROUNDS = 3  # of encodings inside of each other
-# Everything a terminal or a model would act on and a reader would not see: C0 and C1 controls but tab and line ends, bidi controls,
-# zero-width marks (joiners stay: scripts and emoji need them), the tag block; and lone surrogates, which no output can carry.
-UNSEEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f\ud800-\udfff]"
-)
 _UNICODE = re.compile(r"\\+(?:u\{?0{0,4}([0-9a-fA-F]{2,5})\}?|x([0-9a-fA-F]{2}))")
 _BREAKS = ("\n", "\r", "\\n", "\\r")
 _BREAK = re.compile(r"\\+[rn]")
@@ -118,7 +114,7 @@ class Scrubber:
 
     def text(self, text: str) -> str:
         """The text without them and without characters nobody sees."""
-        cleaned = UNSEEN.sub("", text)
+        cleaned = visible(text)
         if cleaned in self._short:
             return MASK
         if not self._long:

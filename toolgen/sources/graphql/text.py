@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-import unicodedata
+
+from toolgen.model.invisible import visible
 
 __all__ = ["LONGEST_DESCRIPTION", "gist", "prose"]
 
@@ -23,10 +24,7 @@ def prose(text: str | None, *, limit: int = LONGEST_DESCRIPTION) -> str:
     """A description from a stranger as plain text: no control or bidi characters, at most `limit` characters."""
     if not text:
         return ""
-    kept = "".join(
-        char for char in text if char in "\n\t" or unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Co"}
-    )
-    kept = kept.strip()
+    kept = visible(text).replace("\r", "").strip()
     return kept if len(kept) <= limit else kept[: limit - 1].rstrip() + "…"
 
 

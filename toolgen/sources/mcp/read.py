@@ -15,7 +15,9 @@ import orjson
 from toolgen.errors import CanonicalError, ConfigError, DescriptionError
 from toolgen.files import read_file
 from toolgen.model.graph_auth import SCHEMES
-from toolgen.model.listing import ListedTool, Listing, parts_of, read_listing
+from toolgen.model.instructions import order_in
+from toolgen.model.invisible import visible
+from toolgen.model.listing import ListedTool, Listing, parts_of, read_listing, texts_of
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, McpBinding, Tool
@@ -30,10 +32,9 @@ _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 _LONGEST_NAME = 128  # MCP 2025-11-25, server/tools, Tool Names
 _LONGEST_TITLE = 120
 _LONGEST_DESCRIPTION = 4096
+_LONGEST_READ = 100_000  # of a text that is looked at
 _LARGEST_SCHEMA = 65_536
 _DEEPEST_SCHEMA = 24
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co"})
-_JOINERS = frozenset("\u200c\u200d")  # which scripts and emoji are written with
 _REFERENCES = ("$ref", "$dynamicRef")
 
 
@@ -90,10 +91,20 @@ def _made(config: SourceConfig, listing: Listing) -> tuple[list[Tool], list[Prob
             problems.append(_problem(config, "error", origin, "unusable_tool", message))
             continue
         tools.append(made)
-        if hidden:
-            message = "its texts held characters that nobody sees, which were taken out; read them, somebody may have hidden something"
-            problems.append(_problem(config, "warning", origin, "hidden_text", message))
+        problems += _remarks(config, origin, tool, hidden)
     return tools, problems
+
+
+def _remarks(config: SourceConfig, origin: str, tool: ListedTool, hidden: bool) -> Iterator[Problem]:
+    """What a person should read before an agent does."""
+    if hidden:
+        message = "its texts held characters that nobody sees, which were taken out; read them, somebody may have hidden something"
+        yield _problem(config, "warning", origin, "hidden_text", message)
+    for where, text in texts_of(tool):
+        if found := order_in(text[:_LONGEST_READ]):
+            message = f"{where} speaks to the model, not to a reader: {_cut(found, 80)!a}"
+            yield _problem(config, "warning", origin, "suspicious_text", message)
+            return
 
 
 def _check_name(name: str, named: set[str], times: int) -> None:
@@ -145,7 +156,7 @@ class _Texts:
 
     def text(self, text: str, limit: int) -> str:
         """The text without what nobody sees, at most `limit` characters."""
-        kept = "".join(_visible(text))
+        kept = _visible(text)
         self.hidden |= kept != text
         return _cut(kept.strip(), limit)
 
@@ -182,17 +193,18 @@ class _Texts:
 
 
 def _plain(text: str, what: str) -> str:
-    if "".join(_visible(text)) != text:
+    if _visible(text) != text:
         raise _UnusableError(f"its {what} schema holds characters that nobody sees in a name or a value")
     return text
 
 
-def _visible(text: str) -> Iterator[str]:
-    return (one for one in text if one in "\n\t" or one in _JOINERS or unicodedata.category(one) not in _UNSEEN)
+def _visible(text: str) -> str:
+    """Also without what only its writer knows the looks of (private use) and without carriage returns."""
+    return "".join(one for one in visible(text) if one != "\r" and unicodedata.category(one) != "Co")
 
 
 def _shown(text: str, limit: int) -> str:
-    return _cut(" ".join("".join(_visible(text)).split()), limit)
+    return _cut(" ".join(_visible(text).split()), limit)
 
 
 def _cut(text: str, limit: int) -> str:

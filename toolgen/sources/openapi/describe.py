@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 
+from toolgen.model.invisible import INVISIBLE, visible
 from toolgen.sources.naming import words
 from toolgen.sources.openapi.operation import Operation
 
@@ -19,10 +20,6 @@ LONGEST_NESTED = 120
 """Of a property inside an argument: a tool can have hundreds of those, and a model reads every one before each call."""
 _MARKUP = re.compile(
     r"[<&*_`#\[\]|\\>~!\r\n\t\x00-\x1f\x7f-\x9f\u00ad\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
-)
-# Characters that a person does not see and a model does: controls, bidi overrides, zero widths, the tag block.
-_HIDDEN = re.compile(
-    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
 )
 _ORDERS = re.compile(
     r"\b(?:ignore|disregard|forget)\b.{0,40}\b(?:previous|prior|above|earlier|all|any)\b.{0,40}\b(?:instruction|prompt|rule|context)"
@@ -93,7 +90,7 @@ _ENDS = (*".!?…:।؟۔。！？｡：",)
 @lru_cache(maxsize=4_096)
 def flatten(text: str, limit: int) -> str:
     """Plain text on one line, at most `limit` characters, cut behind a sentence where one ends in its second half."""
-    if _MARKUP.search(text) or "://" in text or "case" in text:
+    if _MARKUP.search(text) or INVISIBLE.search(text) or "://" in text or "case" in text:
         text = _plain(text[: limit * 8 + 4096], _idle)
     return _cut(text.strip(), limit)
 
@@ -102,7 +99,7 @@ def _plain(text: str, needless: Callable[[str], bool]) -> str:
     text = _COMMENT.sub(" ", text).replace(_OPEN, "").replace(_CLOSE, "")
     text = _FENCE.sub(" ", _BREAK.sub("\n", text))
     text = html.unescape(_TAG.sub("", _ANCHOR.sub(rf"{_OPEN}\1{_CLOSE}", text)))
-    text = _HIDDEN.sub("", text)
+    text = visible(text)
     text = _LINE_MARK.sub("", _LINK.sub(rf"{_OPEN}\1{_CLOSE}", text))
     text = _ALERT.sub(lambda found: f"{found[1].capitalize()}: ", _without(text, needless))
     text = _EMPHASIS.sub(r"\2", text).replace("`", "").replace(_OPEN, "").replace(_CLOSE, "")
@@ -165,7 +162,7 @@ def _whole(head: str, following: str) -> str:
 @lru_cache(maxsize=4_096)
 def suspicion(text: str) -> str:
     """What about a text looks meant for the model and not for its reader, or ""."""
-    if _HIDDEN.search(text):
+    if INVISIBLE.search(text):
         return "holds characters that cannot be seen"
     if _ORDERS.search(text):
         return "reads like an instruction to the model"

@@ -24,6 +24,7 @@ from typing import Final
 
 from toolgen.errors import ConfigError
 from toolgen.files import read_file
+from toolgen.model.invisible import ANY_INVISIBLE
 from toolgen.model.manifest import Problem
 from toolgen.model.names import LONGEST_NAME, join, nearest
 from toolgen.sources.base import QueryFiles
@@ -41,6 +42,7 @@ _LONGEST_TITLE: Final = 200
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*\Z")
 _ENTRY: Final = re.compile(r"-- ?([A-Za-z_]+):(?: +(.*))?\Z")
 _CONTINUED: Final = re.compile(r"-- {3,}(\S.*)\Z")
+_UNPRINTED: Final = frozenset({"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"})
 _KEYS: Final = ("name", "title", "description", "parameter")
 
 
@@ -187,7 +189,7 @@ def _add(block: _Block, number: int, line: str, key: str, value: str) -> None:
 def _header(block: _Block, number: int, line: str, key: str, value: str) -> str:
     for character in line:
         # An invisible character in what a model reads says something that no person who reviews it can see.
-        if unicodedata.category(character) in {"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"}:
+        if unicodedata.category(character) in _UNPRINTED or ANY_INVISIBLE.match(character):
             return f"the header holds the invisible character U+{ord(character):04X}"
     if key:
         if key not in _KEYS:

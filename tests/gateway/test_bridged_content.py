@@ -132,3 +132,12 @@ def test_every_block_is_redacted_or_withheld(tmp_path: Path, toolgen: Run) -> No
     assert first["text"] == '{"user":{"email":"***"}}'
     assert [block.get("text", "")[:9] for block in rest].count(WITHHELD[:9]) == len(rest) - 1
     assert rest[4]["resource"] == {"uri": "withheld:", "mimeType": "text/plain", "text": WITHHELD, "_meta": {}}
+
+
+def test_an_answer_that_does_not_say_whether_it_worked_is_an_error(tmp_path: Path, toolgen: Run) -> None:
+    wrong = ["true", "false", 0, 1, None, [], {}]
+    results = [{"content": texts("done"), "isError": value} for value in wrong]
+    for envelope, shown in answers(tmp_path, toolgen, results):
+        assert envelope.error is not None
+        assert (envelope.error.code, shown["isError"]) == ("upstream_error", True)
+        assert "neither true nor false" in envelope.error.message

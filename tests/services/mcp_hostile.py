@@ -67,6 +67,10 @@ def called(params: dict[str, Any], ask: Ask) -> dict[str, Any]:
         case "picture":
             image = {"type": "image", "data": "aGk=", "mimeType": "image/png", "_meta": {"x": 1}}
             return {"content": [image, {"type": "unheard-of", "text": "hi"}]}
+        case "whispers":
+            print("called with", json.dumps(arguments), file=sys.stderr, flush=True)
+        case "escapes":
+            escape(arguments["how"])
         case "says" | "promises":
             found: dict[str, Any] = arguments["result"]
             return found
@@ -78,6 +82,34 @@ def called(params: dict[str, Any], ask: Ask) -> dict[str, Any]:
             STATE.write_text(json.dumps(said), encoding="utf-8")
             ask("notifications/tools/list_changed", {})
     return text("", structuredContent={"arguments": arguments})
+
+
+def escape(how: str) -> None:
+    """Leaves a process behind, in a session of its own, forked twice, or without the environment it was given."""
+    argv = [sys.executable, "-c", "import time; time.sleep(300)", str(STATE)]
+    if os.fork() == 0:
+        os.setsid()
+        if how != "setsid" and os.fork() > 0:
+            os._exit(0)
+        for number in (0, 1, 2):
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+        os.execve(argv[0], argv, {} if how == "unmarked" else dict(os.environ))
+    deadline = time.monotonic() + 30
+    while len(escaped()) == 0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def escaped() -> list[str]:
+    return [
+        one for one in os.listdir("/proc") if one.isdigit() and b"time.sleep(300)\0" + str(STATE).encode() in line(one)
+    ]
+
+
+def line(process: str) -> bytes:
+    try:
+        return Path("/proc", process, "cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def answer(message: dict[str, Any], ask: Ask) -> dict[str, Any] | None:

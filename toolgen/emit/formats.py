@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from toolgen.emit.dialects import UnfitError, gemini_schema, rooted, strict_schema
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import Effect, Tool
+from toolgen.model.tool import Effect, McpBinding, Tool
 
 __all__ = ["DEFAULT_FORMATS", "FORMATS", "MOST_TOOLS", "remarks", "render"]
 
@@ -29,7 +29,7 @@ def mcp_tool(tool: Tool) -> JsonObject:
             "readOnlyHint": tool.effect is Effect.READ,
             "destructiveHint": tool.effect is Effect.DESTRUCTIVE,
             "idempotentHint": tool.idempotent,
-            "openWorldHint": True,
+            "openWorldHint": not isinstance(tool.binding, McpBinding) or tool.binding.open_world,
         },
     }
     if tool.output_schema is not None and tool.output_schema.get("type") == "object":

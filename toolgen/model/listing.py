@@ -18,6 +18,7 @@ _PARTS: Mapping[str, str] = {
     "input_schema": "input schema",
     "output_schema": "output schema",
     "annotations": "annotations",
+    "execution": "execution",
 }
 
 
@@ -30,6 +31,17 @@ class ListedTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None = None
     annotations: dict[str, Any] = {}
+    execution: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Of `execution` only a demand counts; what a tool merely may do as a task says nothing about a plain call of it."""
+        if self.execution and not self.demands_task:
+            msgspec.structs.force_setattr(self, "execution", {})
+
+    @property
+    def demands_task(self) -> bool:
+        """Whether it can be called as a task alone (MCP 2025-11-25, utilities/tasks, Tool-Level Negotiation)."""
+        return self.execution.get("taskSupport") == "required"
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

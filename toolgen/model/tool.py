@@ -210,11 +210,13 @@ class McpBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """One tool of an MCP server, by the name that the server knows it by. `url` is "" for a command that is spoken to over its pipes.
 
     `parts` are digests of what the server said of it when it was built, by part: a server that says something else is not called.
+    `open_world` is what a server that is trusted says of the tool: that it deals with a world of its own where it is False.
     """
 
     tool: str
     url: str
     parts: dict[str, str]
+    open_world: bool = True
 
     @property
     def kind(self) -> str:

@@ -200,6 +200,7 @@ def _mcp(source: SourceSettings, secrets: Secrets, permit: Permit, provision: Pr
         folder=config.root,
         environment=source.environment,
         secrets=secrets,
+        source=config.name,
         timeouts=timeouts,
         largest=largest,
     )

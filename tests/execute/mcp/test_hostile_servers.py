@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,12 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(name="piped")
 def _piped(tmp_path: Path, toolgen: Run) -> Path:
     """A project over pipes, built."""
-    tools = [*listed(*NAMES), {**listed("typed")[0], "inputSchema": {"type": "object", "properties": {"a": {}}}}]
+    takes: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: {} for name in ("how", "pin", "card", "deep", "note")},
+    }
+    tools = [*listed(*NAMES), *listed("whispers", "escapes")]
+    tools = [{**tool, "inputSchema": takes} if tool["name"] in {"whispers", "escapes"} else tool for tool in tools]
     server = {"command": hostile(tmp_path, *tools), "env": {"HOSTILE_TOKEN": "${env:TOKEN_OF_TEST}"}}
     path = write_project(tmp_path, mcp=server, timeouts=SHORT)
     assert toolgen("build").code == 0
@@ -160,7 +166,12 @@ def test_a_command_has_its_own_environment_and_folder_and_no_other(
 
 def test_a_command_ends_with_the_gateway(piped: Path, tmp_path: Path) -> None:
     call(piped, "echo")
-    mine = str(tmp_path / "state.json").encode()
+    assert not running(tmp_path)
+
+
+def running(root: Path) -> list[str]:
+    """The processes that name the server's file, but those that have ended and nobody has asked after."""
+    mine = str(root / "state.json").encode()
 
     def command(process: str) -> bytes:
         try:
@@ -168,7 +179,34 @@ def test_a_command_ends_with_the_gateway(piped: Path, tmp_path: Path) -> None:
         except OSError:
             return b""
 
-    assert not [one for one in os.listdir("/proc") if one.isdigit() and mine in command(one)]
+    return [one for one in os.listdir("/proc") if one.isdigit() and mine in command(one)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who is below whom")
+@pytest.mark.parametrize(
+    ("how", "then"),
+    [(how, then) for how in ("setsid", "twice", "unmarked") for then in ("leaves", "crash")][:-1],  # docs/bridging.md
+)
+def test_what_a_command_left_behind_ends_with_it(piped: Path, tmp_path: Path, how: str, then: str) -> None:
+    async def work(gateway: Any) -> int:
+        await gateway.call("far__escapes", {"how": how}, principal="bot")
+        left = len(running(tmp_path))
+        if then == "crash":
+            await gateway.call("far__crash", {}, principal="bot")
+            await gateway.call("far__echo", {}, principal="bot")
+        return left
+
+    assert with_gateway(piped, work) >= 2
+    assert not running(tmp_path)
+
+
+def test_the_log_names_the_source_and_holds_no_argument(piped: Path, caplog: pytest.LogCaptureFixture) -> None:
+    said = {"pin": "4711", "card": 4111111111111111, "deep": [{"name": "Ann-Marie Canary"}], "note": "two\nlines-of-it"}
+    assert call(piped, "whispers", said).status == "ok"
+    log = "\n".join(one.getMessage() for one in caplog.records if one.name == "toolgen.mcp")
+    assert "the command of the source far says: called with" in log
+    assert not [one for one in ("4711", "4111111111111111", "Canary", "lines-of-it") if one in log]
+    assert '"pin": "***"' in log
 
 
 def test_no_secret_is_printed_recorded_or_logged(

@@ -337,3 +337,33 @@ def test_a_source_that_cannot_be_meant_is_refused(
     done = toolgen("build")
     assert done.code != 0
     assert says in done.err
+
+
+def test_a_tool_that_demands_a_task_has_no_tool_here(tmp_path: Path, toolgen: Run) -> None:
+    tools = [
+        {**listed("must")[0], "execution": {"taskSupport": "required"}},
+        {**listed("may")[0], "execution": {"taskSupport": "optional"}},
+        {**listed("never")[0], "execution": {"taskSupport": "forbidden"}},
+    ]
+    path = write_project(tmp_path, mcp={"command": hostile(tmp_path, *tools)})
+    built(toolgen)
+    assert set(manifest(tmp_path)["tools"]) == {"far__may", "far__never"}
+    assert problems(tmp_path) == {"must": "unusable_tool"}
+    tell(tmp_path, tools=[*listed("must", "never"), {**listed("may")[0], "execution": {"taskSupport": "required"}}])
+    refused = call(path, "may")
+    assert refused.error is not None
+    assert (refused.error.rule, "execution" in refused.error.message) == ("pin", True)
+    assert call(path, "never").status == "ok"
+
+
+@pytest.mark.parametrize(("trust", "open_world"), [({"annotations": "trusted"}, False), ({}, True)])
+def test_clients_are_given_the_hints_of_a_server_that_is_trusted(
+    tmp_path: Path, toolgen: Run, trust: dict[str, str], open_world: bool
+) -> None:
+    hints = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+    write_project(tmp_path, mcp={"command": hostile(tmp_path, *listed("echo", annotations=hints)), **trust})
+    built(toolgen)
+    shown = json.loads((tmp_path / "generated" / "mcp.json").read_bytes())
+    (tool,) = shown["tools"] if isinstance(shown, dict) else shown
+    found = {name: tool["annotations"][name] for name in hints}
+    assert found == {**hints, "openWorldHint": open_world, "idempotentHint": not open_world}

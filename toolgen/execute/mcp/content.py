@@ -69,12 +69,18 @@ def answered(outcome: Success) -> Success | Failed:
     if kind != "complete":
         message = "the server wants something of its caller before it answers, which is not passed on"
         return failed("upstream_error", message, "use a tool that answers at once", facts)
+    wrong = result.get("isError", False)
+    if not isinstance(wrong, bool):
+        message = "the server's answer does not say whether the call worked: its isError is neither true nor false"
+        return failed(
+            "upstream_error", message, "look at what the call may have changed before it is made again", facts
+        )
     content = result.get("content")
     blocks: list[Json] = [_block(block) for block in content] if isinstance(content, list) else []
     data: dict[str, Json] = {"content": blocks}
     if (structured := result.get("structuredContent")) is not None:
         data["structuredContent"] = structured
-    if result.get("isError") is True:
+    if wrong:
         said = " ".join(_text(blocks).split())
         message = f"the tool failed: {bounded(said, _LONGEST_SAID) or 'it does not say why'}"
         error = failed("upstream_error", message, "change the arguments as the answer says", facts).error

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import os
-import signal
+import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +17,8 @@ from toolgen.errors import SecretError
 from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, decode
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.mcp.addressee import addressed, claimed
+from toolgen.execute.mcp.descendants import MARK, Descendants, begun_as_subreaper
+from toolgen.execute.mcp.error_log import ErrorLog
 from toolgen.execute.mcp.lines import EndlessError, Lines, LongLine
 from toolgen.execute.mcp.messages import Agreed, failed, harmless, tell_progress, too_large, unreadable
 from toolgen.execute.patience import Timeouts
@@ -31,11 +32,9 @@ from toolgen.model.secret import SecretReference
 
 __all__ = ["StdioWire"]
 
-_logger = logging.getLogger("toolgen.mcp")
 # What most programs need, and nothing that is only the gateway's.
 _INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 _MOST_UNASKED = 10_000  # messages between two answers
-_LONGEST_ERRORS = 4096
 _LEAVING_S = 2.0
 _SIGN_OF_LIFE_S = 2.0
 _AGAIN_S = 1.0  # a command that ended before it answered anything is not started more often
@@ -50,13 +49,14 @@ class StdioWire:
     It is offered no sampling, no elicitation and no folders; what it asks for all the same is answered with an error.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a source may say
         self,
         command: tuple[str, ...],
         *,
         folder: str,
         environment: Mapping[str, SecretReference],
         secrets: Secrets,
+        source: str = "",
         timeouts: Timeouts = _TIMEOUTS,
         largest: int = LARGEST_ANSWER,
         clock: Clock = _CLOCK,
@@ -65,6 +65,7 @@ class StdioWire:
         self._folder = folder
         self._environment = environment
         self._secrets = secrets
+        self._source = source
         self._timeouts = timeouts
         self._largest = largest
         self._clock = clock
@@ -109,25 +110,24 @@ class StdioWire:
         hidden = [given[name] for name, one in self._environment.items() if one.provider != "literal"]
         self._scrubber = Scrubber(hidden)
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        descendants = Descendants()
+        environment = {**inherited, **given, MARK: descendants.mark}
+        if not _exists(self._command[0], self._folder, environment):
+            return _not_started("there is no such program")
         try:
             process = await asyncio.create_subprocess_exec(
-                *self._command,
+                *begun_as_subreaper(self._command),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 cwd=self._folder or None,
-                env={**inherited, **given},
+                env=environment,
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            reason = type(error).__name__
-            return failed(
-                "upstream_unavailable",
-                f"the command cannot be started ({reason}); nothing was sent",
-                "tell whoever runs the gateway",
-                _NOT_SENT,
-            )
-        self._running = _Process(process, self._scrubber, self._largest)
+            return _not_started(type(error).__name__)
+        log = ErrorLog(self._source, self._scrubber)
+        self._running = _Process(process, log, self._largest, descendants, self._scrubber)
         self._epoch += 1
         return self._epoch
 
@@ -138,6 +138,7 @@ class StdioWire:
             return failed("upstream_unavailable", "the command has ended; nothing was sent", "try again", _NOT_SENT)
         method = str(message["method"])
         facts: dict[str, Json] = {"attempts": 1}
+        running.log.note(call.arguments)
         try:
             reply = await running.ask(message, call.line)
         except asyncio.CancelledError:
@@ -221,9 +222,18 @@ class _Waiter:
 class _Process:
     """A running command, and who waits for which of its answers."""
 
-    def __init__(self, process: asyncio.subprocess.Process, scrubber: Scrubber, largest: int) -> None:
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        log: ErrorLog,
+        largest: int,
+        descendants: Descendants,
+        scrubber: Scrubber,
+    ) -> None:
         self._process = process
+        self._descendants = descendants
         self._scrubber = scrubber
+        self.log = log
         assert process.stdout is not None  # noqa: S101 - it was asked for
         self._lines = Lines(process.stdout, largest)
         self._waiting: dict[int, _Waiter] = {}
@@ -329,19 +339,16 @@ class _Process:
     async def _drain(self) -> None:
         """What it writes to its standard error is for the log, the first of it: nobody else would empty the pipe."""
         assert self._process.stderr is not None  # noqa: S101 - it was asked for
-        left = _LONGEST_ERRORS
         while piece := await self._process.stderr.read(4096):
-            said = self._scrubber.text(piece[:left].decode("utf-8", "replace")).strip()
-            left -= min(left, len(piece))
-            if said:
-                _logger.warning("an MCP server's command says: %s", " ".join(said.split()))
+            self.log.write(piece)
+        self.log.close()
 
     def _kill(self) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._descendants.end(self._process.pid)
 
     async def stop(self, leaving_s: float) -> None:
         """Closes its input, as MCP has it, and ends it with all that it started when it is not gone by then."""
+        self._descendants.look(self._process.pid)
         if self._process.stdin is not None:
             self._process.stdin.close()
         if leaving_s:
@@ -366,6 +373,17 @@ def _turned_down(method: object, number: str | int) -> JsonObject:
         return {"jsonrpc": "2.0", "id": number, "result": {}}
     error: JsonObject = {"code": -32601, "message": "this client offers tools to agents, and nothing to servers"}
     return {"jsonrpc": "2.0", "id": number, "error": error}
+
+
+def _exists(program: str, folder: str, environment: Mapping[str, str]) -> bool:
+    """Whether there is such a program to start: what starts it could only say so in its errors."""
+    place = os.path.join(folder, program) if os.path.dirname(program) else program
+    return shutil.which(place, path=environment.get("PATH", os.defpath)) is not None
+
+
+def _not_started(reason: str) -> Failed:
+    message = f"the command cannot be started ({reason}); nothing was sent"
+    return failed("upstream_unavailable", message, "tell whoever runs the gateway", _NOT_SENT)
 
 
 def _untold(what: str, code: str) -> Failed:

@@ -84,7 +84,7 @@ def _made(config: SourceConfig, listing: Listing) -> tuple[list[Tool], list[Prob
     for tool in listing.tools:
         origin = _shown(tool.name, _LONGEST_NAME)
         try:
-            _check_name(tool.name, named, listed[tool.name])
+            _check(tool, named, listed[tool.name])
             made, hidden = _tool(config, tool, names[tool.name])
         except (_UnusableError, CanonicalError) as error:
             message = f"{error}; it has no tool here"
@@ -107,8 +107,10 @@ def _remarks(config: SourceConfig, origin: str, tool: ListedTool, hidden: bool) 
             return
 
 
-def _check_name(name: str, named: set[str], times: int) -> None:
-    if name not in named:
+def _check(tool: ListedTool, named: set[str], times: int) -> None:
+    if tool.demands_task:
+        raise _UnusableError("it can be called as a task alone, which this gateway does not do")
+    if tool.name not in named:
         raise _UnusableError("its name has other characters than letters, digits and _-./, or too many")
     if times > 1:
         raise _UnusableError(f"{times} tools of the server have this name")
@@ -136,7 +138,12 @@ def _tool(config: SourceConfig, listed: ListedTool, name: str) -> tuple[Tool, bo
         or (config.annotations == "trusted" and annotations.get("idempotentHint") is True),
         source=config.name,
         origin=listed.name,
-        binding=McpBinding(tool=listed.name, url="" if config.command else config.location, parts=parts_of(listed)),
+        binding=McpBinding(
+            tool=listed.name,
+            url="" if config.command else config.location,
+            parts=parts_of(listed),
+            open_world=not (config.annotations == "trusted" and annotations.get("openWorldHint") is False),
+        ),
     )
     return tool, seen.hidden
 

@@ -354,7 +354,7 @@ def test_texts_of_others_cannot_write_to_the_terminal() -> None:
     evil = tool(description="\x1b[2Jgone\nnow", input_schema={"properties": {"\x1b[2J": {}}})
     said = "\n".join(lines(compare(manifest(TOOL), manifest(evil))))
     assert "\x1b" not in said
-    assert "“�[2Jgone now”" in said
+    assert "“\\u{1b}[2Jgone now”" in said
 
 
 WIRE = [

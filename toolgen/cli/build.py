@@ -31,6 +31,7 @@ from toolgen.sources.pins import LOCK, Pins, read_pins, write_pins
 
 if TYPE_CHECKING:
     from toolgen.build import Built
+    from toolgen.cli.bridged import Asked
     from toolgen.cli.pins import Refresher
 
 
@@ -170,7 +171,7 @@ def _built(
     key = record.build_key(build_options(sources, job.overrides, job.formats) | {"databases": _databases(sources)})
     last = record.load(job.target)
     if not _staged(refresher) and last is not None and record.unchanged(job.target, last, key):
-        return summarize_unchanged(last, started), ()
+        return summarize_unchanged(last, started, _asked(refresher)), ()
     from toolgen.build import build_sources  # noqa: PLC0415 - as above
 
     def build(these: Mapping[str, SourceSettings]) -> Built:
@@ -188,7 +189,7 @@ def _built(
     if not job.own:
         refuse_foreign(job.target)
     changed = write(job.target, files)
-    summary = summarize(built, job.formats, changed, started, None)
+    summary = summarize(built, job.formats, changed, started, None, _asked(refresher))
     if built.files is not None and not staged:
         record.save(job.target, key, built.files, files, built.manifest, summary.rows, summary.remarks)
     return summary, tuple(unlisted.values())
@@ -206,6 +207,10 @@ def _databases(sources: Mapping[str, SourceSettings]) -> dict[str, object]:
         for name, source in databases.items()
         for reading in (read_sql(source.config, password_of(source)),)
     }
+
+
+def _asked(refresher: Refresher | None) -> Mapping[str, Asked]:
+    return {} if refresher is None else refresher.asked
 
 
 def _staged(refresher: Refresher | None) -> set[str]:

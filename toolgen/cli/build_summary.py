@@ -7,18 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
 import orjson
 
-from toolgen.cli.output import print_table
+from toolgen.cli.bridged import NOT_ASKED, Asked
+from toolgen.cli.output import print_table, printable
 from toolgen.emit.formats import remarks, render
 from toolgen.emit.record import Record, Row
 from toolgen.emit.tokens import tokens
 from toolgen.emit.writer import MANIFEST
-from toolgen.model.manifest import Problem
+from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.tool import Tool
 
 if TYPE_CHECKING:
@@ -48,9 +50,14 @@ class Summary:
 
 
 def summarize(
-    built: Built, formats: Iterable[str], changed: Sequence[str], started: float, difference: Difference | None
+    built: Built,
+    formats: Iterable[str],
+    changed: Sequence[str],
+    started: float,
+    difference: Difference | None,
+    asked: Mapping[str, Asked] = MappingProxyType({}),
 ) -> Summary:
-    """The summary of a build; `started` is `perf_counter()` at its beginning."""
+    """The summary of a build; `started` is `perf_counter()` at its beginning, `asked` are the MCP servers that were."""
     manifest = built.manifest
     by_source: dict[str, list[Tool]] = {name: [] for name in built.operations}
     for tool in manifest.tools.values():
@@ -65,12 +72,13 @@ def summarize(
             problems=problems[name],
             tokens=_tokens(tools),
             seconds=round(built.seconds[name], 3),
+            server=_server(manifest.sources[name]),
         )
         for name, tools in sorted(by_source.items())
     )
     return Summary(
         digest=manifest.digest,
-        rows=rows,
+        rows=_with_asked(rows, asked),
         problems=manifest.problems,
         changed=changed,
         seconds=perf_counter() - started,
@@ -79,11 +87,11 @@ def summarize(
     )
 
 
-def summarize_unchanged(last: Record, started: float) -> Summary:
+def summarize_unchanged(last: Record, started: float, asked: Mapping[str, Asked] = MappingProxyType({})) -> Summary:
     """The summary of a build that would do what the last one did: nothing was read, in no seconds."""
     return Summary(
         digest=last.digest,
-        rows=tuple(msgspec.structs.replace(row, seconds=0.0) for row in last.rows),
+        rows=_with_asked([msgspec.structs.replace(row, seconds=0.0) for row in last.rows], asked),
         problems=last.problems,
         changed=(),
         seconds=perf_counter() - started,
@@ -107,6 +115,10 @@ def to_dict(summary: Summary) -> dict[str, object]:
 def print_summary(summary: Summary, target: Path, only_check: bool) -> None:
     """The summary for people."""
     print_table(_COLUMNS, [_cells(row) for row in summary.rows])
+    for row in summary.rows:
+        if row.server:
+            took = f"{row.tools} tools, {row.tokens:,} tokens, {row.seconds:.2f} s"
+            click.echo(f"{row.source} is {printable(row.server)}: {took}, {row.since_pin or NOT_ASKED}")
     order = {"error": 0, "warning": 1, "info": 2}
     ranked = sorted(summary.problems, key=lambda problem: order.get(problem.level, 3))
     for problem in ranked[:_SHOWN]:
@@ -132,6 +144,20 @@ def shown(target: Path) -> Path:
     """A path as a person in this folder would write it."""
     absolute, here = target.resolve(), Path.cwd()
     return absolute.relative_to(here) if absolute.is_relative_to(here) else target
+
+
+def _server(info: SourceInfo) -> str:
+    """An MCP server's name and version; "" for any other source."""
+    return f"{info.title} {info.version}".strip() if info.kind == "mcp" else ""
+
+
+def _with_asked(rows: Iterable[Row], asked: Mapping[str, Asked]) -> tuple[Row, ...]:
+    return tuple(
+        msgspec.structs.replace(row, seconds=round(row.seconds + one.seconds, 3), since_pin=one.since_pin)
+        if (one := asked.get(row.source))
+        else row
+        for row in rows
+    )
 
 
 def _cells(row: Row) -> tuple[object, ...]:

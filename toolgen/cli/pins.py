@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import perf_counter
 
 import click
 
 from toolgen.build import Built, build_sources
+from toolgen.cli.bridged import AS_PINNED, NOT_ASKED, PINNED_NOW, Asked, changed_since
 from toolgen.cli.diff import print_difference
 from toolgen.cli.text_diff import text_difference
 from toolgen.emit.diff import Difference, compare
@@ -51,9 +53,11 @@ class Refresher:
         self._began = began
         self._fetchers = {name: Fetcher(source.config.refs) for name, source in sources.items()}
         self._missed: set[tuple[str, str]] = set()
+        self._copied: set[str] = set()
         self.staged: set[str] = set()
         self.unlisted: dict[str, DescriptionError] = {}
         self.drifts: list[Drift] = []
+        self.asked: dict[str, Asked] = {}
 
     def refresh(self, sources: Sources) -> Sources:
         """The sources with what their URLs say now. What cannot be reached is read from its pinned copy, with a warning.
@@ -87,7 +91,11 @@ class Refresher:
 
     def _refreshed(self, name: str, old: SourceSettings) -> SourceSettings:
         self._began(f"fetching {name}")
+        started = perf_counter()
         config, changed = self._description(name, old)
+        if config.kind == "mcp" and config.pin is not None and name not in self.unlisted:
+            since = self._since_pin(old.config.pin, config.pin, listed=name not in self._copied)
+            self.asked[name] = Asked(seconds=perf_counter() - started, since_pin=since)
         references: dict[str, Pin] = {}
         for url, pin in old.config.references.items():
             if not is_below(url, config.refs):
@@ -105,6 +113,13 @@ class Refresher:
             self.drifts.append(Drift(source=name, urls=tuple(changed), difference=difference, spelled=spelled))
         return new
 
+    def _since_pin(self, old: Pin | None, new: Pin, *, listed: bool) -> str:
+        if not listed:
+            return NOT_ASKED
+        if old is None:
+            return PINNED_NOW
+        return AS_PINNED if old.digest == new.digest else changed_since(old, new)
+
     def _description(self, name: str, source: SourceSettings) -> tuple[SourceConfig, list[str]]:
         """The source with its description as it is now, and its URL where that is not what was pinned."""
         config = source.config
@@ -115,6 +130,7 @@ class Refresher:
         except DescriptionError as error:
             if config.pin is not None and config.pin.url == config.location:
                 self._use_copy(error)
+                self._copied.add(name)
                 return config, []
             if config.kind != "mcp":
                 raise

@@ -26,8 +26,9 @@ _LARGEST = 1 << 30
 _CODE = Path(__file__).parent.parent
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one source, as a build's summary shows it."""
+class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one source, as a build's summary shows it. `server` is the name and version of an MCP server, `since_pin` what
+    changed since its tools were pinned."""
 
     source: str
     operations: int
@@ -36,6 +37,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     problems: int
     tokens: int
     seconds: float
+    server: str = ""
+    since_pin: str = ""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

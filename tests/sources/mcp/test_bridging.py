@@ -367,3 +367,27 @@ def test_clients_are_given_the_hints_of_a_server_that_is_trusted(
     (tool,) = shown["tools"] if isinstance(shown, dict) else shown
     found = {name: tool["annotations"][name] for name in hints}
     assert found == {**hints, "openWorldHint": open_world, "idempotentHint": not open_world}
+
+
+def test_a_build_says_of_each_server_what_it_is_and_what_changed(tmp_path: Path, toolgen: Run) -> None:
+    write_project(tmp_path, mcp={"command": hostile(tmp_path, *listed("echo", "other", "third"))})
+
+    def said(*options: str) -> str:
+        done = toolgen("build", *options)
+        assert done.code == 0, done.err
+        (line,) = [line for line in done.out.splitlines() if line.startswith("far is ")]
+        return line
+
+    first = said()
+    assert first.startswith("far is hostile 1: 3 tools, ")
+    assert (" tokens, " in first, first.endswith(" s, pinned now")) == (True, True)
+    assert said().endswith(", as pinned")
+    assert said("--check").endswith(", not asked: the pinned copy")
+    other = {**listed("other")[0], "description": "Another."}
+    tell(tmp_path, tools=[*listed("echo"), other, *listed("fourth", "fifth")])
+    assert said("--update-pins").endswith(", 1 changed, 2 new, 1 gone")
+    (row,) = json.loads(toolgen("build", "--json").out)["sources"]
+    assert (row["server"], row["since_pin"], row["tools"]) == ("hostile 1", "as pinned", 4)
+    assert row["seconds"] > 0
+    (tmp_path / "state.json").unlink()
+    assert said().endswith(", not asked: the pinned copy")

@@ -31,7 +31,7 @@ POSTGRES = [
     "SELECT a.id FROM words a, words b, words c ORDER BY md5(a.word || b.word || c.word)",
     "SELECT length(string_agg(repeat('x', 1000), '')) FROM generate_series(1, 100000) a, generate_series(1, 100) b",
     "SELECT length(json_agg(a.word || b.word)::text) FROM words a, words b, words c",
-    "SELECT count(*) FROM words a, words b, words c WHERE a.word || b.word ~ '(.*)*7$' AND c.word LIKE '%a%b%c%'",
+    "SELECT count(*) FROM words a, words b, words c WHERE a.word || b.word || c.word ~ '(.*)*x$'",
     "SELECT sum(power(1.000001, a.id + b.id + c.id)) FROM words a, words b, words c",
     "SELECT array_length(array_agg(a.id + b.id + c.id), 1) FROM words a, words b, words c",
 ]

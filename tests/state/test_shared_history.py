@@ -194,3 +194,27 @@ def _sum(view: View, tools: str) -> object:
 def test_what_is_no_ledger_is_an_error(body: bytes) -> None:
     with pytest.raises(StateError):
         read(body, windowed=False, now=0.0)
+
+
+@pytest.mark.parametrize(
+    "entry", [{"version": b"x"}, {"version": b"\xff\xfe"}, {"version": b"9-x", "box": b"\xff" * 90}]
+)
+def test_an_entry_that_is_none_of_ours_is_a_fault_of_that_party_alone(
+    server: RedisServer, entry: dict[str, bytes]
+) -> None:
+    async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
+        assert await let_through(worker(), "call_1", most=5)
+        redis = Redis(host="127.0.0.1", port=server.port)
+        (name,) = [key async for key in redis.scan_iter("toolgen:history:p:*")]
+        await redis.hset(name, mapping=entry)  # type: ignore[misc]
+        for histories in (worker(), worker()):
+            with pytest.raises(StateError, match=r"what Redis says was called|changed there"):
+                await total(histories)
+            async with histories.turn(("another",), "s") as turn:
+                while not await turn.commit():
+                    pass
+        await redis.delete(name)
+        assert await total(worker()) == 0
+        await redis.aclose()
+
+    using(server, work)

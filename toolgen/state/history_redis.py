@@ -167,9 +167,12 @@ class SharedHistories:
             if isinstance(error, UnreachableError):
                 raise StateError(f"earlier calls are counted in Redis, which cannot be reached ({error})") from error
             raise
-        if answer[0] != 1:
-            self._overtaken(self._seal, whose, zip(names, answer[1::2], answer[2::2], strict=True))
-            return False
+        try:
+            if answer[0] != 1:
+                self._overtaken(self._seal, whose, zip(names, answer[1::2], answer[2::2], strict=True))
+                return False
+        except (TypeError, ValueError, LookupError, AttributeError) as error:  # whatever somebody put there
+            raise StateError("what Redis says was called before is not what is written there") from error
         for name, version in versions.items():
             kept = self._known(name)
             kept.version, kept.changed = version, False

@@ -18,6 +18,7 @@ ENTIRE = bool(os.environ.get("TOOLGEN_BENCHES"))
 # The arguments of each, and the parts of the shared corpus it cannot do without.
 BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "audit": (("--rounds", "1", "--calls", "50"), ()),
+    "bridged": ((), ()),
     "bodies": (("--bodies", "10"), ()),
     "build": ((), ("openapi",)),
     "calls": (("--rounds", "1", "--calls", "20"), ()),

@@ -111,7 +111,7 @@ PLANTED: dict[str, Planted] = {
     "SQL's hidden columns are visible": Planted(granted, "visible_columns", every_column),
     "nothing is redacted": Planted(governance, "redactor", lambda *_: None),
     "secrets of a schema are recorded": Planted(concealing, "has_secrets", lambda _: False),
-    "sensitive paths are recorded": Planted(concealing, "replace_within", lambda value, *_: value, default=True),
+    "sensitive paths are recorded": Planted(concealing, "replace_places", lambda value, *_: value, default=True),
     "buckets are never empty": Planted(buckets.MemoryBuckets, "take", lambda *_: None),
     "pauses cover nothing": Planted(pauses.Pauses, "covering", lambda *_: None),
     "nobody is asked": Planted(approve.ApproveStage, "__call__", passes),

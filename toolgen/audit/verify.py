@@ -25,7 +25,8 @@ from toolgen.errors import AuditError, CanonicalError
 __all__ = ["Fault", "Report", "verify"]
 
 _CHUNK = 1 << 14
-_MOST_REREADS = 5  # of the end of a segment that is being written
+_MOST_REREADS_AT_ONE_PLACE = 20  # of the end of a segment that is being written
+_MOST_REREADS = 200
 _MOST_FAULTS = 10_000  # of a stream: more say no more of it, and somebody might have made a file of nothing else
 Progress = Callable[[int, int], None]
 """Told now and then how many bytes of how many are done."""
@@ -191,7 +192,7 @@ class _Stream:
         self._seq = 0
         self._hash = FIRST
         self._file = ""
-        self._reread = 0
+        self._reread: list[int] = []  # where a segment was read again that somebody writes
         self._damage = ""  # what ended the file that is walked before its end
 
     def run(self) -> Iterator[Fault]:
@@ -291,8 +292,9 @@ class _Stream:
         if not segment.first:
             plain.seek(start)
             tail = _tail_of(self._up_to_damage(plain))
-            if tail is _Tail.CHANGED and self._reread < _MOST_REREADS:
-                self._reread += 1
+            self._reread.append(start)
+            again = self._reread.count(start) <= _MOST_REREADS_AT_ONE_PLACE and len(self._reread) <= _MOST_REREADS
+            if tail is _Tail.CHANGED and again:
                 plain.seek(start)
                 yield from self._segment(segment, plain, number - 1)
                 return

@@ -131,7 +131,7 @@ def test_all_hops_together_have_the_time_of_one_call_where_breaking_off_is_harml
     times: list[float] = []
 
     async def sent(*given: Any) -> Reply:
-        times.append(given[-1])
+        times.append(given[4])  # `until`
         return await exchange(*given)
 
     monkeypatch.setattr(sending, "exchange", sent)

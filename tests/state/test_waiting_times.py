@@ -101,6 +101,24 @@ def test_who_stands_behind_asks_nothing_and_is_told_how_long_it_could_have_waite
     run(main())
 
 
+@pytest.mark.parametrize(("retry_after_s", "ended"), [(100.0, 1.0), (2.0, 3.0)])
+def test_who_waited_for_one_bucket_waits_for_the_next_only_where_that_can_help(
+    retry_after_s: float, ended: float
+) -> None:
+    async def main() -> None:
+        def answer(at: float, _: Sequence[Any]) -> Hold | Refusal:
+            at = round(at, 6)
+            return spent(1.0) if at < 1 else spent(retry_after_s, "b") if at < 3 else HOLD
+
+        inner = Scripted(answer)
+        buckets = WaitingBuckets(inner)
+        got = await buckets.acquire((charge("a"), charge("b")))
+        assert got == (HOLD if retry_after_s == 2.0 else spent(100.0, "b"))
+        assert now() == pytest.approx(ended)
+
+    run(main())
+
+
 def test_who_came_first_is_served_first_and_the_next_moves_up_at_once() -> None:
     async def main() -> None:
         inner = Scripted(lambda at, _: spent(1.0) if at < 1 else HOLD)

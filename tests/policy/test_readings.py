@@ -18,7 +18,10 @@ from typing import Any
 import pytest
 from graphql import GraphQLSchema, build_schema, execute_sync
 from graphql import parse as parse_graphql
+from hypothesis import given
+from hypothesis import strategies as st
 
+from toolgen.execute.http.styles import scalar
 from toolgen.execute.http.wire import UnbindableError, bind
 from toolgen.model.call import Principal
 from toolgen.model.tool import (
@@ -40,6 +43,7 @@ from toolgen.policy.cel import Expression, compile_expression
 from toolgen.policy.cel_names import Scope
 from toolgen.policy.explain import explain, readings_shown
 from toolgen.policy.readings.call import amounts
+from toolgen.policy.readings.values import text_of
 from toolgen.policy.rules import Rule
 from toolgen.sources.graphql.inputs import Inputs, Wording
 from toolgen.verify.described import Described
@@ -570,3 +574,16 @@ def test_an_allow_is_not_asked_about_the_default_of_a_request_and_a_deny_is() ->
 def test_integral_numbers_are_integers_before_anything_judges_them(given: Any, made: Any) -> None:
     found = repair({"type": "object", "properties": {"x": {}}}, {"x": given}).arguments["x"]
     assert (found, repr(found)) == (made, repr(made))
+
+
+_SENDABLE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(_SENDABLE)
+def test_a_value_is_judged_as_the_text_that_is_sent(value: Any) -> None:
+    """The two are written apart, as what is judged may hold what cannot be sent, and have to agree on all that can."""
+    assert text_of(value) == scalar(value)

@@ -9,9 +9,10 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
@@ -23,6 +24,7 @@ __all__ = [
     "LONGEST_LINE",
     "DamagedError",
     "SegmentFile",
+    "Tail",
     "active_path",
     "blocks",
     "bounded",
@@ -34,6 +36,7 @@ __all__ = [
     "segments",
     "stream_names",
     "sync_directory",
+    "tail_of",
 ]
 
 # gateway-1.jsonl is being written, gateway-1.000000000001.jsonl begins with entry 1 and was closed, .gz is the same, compressed.
@@ -207,6 +210,25 @@ def lines(file: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
                 yield rest.strip(b"\0").removesuffix(b"\n"), False
         else:
             yield line.removesuffix(b"\n"), line.endswith(b"\n")
+
+
+class Tail(Enum):
+    """What stands behind the last whole line: zeros alone, the beginning of a line before them, or something else."""
+
+    ZEROS = "zeros"
+    TORN = "torn"
+    CHANGED = "changed"
+
+
+def tail_of(found: Iterable[Sequence[bytes]]) -> Tail:
+    """What the bytes behind the last whole line of a segment are, given as `blocks` reads them."""
+    begun, zeros = False, False
+    for line in chain.from_iterable(found):
+        text, _, rest = line.partition(b"\0")
+        if rest.strip(b"\0") or (text and (zeros or begun or text.endswith(b"\n") or not text.startswith(b"{"))):
+            return Tail.CHANGED
+        begun, zeros = begun or bool(text), zeros or text != line
+    return Tail.TORN if begun else Tail.ZEROS
 
 
 def sync_directory(path: Path) -> None:

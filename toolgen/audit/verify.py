@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from hashlib import sha256
 from itertools import chain, islice
 from pathlib import Path
@@ -16,7 +15,7 @@ import msgspec
 
 from toolgen.audit.checkpoint import Checkpoint, Removal
 from toolgen.audit.entry import FIRST, hashed
-from toolgen.audit.files import DamagedError, SegmentFile, blocks, opened, segments, stream_names
+from toolgen.audit.files import DamagedError, SegmentFile, Tail, blocks, opened, segments, stream_names, tail_of
 from toolgen.audit.keys import Verifiers, public_keys
 from toolgen.audit.signed import Fault, Statements, Witness, read_statements
 from toolgen.canonical import canonical
@@ -152,24 +151,6 @@ class _Link(msgspec.Struct, gc=False):
     call_id: str = ""
 
 
-class _Tail(Enum):
-    """What stands behind the last whole line: zeros alone, the beginning of a line before them, or something else."""
-
-    ZEROS = "zeros"
-    TORN = "torn"
-    CHANGED = "changed"
-
-
-def _tail_of(found: Iterable[Sequence[bytes]]) -> _Tail:
-    begun, zeros = False, False
-    for line in chain.from_iterable(found):
-        text, _, rest = line.partition(b"\0")
-        if rest.strip(b"\0") or (text and (zeros or begun or text.endswith(b"\n") or not text.startswith(b"{"))):
-            return _Tail.CHANGED
-        begun, zeros = begun or bool(text), zeros or text != line
-    return _Tail.TORN if begun else _Tail.ZEROS
-
-
 _HASH = re.compile("[0-9a-f]{64}")
 _link = msgspec.json.Decoder(_Link).decode
 # What may follow `prev` in the canonical form of an entry, where `principal` does not.
@@ -291,16 +272,16 @@ class _Stream:
         """
         if not segment.first:
             plain.seek(start)
-            tail = _tail_of(self._up_to_damage(plain))
+            tail = tail_of(self._up_to_damage(plain))
             self._reread.append(start)
             again = self._reread.count(start) <= _MOST_REREADS_AT_ONE_PLACE and len(self._reread) <= _MOST_REREADS
-            if tail is _Tail.CHANGED and again:
+            if tail is Tail.CHANGED and again:
                 plain.seek(start)
                 yield from self._segment(segment, plain, number - 1)
                 return
-            if tail is _Tail.TORN:
+            if tail is Tail.TORN:
                 self.torn.append(self._file)
-            if tail is not _Tail.CHANGED:
+            if tail is not Tail.CHANGED:
                 return
         yield self._fault(
             number,

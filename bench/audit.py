@@ -20,19 +20,18 @@ import msgspec
 import uvloop
 
 from tests.catalogs import PETS
+from toolgen.audit.config import Plan
 from toolgen.audit.entry import hashed
 from toolgen.audit.keys import PRIVATE, make_key
 from toolgen.audit.log import AuditLog
-from toolgen.audit.plan import Plan
-from toolgen.audit.read import lines_of
+from toolgen.audit.reader import lines_of
 from toolgen.audit.verify import verify
 from toolgen.clock import SystemClock
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Result, Success
 from toolgen.model.schema import Json, JsonObject
-from toolgen.pipeline.chain import Next, Trail
-from toolgen.pipeline.record import Record
-from toolgen.pipeline.users import Users
+from toolgen.pipeline.middleware import Next, Trail
+from toolgen.pipeline.stages.record import Record, Users
 
 CALL = Call(
     id="call_0",

@@ -24,10 +24,10 @@ import uvloop
 from pyreqwest.client import ClientBuilder
 
 from toolgen.clock import SystemClock
+from toolgen.execute.dns import system_resolver
 from toolgen.execute.http.client import PLACES, exchange
-from toolgen.execute.http.dial import Dialer, Target, Timeouts
-from toolgen.execute.http.wire import Request
-from toolgen.execute.resolver import system_resolver
+from toolgen.execute.http.connector import Dialer, Target, Timeouts
+from toolgen.execute.http.request_builder import Request
 from toolgen.model.verdict import Allow
 
 _BODY = b'{"items": [' + b'{"id": 1, "name": "abcdefgh"}, ' * 31 + b'{"id": 2}]}'

@@ -13,10 +13,10 @@ import tempfile
 import time
 
 from toolgen.clock import SystemClock
-from toolgen.execute.http.wallet import Provision, Wallet
-from toolgen.execute.http.wire import Request
+from toolgen.execute.http.credential_selection import Provision, Wallet
+from toolgen.execute.http.request_builder import Request
 from toolgen.execute.oauth import Grants, Token
-from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.execute.secrets.resolver import SecretReference, Secrets
 from toolgen.model.auth import OAuth, read_form
 from toolgen.model.call import Principal
 from toolgen.model.manifest import SecurityScheme

@@ -22,10 +22,10 @@ import httpx
 
 from tests.gateway.governed import project, upstream, write_policy
 from tests.redis_server import RedisServer
-from tests.test_workers import RULES, Served, serving
+from tests.server.test_supervisor import RULES, Served, serving
 from toolgen.clock import SystemClock
-from toolgen.gateway.sharing import shared_pauses
-from toolgen.settings import load as load_settings
+from toolgen.config.settings import load as load_settings
+from toolgen.gateway.shared_state import shared_pauses
 from toolgen.state.pauses import Pause
 from toolgen.state.pauses_redis import SharedPauses
 

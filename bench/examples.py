@@ -21,9 +21,9 @@ from toolgen.model.tool import HttpBinding, Tool
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi import read_openapi
-from toolgen.verify.described import SERVER, Described, Descriptions
 from toolgen.verify.examples import Examples, valid_for
 from toolgen.verify.requests import Proof
+from toolgen.verify.spec_operation import SERVER, Described, Descriptions
 
 Found = tuple[str, str, str, Any]  # place, name, media type, value
 

@@ -11,17 +11,17 @@ import time
 from collections.abc import Awaitable, Callable
 
 from toolgen.clock import SystemClock
-from toolgen.execute.patience import Patience
-from toolgen.execute.steady import SteadyExecutor
+from toolgen.config.tools import CacheFor
+from toolgen.execute.resilience import SteadyExecutor
+from toolgen.execute.resilience_config import Patience
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Failed, Refused, Result, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, HttpBinding, Tool, seal
-from toolgen.pipeline.caching import Caching
-from toolgen.pipeline.chain import Trail
-from toolgen.pipeline.ledger import LedgerStage
-from toolgen.settings_tools import CacheFor
-from toolgen.state.results import Results
+from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.response_cache import Caching
+from toolgen.pipeline.stages.idempotency import LedgerStage
+from toolgen.state.response_cache import Results
 
 CALLS, ROUNDS = 20_000, 7
 ANSWER = Success(data={"id": 1}, facts={"attempts": 1, "upstream_status": 200})

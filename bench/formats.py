@@ -18,7 +18,7 @@ from time import process_time
 import orjson
 
 from tests.emit.providers import ACCEPTED
-from toolgen.build import build
+from toolgen.builder.build import build
 from toolgen.emit.dialects import UnfitError, strict_schema
 from toolgen.emit.formats import FORMATS
 from toolgen.emit.python import python_module

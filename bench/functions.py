@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable
 
 import uvloop
 
-from toolgen.execute.function_loop import FunctionLoop, Watch
-from toolgen.execute.function_threads import FunctionThreads, Shares
+from toolgen.execute.function_threads import FunctionLoop, FunctionThreads, Shares, Watch
 
 CALLS = 5_000
 ROUNDS = 5

@@ -23,9 +23,9 @@ from pathlib import Path
 import h11
 
 from tests.gateway.raw import serving
-from toolgen.gateway.http1 import BadRequest, Head, Mark, RequestReader
+from toolgen.gateway.asgi.http1 import BadRequest, Head, Mark, RequestReader
 
-_LARGEST = 1 << 20
+_MAX_SIZE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def read(parts: Iterable[bytes]) -> list[Seen | Refused]:
 
 def by_h11(wire: bytes) -> list[Seen | Refused]:
     """What h11 makes of the same bytes. An absolute target is reduced to what it says beside the host, and an empty line is not read."""
-    connection, found = h11.Connection(h11.SERVER, max_incomplete_event_size=_LARGEST), list[Seen | Refused]()
+    connection, found = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_SIZE), list[Seen | Refused]()
     head: h11.Request | None = None
     body = b""
     try:
@@ -86,7 +86,7 @@ def by_h11(wire: bytes) -> list[Seen | Refused]:
                 if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
                     break
                 rest = connection.trailing_data[0].removeprefix(b"\r\n")
-                connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_LARGEST)
+                connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_SIZE)
                 connection.receive_data(rest)
             elif isinstance(event, h11.Request):
                 head, body = event, b""

@@ -28,7 +28,7 @@ from tests.databases import mysql, mysql_database, postgres, postgres_database, 
 from toolgen.execute.sql import SqlExecutor
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
-from toolgen.model.location import ServerLocation, parse_location
+from toolgen.model.database_url import ServerLocation, parse_location
 from toolgen.model.result import Failed, Success
 from toolgen.policy.sql.guard import guard
 from toolgen.policy.sql.scope import SqlScope, TableScope

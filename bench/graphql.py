@@ -15,9 +15,8 @@ import tempfile
 from pathlib import Path
 
 from bench.build import measured
-from toolgen.build import build
-from toolgen.gateway.discovery import static_cost
-from toolgen.gateway.stand_ins import stand_ins
+from toolgen.builder.build import build
+from toolgen.gateway.tool_discovery import stand_ins, static_cost
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "graphql"
 COLD_S, AGAIN_S, STATIC, STAND_INS = 8.0, 0.3, 60_000, 2_000

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from toolgen.audit.entry import seal
 from toolgen.audit.files import active_path, closed_name
-from toolgen.audit.index import Index
-from toolgen.audit.index_database import Database
-from toolgen.audit.index_filter import Filter
-from toolgen.audit.index_sqlite import SqliteDatabase
+from toolgen.audit.index.filter import Filter
+from toolgen.audit.index.index import Index
+from toolgen.audit.index.schema import Database
+from toolgen.audit.index.sqlite import SqliteDatabase
 from toolgen.clock import timestamp
 
 _SEGMENT = 64 * 2**20
@@ -167,8 +167,8 @@ def main() -> None:
         measure("SQLite", SqliteDatabase(path), log, options.entries, options.rounds)
         print(f"  its file: {path.stat().st_size / 2**20:.0f} MiB")
         if options.postgres:
-            from toolgen.audit.index_postgres import PostgresDatabase  # noqa: PLC0415 - an extra
-            from toolgen.model.location import ServerLocation, parse_location  # noqa: PLC0415
+            from toolgen.audit.index.postgres import PostgresDatabase  # noqa: PLC0415 - an extra
+            from toolgen.model.database_url import ServerLocation, parse_location  # noqa: PLC0415
 
             location = parse_location(options.postgres)
             assert isinstance(location, ServerLocation)

@@ -21,7 +21,7 @@ from toolgen.model.verdict import Deny
 from toolgen.policy.limits import Charge, Limit, Limits
 from toolgen.state.buckets import MemoryBuckets, Refusal
 from toolgen.state.buckets_redis import RedisBuckets
-from toolgen.state.link import RedisLink
+from toolgen.state.redis_connection import RedisLink
 from toolgen.state.redis_location import RedisLocation
 
 ROUNDS = 7

@@ -1,7 +1,7 @@
 """Whether tests notice: plants one small fault after the other in a module, and runs the tests that belong to it.
 
-    python -m bench.mutants toolgen/state/waiting.py toolgen/pipeline/promise.py
-    python -m bench.mutants toolgen/strict_yaml.py --tests tests/policy/test_document.py --seconds 300
+    python -m bench.mutants toolgen/state/fair_queue.py toolgen/pipeline/stages/deliver.py
+    python -m bench.mutants toolgen/yaml_file.py --tests tests/policy/document/test_policy.py --seconds 300
     python -m bench.mutants toolgen/state/*.py --most 40            (of each module, the same ones every time)
 
 Faults are planted in a copy of this checkout, never in it. A fault is dead when a test fails or does not come to an end; what lives

@@ -16,7 +16,7 @@ from tests.catalogs import catalog, http_tool
 from toolgen.model.call import Principal
 from toolgen.model.tool import Effect
 from toolgen.policy.access import Access, Circumstances
-from toolgen.policy.document import load
+from toolgen.policy.document.policy import load
 
 RULES, TOOLS, ROUNDS = 200, 1_000, 5
 PROPERTIES = {"limit": {"type": "integer"}, "note": {"type": "string"}, "tenant_id": {"type": "string"}}

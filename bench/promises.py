@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
-from toolgen.build import usable
+from toolgen.builder.build import usable
 from toolgen.errors import CanonicalError, DescriptionError
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.tool import Tool, seal
@@ -21,7 +21,7 @@ from toolgen.sources.base import Reading, SourceConfig
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.syntax import parse
 
-LONGEST_DESCRIPTION = 1024
+MAX_DESCRIPTION_LENGTH = 1024
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # What holds no schema, and may hold anything that looks like one.
 DATA = frozenset({"enum", "const", "default", "examples"})
@@ -64,7 +64,7 @@ def _named(found: Reading) -> Iterator[str]:
 
 
 def _of_tool(tool: Tool) -> Iterator[str]:
-    if not tool.description.strip(" .…") or len(tool.description) > LONGEST_DESCRIPTION:
+    if not tool.description.strip(" .…") or len(tool.description) > MAX_DESCRIPTION_LENGTH:
         yield f"a description of {len(tool.description)} characters: {tool.description[:40]!r}"
     try:
         seal(tool)

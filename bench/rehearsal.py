@@ -19,7 +19,7 @@ from tests.gateway.governed import project
 from toolgen.audit.entry import seal
 from toolgen.audit.files import active_path
 from toolgen.clock import timestamp
-from toolgen.gateway.rehearsal import replay, suggest
+from toolgen.gateway.policy_replay import replay, suggest
 from toolgen.gateway.service import Gateway
 
 BUDGET_S = 20.0

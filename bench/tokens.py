@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 
 from bench.formats import CORPUS
-from toolgen.build import build
-from toolgen.emit.tokens import tokens
+from toolgen.builder.build import build
+from toolgen.emit.formats import tokens
 from toolgen.model.tool import Tool
 
 LARGE = {

@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["PACKAGE", "VERSION", "session"]
 
 PACKAGE, VERSION = "@modelcontextprotocol/inspector", "0.15.0"
-LONGEST_S = 120
+MAX_DURATION_S = 120
 
 
 async def session(node: Path, folder: Path, url: str) -> int:
@@ -29,7 +29,7 @@ async def session(node: Path, folder: Path, url: str) -> int:
             env={**os.environ, "PATH": f"{node.parent}:{os.environ['PATH']}", "NO_COLOR": "1"},
         )
         try:
-            async with asyncio.timeout(LONGEST_S):
+            async with asyncio.timeout(MAX_DURATION_S):
                 said, complaint = await process.communicate()
         except TimeoutError:
             process.kill()

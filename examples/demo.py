@@ -43,7 +43,7 @@ CALLS: list[tuple[str, str, dict[str, Any], str]] = [
     ),
 ]
 SEARCH = ("search", "catalog__search", {"text": "dog"})
-MOST_SEARCHES = 10
+MAX_SEARCHES = 10
 
 
 class Failed(Exception):  # noqa: N818
@@ -66,7 +66,7 @@ async def talk(shop: Shop) -> list[tuple[str, str]]:
             _show(purpose, name, arguments, result)
             if made[-1][1] != expected:
                 raise Failed(f"{name} ended {made[-1][1]}, not {expected}")
-        for _ in range(MOST_SEARCHES):
+        for _ in range(MAX_SEARCHES):
             result = await client.call_tool(SEARCH[1], SEARCH[2])
             made.append((SEARCH[1], _ending(result)))
             if _ending(result) == "rate_limited":
@@ -75,7 +75,7 @@ async def talk(shop: Shop) -> list[tuple[str, str]]:
             f"search once too often (call {sum(name == SEARCH[1] for name, _ in made)})", SEARCH[1], SEARCH[2], result
         )
         if made[-1][1] != "rate_limited":
-            raise Failed(f"{MOST_SEARCHES} searches in a row were not limited")
+            raise Failed(f"{MAX_SEARCHES} searches in a row were not limited")
         return made
 
 

@@ -14,7 +14,7 @@ import pymysql
 import pytest
 
 from toolgen.model.call import Call, Principal, Statement
-from toolgen.model.location import ServerLocation, parse_location
+from toolgen.model.database_url import ServerLocation, parse_location
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, SqlBinding, Tool
 

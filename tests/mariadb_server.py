@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-_LONGEST_S = 120.0
+_MAX_DURATION_S = 120.0
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def mariadb_server(*options: str) -> Iterator[Path]:
 
 
 def _wait(process: subprocess.Popen[bytes], path: Path) -> None:
-    until = time.monotonic() + _LONGEST_S
+    until = time.monotonic() + _MAX_DURATION_S
     while process.poll() is None and time.monotonic() < until:
         with socket.socket(socket.AF_UNIX) as probe:
             if probe.connect_ex(str(path)) == 0:

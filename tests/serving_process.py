@@ -9,7 +9,7 @@ from types import TracebackType
 from tests.gateway.gateways import FakeGateway
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
-from toolgen.serve import serve
+from toolgen.server.http import serve
 
 
 class Announcing(FakeGateway):

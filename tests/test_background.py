@@ -16,7 +16,7 @@ from toolgen.clock import FixedClock
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "_FIRST_PAUSE_S", 0.001)
-    monkeypatch.setattr(background, "_LONGEST_PAUSE_S", 0.002)
+    monkeypatch.setattr(background, "_MAX_PAUSE_S", 0.002)
 
 
 async def until(holds: Callable[[], bool]) -> None:

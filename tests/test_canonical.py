@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from toolgen.canonical import Recorded, canonical, decoded, digest, encodable, encoded, is_digest, written
 from toolgen.errors import CanonicalError
 
-LARGEST = 2**53 - 1
+MAX_SIZE = 2**53 - 1
 scalars = st.one_of(
     st.none(),
     st.booleans(),
-    st.integers(-LARGEST, LARGEST),
+    st.integers(-MAX_SIZE, MAX_SIZE),
     st.floats(allow_nan=False, allow_infinity=False),
     st.text(st.characters(exclude_categories=("Cs",))),
 )

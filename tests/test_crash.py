@@ -18,7 +18,7 @@ import pytest
 
 from tests import patient
 from tests.projects import KEY, make_project
-from toolgen.audit.query import calls
+from toolgen.audit.reader import calls
 from toolgen.audit.verify import verify
 
 HEADERS = {"authorization": f"Bearer {KEY}"}

@@ -17,7 +17,7 @@ from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.graphql.description import load_description
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.pins import LOCK, read_pins
-from toolgen.strict_yaml import read
+from toolgen.yaml_file import read
 
 MINIMAL = '{"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {}}'
 

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from tests import patient
-from toolgen.audit.query import entries
+from toolgen.audit.reader import entries
 
 ROOT = Path(__file__).parents[1]
 READY = re.compile(r"toolgen is listening on (http://127\.0\.0\.1:[0-9]+)\n")

@@ -11,7 +11,7 @@ import toolgen
 
 
 @pytest.mark.parametrize(
-    "first", ["toolgen.build", "toolgen.pipeline.preview", "toolgen.cli.main", "toolgen.gateway.service"]
+    "first", ["toolgen.builder.build", "toolgen.wiring.preview", "toolgen.cli.main", "toolgen.gateway.service"]
 )
 def test_public_names_are_what_they_are_called_whatever_was_imported_first(first: str) -> None:
     says = f"import {first}, toolgen; print(*(callable(getattr(toolgen, name)) for name in toolgen.__all__))"

@@ -8,11 +8,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from toolgen.build import build
-    from toolgen.functions import Audio, EmbeddedResource, Image, ToolContext, ToolError, tool
+    from toolgen.builder.build import build
+    from toolgen.functions.decorator import Audio, EmbeddedResource, Image, ToolContext, ToolError, tool
     from toolgen.gateway.service import Gateway
-    from toolgen.pipeline.preview import preview
-    from toolgen.pipeline.search import ToolIndex
+    from toolgen.search.bm25 import ToolIndex
+    from toolgen.wiring.preview import preview
 
 __version__ = "0.1.0"
 __all__ = [
@@ -30,16 +30,16 @@ __all__ = [
 
 # Loaded on first use, so that `import toolgen.model` and a short command line pay for nothing they do not need.
 _HOMES = {
-    "Audio": "toolgen.functions",
-    "EmbeddedResource": "toolgen.functions",
+    "Audio": "toolgen.functions.decorator",
+    "EmbeddedResource": "toolgen.functions.decorator",
     "Gateway": "toolgen.gateway.service",
-    "Image": "toolgen.functions",
-    "ToolContext": "toolgen.functions",
-    "ToolError": "toolgen.functions",
-    "ToolIndex": "toolgen.pipeline.search",
-    "build": "toolgen.build",
-    "preview": "toolgen.pipeline.preview",
-    "tool": "toolgen.functions",
+    "Image": "toolgen.functions.decorator",
+    "ToolContext": "toolgen.functions.decorator",
+    "ToolError": "toolgen.functions.decorator",
+    "ToolIndex": "toolgen.search.bm25",
+    "build": "toolgen.builder.build",
+    "preview": "toolgen.wiring.preview",
+    "tool": "toolgen.functions.decorator",
 }
 
 

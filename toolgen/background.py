@@ -13,7 +13,7 @@ __all__ = ["Background", "FaultLog"]
 
 _logger = logging.getLogger(__name__)
 _FIRST_PAUSE_S = 0.5
-_LONGEST_PAUSE_S = 30.0
+_MAX_PAUSE_S = 30.0
 _STEADY_S = 60.0
 _AGAIN_S = 60.0
 
@@ -47,7 +47,7 @@ class Background:
                 self._faults[name] = f"{name} failed ({type(error).__name__}) and is started again"
                 self.restarts[name] = self.restarts.get(name, 0) + 1
                 await asyncio.sleep(pause)
-                pause = min(_LONGEST_PAUSE_S, 2 * pause)
+                pause = min(_MAX_PAUSE_S, 2 * pause)
             else:
                 return
 

@@ -17,8 +17,8 @@ __all__ = ["Recorded", "canonical", "decoded", "digest", "encodable", "encoded",
 # orjson with sorted keys already *is* RFC 8785 unless the value holds a number that the two write differently or a key outside the BMP
 # (keys sort by UTF-16 unit there). Looking for those costs less than writing the form out in Python.
 _OUTSIDE_BMP = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")  # what the UTF-8 of such a character begins with
-_LARGEST = 2**53 - 1
-_DEEPEST = 200
+_MAX_SIZE = 2**53 - 1
+_MAX_DEPTH = 200
 _DIGEST = "hmac-sha256:"
 _OWN_NAME = re.compile(r"\$+(?:integer|float|text)\Z")
 _ESCAPABLE = (b'{"$', b'"hmac-sha256:')  # what the form of a value has in it where anything may have to be escaped
@@ -152,9 +152,9 @@ def _number_spelled(value: object) -> object:
     match value:
         case bool():
             return value
-        case float() if abs(value) > _LARGEST and value.is_integer():
+        case float() if abs(value) > _MAX_SIZE and value.is_integer():
             return {"$float": repr(value)}
-        case int() if not -_LARGEST <= value <= _LARGEST:
+        case int() if not -_MAX_SIZE <= value <= _MAX_SIZE:
             return {"$integer": str(value)}
         case _:
             return value
@@ -183,7 +183,7 @@ def _same_in_orjson(value: object) -> bool:
     Level by level and without a call for each value, because this looks at everything that is ever sealed or recorded.
     """
     level: list[Any] = [value]
-    for _ in range(_DEEPEST + 1):
+    for _ in range(_MAX_DEPTH + 1):
         below: list[Any] = []
         for item in level:
             kind = type(item)
@@ -194,7 +194,7 @@ def _same_in_orjson(value: object) -> bool:
             elif kind is list or kind is tuple:
                 below.extend(item)
             elif kind is int:
-                if not -_LARGEST <= item <= _LARGEST:
+                if not -_MAX_SIZE <= item <= _MAX_SIZE:
                     return False
             elif kind is not float or not 1e-4 <= abs(item) < 1e15 or item.is_integer():
                 return False
@@ -205,8 +205,8 @@ def _same_in_orjson(value: object) -> bool:
 
 
 def _write(value: object, parts: list[str], depth: int) -> None:
-    if depth > _DEEPEST:
-        raise CanonicalError(f"the value is nested more than {_DEEPEST} levels deep")
+    if depth > _MAX_DEPTH:
+        raise CanonicalError(f"the value is nested more than {_MAX_DEPTH} levels deep")
     match value:
         case None:
             parts.append("null")
@@ -215,7 +215,7 @@ def _write(value: object, parts: list[str], depth: int) -> None:
         case str():
             parts.append(_string(value))
         case int():
-            if not -_LARGEST <= value <= _LARGEST:
+            if not -_MAX_SIZE <= value <= _MAX_SIZE:
                 raise CanonicalError("an integer beyond 2**53 - 1 has no RFC 8785 form")
             parts.append(str(int(value)))
         case float():

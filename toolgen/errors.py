@@ -26,7 +26,7 @@ __all__ = [
     "place_of",
 ]
 
-_MOST_FRAMES = 8
+_MAX_FRAMES = 8
 
 
 class ToolgenError(Exception):
@@ -104,7 +104,7 @@ def place_of(error: BaseException) -> str:
     while trace is not None:
         frames.append(f"{trace.tb_frame.f_globals.get('__name__', '?')}:{trace.tb_lineno}")
         trace = trace.tb_next
-    lines = " < ".join(frames[: -_MOST_FRAMES - 1 : -1]) or "?"
+    lines = " < ".join(frames[: -_MAX_FRAMES - 1 : -1]) or "?"
     inner = error.exceptions[:1] if isinstance(error, BaseExceptionGroup) else ()
     cause = next((one for one in (*inner, error.__cause__) if one is not None), None)
     below = f", from {place_of(cause)}" if cause is not None and cause is not error else ""

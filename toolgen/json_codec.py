@@ -13,12 +13,12 @@ from typing import Any
 
 import orjson
 
-__all__ = ["DEEPEST", "as_text", "carried", "decode_json", "encode_json"]
+__all__ = ["MAX_DEPTH", "as_text", "carried", "decode_json", "encode_json"]
 
-DEEPEST = 200
+MAX_DEPTH = 200
 _MANY_DIGITS = b"0" * 19
 _DIGITS_ALIKE = bytes(0x30 if 0x30 <= code <= 0x39 else 0x78 for code in range(256))
-_MOST_DIGITS = 300  # what a double holds, as which most programs read integers; Python itself converts 4300
+_MAX_DIGITS = 300  # what a double holds, as which most programs read integers; Python itself converts 4300
 _SHOWN = 40
 _UTF8_MARK = b"\xef\xbb\xbf"
 
@@ -61,11 +61,11 @@ def carried(value: object, default: Callable[[Any], Any] | None = None, depth: i
         case str():
             return _whole(value)
         case int():
-            return int(value) if -(10**_MOST_DIGITS) < value < 10**_MOST_DIGITS else as_text(hex(value))
+            return int(value) if -(10**_MAX_DIGITS) < value < 10**_MAX_DIGITS else as_text(hex(value))
         case float():
             return value if math.isfinite(value) else as_text(repr(value))
-        case Mapping() | list() | tuple() if depth > DEEPEST:
-            return f"(nested more than {DEEPEST} levels deep)"
+        case Mapping() | list() | tuple() if depth > MAX_DEPTH:
+            return f"(nested more than {MAX_DEPTH} levels deep)"
         case Mapping():
             return {_whole(str(name)): carried(item, default, depth + 1) for name, item in value.items()}
         case list() | tuple():
@@ -87,7 +87,7 @@ def _float(text: str) -> float | str:
 
 
 def _int(text: str) -> int | str:
-    return int(text) if len(text) <= _MOST_DIGITS else as_text(text)
+    return int(text) if len(text) <= _MAX_DIGITS else as_text(text)
 
 
 def _whole(text: str) -> str:

@@ -31,7 +31,7 @@ from starlette.routing import Route
 __all__ = ["app", "main"]
 
 SCHEMA = Path(__file__).parents[2] / "specs" / "catalog.graphql"
-_LARGEST_BODY = 65_536
+_MAX_BODY_SIZE = 65_536
 _TOKENS = 2_000
 _PAGE = 50
 _MODERN, _LEGACY = "application/graphql-response+json", "application/json"
@@ -117,7 +117,7 @@ def app(token: str) -> Starlette:
         body = b""
         async for chunk in request.stream():
             body += chunk
-            if len(body) > _LARGEST_BODY:
+            if len(body) > _MAX_BODY_SIZE:
                 return _answer(request, 413, _refusal("the request is too large"))
         return _run(request, schema, body)
 

@@ -23,7 +23,7 @@ from starlette.routing import Route
 __all__ = ["DESCRIPTION", "app", "main"]
 
 DESCRIPTION = Path(__file__).parents[2] / "specs" / "orders.yaml"
-_LARGEST_BODY = 65_536
+_MAX_BODY_SIZE = 65_536
 _STATUSES = ("open", "shipped", "delivered", "cancelled")
 _FILTERS = {"status", "customer_id", "placed_since", "limit", "offset"}
 _PRICES = {"p1": 4.5, "p2": 19.9, "p3": 59.0, "p4": 34.5, "p5": 8.9, "p6": 129.0, "p7": 3.2}  # as in the catalog
@@ -233,8 +233,8 @@ async def _body(request: Request, known: set[str]) -> dict[str, Any]:
     received = bytearray()
     async for piece in request.stream():
         received += piece
-        if len(received) > _LARGEST_BODY:
-            raise HTTPException(400, f"the body is larger than {_LARGEST_BODY} bytes")
+        if len(received) > _MAX_BODY_SIZE:
+            raise HTTPException(400, f"the body is larger than {_MAX_BODY_SIZE} bytes")
     try:
         body = orjson.loads(received)
     except orjson.JSONDecodeError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.gateway.governed import Upstream, project, upstream
-from toolgen.audit.query import entries
+from toolgen.audit.reader import entries
 from toolgen.gateway.service import Gateway
 
 READ = ("orders__list_orders", {"tenant_id": "acme"})

@@ -14,7 +14,7 @@ import pytest
 import toolgen
 from tests.projects import KEY, make_project
 from tests.services.local import LocalServer, running
-from toolgen.settings import load
+from toolgen.config.settings import load
 
 SECRET = "canary-41c0ffee"
 

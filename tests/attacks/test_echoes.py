@@ -10,7 +10,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from toolgen.execute.http.answers import Answer, decode
+from toolgen.execute.http.response import Answer, decode
 from toolgen.execute.http.scrubber import Scrubber
 
 SECRET = 'k3y/with "quotes"&more+8472910472'

@@ -17,9 +17,9 @@ from toolgen.model.call import Call, Principal, Statement
 from toolgen.model.result import Failed, Refused, Result, Success
 from toolgen.model.tool import Effect, SqlBinding, Tool
 from toolgen.model.verdict import Allow
-from toolgen.pipeline.chain import Trail
-from toolgen.pipeline.inspection import sql_verdict
-from toolgen.pipeline.stages import InspectStage
+from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.stages.guards import InspectStage
+from toolgen.pipeline.stages.inspect_guards import sql_verdict
 
 CASES = Path(__file__).parent / "sql"
 CANARY = "CNRY-"

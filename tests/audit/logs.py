@@ -7,9 +7,9 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from toolgen.audit.config import Plan
 from toolgen.audit.keys import PRIVATE, make_key
 from toolgen.audit.log import AuditLog
-from toolgen.audit.plan import Plan
 from toolgen.clock import FixedClock
 
 PLAIN = Plan(compress=False)

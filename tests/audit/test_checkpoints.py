@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from tests.audit.logs import PLAIN, add, in_segments, opened, with_key, write
 from toolgen.audit.checkpoint import checkpoint_path, statements
+from toolgen.audit.config import Place, Plan
 from toolgen.audit.entry import seal
-from toolgen.audit.keeper import Keeper
 from toolgen.audit.keys import PRIVATE, keep_in, make_key, public_keys, signing_key
 from toolgen.audit.log import AuditLog
-from toolgen.audit.plan import Place, Plan
-from toolgen.audit.query import entries
-from toolgen.audit.tree import Tree, climbed, path_of
+from toolgen.audit.maintenance import Keeper
+from toolgen.audit.merkle_tree import Tree, climbed, path_of
+from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
 from toolgen.clock import FixedClock
 from toolgen.errors import AuditError
@@ -299,7 +299,7 @@ def test_checkpoints_are_brought_to_a_folder(tmp_path: Path) -> None:
 def test_a_place_that_fails_is_told_of_and_tried_again_and_calls_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolgen.audit.courier._FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("toolgen.audit.checkpoint_shipper._FIRST_PAUSE_S", 0.001)
     with_key(tmp_path)
     attempts: list[str] = []
     works = False

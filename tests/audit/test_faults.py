@@ -21,7 +21,7 @@ from tests.audit.logs import PLAIN, opened, with_key, write
 from tests.projects import make_project
 from tests.test_crash import HEADERS, gateway, silent_upstream
 from toolgen.audit.keys import public_keys
-from toolgen.audit.query import entries
+from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
 
 ROOT = Path(__file__).parent.parent.parent
@@ -31,7 +31,7 @@ WRITER = """
 import asyncio, sys
 from pathlib import Path
 from toolgen.audit.log import AuditLog
-from toolgen.audit.plan import Plan
+from toolgen.audit.config import Plan
 from toolgen.clock import SystemClock
 
 async def main():
@@ -83,7 +83,7 @@ IN_NAMESPACE = """
 import asyncio, json, subprocess, sys
 from pathlib import Path
 from toolgen.audit.log import AuditLog
-from toolgen.audit.query import entries
+from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
 from toolgen.clock import SystemClock
 from toolgen.errors import AuditError
@@ -173,7 +173,7 @@ FULL_DISK = """
 import asyncio, json, subprocess, sys
 from pathlib import Path
 from toolgen.audit.log import AuditLog
-from toolgen.audit.plan import Plan
+from toolgen.audit.config import Plan
 from toolgen.audit.verify import verify
 from toolgen.clock import SystemClock
 from toolgen.errors import AuditError
@@ -247,7 +247,7 @@ FAILED_DISK = """
 import asyncio, fcntl, json, os, struct, subprocess, sys
 from pathlib import Path
 from toolgen.audit.log import AuditLog
-from toolgen.audit.query import entries
+from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
 from toolgen.clock import SystemClock
 from toolgen.errors import AuditError

@@ -17,12 +17,11 @@ from toolgen.audit import log as log_module
 from toolgen.audit.checkpoint import Checkpoint, Removal, append_line, checkpoint_path, removal_path, statements
 from toolgen.audit.entry import seal
 from toolgen.audit.export import csv_line
-from toolgen.audit.files import closed_segments
-from toolgen.audit.index import Index
-from toolgen.audit.index_sqlite import SqliteDatabase
+from toolgen.audit.files import closed_segments, pack
+from toolgen.audit.index.index import Index
+from toolgen.audit.index.sqlite import SqliteDatabase
 from toolgen.audit.keys import signing_key
-from toolgen.audit.pack import pack
-from toolgen.audit.read import entries
+from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
 from toolgen.errors import AuditError
 
@@ -35,8 +34,8 @@ LOOK = """
 import resource, sys
 from pathlib import Path
 from toolgen.audit.index import Index
-from toolgen.audit.index_sqlite import SqliteDatabase
-from toolgen.audit.read import entries
+from toolgen.audit.index.sqlite import SqliteDatabase
+from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
 
 folder, most = Path(sys.argv[1]), 512 * 1024 * 1024
@@ -167,7 +166,7 @@ def test_a_stream_that_was_damaged_hides_no_other_from_the_index(tmp_path: Path)
 
 
 def test_an_entry_larger_than_any_that_is_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_module, "LONGEST_LINE", 2000)
+    monkeypatch.setattr(log_module, "MAX_LINE_LENGTH", 2000)
 
     async def scenario() -> None:
         log = opened(tmp_path, PLAIN)

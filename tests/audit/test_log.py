@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from toolgen.audit import segment as segment_module
 from toolgen.audit.log import AuditLog
-from toolgen.audit.query import calls, entries
+from toolgen.audit.reader import calls, entries
 from toolgen.audit.verify import verify
 from toolgen.clock import FixedClock
 from toolgen.errors import AuditError, CanonicalError

@@ -15,11 +15,10 @@ import pytest
 
 from tests.audit.logs import PLAIN, add, in_segments, names, opened, write
 from toolgen.audit import segment as segment_module
-from toolgen.audit.files import closed_segments
+from toolgen.audit.config import Plan
+from toolgen.audit.files import closed_segments, pack
 from toolgen.audit.files import opened as opened_segment
-from toolgen.audit.pack import pack
-from toolgen.audit.plan import Plan
-from toolgen.audit.query import calls, entries, entry_at
+from toolgen.audit.reader import calls, entries, entry_at
 from toolgen.audit.verify import verify
 from toolgen.clock import FixedClock
 from toolgen.errors import AuditError

@@ -23,7 +23,7 @@ from tests.cli.commands import Run, runner
 from tests.gateway.test_approvals import key, policy_of
 from tests.projects import make_project
 from tests.services.local import LocalServer, running
-from toolgen.audit.query import calls, entries
+from toolgen.audit.reader import calls, entries
 from toolgen.audit.verify import verify
 
 pytestmark = pytest.mark.usefixtures("project")

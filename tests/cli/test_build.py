@@ -20,7 +20,7 @@ from tests.cli.commands import Run, runner
 from tests.cli.remote import Descriptions, configure, lock
 from tests.projects import PETS, make_project
 from tests.services.local import running
-from toolgen.build import Built, build_sources
+from toolgen.builder.build import Built, build_sources
 from toolgen.sources.pins import COPIES, LOCK
 
 SDL = "type Query { country(code: ID!): String }"
@@ -306,7 +306,7 @@ def read_again(local: Path, toolgen: Run, monkeypatch: pytest.MonkeyPatch) -> li
         read.append("again")
         return build_sources(*arguments)
 
-    monkeypatch.setattr(sys.modules["toolgen.build"], "build_sources", counted)
+    monkeypatch.setattr(sys.modules["toolgen.builder.build"], "build_sources", counted)
     return read
 
 

@@ -14,7 +14,7 @@ from tests.cli.commands import runner
 from tests.gateway.governed import PRINCIPALS, project, upstream, write_policy
 from tests.gateway.issuer import ISSUER, jwk
 from tests.projects import POLICY, make_project
-from toolgen.audit.query import entries
+from toolgen.audit.reader import entries
 from toolgen.gateway.service import Gateway
 
 READS = {"id": "reads", "to": ["bot"], "tools": ["orders__*"], "effects": ["read"], "verdict": "allow"}

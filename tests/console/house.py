@@ -14,8 +14,8 @@ from typing import Any
 
 from tests.gateway.clients import listening
 from tests.gateway.governed import Upstream, project, upstream
-from toolgen.console.open import console_of
-from toolgen.gateway.app import App
+from toolgen.console.app import console_of
+from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
 

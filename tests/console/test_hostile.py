@@ -11,9 +11,9 @@ import pytest
 from tests.console.house import CONSOLE, KEYS, house
 from tests.console.people import client, form_token, sign_in
 from tests.console.provider import CLIENT, issuer
-from tests.console.test_oidc import policy_of, signing_in
+from tests.console.test_sign_in import policy_of, signing_in
 from tests.gateway.issuer import token
-from toolgen.state import sessions_sqlite
+from toolgen.state import sessions as sessions_sqlite
 
 LONG = "9" * 20
 
@@ -46,7 +46,7 @@ def test_over_https_no_other_host_can_choose_anybodys_session(tmp_path: Path) ->
 
 
 def test_sign_ins_that_nobody_finishes_lock_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions_sqlite, "_MOST", 5)
+    monkeypatch.setattr(sessions_sqlite, "_MAX_COUNT", 5)
     with signing_in(tmp_path / "root", monkeypatch) as (home, _):
         for _ in range(12):
             with client(home) as stranger:

@@ -13,7 +13,7 @@ import pytest
 from tests.console.house import KEYS, POLICY, House, house
 from tests.console.people import client, form_token, sign_in
 from tests.gateway.governed import write_policy
-from toolgen.audit.query import entries
+from toolgen.audit.reader import entries
 
 GETS = (
     "/console/overview",

@@ -16,7 +16,7 @@ from tests.databases import mysql, mysql_database, postgres, postgres_database, 
 from toolgen.cli import main
 from toolgen.execute.sql import SqlExecutor
 from toolgen.gateway.service import Gateway
-from toolgen.model.location import ServerLocation, parse_location
+from toolgen.model.database_url import ServerLocation, parse_location
 from toolgen.model.result import Envelope, Failed, Success
 
 POSTGRES_SCRIPT = """

@@ -17,19 +17,19 @@ import pytest
 from tests.projects import POLICY, make_project
 from toolgen.audit import segment, verify
 from toolgen.console import app as console_app
-from toolgen.doctor.trial import Trial, tried
-from toolgen.doctor.trials import attempts_on
-from toolgen.execute.http import dial, redirects
-from toolgen.gateway import concealing, governance
-from toolgen.gateway.identity import key_sets, principals
+from toolgen.doctor.examination import attempts_on
+from toolgen.doctor.scratch_gateway import Trial, tried
+from toolgen.execute.http import connector, response_headers
+from toolgen.gateway import audit_redaction, compiled_policy
+from toolgen.gateway.identity import jwks, principals
 from toolgen.gateway.service import Gateway
 from toolgen.model.verdict import Allow
-from toolgen.pipeline import approve, ledger, record
+from toolgen.pipeline.stages import approval, idempotency, record
 from toolgen.policy import access, arguments, egress, rules
 from toolgen.policy.binding import Bound
 from toolgen.policy.credentials import Credentials
-from toolgen.policy.sql import granted, guard
-from toolgen.state import buckets, pauses, turns
+from toolgen.policy.sql import guard, relations
+from toolgen.state import buckets, pauses, turn_counter
 
 ALL = os.environ.get("TOOLGEN_PLANTED") == "all"
 ALLOW = Allow(rule="planted")
@@ -98,9 +98,9 @@ PLANTED: dict[str, Planted] = {
     "egress.allow opens everything": Planted(egress.Egress, "check", listed_opens_all, default=True),
     "places of a source are not asked for": Planted(egress.Egress, "check", no_sources),
     "redirects are always followed": Planted(egress.Egress, "check_redirect", allows),
-    "redirects go anywhere": Planted(redirects, "_origin", lambda _: ("", "", 0)),
-    "what is dialled is not checked": Planted(dial.Dialer, "_check", lambda *_: None),
-    "destinations are not inspected": Planted(governance, "destination_of", allows),
+    "redirects go anywhere": Planted(response_headers, "_origin", lambda _: ("", "", 0)),
+    "what is dialled is not checked": Planted(connector.Dialer, "_check", lambda *_: None),
+    "destinations are not inspected": Planted(compiled_policy, "destination_of", allows),
     "the laxest verdict wins": Planted(access, "strictest", laxest),
     "rules do not look at arguments": Planted(rules.CompiledRule, "speaks", lambda *_: True, default=True),
     "everything is visible": Planted(access.Access, "visible", lambda *_: True),
@@ -108,19 +108,19 @@ PLANTED: dict[str, Planted] = {
     "no argument is at fault": Planted(arguments.Validator, "faults", lambda *_: ()),
     "SQL's grammar is not checked": Planted(guard, "check_grammar", lambda *_: None),
     "SQL's rows are not filtered": Planted(guard, "install", lambda *_: ((), frozenset())),
-    "SQL's hidden columns are visible": Planted(granted, "visible_columns", every_column),
-    "nothing is redacted": Planted(governance, "redactor", lambda *_: None),
-    "secrets of a schema are recorded": Planted(concealing, "has_secrets", lambda _: False),
-    "sensitive paths are recorded": Planted(concealing, "replace_places", lambda value, *_: value, default=True),
+    "SQL's hidden columns are visible": Planted(relations, "visible_columns", every_column),
+    "nothing is redacted": Planted(compiled_policy, "redactor", lambda *_: None),
+    "secrets of a schema are recorded": Planted(audit_redaction, "has_secrets", lambda _: False),
+    "sensitive paths are recorded": Planted(audit_redaction, "replace_places", lambda value, *_: value, default=True),
     "buckets are never empty": Planted(buckets.MemoryBuckets, "take", lambda *_: None),
     "pauses cover nothing": Planted(pauses.Pauses, "covering", lambda *_: None),
-    "nobody is asked": Planted(approve.ApproveStage, "__call__", passes),
-    "keys of repetition are forgotten": Planted(ledger.LedgerStage, "__call__", passes),
-    "turns are endless": Planted(vars(turns)["_MemorySeat"], "excess", nothing_async),
+    "nobody is asked": Planted(approval.ApproveStage, "__call__", passes),
+    "keys of repetition are forgotten": Planted(idempotency.LedgerStage, "__call__", passes),
+    "turns are endless": Planted(vars(turn_counter)["_MemorySeat"], "excess", nothing_async),
     "intents are not recorded": Planted(record.Record, "_append_intent", nothing_async),
     "keys never expire": Planted(principals.Identity, "_known", unexpiring),
     "keys are never revoked": Planted(Credentials, "keys_revoked", lambda _: frozenset()),
-    "every signature is good": Planted(key_sets, "_signed_by", lambda *_: True, default=True),
+    "every signature is good": Planted(jwks, "_signed_by", lambda *_: True, default=True),
     "tokens are for anybody": Planted(principals, "audience_fits", lambda *_: True),
     "tokens never expire": Planted(principals, "check_claims", lambda _, now: now + 60),
     "forms are not checked": Planted(console_app, "_check_form", lambda _, form: dict(form), default=True),

@@ -10,7 +10,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from toolgen.model.sample import NoSampleError, samples
+from toolgen.samples.json_schema import NoSampleError, samples
 
 _LEAVES: list[Any] = [
     {"type": "string"}, {"type": "string", "enum": ["x", "y"]}, {"type": ["string", "null"]}, {"enum": ["x", 1, None]},

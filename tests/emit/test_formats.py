@@ -10,8 +10,8 @@ from tests.catalogs import http_tool
 from tests.emit.providers import ACCEPTED
 from tests.golden.regenerate import GOLDEN
 from tests.golden.small import small_manifest
-from toolgen.build import build
-from toolgen.emit.formats import DEFAULT_FORMATS, FORMATS, MOST_TOOLS, openai_strict_tool, remarks, render
+from toolgen.builder.build import build
+from toolgen.emit.formats import DEFAULT_FORMATS, FORMATS, MAX_TOOLS, openai_strict_tool, remarks, render
 from toolgen.emit.writer import FILES, render_all
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Effect
@@ -56,7 +56,7 @@ def test_rendered_bytes_are_the_golden_ones(name: str) -> None:
 def test_every_format_has_a_provider_that_judges_it() -> None:
     assert ACCEPTED.keys() == FORMATS.keys()
     assert set(DEFAULT_FORMATS) <= FORMATS.keys()
-    assert MOST_TOOLS.keys() <= FORMATS.keys()
+    assert MAX_TOOLS.keys() <= FORMATS.keys()
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))

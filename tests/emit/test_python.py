@@ -14,7 +14,7 @@ import pytest
 from tests.catalogs import http_tool
 from tests.emit.test_formats import CORPUS, ROOT
 from tests.golden.small import small_manifest
-from toolgen.build import build
+from toolgen.builder.build import build
 from toolgen.emit.python import docstring, identifier, python_module
 
 HOSTILE = [

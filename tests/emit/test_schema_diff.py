@@ -9,7 +9,7 @@ import pytest
 
 from tests.emit import schema_pairs
 from toolgen.emit.schema_diff import schema_changes
-from toolgen.emit.schema_same import same
+from toolgen.emit.schema_equality import same
 
 TEXT: dict[str, Any] = {"type": "string"}
 WHOLE: dict[str, Any] = {"type": "integer"}

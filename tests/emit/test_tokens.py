@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolgen.emit import tokens as module
-from toolgen.emit.tokens import tokens
+from toolgen.emit import formats as module
+from toolgen.emit.formats import tokens
 
 # What o200k_base and cl100k_base count for these texts (the larger of the two).
 COUNTED = [

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from tests.audit.logs import PLAIN, in_segments, with_key, write
 from toolgen.audit.entry import hashed
+from toolgen.audit.inclusion_proof import prove, verify_proof
 from toolgen.audit.keys import public_keys, read_public
-from toolgen.audit.proof import prove, verify_proof
 from toolgen.audit.verify import verify
 from toolgen.canonical import canonical
 

@@ -13,11 +13,11 @@ from tests.services.authorization import serving as authorizing
 from tests.services.authorization import token as issued
 from tests.services.library import serving
 from toolgen.clock import SystemClock
-from toolgen.execute.graphql.subscribe import Listener
-from toolgen.execute.http.dial import system_resolver
-from toolgen.execute.http.wallet import Provision, Wallet
+from toolgen.execute.graphql.subscriptions import Listener
+from toolgen.execute.http.connector import system_resolver
+from toolgen.execute.http.credential_selection import Provision, Wallet
 from toolgen.execute.oauth import Grants
-from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.execute.secrets.resolver import SecretReference, Secrets
 from toolgen.model.auth import parsed_auth
 from toolgen.model.call import Principal
 from toolgen.model.manifest import SecurityScheme

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from toolgen.execute.graphql.answers import explain, read_answer
-from toolgen.execute.http.answers import Answer, result
+from toolgen.execute.graphql.response import explain, read_answer
+from toolgen.execute.http.response import Answer, result
 from toolgen.execute.http.scrubber import Scrubber
-from toolgen.execute.mcp.content import answered
+from toolgen.execute.mcp.executor import answered
 from toolgen.model.result import Failed, Shape, Success
-from toolgen.pipeline.ledger import _read, _written
+from toolgen.pipeline.stages.idempotency import _read, _written
 
 ERRORS = {"errors": [{"message": "no", "path": ["a"]}]}
 

@@ -23,7 +23,7 @@ from tests.frameworks.part import Part, Played
 from tests.gateway.governed import PRINCIPALS, Upstream, project, upstream
 
 ROOT = Path(__file__).parents[2]
-LONGEST_S = 600
+MAX_DURATION_S = 600
 ENVIRONMENTS = {
     "pydantic_ai": "modern",
     "openai_agents": "modern",
@@ -79,7 +79,7 @@ def played(framework: str, url: str, *turns: list[Any], person: bool = True) -> 
         capture_output=True,
         text=True,
         check=False,
-        timeout=LONGEST_S,
+        timeout=MAX_DURATION_S,
     )
     assert done.returncode == 0, done.stderr
     seen: dict[str, Any] = json.loads(done.stdout)
@@ -142,7 +142,7 @@ def made(seen: Upstream) -> list[str]:
 
 def agree(url: str, told: str) -> None:
     """Lena approves the one call that waits, of which the model was told."""
-    with httpx.Client(base_url=url, headers={"authorization": "Bearer key-of-ann"}, timeout=LONGEST_S) as lena:
+    with httpx.Client(base_url=url, headers={"authorization": "Bearer key-of-ann"}, timeout=MAX_DURATION_S) as lena:
         (waiting,) = lena.get("/v1/approvals").json()["approvals"]
         assert "approval_required: " in told
         assert "Nothing has been carried out yet" in told

@@ -12,9 +12,9 @@ import httpx
 import uvicorn
 
 from tests.gateway.gateways import KEY, FakeGateway
-from toolgen.gateway.app import App
-from toolgen.gateway.connection import connecting
-from toolgen.gateway.connections import Connections
+from toolgen.gateway.asgi.app import App
+from toolgen.gateway.asgi.connections import Connections
+from toolgen.gateway.asgi.uvicorn_protocol import connecting
 
 BASE = "http://127.0.0.1:8080"
 JSON = {"content-type": "application/json"}

@@ -9,27 +9,27 @@ from pathlib import Path
 from types import SimpleNamespace, TracebackType
 from typing import Any, Self
 
-from toolgen.audit.index import Cursor, Found, Page
-from toolgen.audit.index_filter import Filter
+from toolgen.audit.index.filter import Filter
+from toolgen.audit.index.index import Cursor, Found, Page
 from toolgen.audit.log import AuditLog
 from toolgen.clock import SystemClock
 from toolgen.errors import AuditError
-from toolgen.gateway.answering import Fetched
 from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.audit_reader import Review
 from toolgen.gateway.identity import Unaccepted
 from toolgen.gateway.metrics import Metrics
-from toolgen.gateway.records import Review
-from toolgen.gateway.spans import Spans
+from toolgen.gateway.response_shaping import Fetched
+from toolgen.gateway.tracing import Spans
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect, NoBinding, Tool, seal
-from toolgen.pipeline.presence import Presence
-from toolgen.pipeline.search import ToolIndex
-from toolgen.policy.approval import NOBODY
+from toolgen.pipeline.call_context import Presence
 from toolgen.policy.credentials import TokenRule
-from toolgen.state.invocations_sqlite import SqliteInvocations
-from toolgen.state.seal import Seal
+from toolgen.policy.document.sections import NOBODY
+from toolgen.search.bm25 import ToolIndex
+from toolgen.state.encryption import Seal
+from toolgen.state.invocations import SqliteInvocations
 
 KEY = "bot-key-1"
 OTHER_KEY = "other-key-2"

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.databases import duckdb_file, mysql, mysql_database, postgres, postgres_database
 from tests.projects import POLICY, make_project
-from toolgen.audit.query import entries
+from toolgen.audit.reader import entries
 
 ENGINES = ("postgres", "mysql", "sqlite", "duckdb")
 

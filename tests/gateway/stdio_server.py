@@ -7,7 +7,7 @@ import sys
 from tests.gateway.gateways import BOT, FakeGateway
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
-from toolgen.serve import serve_stdio
+from toolgen.server.http import serve_stdio
 
 
 class PrintingGateway(FakeGateway):

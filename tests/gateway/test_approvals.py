@@ -19,17 +19,17 @@ import pytest
 
 from tests.gateway.clients import BASE, run
 from tests.projects import POLICY, make_project
-from toolgen.audit.query import calls, entries
+from toolgen.audit.reader import calls, entries
 from toolgen.audit.verify import verify
 from toolgen.clock import FixedClock
-from toolgen.gateway.app import App
-from toolgen.gateway.approvals import MOST_EACH, Approvals
-from toolgen.gateway.listings import Listings
-from toolgen.gateway.mcp import Caller, Era, Mcp, parse
-from toolgen.gateway.project import catalog_of
+from toolgen.config.settings import load as load_settings
+from toolgen.gateway.approvals import MAX_EACH, Approvals
+from toolgen.gateway.asgi.app import App
+from toolgen.gateway.mcp.server import Caller, Era, Mcp, parse
+from toolgen.gateway.project_files import catalog_of
 from toolgen.gateway.service import Gateway
-from toolgen.policy.document import load as load_policy
-from toolgen.settings import load as load_settings
+from toolgen.gateway.tool_lists import Listings
+from toolgen.policy.document.policy import load as load_policy
 from toolgen.state.invocations import Invocation
 from toolgen.state.pauses import Pause
 
@@ -549,8 +549,8 @@ def test_a_storm_of_questions_is_bounded(project: Path) -> None:
     async def main() -> None:
         async with world(project) as (_, client):
             body = {"arguments": UPDATE, "wait": 0}
-            answers = [await client.post("bot", CHANGE, body) for _ in range(MOST_EACH + 2)]
-            assert [answer.status_code for answer in answers] == [202] * MOST_EACH + [429] * 2
+            answers = [await client.post("bot", CHANGE, body) for _ in range(MAX_EACH + 2)]
+            assert [answer.status_code for answer in answers] == [202] * MAX_EACH + [429] * 2
             assert answers[-1].headers["retry-after"] == "30"
             assert (await client.post("bot2", CHANGE, body)).status_code == 202
             limited = (await client.get("ops", "/v1/approvals?limit=3")).json()["approvals"]

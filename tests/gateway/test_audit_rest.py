@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.projects import KEY, POLICY, make_project
-from toolgen.gateway.app import App
+from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 
 BASE = "http://127.0.0.1:8080"

@@ -13,7 +13,7 @@ import pytest
 
 from tests.execute.failing import FINE, Server, saying
 from tests.gateway.governed import project, write_policy
-from toolgen.execute.steady import Chance, SteadyExecutor
+from toolgen.execute.resilience import Chance, SteadyExecutor
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.policy.key_list import editing

@@ -13,13 +13,13 @@ import pytest
 
 import toolgen
 from tests.gateway.governed import project, upstream
-from toolgen.gateway.app import App
+from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.model.tool import Tool
 from toolgen.policy.binding import Binder, bind
-from toolgen.policy.cel import compile_expression
-from toolgen.policy.cel_names import Scope
+from toolgen.policy.cel.expression import compile_expression
+from toolgen.policy.cel.names import Scope
 
 BIND = {"tenant_id": "principal.attributes.tenant"}
 LIST = {"id": "list", "to": ["bot"], "tools": ["orders__list_orders"], "verdict": "allow", "bind": BIND}

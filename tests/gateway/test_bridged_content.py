@@ -11,10 +11,10 @@ import pytest
 
 from tests.cli.commands import Run, runner
 from tests.services.bridged import POLICY, hostile, listed, with_gateway, write_project
-from toolgen.gateway.answers import envelope_json
-from toolgen.gateway.listings import Listing
-from toolgen.gateway.mcp_results import tool_result
+from toolgen.gateway.envelope_json import envelope_json
+from toolgen.gateway.mcp.results import tool_result
 from toolgen.gateway.service import Gateway
+from toolgen.gateway.tool_lists import Listing
 from toolgen.model.result import Envelope
 from toolgen.policy.answer_redaction import WITHHELD
 

@@ -13,13 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.catalogs import catalog, http_tool
+from toolgen.audit.digest_lookup import digests_of, holds
 from toolgen.audit.entry import keyed_digest, seal
-from toolgen.audit.find import digests_of, holds
 from toolgen.canonical import canonical
-from toolgen.gateway.concealing import Concealing
+from toolgen.gateway.audit_redaction import Concealing
 from toolgen.model.call import Call, Principal
-from toolgen.policy.plain import Plain
-from toolgen.policy.redact import compile_path
+from toolgen.policy.redact import Plain, compile_path
 
 KEY = b"k" * 32
 SECRET = {"type": "string", "format": "password"}

@@ -15,10 +15,10 @@ import pytest
 from tests.gateway.clients import bearer, listening, run
 from tests.gateway.slow_databases import ENGINES, SLOW, SlowProject, slow_project
 from tests.projects import KEY
-from toolgen.gateway.app import App
-from toolgen.gateway.mcp_stdio import serve_streams
+from toolgen.gateway.asgi.app import App
+from toolgen.gateway.mcp.stdio import serve_streams
 from toolgen.gateway.service import Gateway
-from toolgen.pipeline.presence import Presence
+from toolgen.pipeline.call_context import Presence
 
 CALL = {"name": "shop__query", "arguments": {"sql": SLOW}}
 QUICK = {"sql": "SELECT count(*) AS n FROM big"}

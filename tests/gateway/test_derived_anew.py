@@ -23,7 +23,7 @@ from toolgen.gateway.approvals import of_party, party_of
 from toolgen.gateway.identity import Identity, KeySets, Unaccepted
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call, Principal
-from toolgen.pipeline.approve import approval_digest
+from toolgen.pipeline.stages.approval import approval_digest
 from toolgen.policy.claims import claims_read
 from toolgen.policy.credentials import ALGORITHMS, Credentials, IssuerEntry, TokenRule
 from toolgen.state.invocations import Party

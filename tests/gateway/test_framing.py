@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from bench.fuzz_http import fuzz
+from tests.gateway.asgi.test_http1 import BAD
 from tests.gateway.raw import CALL, CLOSE, Served, request, rest_of, serving, statuses
-from tests.gateway.test_http1 import BAD
 
 FUZZ_S = float(os.environ.get("TOOLGEN_FUZZ_S", "20"))
 """`TOOLGEN_FUZZ_S=600 pytest tests/gateway/test_framing.py`, or `python -m bench.fuzz_http`, runs the fuzzer for longer."""

@@ -15,7 +15,7 @@ from tests.gateway.raw import CLOSE, Served, request, serving, statuses
 from tests.projects import make_project
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
-from toolgen.pipeline.given import no_json
+from toolgen.pipeline.input_validation import no_json
 
 HALF = "a\ud800b"
 PET = "pets__get_pet"

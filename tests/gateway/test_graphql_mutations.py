@@ -15,7 +15,7 @@ import pytest
 import toolgen
 from tests.cli.commands import runner
 from tests.services.library import SDL, WRITTEN, application, serving
-from toolgen.gateway.app import App
+from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 
 READER, WRITER = "key-of-reader", "key-of-writer"

@@ -20,7 +20,7 @@ from tests.gateway.clients import BASE, bearer, run
 from tests.gateway.governed import Upstream, project, upstream
 from toolgen.adapters.calls import text_of, whole_data
 from toolgen.cli.output import json_line, print_json
-from toolgen.gateway.app import App
+from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 
 ANSWERS = int(os.environ.get("TOOLGEN_ANSWERS", "60"))

@@ -20,18 +20,17 @@ from tests.execute.failing import call as plain_call
 from tests.gateway.clients import JSON, client
 from tests.gateway.gateways import BOT, FakeGateway
 from tests.gateway.governed import project, upstream, write_policy
-from tests.gateway.test_mcp_http import META, modern_headers
+from tests.gateway.mcp.test_streamable_http import META, modern_headers
 from tests.gateway.test_result_cache import outcomes
 from toolgen.clock import FixedClock, SystemClock
-from toolgen.gateway.listings import Listings
-from toolgen.gateway.mcp import Caller, Era, Mcp, Message
+from toolgen.gateway.mcp.server import Caller, Era, Mcp, Message
 from toolgen.gateway.service import Gateway
+from toolgen.gateway.tool_lists import Listings
 from toolgen.model.call import Call
 from toolgen.model.result import Pending, Result
-from toolgen.pipeline.chain import Trail
-from toolgen.pipeline.ledger import LedgerStage
-from toolgen.state.ledger import Claim
-from toolgen.state.ledger_sqlite import SqliteLedger
+from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.stages.idempotency import LedgerStage
+from toolgen.state.idempotency import Claim, SqliteLedger
 
 WRITES = {"id": "all", "to": ["bot", "user"], "tools": ["*"], "effects": ["read", "write"], "verdict": "allow"}
 MAIL = "orders__send_mail"

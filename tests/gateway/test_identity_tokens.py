@@ -32,9 +32,9 @@ from tests.gateway.issuer import (
     token,
 )
 from toolgen.clock import FixedClock
-from toolgen.execute.key_set import fetch_key_set
+from toolgen.execute.outbound.jwks import fetch_key_set
 from toolgen.gateway.identity import Identity, KeySets, Told, Unaccepted
-from toolgen.gateway.identity.key_sets import FRESH_S, RETRY_S, STALE_S, parse_key_set
+from toolgen.gateway.identity.jwks import FRESH_S, RETRY_S, STALE_S, parse_key_set
 from toolgen.model.call import Principal
 from toolgen.model.verdict import Allow, Deny
 from toolgen.policy.credentials import (

@@ -11,7 +11,7 @@ import orjson
 
 from tests.gateway.clients import BASE, JSON, bearer
 from tests.projects import KEY, POLICY, make_project
-from toolgen.gateway.app import App
+from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 
 LIMITS = [{"id": "lists", "per": ["tool"], "rate": "2/h"}]

@@ -17,7 +17,7 @@ from tests.gateway.governed import PRINCIPALS, Upstream, project, upstream, writ
 from tests.gateway.issuer import AUDIENCE, ISSUER, PRIVATE, jwk, signed, token
 from tests.gateway.issuer import claims as issuer_claims
 from toolgen.errors import ConfigError
-from toolgen.gateway.app import App
+from toolgen.gateway.asgi.app import App
 from toolgen.gateway.identity import Unaccepted
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal

@@ -26,8 +26,8 @@ from tests.gateway.clients import listening
 from tests.services.local import LocalServer, running
 from toolgen import Gateway
 from toolgen.errors import ConfigError
-from toolgen.gateway.answering import SHOWN
-from toolgen.gateway.app import App
+from toolgen.gateway.asgi.app import App
+from toolgen.gateway.response_shaping import SHOWN
 from toolgen.model.result import Envelope
 from toolgen.state.pauses import Pause
 

@@ -13,7 +13,7 @@ import pytest
 from tests.gateway.clients import client, run
 from tests.gateway.gateways import FakeGateway
 from tests.gateway.governed import Upstream, project, upstream
-from toolgen.gateway.app import App
+from toolgen.gateway.asgi.app import App
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error, Failed, Refused, Success

@@ -32,11 +32,11 @@ from tests.gateway.governed import project, upstream
 from toolgen.adapters.langgraph import tools as langchain_tools
 from toolgen.adapters.openai_agents import tools as openai_tools
 from toolgen.adapters.pydantic_ai import GatewayToolset
-from toolgen.audit.query import entries
-from toolgen.gateway.app import App
-from toolgen.gateway.mcp_stdio import serve_streams
+from toolgen.audit.reader import entries
+from toolgen.config.settings import load as load_settings
+from toolgen.gateway.asgi.app import App
+from toolgen.gateway.mcp.stdio import serve_streams
 from toolgen.gateway.service import Gateway
-from toolgen.settings import load as load_settings
 
 POLICY: dict[str, Any] = {
     "rules": [

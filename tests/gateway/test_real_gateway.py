@@ -17,8 +17,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.gateway.clients import BASE, JSON, bearer, listening, run
-from toolgen.gateway.app import App
-from toolgen.gateway.facade import Facade
+from toolgen.gateway.asgi.app import App
+from toolgen.gateway.protocol import Facade
 from toolgen.gateway.service import Gateway
 
 BOT_KEY = "bot-key-0123456789"

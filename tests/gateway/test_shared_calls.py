@@ -17,11 +17,11 @@ from redis.asyncio import Redis
 
 from tests.gateway.governed import Upstream, project, upstream, write_policy
 from tests.redis_server import RedisServer
+from toolgen.config.settings import load as load_settings
 from toolgen.errors import StateError
-from toolgen.gateway.project import seal_file
+from toolgen.gateway.project_files import seal_file
 from toolgen.gateway.service import Gateway
-from toolgen.settings import load as load_settings
-from toolgen.state.seal import seal_of
+from toolgen.state.encryption import seal_of
 
 POLICY: dict[str, Any] = {
     "rules": [

@@ -11,9 +11,9 @@ import pytest
 
 from tests.projects import POLICY, make_project
 from tests.redis_server import RedisServer
+from toolgen.config.settings import load
 from toolgen.errors import ConfigError
 from toolgen.gateway.service import Gateway
-from toolgen.settings import load
 
 
 def project(folder: Path, state: str, limits: list[dict[str, Any]]) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from tests.gateway.governed import project, upstream
-from toolgen.gateway.app import App
+from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 
 RULES = [

@@ -16,11 +16,11 @@ import pytest
 
 from tests.gateway.clients import BASE, JSON, bearer, run
 from tests.projects import KEY, make_project
+from toolgen.config.settings import load
 from toolgen.errors import ConfigError
-from toolgen.gateway.app import App
-from toolgen.gateway.mcp_stdio import serve_streams
+from toolgen.gateway.asgi.app import App
+from toolgen.gateway.mcp.stdio import serve_streams
 from toolgen.gateway.service import Gateway
-from toolgen.settings import load
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"

@@ -14,11 +14,11 @@ import pytest
 
 from tests.gateway.governed import Upstream, project, upstream
 from tests.redis_server import RedisServer
+from toolgen.config.settings import load
 from toolgen.errors import ConfigError
-from toolgen.gateway.app import App
-from toolgen.gateway.mcp_stdio import serve_streams
+from toolgen.gateway.asgi.app import App
+from toolgen.gateway.mcp.stdio import serve_streams
 from toolgen.gateway.service import Gateway
-from toolgen.settings import load
 
 POLICY: dict[str, Any] = {
     "rules": [

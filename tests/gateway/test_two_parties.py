@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.projects import KEY, make_project
-from toolgen.gateway.app import App
+from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 
 

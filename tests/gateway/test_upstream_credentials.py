@@ -27,9 +27,9 @@ from tests.gateway.governed import PRINCIPALS
 from tests.gateway.issuer import AUDIENCE, ISSUER, PRIVATE, jwk, token
 from tests.services.authorization import Answered, Asked, Service, serving
 from tests.services.authorization import token as issued
-from toolgen.console.open import console_of
+from toolgen.console.app import console_of
 from toolgen.errors import ConfigError, PolicyError
-from toolgen.gateway.app import App
+from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error
@@ -112,13 +112,13 @@ def description() -> dict[str, Any]:
 
 # What holds secrets for longer than a request does.
 KEEPERS = (
-    "toolgen.execute.http.client_certificates",
+    "toolgen.execute.http.connector",
     "toolgen.execute.http.credentials",
-    "toolgen.execute.http.wallet",
+    "toolgen.execute.http.credential_selection",
     "toolgen.execute.oauth",
-    "toolgen.execute.rare",
+    "toolgen.execute.outbound.request",
     "toolgen.execute.secrets",
-    "toolgen.execute.vault",
+    "toolgen.execute.secrets.vault",
     "toolgen.model",
 )
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.sources.openapi.readings import document
+from toolgen.config.settings import from_mapping
 from toolgen.lint.check import RULES, Finding, check
-from toolgen.settings import from_mapping
 
 ARRAY = {"200": {"description": "", "content": {"application/json": {"schema": {"type": "array", "items": {}}}}}}
 SECURE = [{"key": []}]

@@ -17,8 +17,8 @@ from tests import patient
 from tests.projects import POLICY, make_project
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
-from toolgen.model.sample import sample
 from toolgen.model.tool import Effect
+from toolgen.samples.json_schema import sample
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT.parent / "shared" / "corpus" / "openapi"

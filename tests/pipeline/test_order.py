@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from tests.catalogs import PETS, SHOP
-from tests.pipeline.test_record import Concealed
+from tests.pipeline.stages.test_record import Concealed
 from toolgen.clock import FixedClock
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Error, Pending, Refused, Result, Success
@@ -21,24 +21,18 @@ from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, Tool, absent
 from toolgen.model.verdict import Allow, Deny, Verdict
 from toolgen.pipeline import order
-from toolgen.pipeline.approve import ApproveStage, Question, approval_digest
-from toolgen.pipeline.chain import Trail
-from toolgen.pipeline.current import CurrentStage
-from toolgen.pipeline.deliver import Deliver, Preview
-from toolgen.pipeline.inspection import sql_verdict
-from toolgen.pipeline.ledger import LedgerStage
-from toolgen.pipeline.limiting import LimitStage, MeterStage
+from toolgen.pipeline.middleware import Trail
 from toolgen.pipeline.order import Parts, dry_road, road
-from toolgen.pipeline.pause import PauseStage
-from toolgen.pipeline.record import Record
-from toolgen.pipeline.stages import (
-    AccessStage,
-    ArgumentsStage,
-    InspectStage,
-    RedactStage,
-)
-from toolgen.pipeline.turning import TurnStage
-from toolgen.pipeline.users import Users
+from toolgen.pipeline.stages.approval import ApproveStage, Question, approval_digest
+from toolgen.pipeline.stages.deliver import Deliver, Preview
+from toolgen.pipeline.stages.guards import AccessStage, ArgumentsStage, InspectStage, RedactStage
+from toolgen.pipeline.stages.idempotency import LedgerStage
+from toolgen.pipeline.stages.inspect_guards import sql_verdict
+from toolgen.pipeline.stages.pause import PauseStage
+from toolgen.pipeline.stages.policy_recheck import CurrentStage
+from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage
+from toolgen.pipeline.stages.record import Record, Users
+from toolgen.pipeline.stages.turn_limit import TurnStage
 from toolgen.policy.access import Access, Rule
 from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.limits import Limit, Limits
@@ -46,7 +40,7 @@ from toolgen.policy.redact import Redaction
 from toolgen.policy.sql.grants import SqlScope, TableScope
 from toolgen.state.buckets import MemoryBuckets
 from toolgen.state.pauses import Pause, Pauses
-from toolgen.state.upstreams import Upstreams
+from toolgen.state.upstream_quotas import Upstreams
 
 POLICY = "sha256:policy"
 BOT = Principal(id="bot", roles=frozenset({"bot"}))

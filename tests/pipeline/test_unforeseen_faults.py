@@ -21,19 +21,19 @@ from toolgen.execute.function import FunctionExecutor
 from toolgen.execute.graphql.executor import GraphQLExecutor
 from toolgen.execute.http.executor import HttpExecutor
 from toolgen.execute.mcp.executor import McpExecutor
+from toolgen.execute.resilience import SteadyExecutor
 from toolgen.execute.sql.executor import SqlExecutor
-from toolgen.execute.steady import SteadyExecutor
-from toolgen.gateway.concealing import Concealing
+from toolgen.gateway.audit_redaction import Concealing
 from toolgen.gateway.service import Gateway
-from toolgen.pipeline.approve import ApproveStage
-from toolgen.pipeline.current import CurrentStage
-from toolgen.pipeline.deliver import Deliver
-from toolgen.pipeline.ledger import LedgerStage
-from toolgen.pipeline.limiting import LimitStage, MeterStage
-from toolgen.pipeline.pause import PauseStage
-from toolgen.pipeline.stages import AccessStage, ArgumentsStage, InspectStage, RedactStage
-from toolgen.pipeline.turning import TurnStage
-from toolgen.serve import _told, _without_text
+from toolgen.pipeline.stages.approval import ApproveStage
+from toolgen.pipeline.stages.deliver import Deliver
+from toolgen.pipeline.stages.guards import AccessStage, ArgumentsStage, InspectStage, RedactStage
+from toolgen.pipeline.stages.idempotency import LedgerStage
+from toolgen.pipeline.stages.pause import PauseStage
+from toolgen.pipeline.stages.policy_recheck import CurrentStage
+from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage
+from toolgen.pipeline.stages.turn_limit import TurnStage
+from toolgen.server.http import _told, _without_text
 
 CANARY = "canary-4711"
 STAGES = (

@@ -13,7 +13,7 @@ from tests.catalogs import catalog, http_tool
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Effect, seal
 from toolgen.policy.advice import Advice, advise
-from toolgen.policy.document import documents, load
+from toolgen.policy.document.policy import documents, load
 
 INTEGER = {"type": "integer"}
 LIST = http_tool(

@@ -22,7 +22,7 @@ from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.verdict import Allow, Ask
 from toolgen.policy.access import Access, Circumstances
-from toolgen.policy.document import Policy, load
+from toolgen.policy.document.policy import Policy, load
 from toolgen.state.history import Histories
 
 Document = dict[str, Any]

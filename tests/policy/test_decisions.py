@@ -18,7 +18,7 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.tool import absent
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.policy.access import Access
-from toolgen.policy.document import load
+from toolgen.policy.document.policy import load
 
 TABLE: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "decisions.yaml").read_text())
 

@@ -17,9 +17,9 @@ from toolgen.errors import PolicyError
 from toolgen.model.call import Call, Principal
 from toolgen.model.tool import Effect, absent
 from toolgen.model.verdict import Deny
-from toolgen.policy.cel import compile_expression
-from toolgen.policy.cel_names import Scope
-from toolgen.policy.document import load
+from toolgen.policy.cel.expression import compile_expression
+from toolgen.policy.cel.names import Scope
+from toolgen.policy.document.policy import load
 from toolgen.policy.limits import Charge, Limit, Limits, merged, parse_rate
 
 PAY = catalog(

@@ -21,8 +21,8 @@ from graphql import parse as parse_graphql
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgen.execute.http.styles import scalar
-from toolgen.execute.http.wire import UnbindableError, bind
+from toolgen.execute.http.parameter_styles import scalar
+from toolgen.execute.http.request_builder import UnbindableError, bind
 from toolgen.model.call import Principal
 from toolgen.model.tool import (
     Effect,
@@ -39,16 +39,16 @@ from toolgen.model.tool import (
 from toolgen.model.verdict import Allow, Deny
 from toolgen.policy.access import NOWHERE, Access
 from toolgen.policy.arguments import Validator, repair
-from toolgen.policy.cel import Expression, compile_expression
-from toolgen.policy.cel_names import Scope
+from toolgen.policy.cel.expression import Expression, compile_expression
+from toolgen.policy.cel.names import Scope
 from toolgen.policy.explain import explain, readings_shown
 from toolgen.policy.readings.call import amounts
 from toolgen.policy.readings.values import text_of
 from toolgen.policy.rules import Rule
 from toolgen.sources.graphql.inputs import Inputs, Wording
-from toolgen.verify.described import Described
 from toolgen.verify.judge import Judge
 from toolgen.verify.received import receive
+from toolgen.verify.spec_operation import Described
 
 CASES = int(os.environ.get("TOOLGEN_READINGS", "600"))
 BOT = Principal(id="bot", roles=frozenset({"bot"}))

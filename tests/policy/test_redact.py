@@ -9,13 +9,13 @@ import pytest
 
 from tests.catalogs import PETS
 from toolgen.policy.answer_redaction import WITHHELD, redactor
-from toolgen.policy.conceal import conceal, has_secrets
 from toolgen.policy.redact import (
     Redaction,
     compile_path,
     replace_at,
     replace_within,
 )
+from toolgen.policy.sensitive_arguments import conceal, has_secrets
 
 TOOL = PETS.tools["pets__get_pet"]
 

@@ -16,10 +16,10 @@ import yaml
 
 import toolgen
 from tests.catalogs import PETS
-from tests.policy.test_document import WHOLE
+from tests.policy.document.test_policy import WHOLE
 from toolgen.errors import PolicyError
-from toolgen.policy import shapes
-from toolgen.policy.document import load
+from toolgen.policy.document import schema as shapes
+from toolgen.policy.document.policy import load
 
 MORE = {
     "issuers": {
@@ -59,7 +59,7 @@ def structs(module: Any) -> Iterator[type[msgspec.Struct]]:
 
 def readers() -> list[type[msgspec.Struct]]:
     """Every struct of a module that reads our own YAML: shapes of policies, and settings."""
-    names = ["toolgen.policy.shapes"]
+    names = ["toolgen.policy.document.schema"]
     names += [
         f"toolgen.{one.name}" for one in pkgutil.iter_modules(toolgen.__path__) if one.name.startswith("settings")
     ]

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from tests.sources.openapi.readings import document, only, operation, read
-from toolgen.sources.anchors import by_pointer
+from toolgen.sources.references import by_pointer
 
 ITEM = {
     "$id": "https://h.test/item",

@@ -9,7 +9,7 @@ import yaml
 
 from toolgen.errors import DescriptionError
 from toolgen.sources.documents import Documents, UnresolvedRefError, pointer
-from toolgen.sources.syntax import LARGEST_DOCUMENT, parse
+from toolgen.sources.syntax import MAX_DOCUMENT_SIZE, parse
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_anything_else_is_refused_with_its_place(name: str, data: bytes, where: 
 
 def test_a_file_beyond_the_limit_is_refused_unread() -> None:
     with pytest.raises(DescriptionError, match="MiB"):
-        parse(b" " * (LARGEST_DOCUMENT + 1), where="d.json")
+        parse(b" " * (MAX_DOCUMENT_SIZE + 1), where="d.json")
 
 
 def test_a_bomb_of_aliases_is_refused_before_it_goes_off() -> None:

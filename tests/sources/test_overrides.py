@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.projects import make_project
-from toolgen.build import Built, build_sources
+from toolgen.builder.build import Built, build_sources
+from toolgen.config.settings import load
 from toolgen.errors import ConfigError
 from toolgen.model.tool import Effect, Tool, seal
-from toolgen.settings import load
 
 SDL = "type Query { country(code: ID!): String continents: [String] } type Mutation { addCountry(code: ID!): String }"
 

@@ -281,7 +281,7 @@ def test_bytes_time_and_number_are_bounded_for_all_of_them_together(
     mocked: respx.MockRouter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mocked.route(host="h.example").respond(content=b"x" * 600)
-    monkeypatch.setattr(remote, "LARGEST_DOCUMENT", 1000)
+    monkeypatch.setattr(remote, "MAX_DOCUMENT_SIZE", 1000)
     fetcher = Fetcher(ALLOWED)
     fetcher.fetch(URL)
     with pytest.raises(DescriptionError, match="is larger than"):
@@ -292,7 +292,7 @@ def test_bytes_time_and_number_are_bounded_for_all_of_them_together(
     with pytest.raises(DescriptionError, match="longer than 60 seconds"):
         fetcher.fetch(URL)
     fetcher = Fetcher(ALLOWED)
-    monkeypatch.setattr(remote, "_MOST_REFERENCES", 1)
+    monkeypatch.setattr(remote, "_MAX_REFERENCES", 1)
     fetcher.fetch(URL)
     with pytest.raises(DescriptionError, match="one document too many"):
         fetcher.fetch(URL)

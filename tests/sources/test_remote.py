@@ -103,7 +103,7 @@ def test_a_compressed_body_is_refused(mocked: respx.MockRouter) -> None:
 def test_a_body_is_not_read_further_than_anybody_needs(
     mocked: respx.MockRouter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "LARGEST_DOCUMENT", 3 << 20)
+    monkeypatch.setattr(remote, "MAX_DOCUMENT_SIZE", 3 << 20)
     sent = []
 
     def endless() -> Iterator[bytes]:

@@ -13,7 +13,7 @@ from toolgen.clock import SystemClock
 from toolgen.policy.limits import Charge, Limit
 from toolgen.state.buckets import Refusal
 from toolgen.state.buckets_redis import RedisBuckets
-from toolgen.state.link import RedisLink
+from toolgen.state.redis_connection import RedisLink
 from toolgen.state.redis_location import RedisLocation
 
 

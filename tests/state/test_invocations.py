@@ -13,8 +13,7 @@ import pytest
 
 from toolgen.clock import SystemClock
 from toolgen.errors import StateError
-from toolgen.state.invocations import Invocation, Party
-from toolgen.state.invocations_sqlite import SqliteInvocations
+from toolgen.state.invocations import Invocation, Party, SqliteInvocations
 
 Places = Callable[[], SqliteInvocations]
 

@@ -18,7 +18,7 @@ from toolgen.clock import SystemClock
 from toolgen.policy.limits import Charge, Limit
 from toolgen.state.buckets import Hold, Refusal
 from toolgen.state.buckets_redis import RedisBuckets
-from toolgen.state.link import RedisLink
+from toolgen.state.redis_connection import RedisLink
 from toolgen.state.redis_location import RedisLocation
 
 HAMMER = Path(__file__).with_name("hammer.py")

@@ -10,7 +10,7 @@ import pytest
 from toolgen.clock import FixedClock
 from toolgen.errors import StateError
 from toolgen.state.invocations import Party
-from toolgen.state.sessions_sqlite import SESSIONS_EACH, Attempt, Session, Sessions
+from toolgen.state.sessions import SESSIONS_EACH, Attempt, Session, Sessions
 
 ANN = Party(id="ann", roles=("reviewer",), attributes={})
 ATTEMPT = Attempt(state="s", nonce="n", verifier="v", redirect="http://localhost/")

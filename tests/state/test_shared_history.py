@@ -14,12 +14,11 @@ from redis.asyncio import Redis
 from tests.redis_server import RedisServer
 from toolgen.clock import FixedClock
 from toolgen.errors import StateError
+from toolgen.state.encryption import Seal
 from toolgen.state.history import Ledger, View, exact
-from toolgen.state.history_pages import Kept, read, written
-from toolgen.state.history_redis import SharedHistories
-from toolgen.state.link import RedisLink
+from toolgen.state.history_redis import Kept, SharedHistories, read, written
+from toolgen.state.redis_connection import RedisLink
 from toolgen.state.redis_location import RedisLocation
-from toolgen.state.seal import Seal
 
 DAY = 86_400.0
 

@@ -16,12 +16,11 @@ from redis.asyncio import Redis
 from tests.redis_server import RedisServer
 from toolgen.clock import SystemClock
 from toolgen.errors import StateError
-from toolgen.state.ledger import Claim, Ledger
-from toolgen.state.ledger_redis import RedisLedger
-from toolgen.state.ledger_sqlite import SqliteLedger
-from toolgen.state.link import RedisLink
+from toolgen.state.encryption import Seal
+from toolgen.state.idempotency import Claim, Ledger, SqliteLedger
+from toolgen.state.idempotency_redis import RedisLedger
+from toolgen.state.redis_connection import RedisLink
 from toolgen.state.redis_location import RedisLocation
-from toolgen.state.seal import Seal
 
 KEY = b"k" * 32
 

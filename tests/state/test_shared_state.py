@@ -16,15 +16,13 @@ from tests.redis_server import RedisServer
 from tests.state.test_invocations import invocation
 from toolgen.clock import FixedClock, SystemClock
 from toolgen.errors import StateError
-from toolgen.state.begun_calls import BegunCalls
+from toolgen.state.encryption import Seal, seal_of
 from toolgen.state.invocations import Invocation
-from toolgen.state.invocations_redis import RedisInvocations
-from toolgen.state.link import RedisLink
+from toolgen.state.invocations_redis import BegunCalls, RedisInvocations
 from toolgen.state.pauses import Pause, Pauses
 from toolgen.state.pauses_redis import SharedPauses
-from toolgen.state.redis_clock import RedisClock
+from toolgen.state.redis_connection import RedisClock, RedisLink
 from toolgen.state.redis_location import RedisLocation
-from toolgen.state.seal import Seal, seal_of
 
 KEY = b"k" * 32
 

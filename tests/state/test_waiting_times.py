@@ -11,7 +11,7 @@ import pytest
 from tests.virtual_time import run
 from toolgen.policy.limits import Charge, Limit
 from toolgen.state.buckets import Hold, Refusal
-from toolgen.state.waiting import LONGEST_LINE, WaitingBuckets
+from toolgen.state.fair_queue import MAX_LINE_LENGTH, WaitingBuckets
 
 HOLD = Hold(keys=(("a",),))
 
@@ -194,7 +194,7 @@ def test_a_line_has_an_end_and_so_have_all_together() -> None:
             assert buckets._waiting == len(tasks)
             if line < 9:
                 assert await buckets.acquire((charge(f"l{line}"),)) == Refusal(limit=f"l{line}", retry_after_s=10.0)
-        assert LONGEST_LINE == 100
+        assert MAX_LINE_LENGTH == 100
         assert await buckets.acquire((charge("another"),)) == crowded("another"), "a thousand wait"
         assert now() == 0
         tasks.pop().cancel()

@@ -14,7 +14,7 @@ from toolgen.verify import Failed, Proven, verify_source
 from toolgen.verify.source import prove_http_tools
 
 CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
-MOST_TOOLS = 40
+MAX_TOOLS = 40
 FILES = sorted(path for path in (CORPUS / "openapi").rglob("*") if path.is_file()) if CORPUS.is_dir() else []
 SCHEMAS = sorted(path for path in (CORPUS / "graphql").glob("*.graphql") if path.stat().st_size < 200_000)
 
@@ -28,7 +28,7 @@ def test_no_tool_of_a_real_description_fails(path: Path) -> None:
     except DescriptionError:
         return  # a part of a description, which is none itself
     prove = prove_http_tools(config, reading.info.security_schemes, examples=4, seed="suite")
-    step = max(1, len(reading.tools) // MOST_TOOLS)
+    step = max(1, len(reading.tools) // MAX_TOOLS)
     verdicts = {tool.name: prove(tool) for tool in reading.tools[::step]}
     assert {name: one for name, one in verdicts.items() if isinstance(one, Failed)} == {}
     # What needs no request is compared for every tool.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolgen.verify.examples import Examples, valid_for
-from toolgen.verify.shrink import shrink
+from toolgen.verify.verdicts import shrink
 
 
 def schema(value: Any, **more: Any) -> dict[str, Any]:

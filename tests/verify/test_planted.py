@@ -28,7 +28,7 @@ CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "openapi"
 FAULTS = yaml.safe_load((HERE / "faults.yaml").read_text(encoding="utf-8"))
 WAREHOUSE = HERE / "warehouse.yaml"
 TOOLS_OF_A_DOCUMENT = 6
-LARGEST_DOCUMENT = 1_000_000  # bytes; the larger ones would take most of their time to be read
+MAX_DOCUMENT_SIZE = 1_000_000  # bytes; the larger ones would take most of their time to be read
 # Cases whose requests are right, and that the readers of requests, for the reasons there, do not accept.
 CALLED_WRONG = yaml.safe_load((HERE / "called_wrong.yaml").read_text(encoding="utf-8"))
 
@@ -200,7 +200,7 @@ def test_no_case_of_fidelity_is_called_wrong(fidelity: dict[str, Path]) -> None:
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="../shared/corpus/openapi is not here")
 def test_faults_in_real_descriptions_are_found() -> None:
-    real = [path for path in sorted(CORPUS.rglob("*")) if path.is_file() and path.stat().st_size < LARGEST_DOCUMENT]
+    real = [path for path in sorted(CORPUS.rglob("*")) if path.is_file() and path.stat().st_size < MAX_DOCUMENT_SIZE]
     found = [undetected(path, TOOLS_OF_A_DOCUMENT) for path in real]
     assert sum(count for count, _ in found) > 200
     assert [one for _, missed in found for one in missed] == []

@@ -10,11 +10,10 @@ import pytest
 
 from tests.sources.openapi.readings import document, operation
 from toolgen.sources.documents import Documents
-from toolgen.verify.brackets import nested
-from toolgen.verify.described import SERVER, Described, Descriptions
-from toolgen.verify.reader import ABSENT, Undefined, equal, same_parameter
+from toolgen.verify.reader import ABSENT, Undefined, equal, nested, same_parameter
 from toolgen.verify.received import UnreadableError, receive
 from toolgen.verify.refusals import may_be_refused
+from toolgen.verify.spec_operation import SERVER, Described, Descriptions
 
 ARRAY = {"type": "array", "items": {"type": "string"}}
 OBJECT = {"type": "object", "additionalProperties": {"type": "integer"}}

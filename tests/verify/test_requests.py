@@ -13,8 +13,8 @@ import pytest
 from tests.sources.openapi.readings import document, only, operation, read
 from toolgen.model.tool import HttpBinding, HttpBody, HttpPart, Tool
 from toolgen.sources.documents import Documents
-from toolgen.verify.described import Descriptions
 from toolgen.verify.requests import prove_request
+from toolgen.verify.spec_operation import Descriptions
 from toolgen.verify.verdicts import Failed, Proven, Unproven, Verdict
 
 TEXT = {"type": "string"}

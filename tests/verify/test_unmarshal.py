@@ -10,9 +10,9 @@ import pytest
 from tests.sources.openapi.readings import document, operation, read
 from toolgen.sources.documents import Documents
 from toolgen.verify import unmarshal
-from toolgen.verify.described import SERVER, Descriptions
 from toolgen.verify.judge import Judge, Judgement
 from toolgen.verify.received import receive
+from toolgen.verify.spec_operation import SERVER, Descriptions
 
 SCHEMA = {
     "type": "object",

@@ -9,9 +9,9 @@ import orjson
 
 from toolgen.emit.dialects import rooted
 from toolgen.errors import ConfigError, StateError
-from toolgen.gateway.answers import data_json, data_text, error_text
+from toolgen.gateway.envelope_json import data_json, data_text, error_text
+from toolgen.gateway.json_body import encode
 from toolgen.gateway.service import Gateway
-from toolgen.gateway.wire import encode
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.schema import Json, JsonObject

@@ -8,9 +8,9 @@ from agents import FunctionTool, Tool
 from agents.tool_context import ToolContext
 
 from toolgen.adapters.calls import Caller, Party, schema_of, text_of, waits_for_person
-from toolgen.gateway.batches import written_arguments
+from toolgen.gateway.json_body import Malformed
+from toolgen.gateway.rest.tool_call_batches import written_arguments
 from toolgen.gateway.service import Gateway
-from toolgen.gateway.wire import Malformed
 from toolgen.model.tool import Tool as GatewayTool
 
 __all__ = ["tools"]

@@ -14,7 +14,7 @@ import msgspec
 
 from toolgen.audit.files import bounded, regular
 from toolgen.audit.keys import SigningKey, Verifiers
-from toolgen.audit.tree import Tree
+from toolgen.audit.merkle_tree import Tree
 from toolgen.canonical import canonical
 
 __all__ = [
@@ -30,7 +30,7 @@ __all__ = [
 
 _CHECKPOINT = b"toolgen audit checkpoint v1\n"
 _REMOVAL = b"toolgen audit removal v1\n"
-_LONGEST = 64 * 1024  # bytes of a statement
+_MAX_LENGTH = 64 * 1024  # bytes of a statement
 _RECENT = 1024 * 1024
 
 
@@ -180,7 +180,7 @@ def statements(path: Path) -> Iterator[tuple[int, bytes, Checkpoint | Removal | 
     except FileNotFoundError:
         return
     with file:
-        for number, line in enumerate(bounded(file, _LONGEST), start=1):
+        for number, line in enumerate(bounded(file, _MAX_LENGTH), start=1):
             if line.endswith(b"\n"):
                 yield number, line[:-1], read_checkpoint(line[:-1]) or _removal(line[:-1])
 

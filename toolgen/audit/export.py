@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from toolgen.audit.index_row import micros
+from toolgen.audit.index.row import micros
 
 __all__ = ["COLUMNS", "OCSF_VERSION", "csv_line", "ocsf_event"]
 

@@ -1,9 +1,13 @@
-"""Which files a log is made of: the segment a stream is written to, and those that were closed, in the order of their entries."""
+"""Which files a log is made of: the segment a stream is written to, and those that were closed, in the order of their entries.
+
+Closed segments are compressed such that at every moment one of them is whole.
+"""
 
 from __future__ import annotations
 
 import errno
 import gzip
+import hashlib
 import io
 import os
 import re
@@ -21,7 +25,7 @@ from typing import BinaryIO
 from toolgen.errors import AuditError
 
 __all__ = [
-    "LONGEST_LINE",
+    "MAX_LINE_LENGTH",
     "DamagedError",
     "SegmentFile",
     "Tail",
@@ -32,6 +36,7 @@ __all__ = [
     "closed_segments",
     "lines",
     "opened",
+    "pack",
     "regular",
     "segments",
     "stream_names",
@@ -43,7 +48,7 @@ __all__ = [
 _NAME = re.compile(r"(?P<stream>[^.]+)(?:\.(?P<first>\d{12,}))?\.jsonl(?P<packed>\.gz)?\Z")
 _TRIES = 100
 _BLOCK = 128 * 1024
-LONGEST_LINE = 64 * 1024 * 1024
+MAX_LINE_LENGTH = 64 * 1024 * 1024
 """No entry is longer, in bytes: whoever reads a log that somebody else could write to holds no more of it at once."""
 
 
@@ -165,12 +170,12 @@ def regular(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
-def bounded(file: BinaryIO, longest: int = LONGEST_LINE) -> Iterator[bytes]:
+def bounded(file: BinaryIO, longest: int = MAX_LINE_LENGTH) -> Iterator[bytes]:
     """The lines of a file with their ends. Raises `DamagedError` where one does not end: nobody holds all of such a file."""
     return chain.from_iterable(blocks(file, longest))
 
 
-def blocks(file: BinaryIO, longest: int = LONGEST_LINE) -> Iterator[list[bytes]]:
+def blocks(file: BinaryIO, longest: int = MAX_LINE_LENGTH) -> Iterator[list[bytes]]:
     """The same, as many lines at a time as are read at once: what is done for each line is most of what reading a log costs."""
     begun: list[bytes] = []  # the parts of a line whose end is still to come
     size = 0
@@ -255,3 +260,36 @@ def _same(path: Path, file: BinaryIO | None) -> bool:
     except OSError:
         return file is None
     return file is not None and os.path.samestat(there, os.fstat(file.fileno()))
+
+
+_CHUNK = 1024 * 1024
+_LEVEL = 4
+
+
+def pack(segment: SegmentFile) -> None:
+    """Compresses a closed segment and removes the plain one, once what was written reads back as the same bytes.
+
+    Killed at any point it leaves the plain segment, perhaps beside a packed one, which the next attempt replaces. Raises `OSError`,
+    and `AuditError` when the bytes differ.
+    """
+    packed = segment.path.with_name(segment.path.name + ".gz")
+    part = packed.with_name(packed.name + ".part")
+    written = hashlib.sha256()
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with regular(segment.path) as plain, os.fdopen(fd, "wb") as file:
+        with gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=file, mtime=0) as stream:
+            while chunk := plain.read(_CHUNK):
+                written.update(chunk)
+                stream.write(chunk)
+        file.flush()
+        os.fsync(fd)
+    read = hashlib.sha256()
+    with gzip.open(part) as back:
+        while chunk := back.read(_CHUNK):
+            read.update(chunk)
+    if read.digest() != written.digest():
+        raise AuditError("does not read back as it was written", where=part.name)
+    os.replace(part, packed)
+    sync_directory(packed.parent)
+    segment.path.unlink()
+    sync_directory(packed.parent)

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 PRIVATE = "checkpoint.key"
-_LARGEST = 64 * 1024
+_MAX_SIZE = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def signing_key(path: Path) -> SigningKey | None:
     """The private key in a file, None where there is no file. Raises `AuditError` when it is none, or others could read it."""
     try:
         mode = os.stat(path).st_mode
-        data = read_file(path, _LARGEST)
+        data = read_file(path, _MAX_SIZE)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -129,7 +129,7 @@ def signing_key(path: Path) -> SigningKey | None:
 def read_public(path: Path) -> PublicKey:
     """The public key in a file. Raises `AuditError`."""
     try:
-        data = read_file(path, _LARGEST)
+        data = read_file(path, _MAX_SIZE)
         key = serialization.load_pem_public_key(data)
     except OSError as error:
         raise AuditError(f"cannot be read: {error.strerror}", where=str(path)) from error

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from toolgen.audit.config import Plan
 from toolgen.audit.entry import Entry, seal
-from toolgen.audit.files import LONGEST_LINE
-from toolgen.audit.keeper import Keeper
-from toolgen.audit.plan import Plan
+from toolgen.audit.files import MAX_LINE_LENGTH
+from toolgen.audit.maintenance import Keeper
 from toolgen.audit.segment import Head, Mark, NoRoomError, Segment
-from toolgen.audit.writer import Writer
+from toolgen.audit.writer_thread import Writer
 from toolgen.clock import Clock, timestamp
 from toolgen.errors import AuditError, CanonicalError
 from toolgen.key_file import kept_key
@@ -21,9 +21,9 @@ from toolgen.key_file import kept_key
 __all__ = ["AuditLog", "Position"]
 
 _STREAMS = 64
-_LARGEST_BATCH = 256
+_MAX_BATCH = 256
 _RETRY_S = 1.0
-_LONGEST_WAIT_S = 30.0
+_MAX_WAIT_S = 30.0
 _ENDING_BYTES = 8 * 1024  # and twice the intent, in which the statement is that the ending tells again
 
 Position = tuple[str, int]
@@ -163,7 +163,7 @@ class AuditLog:
         return segment
 
     def _begin(self) -> None:
-        batch, self._waiting = self._waiting[:_LARGEST_BATCH], self._waiting[_LARGEST_BATCH:]
+        batch, self._waiting = self._waiting[:_MAX_BATCH], self._waiting[_MAX_BATCH:]
         if self._segment is None or self._broken is not None or self._segment.changed():
             try:
                 self._open(self._acknowledged)
@@ -229,7 +229,7 @@ class AuditLog:
                 if self._keeper is not None and _is_intent(item) and (why := self._keeper.blocked()):
                     raise AuditError(why)  # noqa: TRY301 - it is told to whoever waits, as every other fault
                 sealed, line = seal(item[0], seq=seq + 1, stream=self._stream, time=time, prev=digest)
-                if len(line) > LONGEST_LINE:
+                if len(line) > MAX_LINE_LENGTH:
                     raise AuditError("it would be longer than any entry may be")  # noqa: TRY301 - as above
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one entry must not hold up the others
                 if not item[1].done():
@@ -337,7 +337,7 @@ class AuditLog:
             raise AuditError("no call was recorded yet")
         task = asyncio.run_coroutine_threadsafe(self.append(fields), self._loop)
         try:
-            task.result(_LONGEST_WAIT_S)
+            task.result(_MAX_WAIT_S)
         except TimeoutError:
             task.cancel()
             raise AuditError("the entry was not recorded in time") from None

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from toolgen.audit.index import Sample
+from toolgen.audit.index.index import Sample
 
 __all__ = ["Group", "Stats", "percentile", "stats_of"]
 

@@ -14,19 +14,19 @@ from typing import Any, BinaryIO
 import msgspec
 
 from toolgen.audit.checkpoint import Checkpoint, Removal
+from toolgen.audit.checkpoint_verification import Fault, Statements, Witness, read_statements
 from toolgen.audit.entry import FIRST, hashed
 from toolgen.audit.files import DamagedError, SegmentFile, Tail, blocks, opened, segments, stream_names, tail_of
 from toolgen.audit.keys import Verifiers, public_keys
-from toolgen.audit.signed import Fault, Statements, Witness, read_statements
 from toolgen.canonical import canonical
 from toolgen.errors import AuditError, CanonicalError
 
 __all__ = ["Fault", "Report", "verify"]
 
 _CHUNK = 1 << 14
-_MOST_REREADS_AT_ONE_PLACE = 20  # of the end of a segment that is being written
-_MOST_REREADS = 200
-_MOST_FAULTS = 10_000  # of a stream: more say no more of it, and somebody might have made a file of nothing else
+_MAX_REREADS_AT_ONE_PLACE = 20  # of the end of a segment that is being written
+_MAX_REREADS = 200
+_MAX_FAULTS = 10_000  # of a stream: more say no more of it, and somebody might have made a file of nothing else
 Progress = Callable[[int, int], None]
 """Told now and then how many bytes of how many are done."""
 
@@ -90,9 +90,9 @@ def verify(
     meter = _Meter(directory, progress)
     streams = [_Stream(directory, name, statements, meter) for name, statements in found.items()]
     for stream in streams:
-        found_here = list(islice(stream.run(), _MOST_FAULTS))
+        found_here = list(islice(stream.run(), _MAX_FAULTS))
         faults += found_here
-        if len(found_here) == _MOST_FAULTS:
+        if len(found_here) == _MAX_FAULTS:
             faults.append(stream.given_up())
     unchecked = [*_of_keys(trusted, beside=keys is None), *(said for stream in streams for said in stream.unchecked())]
     return Report(
@@ -274,7 +274,7 @@ class _Stream:
             plain.seek(start)
             tail = tail_of(self._up_to_damage(plain))
             self._reread.append(start)
-            again = self._reread.count(start) <= _MOST_REREADS_AT_ONE_PLACE and len(self._reread) <= _MOST_REREADS
+            again = self._reread.count(start) <= _MAX_REREADS_AT_ONE_PLACE and len(self._reread) <= _MAX_REREADS
             if tail is Tail.CHANGED and again:
                 plain.seek(start)
                 yield from self._segment(segment, plain, number - 1)

@@ -15,8 +15,8 @@ import httpx
 from toolgen.cli.options import as_json, config, default_principal
 from toolgen.cli.output import print_json, printable
 from toolgen.errors import ConfigError, ToolgenError
-from toolgen.gateway.approvals import LONGEST_NOTE
-from toolgen.gateway.rest_calls import approval_json
+from toolgen.gateway.approvals import MAX_NOTE_LENGTH
+from toolgen.gateway.rest.calls import approval_json
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error
 from toolgen.sources.references import is_loopback
@@ -30,7 +30,9 @@ _HEAD = ("id", "tool", "effect", "principal", "on_behalf_of", "rule", "asked", "
 
 _url = click.option("--url", metavar="URL", help=f"A gateway elsewhere; the key is taken from {KEY}.")
 _as = click.option("--as", "principal", metavar="PRINCIPAL", help="Who answers, on the gateway's own machine.")
-_note = click.option("--note", default="", help=f"Why, for the record and the caller; up to {LONGEST_NOTE} characters.")
+_note = click.option(
+    "--note", default="", help=f"Why, for the record and the caller; up to {MAX_NOTE_LENGTH} characters."
+)
 
 
 @click.group()
@@ -80,8 +82,8 @@ def deny(call_id: str, note: str, principal: str | None, url: str | None, config
 
 
 def _decide(call_id: str, decision: str, note: str, principal: str | None, url: str | None, config_path: str) -> None:
-    if len(note) > LONGEST_NOTE:
-        raise click.BadParameter(f"has more than {LONGEST_NOTE} characters", param_hint="--note")
+    if len(note) > MAX_NOTE_LENGTH:
+        raise click.BadParameter(f"has more than {MAX_NOTE_LENGTH} characters", param_hint="--note")
     if url is not None:
         _alone(principal)
         body = {"decision": decision, "note": note}

@@ -15,23 +15,22 @@ import click
 
 from toolgen.cli.build_summary import Summary, print_summary, shown, summarize, summarize_unchanged, to_dict
 from toolgen.cli.options import as_json, config
-from toolgen.cli.output import print_json
-from toolgen.cli.progress import progress
-from toolgen.emit import record
+from toolgen.cli.output import print_json, progress
+from toolgen.config.settings import SourceSettings, build_options, from_specs, password_of
+from toolgen.config.settings import load as load_settings
+from toolgen.emit import writer
 from toolgen.emit.formats import DEFAULT_FORMATS
 from toolgen.emit.writer import FILES, MANIFEST, check, refuse_foreign, render_all, write
 from toolgen.errors import DescriptionError, ManifestError
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
-from toolgen.settings import SourceSettings, build_options, from_specs, password_of
-from toolgen.settings import load as load_settings
 from toolgen.sources.base import is_networked
 from toolgen.sources.overrides import ToolOverride
 from toolgen.sources.pins import LOCK, Pins, read_pins, write_pins
 
 if TYPE_CHECKING:
-    from toolgen.build import Built
-    from toolgen.cli.bridged import Asked
+    from toolgen.builder.build import Built
+    from toolgen.cli.build_summary import Asked
     from toolgen.cli.pins import Refresher
 
 
@@ -134,7 +133,7 @@ def _job(specs: tuple[str, ...], output: str | None, formats: tuple[str, ...], c
 def _checked(job: _Job, began: Callable[[str], None]) -> Summary:
     """The whole work, and no record believed: this is what a reviewer relies on. Remote descriptions are their pinned copies."""
     # Imported when there is something to build: with what it needs in turn it costs more than finding that nothing changed.
-    from toolgen.build import build_sources  # noqa: PLC0415
+    from toolgen.builder.build import build_sources  # noqa: PLC0415
     from toolgen.emit.diff import compare  # noqa: PLC0415
 
     started = perf_counter()
@@ -168,11 +167,11 @@ def _built(
         refresher = Refresher(sources, Path(staging), began)
         sources = refresher.refresh(sources)
         accepted(refresher.drifts, accept)
-    key = record.build_key(build_options(sources, job.overrides, job.formats) | {"databases": _databases(sources)})
-    last = record.load(job.target)
-    if not _staged(refresher) and last is not None and record.unchanged(job.target, last, key):
+    key = writer.build_key(build_options(sources, job.overrides, job.formats) | {"databases": _databases(sources)})
+    last = writer.load(job.target)
+    if not _staged(refresher) and last is not None and writer.unchanged(job.target, last, key):
         return summarize_unchanged(last, started, _asked(refresher)), ()
-    from toolgen.build import build_sources  # noqa: PLC0415 - as above
+    from toolgen.builder.build import build_sources  # noqa: PLC0415 - as above
 
     def build(these: Mapping[str, SourceSettings]) -> Built:
         return build_sources(these, job.overrides, lambda name: began(f"reading {name}"))
@@ -191,7 +190,7 @@ def _built(
     changed = write(job.target, files)
     summary = summarize(built, job.formats, changed, started, None, _asked(refresher))
     if built.files is not None and not staged:
-        record.save(job.target, key, built.files, files, built.manifest, summary.rows, summary.remarks)
+        writer.save(job.target, key, built.files, files, built.manifest, summary.rows, summary.remarks)
     return summary, tuple(unlisted.values())
 
 

@@ -1,4 +1,7 @@
-"""What a build says when it has ended: a row for each source, what is wrong, and what was written."""
+"""What a build says when it has ended: a row for each source, what is wrong, and what was written.
+
+What a build says of an MCP server that it asked: how long that took, and what is other than was pinned.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +17,63 @@ import click
 import msgspec
 import orjson
 
-from toolgen.cli.bridged import NOT_ASKED, Asked
 from toolgen.cli.output import print_table, printable
-from toolgen.emit.formats import remarks, render
-from toolgen.emit.record import Record, Row
-from toolgen.emit.tokens import tokens
-from toolgen.emit.writer import MANIFEST
+from toolgen.emit.formats import remarks, render, tokens
+from toolgen.emit.writer import MANIFEST, Record, Row
+from toolgen.errors import CanonicalError
 from toolgen.model.manifest import Problem, SourceInfo
+from toolgen.model.mcp import parts_of, read_listing
 from toolgen.model.tool import Tool
+from toolgen.sources.pins import Pin
 
 if TYPE_CHECKING:
-    from toolgen.build import Built
+    from toolgen.builder.build import Built
     from toolgen.emit.diff import Difference
 
-__all__ = ["Summary", "print_summary", "shown", "summarize", "summarize_unchanged", "to_dict"]
+__all__ = [
+    "AS_PINNED",
+    "NOT_ASKED",
+    "PINNED_NOW",
+    "Asked",
+    "Summary",
+    "changed_since",
+    "print_summary",
+    "shown",
+    "summarize",
+    "summarize_unchanged",
+    "to_dict",
+]
+
+AS_PINNED = "as pinned"
+NOT_ASKED = "not asked: the pinned copy"
+PINNED_NOW = "pinned now"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How many seconds a server took to list its tools, and what changed since they were pinned, in a few words."""
+
+    seconds: float
+    since_pin: str
+
+
+def changed_since(old: Pin, new: Pin) -> str:
+    """How many tools changed, came and went between two listings."""
+    try:
+        before, after = _digests(old), _digests(new)
+    except (OSError, msgspec.DecodeError, RecursionError, CanonicalError):
+        return "other than pinned"
+    counts = {
+        "changed": sum(before[name] != after[name] for name in before.keys() & after.keys()),
+        "new": len(after.keys() - before.keys()),
+        "gone": len(before.keys() - after.keys()),
+    }
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "its name or version changed"
+
+
+def _digests(pin: Pin) -> dict[str, dict[str, str]]:
+    return {tool.name: parts_of(tool) for tool in read_listing(pin.path.read_bytes()).tools}
+
 
 _SHOWN = 20
 _COLUMNS = ("source", "operations", "tools", "skipped", "problems", "tokens", "seconds")

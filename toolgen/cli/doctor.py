@@ -9,7 +9,7 @@ import click
 
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
-from toolgen.doctor.examine import DatabaseReport, Report, examine
+from toolgen.doctor.examination import DatabaseReport, Report, examine
 from toolgen.gateway.service import Gateway
 
 _SHOWN = 40

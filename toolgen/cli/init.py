@@ -15,11 +15,11 @@ from pathlib import Path
 import click
 
 from toolgen.audit.keys import PRIVATE, make_key, public_path, signing_key
-from toolgen.build import build_sources
+from toolgen.builder.build import build_sources
+from toolgen.config.settings import from_specs
 from toolgen.errors import ConfigError
 from toolgen.model.manifest import Manifest, SecurityScheme
 from toolgen.model.tool import Effect
-from toolgen.settings import from_specs
 
 _PROJECT = """\
 # A toolgen project: what there is to call. policies/ says who may call it.

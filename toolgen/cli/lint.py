@@ -12,14 +12,13 @@ import click
 from toolgen import __version__
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
+from toolgen.config.settings import SourceSettings, from_specs
+from toolgen.config.settings import load as load_settings
 from toolgen.errors import ConfigError
-from toolgen.lint.baseline import accepted, render
 from toolgen.lint.check import Finding, check
+from toolgen.lint.report import accepted, render, sarif
 from toolgen.lint.rule import Level
-from toolgen.lint.sarif import sarif
 from toolgen.model.names import SOURCE_NAME
-from toolgen.settings import SourceSettings, from_specs
-from toolgen.settings import load as load_settings
 from toolgen.sources.overrides import ToolOverride
 
 _SHOWN = 200

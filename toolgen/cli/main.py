@@ -28,7 +28,7 @@ _COMMANDS = {
     "mock": "toolgen.cli.mock",
     "pause": "toolgen.cli.pause",
     "policy": "toolgen.cli.policy",
-    "resume": "toolgen.cli.resume",
+    "resume": "toolgen.cli.pause",
     "serve": "toolgen.cli.serve",
     "sql": "toolgen.cli.sql",
     "tools": "toolgen.cli.tools",

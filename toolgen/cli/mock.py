@@ -7,13 +7,12 @@ from pathlib import Path
 import click
 
 from toolgen.cli.options import config
+from toolgen.config.settings import SourceSettings, from_specs
+from toolgen.config.settings import load as load_settings
 from toolgen.errors import ConfigError
-from toolgen.mock.app import MockApp
 from toolgen.mock.description import Description
-from toolgen.mock.server import serve_mock
+from toolgen.mock.server import MockApp, serve_mock
 from toolgen.model.names import SOURCE_NAME, nearest
-from toolgen.settings import SourceSettings, from_specs
-from toolgen.settings import load as load_settings
 
 
 @click.command()

@@ -1,4 +1,7 @@
-"""`toolgen pause` and `toolgen resume`: what every gateway of the project holds back."""
+"""`toolgen pause` and `toolgen resume`: what every gateway of the project holds back.
+
+`toolgen resume`: the other half of `toolgen pause`.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ from toolgen.audit.log import AuditLog
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
 from toolgen.clock import SystemClock, timestamp
+from toolgen.config.settings import Settings
+from toolgen.config.settings import load as load_settings
 from toolgen.errors import AuditError, ConfigError, StateError, ToolgenError
-from toolgen.gateway.pausing import LONGEST_REASON, check, entry_of, with_one, without
-from toolgen.gateway.project import pauses_of
+from toolgen.gateway.pause_control import MAX_REASON_LENGTH, check, entry_of, with_one, without
+from toolgen.gateway.project_files import pauses_of
 from toolgen.gateway.service import Gateway
-from toolgen.gateway.sharing import shared_pauses
-from toolgen.settings import Settings
-from toolgen.settings import load as load_settings
+from toolgen.gateway.shared_state import shared_pauses
 from toolgen.state.pauses import Pause
 from toolgen.state.pauses_redis import SharedPauses
 
@@ -47,8 +50,8 @@ def command(principal: str, source: str, tool: str, reason: str, as_json: bool, 
         return
     if sum(map(bool, given.target)) > 1:
         raise click.UsageError("name one of --principal, --source and --tool; each is a pause of its own")
-    if len(reason) > LONGEST_REASON:
-        raise click.BadParameter(f"has more than {LONGEST_REASON} characters", param_hint="--reason")
+    if len(reason) > MAX_REASON_LENGTH:
+        raise click.BadParameter(f"has more than {MAX_REASON_LENGTH} characters", param_hint="--reason")
     _check(given, config_path)
     # First what matters most: a pause holds even where it cannot be recorded.
     alone = _pause(settings, with_one(given))

@@ -1,30 +1,80 @@
-"""Remote descriptions in a build: fetched, held against toolgen.lock, and refused when they are not what a person accepted."""
+"""Remote descriptions in a build: fetched, held against toolgen.lock, and refused when they are not what a person accepted.
+
+Two descriptions compared as text, for changes that no tool shows: a few lines, on one terminal line each.
+"""
 
 from __future__ import annotations
 
+import difflib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 
 import click
 
-from toolgen.build import Built, build_sources
-from toolgen.cli.bridged import AS_PINNED, NOT_ASKED, PINNED_NOW, Asked, changed_since
+from toolgen.builder.build import Built, build_sources
+from toolgen.cli.build_summary import AS_PINNED, NOT_ASKED, PINNED_NOW, Asked, changed_since
 from toolgen.cli.diff import print_difference
-from toolgen.cli.text_diff import text_difference
-from toolgen.emit.diff import Difference, compare
+from toolgen.config.settings import SourceSettings
+from toolgen.emit.diff import Difference, compare, printable
 from toolgen.errors import DescriptionError, ToolgenError
-from toolgen.model.invisible import SPELLED
-from toolgen.settings import SourceSettings
+from toolgen.model.prompt_injection import INVISIBLE, SPELLED
 from toolgen.sources.base import SourceConfig, is_networked, is_remote
 from toolgen.sources.pins import LOCK, Pin, stage
 from toolgen.sources.references import is_below
 from toolgen.sources.remote import Fetched, Fetcher, fetch
 
-__all__ = ["Drift", "Refresher", "accepted"]
+__all__ = ["Drift", "Refresher", "accepted", "text_difference"]
 
-_MOST_ROUNDS = 20
+_MAX_COMPARED = 400  # lines on each side: longer stretches are compared in time that grows with their square
+_MAX_SHOWN = 40
+_MAX_LINE_LENGTH = 160
+
+
+def text_difference(old: bytes, new: bytes) -> tuple[str, ...]:
+    """Lines that went (`-`) and came (`+`), the first 40. JSON is laid out first, so that only what it says counts."""
+    before, after = _lines(old), _lines(new)
+    if before == after:
+        return ("only its layout differs",)
+    start = 0
+    while start < min(len(before), len(after)) and before[start] == after[start]:
+        start += 1
+    end = 0
+    while end < min(len(before), len(after)) - start and before[-1 - end] == after[-1 - end]:
+        end += 1
+    before, after = before[start : len(before) - end], after[start : len(after) - end]
+    compared = difflib.unified_diff(before[:_MAX_COMPARED], after[:_MAX_COMPARED], n=0, lineterm="")
+    # The first two lines name the files, and would look like lines that went and came.
+    changed = (_shown(line) for line in islice(compared, 2, None) if line[0] in "-+")
+    shown = list(islice(changed, _MAX_SHOWN + 1))
+    cut = len(shown) > _MAX_SHOWN or max(len(before), len(after)) > _MAX_COMPARED
+    return (*shown[:_MAX_SHOWN], "…") if cut else tuple(shown)
+
+
+def _lines(data: bytes) -> list[str]:
+    text = data.decode("utf-8", errors="replace")
+    try:
+        return json.dumps(json.loads(text), indent=1, ensure_ascii=False).split("\n")
+    except (ValueError, RecursionError):
+        return text.splitlines()
+
+
+def _shown(line: str) -> str:
+    """A line at most as long as a terminal's; of a longer one the part around the first character that nobody sees."""
+    text = printable(line)
+    if len(text) <= _MAX_LINE_LENGTH:
+        return text
+    hidden = INVISIBLE.search(line)
+    before = 0 if hidden is None else max(0, hidden.start() - _MAX_LINE_LENGTH // 2)
+    if before == 0:
+        return f"{text[: _MAX_LINE_LENGTH - 1]}…"
+    return f"{line[0]}…{printable(line[before:])[: _MAX_LINE_LENGTH - 3]}…"
+
+
+_MAX_ROUNDS = 20
 Sources = Mapping[str, SourceSettings]
 
 
@@ -77,14 +127,14 @@ class Refresher:
 
         A document can name others, so this goes on until nothing new is asked for. Raises `DescriptionError` when that does not end.
         """
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             built = build(sources)
             pulled = {name: self._pulled(name, sources[name], urls) for name, urls in built.wanted.items()}
             if all(source is sources[name] for name, source in pulled.items()):
                 return built, sources
             sources = {**sources, **pulled}
         raise DescriptionError(
-            f"its documents refer to one another over more than {_MOST_ROUNDS} steps",
+            f"its documents refer to one another over more than {_MAX_ROUNDS} steps",
             where=", ".join(built.wanted),
             suggestion="bundle them into one file",
         )
@@ -206,13 +256,13 @@ def accepted(drifts: list[Drift], accept: bool) -> None:
 
 
 def _listed(source: SourceSettings) -> Fetched:
-    from toolgen.pipeline.executors import listing_of  # noqa: PLC0415 - as for an endpoint's credentials, below
+    from toolgen.wiring.executors import listing_of  # noqa: PLC0415 - as for an endpoint's credentials, below
 
     return Fetched(filename="tools.json", data=listing_of(source))
 
 
 def _without_tools() -> Fetched:
-    from toolgen.model.listing import Listing, write_listing  # noqa: PLC0415 - only where a server failed
+    from toolgen.model.mcp import Listing, write_listing  # noqa: PLC0415 - only where a server failed
 
     return Fetched(filename="tools.json", data=write_listing(Listing(server="", version="", tools=())))
 
@@ -221,7 +271,7 @@ def _credentials(source: SourceSettings) -> dict[str, str]:
     """The headers a description is asked for with: a GraphQL endpoint those of its calls, an OpenAPI document none."""
     if source.config.kind != "graphql":
         return {}
-    from toolgen.pipeline.executors import headers_of  # noqa: PLC0415 - a tenth of a second, which only an endpoint is worth
+    from toolgen.wiring.executors import headers_of  # noqa: PLC0415 - a tenth of a second, which only an endpoint is worth
 
     return dict(headers_of(source))
 

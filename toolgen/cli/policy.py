@@ -10,26 +10,25 @@ import click
 import msgspec
 import yaml
 
-from toolgen.cli.call import read_arguments
-from toolgen.cli.caller import Caller, caller
+from toolgen.builder.named_queries import unopened
+from toolgen.cli.call import Caller, caller, read_arguments
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, printable
 from toolgen.clock import SystemClock
 from toolgen.errors import ConfigError, PolicyError
-from toolgen.gateway.rehearsal import replay, suggest
+from toolgen.gateway.policy_replay import replay, suggest
 from toolgen.gateway.service import Gateway
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.model.verdict import Allow, Ask
-from toolgen.pipeline.earlier import imagined
-from toolgen.pipeline.intake import meant
+from toolgen.pipeline.input_validation import meant
+from toolgen.pipeline.session_history import imagined
 from toolgen.policy.advice import advise
-from toolgen.policy.document import documents
-from toolgen.policy.document_rules import earlier_call
+from toolgen.policy.document.policy import documents
+from toolgen.policy.document.rules import earlier_call
+from toolgen.policy.document.schema import EarlierShape
 from toolgen.policy.explain import explain, readings_shown
 from toolgen.policy.selftest import EarlierCall, SelfTest
-from toolgen.policy.shapes import EarlierShape
-from toolgen.queries import unopened
 
 _UNAUTHENTICATED = (
     "unauthenticated"  # what a reviewer of the policy must know of a build: calls that nobody answers for

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from toolgen.cli.caller import Caller, caller
+from toolgen.cli.call import Caller, caller
 from toolgen.cli.options import config
 from toolgen.gateway.service import Gateway
-from toolgen.serve import Front, check_reach, serve, serve_stdio
-from toolgen.workers import check_workers, serve_workers
+from toolgen.server.http import Front, check_reach, serve, serve_stdio
+from toolgen.server.supervisor import check_workers, serve_workers
 
 
 @click.command()

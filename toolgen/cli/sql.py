@@ -9,7 +9,7 @@ from typing import Final
 import click
 import msgspec
 
-from toolgen.cli.caller import Caller, caller
+from toolgen.cli.call import Caller, caller
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
 from toolgen.errors import ConfigError, PolicyError
@@ -18,7 +18,7 @@ from toolgen.model.call import Principal, Statement
 from toolgen.model.database import Database
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
-from toolgen.pipeline.inspection import attributes_for
+from toolgen.pipeline.stages.inspect_guards import attributes_for
 from toolgen.policy.sql.changes import guard_change
 from toolgen.policy.sql.guard import guard
 from toolgen.policy.sql.scope import SqlScope, row_attributes

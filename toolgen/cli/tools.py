@@ -7,24 +7,24 @@ from pathlib import Path
 
 import click
 
-from toolgen.cli.caller import Caller, caller
+from toolgen.cli.call import Caller, caller
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
+from toolgen.config.settings import Settings
+from toolgen.config.settings import load as load_settings
 from toolgen.emit.formats import FORMATS, render
 from toolgen.emit.writer import MANIFEST
 from toolgen.errors import ManifestError
-from toolgen.gateway.meaning import index_of
-from toolgen.gateway.project import catalog_of
+from toolgen.gateway.project_files import catalog_of
 from toolgen.gateway.service import Gateway
-from toolgen.gateway.stand_ins import LONGEST_QUERY
+from toolgen.gateway.tool_discovery import MAX_QUERY_LENGTH
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
 from toolgen.model.tool import Tool
-from toolgen.pipeline.search import ToolIndex
-from toolgen.settings import Settings
-from toolgen.settings import load as load_settings
+from toolgen.search.bm25 import ToolIndex
+from toolgen.search.embedding_worker import index_of
 
-_MOST_HITS = 10
+_MAX_HITS = 10
 
 
 @click.command()
@@ -83,11 +83,11 @@ def _load(
 
 
 def _found(settings: Settings | None, tools: Sequence[Tool], text: str) -> Sequence[Tool]:
-    if not 0 < len(text) <= LONGEST_QUERY:
-        raise click.BadParameter(f"must have 1 to {LONGEST_QUERY} characters", param_hint="--search")
+    if not 0 < len(text) <= MAX_QUERY_LENGTH:
+        raise click.BadParameter(f"must have 1 to {MAX_QUERY_LENGTH} characters", param_hint="--search")
     by_name = {tool.name: tool for tool in tools}
     index = None if settings is None else index_of(settings, tools)
-    return [by_name[hit.id] for hit in (index or ToolIndex(tools)).search(text, _MOST_HITS)]
+    return [by_name[hit.id] for hit in (index or ToolIndex(tools)).search(text, _MAX_HITS)]
 
 
 def _line(tool: Tool) -> str:

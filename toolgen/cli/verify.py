@@ -10,10 +10,10 @@ import click
 
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
+from toolgen.config.settings import SourceSettings, from_specs, password_of
+from toolgen.config.settings import load as load_settings
 from toolgen.errors import ConfigError
 from toolgen.model.names import nearest
-from toolgen.settings import SourceSettings, from_specs, password_of
-from toolgen.settings import load as load_settings
 from toolgen.verify import Failed, SourceReport, Unproven, verify_source
 
 _SHOWN = 20

@@ -1,4 +1,7 @@
-"""The console's routes: who may take each, and what every request passes before a page is made."""
+"""The console's routes: who may take each, and what every request passes before a page is made.
+
+Opens the console of a gateway: what it reads the record from, and who else signs people in.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,23 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from toolgen.clock import Clock, SystemClock
-from toolgen.console import approvals, calls, live, overview, pauses, policies, record, tools
-from toolgen.console.answers import asset, form_of, page, redirect
-from toolgen.console.oidc import Provider
-from toolgen.console.records import Records
-from toolgen.console.sign_in import SignInDesk
-from toolgen.console.verification import Verification
-from toolgen.console.visit import Backstage, Person, Visit, person_of
+from toolgen.console import calls, live, overview, policies, tools
+from toolgen.console import calls as approvals
+from toolgen.console import overview as pauses
+from toolgen.console import overview as record
+from toolgen.console.records import IndexRecords, Records
+from toolgen.console.request import Backstage, Person, Verification, Visit, person_of
+from toolgen.console.responses import asset, form_of, page, redirect
+from toolgen.console.sign_in import Provider, SignInDesk
 from toolgen.errors import AuditError, StateError
 from toolgen.gateway.approvals import of_party
-from toolgen.gateway.door import Door
-from toolgen.gateway.http import Rejected, Request, Response, Stream, too_crowded
-from toolgen.gateway.project import state_folder
+from toolgen.gateway.asgi.authentication import Door
+from toolgen.gateway.asgi.request import Rejected, Request, Response, Stream, too_crowded
 from toolgen.gateway.service import Gateway
-from toolgen.state.sessions_sqlite import Session, Sessions
+from toolgen.state.sessions import Session, Sessions
+from toolgen.wiring.oidc_client import make_asker
 
-__all__ = ["ROOT", "Console"]
+__all__ = ["ROOT", "Console", "console_of"]
 
 ROOT = "/console"
 _CLOCK = SystemClock()
@@ -110,7 +114,7 @@ class Console:
         self._gateway = gateway
         self._settings = gateway.settings.console
         self._clock = clock
-        self._sessions = Sessions(state_folder(gateway.settings) / "console.db", clock, idle_s=self._settings.idle_s)
+        self._sessions = Sessions(gateway.settings.state_dir / "console.db", clock, idle_s=self._settings.idle_s)
         self._verification = Verification(gateway.settings.audit_dir, clock)
         self._backstage = Backstage(gateway=gateway, records=records, verification=self._verification, clock=clock)
         self._live = live.Live(records)
@@ -247,3 +251,14 @@ def _rejected(rejected: Rejected) -> Response:
         message=rejected.message,
         suggestion=rejected.suggestion,
     )
+
+
+def console_of(gateway: Gateway, door: Door, *, clock: Clock = _CLOCK) -> Console:
+    """The console as the project's settings have it."""
+    settings = gateway.settings.console.sign_in
+    provider = None
+    if settings is not None:
+        asker = make_asker(gateway.permit, settings.client_secret)
+        provider = Provider(settings, asker.ask, asker.secret)
+    records = IndexRecords(gateway.settings, clock, gateway.records.filler)
+    return Console(gateway, door, records=records, provider=provider, clock=clock)

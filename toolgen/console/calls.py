@@ -1,4 +1,7 @@
-"""The record in the console: calls by filter, and everything on record of one call."""
+"""The record in the console: calls by filter, and everything on record of one call.
+
+Calls that wait for an answer, and answering: what is shown is exactly what an answer is bound to.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,19 @@ from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 from toolgen.canonical import decoded, texts
+from toolgen.console.policies import RuleText, rule_text
 from toolgen.console.records import STATUSES, Filters, Row
-from toolgen.console.rule_text import RuleText, rule_text
-from toolgen.console.visit import Visit
-from toolgen.gateway.http import Rejected, Response
-from toolgen.pipeline.preview import preview
+from toolgen.console.request import Visit
+from toolgen.gateway.approvals import MAX_NOTE_LENGTH
+from toolgen.gateway.asgi.request import Rejected, Response
+from toolgen.model.result import Error
+from toolgen.state.invocations import Invocation
+from toolgen.wiring.preview import preview
 
-__all__ = ["search", "story"]
+__all__ = ["answer", "listed", "one", "search", "story"]
 
 _PAGE = 50
-_LONGEST_TEXT = 200
+_MAX_TEXT_LENGTH = 200
 _HIDDEN = "hmac-sha256:"
 _FIELDS = ("principal", "tool", "status", "rule", "text")
 
@@ -24,8 +30,8 @@ _FIELDS = ("principal", "tool", "status", "rule", "text")
 async def search(visit: Visit) -> Response:
     """GET /console/calls: the filters are the query, so that a search can be kept and passed on."""
     given = visit.request.parameters(*_FIELDS, "since", "until", "cursor")
-    if any(len(value) > _LONGEST_TEXT for value in given.values()):
-        raise Rejected(400, "validation", f"a filter has more than {_LONGEST_TEXT} characters")
+    if any(len(value) > _MAX_TEXT_LENGTH for value in given.values()):
+        raise Rejected(400, "validation", f"a filter has more than {_MAX_TEXT_LENGTH} characters")
     since, until = (_moment(given.get(name, ""), name) for name in ("since", "until"))
     filters = Filters(**{name: given.get(name, "").strip() for name in _FIELDS}, since=since, until=until)
     try:
@@ -107,3 +113,66 @@ def _moment(text: str, name: str) -> float | None:
     except ValueError:
         raise Rejected(400, "validation", f"{name} is not a time like 2027-01-31T12:00") from None
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+_STATUS = {"forbidden": 403, "not_found": 404, "conflict": 409, "expired": 409}
+
+
+async def listed(visit: Visit) -> Response:
+    """GET /console/approvals"""
+    done = visit.request.parameters("done").get("done", "")
+    waiting = await visit.gateway.approvals.answerable(visit.person.principal)
+    return visit.page(
+        "approvals.html", at="approvals", waiting=waiting, done=done if done in {"approve", "deny"} else ""
+    )
+
+
+async def one(visit: Visit) -> Response:
+    """GET /console/approvals/ID"""
+    visit.request.parameters()
+    return await _shown(visit, await _waiting(visit))
+
+
+async def answer(visit: Visit) -> Response:
+    """POST /console/approvals/ID: an answer, which counts when it is the first, and for the digest that was on the page."""
+    visit.request.parameters()
+    known = await _waiting(visit)
+    decision, note = visit.form.get("decision", ""), visit.form.get("note", "").strip()
+    if visit.form.get("digest") != known.digest or decision not in {"approve", "deny"}:
+        raise Rejected(409, "conflict", "this is not the call that was on your page", suggestion="look at it again")
+    if len(note) > MAX_NOTE_LENGTH:
+        return await _shown(visit, known, fault=f"The note has more than {MAX_NOTE_LENGTH} characters.", note=note)
+    told = await visit.gateway.approvals.decide(
+        known.id, approve=decision == "approve", note=note, principal=visit.person.principal
+    )
+    if isinstance(told, Error):
+        raise Rejected(_STATUS.get(told.code, 409), told.code, told.message, suggestion=told.suggestion)
+    return visit.page("answered.html", at="approvals", known=known, decision=decision)
+
+
+async def _waiting(visit: Visit) -> Invocation:
+    """The call of the path, when this person may answer for it; otherwise the same as none at all."""
+    found = await visit.gateway.approvals.answerable(visit.person.principal)
+    known = next((item for item in found if item.id == visit.part), None)
+    if known is None:
+        raise Rejected(
+            404,
+            "not_found",
+            "no call with this id waits for your answer",
+            suggestion="it may be answered, expired or taken back by now",
+        )
+    return known
+
+
+async def _shown(visit: Visit, known: Invocation, *, fault: str = "", note: str = "") -> Response:
+    return visit.page(
+        "approval.html",
+        at="approvals",
+        status=400 if fault else 200,
+        known=known,
+        tool=visit.gateway.manifest.tools.get(known.tool),
+        rule=rule_of(visit, known.rule),
+        longest_note=MAX_NOTE_LENGTH,
+        fault=fault,
+        note=note,
+    )

@@ -7,20 +7,20 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from toolgen.console.answers import render
 from toolgen.console.records import Filters, Records
-from toolgen.console.visit import Visit
+from toolgen.console.request import Visit
+from toolgen.console.responses import render
 from toolgen.errors import AuditError, StateError
-from toolgen.gateway.http import Rejected, Response, Stream
+from toolgen.gateway.asgi.request import Rejected, Response, Stream
 
 __all__ = ["Live", "show"]
 
 _ROWS = 50
 _LOOK_S = 1.0
 _QUIET_LOOKS = 10
-_MOST_LOOKS = 300  # after which the browser asks again, as it does by itself
-_MOST_EACH = 4
-_MOST_OPEN = 64
+_MAX_LOOKS = 300  # after which the browser asks again, as it does by itself
+_MAX_EACH = 4
+_MAX_OPEN = 64
 
 
 async def show(visit: Visit) -> Response:
@@ -45,7 +45,7 @@ class Live:
         """The rows, at once and whenever they change. Raises `Rejected` where too many watch."""
         visit.request.parameters()
         who = visit.person.principal.id
-        if self._open[who] >= _MOST_EACH or self._open.total() >= _MOST_OPEN:
+        if self._open[who] >= _MAX_EACH or self._open.total() >= _MAX_OPEN:
             raise Rejected(429, "rate_limited", "too many live pages are open", suggestion="close some of them")
         return Stream(events=self._watched(visit, who))
 
@@ -76,7 +76,7 @@ class Live:
     async def _events(self, visit: Visit) -> AsyncIterator[bytes]:
         """Ends within a second once the session has, or its roles open this page no more."""
         told, quiet = b"", 0
-        for _ in range(_MOST_LOOKS):
+        for _ in range(_MAX_LOOKS):
             if self._closed or visit.request.presence.left() or not await _welcome(visit):
                 return
             news = self._news

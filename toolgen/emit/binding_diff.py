@@ -28,7 +28,7 @@ _TOKEN: Final = re.compile(
     r'"""(?:\\"""|(?s:.))*?"""|"(?:\\.|[^"\\\n])*"|#[^\n]*|\.\.\.|[$@]?[A-Za-z_]\w*|[-+.\w]+|[^\s,]'
 )
 _TEMPLATE: Final = re.compile(r"\{([^{}]*)\}")
-_LONGEST_STATEMENT: Final = 300
+_MAX_STATEMENT_LENGTH: Final = 300
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +107,7 @@ def _mcp(old: McpBinding, new: McpBinding) -> Iterator[Change]:
 def _one_line(statement: str) -> str:
     """A statement as a reviewer sees it in a list of changes, with nothing in it that a terminal would act on."""
     text = " ".join(statement.split())
-    shown = text if len(text) <= _LONGEST_STATEMENT else text[: _LONGEST_STATEMENT - 1] + "…"
+    shown = text if len(text) <= _MAX_STATEMENT_LENGTH else text[: _MAX_STATEMENT_LENGTH - 1] + "…"
     return "".join(character if character.isprintable() else "?" for character in shown)
 
 

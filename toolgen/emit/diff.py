@@ -10,14 +10,14 @@ import msgspec
 from toolgen.emit.binding_diff import Change, binding_changes, breaking, change, compatible
 from toolgen.emit.schema_diff import Path, SchemaChange, schema_changes
 from toolgen.model.database import Column, Database, Table
-from toolgen.model.invisible import spelled
 from toolgen.model.manifest import Manifest, SourceInfo
+from toolgen.model.prompt_injection import spelled
 from toolgen.model.tool import Effect, Tool
 
 __all__ = ["Change", "Difference", "ToolDifference", "compare", "lines", "printable"]
 
 _SEVERITY = (Effect.READ, Effect.WRITE, Effect.DESTRUCTIVE)
-_LONGEST_TEXT = 160
+_MAX_TEXT_LENGTH = 160
 
 
 class ToolDifference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -293,7 +293,7 @@ def _column(name: str, old: Column, new: Column) -> Iterator[Change]:
 
 def _quoted(text: str) -> str:
     shown = printable(text)
-    return f"“{shown}”" if len(shown) <= _LONGEST_TEXT else f"“{shown[: _LONGEST_TEXT - 1]}…”"
+    return f"“{shown}”" if len(shown) <= _MAX_TEXT_LENGTH else f"“{shown[: _MAX_TEXT_LENGTH - 1]}…”"
 
 
 def printable(text: str) -> str:

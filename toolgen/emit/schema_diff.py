@@ -19,20 +19,20 @@ from typing import Any, Final
 
 import jsonschema_rs
 
+from toolgen.emit.schema_equality import Equality, same, text
 from toolgen.emit.schema_forms import Place, Side, forms
 from toolgen.emit.schema_keywords import Path, SchemaChange, bounds, notes, texts, types, values
-from toolgen.emit.schema_same import Equality, same, text
 from toolgen.emit.schema_view import ANNOTATIONS, View, mentioned
 from toolgen.model.schema import Schema
 
 __all__ = ["Path", "SchemaChange", "schema_changes"]
 
-_DEEPEST: Final = 60
-_MOST_STEPS: Final = 10_000  # places compared; only schemas made to cost much have more
-_MOST_TRIED: Final = 3_000  # places compared to see whether one form covers another
-_DEEPEST_TRIAL: Final = 3  # trials within trials
-_MOST_PATTERNS: Final = 4
-_MOST_VALUES: Final = 1_000
+_MAX_DEPTH: Final = 60
+_MAX_STEPS: Final = 10_000  # places compared; only schemas made to cost much have more
+_MAX_TRIED: Final = 3_000  # places compared to see whether one form covers another
+_MAX_TRIAL_DEPTH: Final = 3  # trials within trials
+_MAX_PATTERNS: Final = 4
+_MAX_VALUES: Final = 1_000
 _MEANING: Final = frozenset({"removed", "default"})  # what is no question of which values conform
 _COMPARED: Final = frozenset(
     {
@@ -85,7 +85,7 @@ class Comparison:
         key = self._key(old, new, around)
         if key is not None and (key in self._told or key in self._active):
             return []
-        if self._depth >= _DEEPEST or self._exhausted():
+        if self._depth >= _MAX_DEPTH or self._exhausted():
             return [] if not self._trial and self.same(old, new) else [_both(path, "schema", _TOO_DEEP)]
         mark = len(self._told)
         self._active.append(key)
@@ -107,7 +107,7 @@ class Comparison:
 
     def holds(self, old: Any, new: Any, side: Side, around: Place | None) -> bool:
         """Whether nothing between two schemas breaks a side. Where `around` is missing, properties nobody named count as well."""
-        if self._trials >= _DEEPEST_TRIAL or self._tried > _MOST_TRIED:
+        if self._trials >= _MAX_TRIAL_DEPTH or self._tried > _MAX_TRIED:
             return False
         question = (text(old), text(new), side, around and (around.was, around.now))
         if question in self._refuted:
@@ -146,9 +146,9 @@ class Comparison:
     def _exhausted(self) -> bool:
         if self._trial is None:
             self._steps += 1
-            return self._steps > _MOST_STEPS
+            return self._steps > _MAX_STEPS
         self._tried += 1
-        return self._tried > _MOST_TRIED
+        return self._tried > _MAX_TRIED
 
     def _changes(self, place: Place) -> list[SchemaChange]:
         old, new, path = place.old, place.new, place.path
@@ -192,7 +192,7 @@ class Comparison:
         if not inner.types:
             return True
         finite = inner.finite
-        if finite is not None and len(finite) <= _MOST_VALUES:
+        if finite is not None and len(finite) <= _MAX_VALUES:
             return _all_accepted(finite, *((place.old, place.new) if side == "writer" else (place.new, place.old)))
         branches = inner.split()
         if side == "writer":
@@ -248,7 +248,7 @@ class Comparison:
         """Properties nobody named, for each set of patterns that a name may match."""
         old, new, path = place.old, place.new, place.path
         patterns = sorted(old.patterns() | new.patterns())
-        if len(patterns) > _MOST_PATTERNS:
+        if len(patterns) > _MAX_PATTERNS:
             if not self.same(_unnamed_of(old), _unnamed_of(new)):
                 yield _both(path, "pattern_properties", _untold("patternProperties"))
             return
@@ -301,7 +301,7 @@ class Comparison:
         if not shared:
             return True
         finite = one.finite if one.finite is not None else other.finite
-        if finite is not None and len(finite) <= _MOST_VALUES:
+        if finite is not None and len(finite) <= _MAX_VALUES:
             return not _accepted(_accepted(finite, one), other)
         if depth and (branches := one.split()):
             return all(self._disjoint(View(branch, one.root), other, depth - 1) for branch in branches)

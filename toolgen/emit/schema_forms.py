@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
+from toolgen.emit.schema_equality import text
 from toolgen.emit.schema_keywords import Path, SchemaChange
-from toolgen.emit.schema_same import text
 from toolgen.emit.schema_view import Names, View
 
 __all__ = ["Place", "Side", "forms"]
 
 Side: TypeAlias = Literal["writer", "reader"]
-_MOST_PAIRS: Final = 2_500  # of forms that are held against each other
+_MAX_PAIRS: Final = 2_500  # of forms that are held against each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class _Forms:
             yield from judge.compare(old[i], new[j], place.path, place)
         lost = [i for i in range(len(old)) if i not in self._forward]
         gained = [j for j in range(len(new)) if j not in self._back]
-        room = len(old) * len(new) <= _MOST_PAIRS
+        room = len(old) * len(new) <= _MAX_PAIRS
         for i in lost if room else ():
             covering = [j for j in range(len(new)) if judge.holds(old[i], new[j], "writer", place)]
             if covering:
@@ -182,7 +182,7 @@ def _paired(judge: Judge, old: list[Any], new: list[Any]) -> list[tuple[int, int
             del left[pairs[-1][0]]
         else:
             over.append(index)
-    if len(left) * len(over) <= _MOST_PAIRS:
+    if len(left) * len(over) <= _MAX_PAIRS:
         for index in list(over):
             found = next((one for one in left if judge.same(old[one], new[index])), None)
             if found is not None:

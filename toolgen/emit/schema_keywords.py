@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from toolgen.emit.schema_same import text
+from toolgen.emit.schema_equality import text
 from toolgen.emit.schema_view import ALL_TYPES, View, exact
 
 __all__ = ["Path", "SchemaChange", "bounds", "listed", "notes", "texts", "types", "values"]

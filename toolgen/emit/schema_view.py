@@ -26,7 +26,7 @@ ANNOTATIONS: Final = frozenset(
 _UNIONS: Final = ("anyOf", "oneOf")
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _IN_PLACE: Final = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else")
-_DEEPEST: Final = 2  # unions in unions whose types are still looked at
+_MAX_DEPTH: Final = 2  # unions in unions whose types are still looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def _unions(parts: list[Mapping[str, Any]]) -> list[tuple[str, list[Any]]]:
 def _with_unions(
     types: frozenset[str], unions: list[tuple[str, list[Any]]], root: Schema, depth: int
 ) -> frozenset[str]:
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         return types
     for _, branches in unions:
         some: frozenset[str] = frozenset()

@@ -1,23 +1,47 @@
-"""Writes generated/: only what changed, each file whole or not at all; or says what would be written."""
+"""Writes generated/: only what changed, each file whole or not at all; or says what would be written.
+
+What the last build into a directory read and wrote, so that the next one can see that it would do the same.
+
+The record is a cache of this user's, and no part of a project: without it a build does the whole work. It holds digests and counts.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
+import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
+import msgspec
 import orjson
 
+from toolgen.canonical import digest
 from toolgen.emit.formats import DEFAULT_FORMATS, FORMATS, render
 from toolgen.emit.python import MODULE, python_module
 from toolgen.errors import ConfigError, ToolgenError
-from toolgen.model.manifest import Manifest
+from toolgen.files import read_file
+from toolgen.model.manifest import Manifest, Problem
 from toolgen.model.names import nearest
 
-__all__ = ["FILES", "MANIFEST", "OURS", "check", "refuse_foreign", "render_all", "write"]
+__all__ = [
+    "FILES",
+    "MANIFEST",
+    "OURS",
+    "Record",
+    "Row",
+    "build_key",
+    "check",
+    "load",
+    "refuse_foreign",
+    "render_all",
+    "save",
+    "unchanged",
+    "write",
+]
 
 MANIFEST = "manifest.json"
 FILES: Mapping[str, str] = MappingProxyType({**{name: f"{name}.json" for name in sorted(FORMATS)}, "python": MODULE})
@@ -147,3 +171,121 @@ def _sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+_FORMAT = 1
+_MAX_SIZE = 1 << 30
+_CODE = Path(__file__).parent.parent
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one source, as a build's summary shows it. `server` is the name and version of an MCP server, `since_pin` what
+    changed since its tools were pinned."""
+
+    source: str
+    operations: int
+    tools: int
+    skipped: int
+    problems: int
+    tokens: int
+    seconds: float
+    server: str = ""
+    since_pin: str = ""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One build. `key` stands for everything that went into it but the files; both maps go from a path or name to `sha256:…`."""
+
+    format: int = _FORMAT
+    key: str
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    rows: tuple[Row, ...]
+    digest: str  # of the manifest
+    problems: tuple[Problem, ...]
+    remarks: dict[str, tuple[str, ...]]  # by format
+
+
+def build_key(options: object) -> str:
+    """`sha256:…` over a build's options (any JSON value), toolgen's own code, Python and every installed package's version."""
+    packages = sorted(
+        entry.name
+        for folder in sys.path
+        if os.path.isdir(folder)
+        for entry in os.scandir(folder)
+        if entry.name.endswith((".dist-info", ".egg-info"))
+    )
+    return digest({"options": options, "code": _own_code(), "python": sys.version, "packages": packages})
+
+
+def load(directory: Path) -> Record | None:
+    """The record of the last build into a directory, if there is one that can be read."""
+    try:
+        return msgspec.json.decode(_place(directory).read_bytes(), type=Record)
+    except (OSError, RuntimeError, msgspec.DecodeError, RecursionError):
+        return None
+
+
+def save(
+    directory: Path,
+    key: str,
+    inputs: Mapping[str, str],
+    files: Mapping[str, bytes],
+    manifest: Manifest,
+    rows: Iterable[Row],
+    remarks: Mapping[str, tuple[str, ...]],
+) -> None:
+    """Records a build; where that is not possible (a home that cannot be written), the next one does the whole work."""
+    record = Record(
+        key=key,
+        inputs=dict(inputs),
+        outputs={name: _sha256(content) for name, content in files.items()},
+        rows=tuple(rows),
+        digest=manifest.digest,
+        problems=manifest.problems,
+        remarks=dict(remarks),
+    )
+    with suppress(OSError, RuntimeError):
+        place = _place(directory)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = place.with_name(f"{place.name}.{os.getpid()}")
+        temporary.write_bytes(msgspec.json.encode(record))
+        os.replace(temporary, place)
+
+
+def unchanged(directory: Path, record: Record, key: str) -> bool:
+    """Whether a build would read and write exactly what it did: every file is read again, no time stamp is believed."""
+    if record.format != _FORMAT or record.key != key or MANIFEST not in record.outputs:
+        return False
+    if any(os.path.lexists(directory / name) for name in OURS - record.outputs.keys()):
+        return False
+    written = {str(directory / name): content for name, content in record.outputs.items()}
+    if any(os.path.islink(path) for path in written):
+        return False
+    return all(_digest_at(path) == content for path, content in {**record.inputs, **written}.items())
+
+
+def _place(directory: Path) -> Path:
+    """XDG Base Directory Specification: what can be made again stands below $XDG_CACHE_HOME, ~/.cache unless it is set."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
+    return root / "toolgen" / "builds" / f"{hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:32]}.json"
+
+
+def _own_code() -> str:
+    """A version says too little of a checkout that is worked on."""
+    total = hashlib.sha256()
+    for path in sorted(_CODE.rglob("*.py")):
+        total.update(path.relative_to(_CODE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return total.hexdigest()
+
+
+def _digest_at(path: str) -> str:
+    try:
+        return _sha256(read_file(path, _MAX_SIZE))
+    except OSError:
+        return ""
+
+
+def _sha256(content: bytes) -> str:
+    return "sha256:" + hashlib.sha256(content).hexdigest()

@@ -1,10 +1,14 @@
-"""Calls of Python functions: in this process, in threads and on a loop that are not the gateway's own."""
+"""Calls of Python functions: in this process, in threads and on a loop that are not the gateway's own.
+
+What runs the functions of a project: threads, an event loop, and the time that each call has until the gateway leaves.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -13,22 +17,97 @@ import msgspec
 import orjson
 
 from toolgen.errors import DescriptionError, place_of
-from toolgen.execute.function_job import Crowded, Escaped
-from toolgen.execute.function_runtime import FunctionRuntime
-from toolgen.functions import Audio, EmbeddedResource, Image, ToolContext, ToolError
+from toolgen.execute.base import FunctionCounts
+from toolgen.execute.function_threads import Crowded, Escaped, FunctionLoop, FunctionThreads, Shares, Watch
+from toolgen.functions.decorator import Audio, EmbeddedResource, Image, ToolContext, ToolError
+from toolgen.functions.signature import Broken, Offer, load_offers
 from toolgen.json_codec import carried, encode_json
 from toolgen.model.call import Call
-from toolgen.model.line import InputNeeded
+from toolgen.model.client_channel import InputNeeded
 from toolgen.model.result import Error, Failed, Refused, Shape, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import FunctionBinding
-from toolgen.signatures import Broken, Offer, load_offers
 
-__all__ = ["FunctionExecutor"]
+__all__ = ["FunctionExecutor", "FunctionRuntime"]
+
+_MAX_LOST_LOOPS = 4
+_WATCH = Watch()
+_SHARES = Shares()
+
+
+class FunctionRuntime:
+    """One for all functions of a gateway: what they share, a client of a database say, lives on the one loop of them all."""
+
+    def __init__(self, shares: Shares = _SHARES, watch: Watch = _WATCH) -> None:
+        self._threads = FunctionThreads(shares)
+        self._watch = watch
+        self._loops: list[FunctionLoop] = []  # the last is in use, unless it is lost as all before it are
+        self._blocked = 0
+        self._waits: set[asyncio.Timeout] = set()
+        self.leaving = False
+
+    @property
+    def counts(self) -> FunctionCounts:
+        """What there is to say of it in numbers."""
+        return FunctionCounts(
+            threads=self._threads.running,
+            threads_lost=self._threads.lost,
+            threads_abandoned=self._threads.abandoned,
+            loops_lost=sum(loop.lost and loop.alive for loop in self._loops),
+            loops_blocked=self._blocked,
+        )
+
+    async def run(self, offer: Offer, arguments: dict[str, Any], *, who: str, name: str) -> Any:
+        """What the function answers. Raises what it raises, `Escaped` for what is no error, and `Crowded`."""
+        work = partial(offer.function, **arguments)
+        if offer.is_async:
+            return await self._loop_now().run(who, name, work)
+        return await self._threads.run(who, name, work)
+
+    async def apart(self, who: str, name: str, work: Callable[[], Any]) -> Any:
+        """Any other work that may hang: the import of a module. Raises as `run` does."""
+        return await self._threads.run(who, name, work)
+
+    @contextlib.asynccontextmanager
+    async def patience(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
+        """The time that a call has; it is over at once when the gateway gives functions up."""
+        async with asyncio.timeout(0 if self.leaving else seconds) as wait:
+            self._waits.add(wait)
+            try:
+                yield wait
+            finally:
+                self._waits.discard(wait)
+
+    def give_up(self) -> None:
+        """Every call that waits for a function has waited long enough: the gateway leaves."""
+        self.leaving = True
+        for wait in self._waits:
+            if not wait.expired():
+                wait.reschedule(asyncio.get_running_loop().time())
+
+    async def close(self) -> None:
+        """Begins nothing more, and waits for nothing: what still runs ends with the process."""
+        self._threads.close()
+        loops, self._loops = self._loops, []
+        for loop in loops:
+            if not loop.lost:
+                await loop.close()
+
+    def _loop_now(self) -> FunctionLoop:
+        self._loops = [loop for loop in self._loops if loop.alive]
+        if not self._loops or self._loops[-1].lost:
+            if len(self._loops) >= _MAX_LOST_LOOPS:
+                raise Crowded
+            self._loops.append(FunctionLoop(self._watch, self._found))
+        return self._loops[-1]
+
+    def _found(self) -> None:
+        self._blocked += 1
+
 
 _IMPORT_S = 60.0
 _CROWDED_RETRY_S = 1.0
-_LARGEST = 1_048_576
+_MAX_SIZE = 1_048_576
 _logger = logging.getLogger("toolgen.tools")
 
 
@@ -158,8 +237,8 @@ def _answered(answer: Any, shape: Shape) -> Success | Failed:
         return Failed(
             error=Error(code="handler_error", message=f"the function's answer has no JSON form: {type(error).__name__}")
         )
-    if size > _LARGEST:
-        message = f"the function's answer has {size} bytes, and {_LARGEST} are the most"
+    if size > _MAX_SIZE:
+        message = f"the function's answer has {size} bytes, and {_MAX_SIZE} are the most"
         return Failed(error=Error(code="response_too_large", message=message, suggestion="ask for less"))
     return Success(data=data, facts={"bytes": size}, shape=shape)
 

@@ -1,21 +1,101 @@
-"""Threads for functions that are not async: a bounded share of them for each principal, and none that keeps the process from ending."""
+"""Threads for functions that are not async: a bounded share of them for each principal, and none that keeps the process from ending.
+
+An event loop in a thread of its own for functions that are async, and a watchdog over it: one that blocks it blocks no gateway.
+
+One call of a function that runs in another thread, and how what became of it comes back to the gateway's loop.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
+import logging
+import sys
 import threading
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeAlias
 
-from toolgen.execute.function_job import Crowded, Job, telling
+from toolgen.model.client_channel import InputNeeded
 
-__all__ = ["FunctionThreads", "Shares"]
+__all__ = ["Crowded", "Escaped", "FunctionLoop", "FunctionThreads", "Job", "Shares", "Watch", "telling"]
 
-_MOST_IDLE = 16
+
+class Crowded(Exception):  # noqa: N818 - a state of things, as `Unasked` is
+    """Everything that could run this function is taken by functions that have not ended."""
+
+
+class Escaped(Exception):  # noqa: N818 - wraps what is no error of its own
+    """A function raised what would end the thread, loop or task that it runs in: `SystemExit`, say."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(type(error).__name__)
+        self.error = error
+
+
+class Job:
+    """One function under way. `home` is the loop that waits for `done`; all but `work` and `told` happens there.
+
+    `given_up`: nobody waits for it any more.
+    """
+
+    __slots__ = ("context", "done", "given_up", "home", "name", "who", "work")
+
+    def __init__(self, *, name: str, who: str, work: Callable[[], Any]) -> None:
+        self.name = name
+        self.who = who
+        self.work = work
+        self.context = contextvars.copy_context()
+        self.home = asyncio.get_running_loop()
+        self.done: asyncio.Future[Any] = self.home.create_future()
+        self.given_up = False
+
+    def told(self, then: Callable[[Any, BaseException | None], None], value: Any, error: BaseException | None) -> bool:
+        """From the function's thread: has `then` called at home. False where there is no home any more."""
+        try:
+            self.home.call_soon_threadsafe(then, value, error)
+        except RuntimeError:  # the gateway's loop is closed
+            return False
+        return True
+
+    def settle(self, value: Any, error: BaseException | None) -> None:
+        """Whoever waits for the job has its answer."""
+        if self.done.done():
+            return
+        if error is None:
+            self.done.set_result(value)
+        else:
+            self.done.set_exception(error)
+
+    async def ending(self, seconds: float) -> None:
+        """Waits a little for a function that was told to end, and whose first `done` was cancelled with whoever waited for it."""
+        self.given_up = True
+        self.done = self.home.create_future()
+        try:
+            await asyncio.wait([self.done], timeout=seconds)
+        finally:
+            if not self.done.cancel():
+                with contextlib.suppress(BaseException):
+                    self.done.result()  # nobody else asks how it ended
+
+
+def telling(error: BaseException) -> BaseException:
+    """What can be carried from thread to thread and raised there without ending more than the call."""
+    if isinstance(error, InputNeeded):
+        return error
+    if isinstance(error, BaseExceptionGroup) and error.subgroup(InputNeeded) is not None:
+        return error
+    if isinstance(error, StopIteration) or not isinstance(error, Exception):
+        return Escaped(error)
+    return error
+
+
+_MAX_IDLE = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +163,7 @@ class FunctionThreads:
 
     def _ended(self, thread: _Thread, job: Job, place: _Place, value: Any, error: BaseException | None) -> None:
         place.move(job.who, None)
-        if len(self._idle) < _MOST_IDLE:
+        if len(self._idle) < _MAX_IDLE:
             self._idle.append(thread)
         else:
             thread.end()
@@ -134,3 +214,151 @@ class _Thread:
             if not job.told(then, value, error):
                 return
             del taken, job, then, value, error  # nothing of a call stays while there is no other
+
+
+_GRACE_S = 1.0
+_MAX_DEPTH = 5
+_CURRENT: contextvars.ContextVar[Job | None] = contextvars.ContextVar("toolgen_function", default=None)
+_Outcome: TypeAlias = tuple[Any, BaseException | None]
+_logger = logging.getLogger("toolgen.tools")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """How often the loop is asked for a sign of life, after how long without one it is called blocked, and after how long lost."""
+
+    every_s: float = 0.5
+    blocked_s: float = 1.0
+    lost_s: float = 10.0
+
+
+class FunctionLoop:
+    """Runs coroutines of functions for the gateway's loop, which waits for them and watches while any is under way.
+
+    A loop that is `lost` is given no more work. Where what blocks it ends after all, its calls run to their end, and then it stops.
+    """
+
+    def __init__(self, watch: Watch, found: Callable[[], None]) -> None:
+        self._watch_by = watch
+        self._found = found
+        self._jobs: dict[Job, asyncio.Task[_Outcome] | None] = {}
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="toolgen-async-functions", daemon=True)
+        self._thread.start()
+        self._watching = False
+        self._asked_at: float | None = None
+        self._reported = False
+        self.lost = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread has not ended."""
+        return self._thread.is_alive()
+
+    async def run(self, who: str, name: str, work: Callable[[], Any]) -> Any:
+        """What the coroutine that `work` makes comes to. Cancelled, it waits a second for the function to put its things in order."""
+        job = Job(name=name, who=who, work=work)
+        self._jobs[job] = None
+        if not self._watching:
+            self._watching = True
+            job.home.call_later(self._watch_by.every_s, self._watch, job.home)
+        self._loop.call_soon_threadsafe(self._begin, job)
+        try:
+            return await job.done
+        except asyncio.CancelledError:
+            self._loop.call_soon_threadsafe(self._cancel, job)
+            await job.ending(_GRACE_S)
+            raise
+
+    async def close(self) -> None:
+        """Stops it, and waits a second for that: tasks that functions have left running are cancelled."""
+        self._loop.call_soon_threadsafe(self._stop.set)
+        await asyncio.to_thread(self._thread.join, _GRACE_S)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._until_stopped())
+
+    async def _until_stopped(self) -> None:
+        await self._stop.wait()
+
+    def _begin(self, job: Job) -> None:
+        if job.given_up:  # while this loop was blocked
+            job.told(partial(self._ended, job), None, None)
+            return
+        _CURRENT.set(job)  # this callback has a context of its own, which the task and all that it starts inherit
+        task = self._jobs[job] = self._loop.create_task(_carried_out(job))
+        task.add_done_callback(partial(self._tell, job))
+
+    def _cancel(self, job: Job) -> None:
+        if (task := self._jobs.get(job)) is not None:
+            task.cancel()
+
+    def _tell(self, job: Job, task: asyncio.Task[_Outcome]) -> None:
+        value, error = (None, telling(asyncio.CancelledError())) if task.cancelled() else task.result()
+        job.told(partial(self._ended, job), value, error)
+
+    def _ended(self, job: Job, value: Any, error: BaseException | None) -> None:
+        del self._jobs[job]
+        job.settle(value, error)
+        self._stop_if_lost()
+
+    def _stop_if_lost(self) -> None:
+        if self.lost and not self._jobs:
+            self._loop.call_soon_threadsafe(self._stop.set)
+
+    def _watch(self, home: asyncio.AbstractEventLoop) -> None:
+        """Asks for a sign of life, and looks whether the last one came. At home, and only while a function is under way."""
+        now, asked = home.time(), self._asked_at
+        if asked is None:
+            if not self._jobs or self.lost:
+                self._watching = False
+                return
+            self._asked_at = now
+            self._loop.call_soon_threadsafe(self._answer)
+        elif now - asked >= self._watch_by.blocked_s and not self._reported:
+            self._reported = True
+            self._found()
+            self._report(now - asked)
+        elif now - asked >= self._watch_by.lost_s and not self.lost:
+            self.lost = True
+            _logger.error("async functions get a new event loop: the one they had is blocked for %.1f s", now - asked)
+        home.call_later(self._watch_by.every_s, self._watch, home)
+
+    def _answer(self) -> None:
+        self._asked_at, self._reported = None, False
+
+    def _report(self, seconds: float) -> None:
+        _logger.error(
+            "%s blocks the event loop of async functions since %.1f s; make it a function that is not async, or await. It is at:\n%s",
+            self._blocking(),
+            seconds,
+            self._place(),
+        )
+
+    def _blocking(self) -> str:
+        """The tool whose function, or a task of whose function, runs now; all that are under way where that cannot be told."""
+        task = asyncio.current_task(self._loop)
+        context = getattr(task, "get_context", None)  # Python 3.12
+        job = next((job for job, own in list(self._jobs.items()) if own is task), None)
+        if job is None and context is not None:
+            job = context().get(_CURRENT)
+        if job is not None:
+            return f"the function of {job.name}"
+        return f"one of the functions of {', '.join(sorted({one.name for one in list(self._jobs)}))}"
+
+    def _place(self) -> str:
+        """Where its thread is: files and lines, without any value."""
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        if frame is None:
+            return "  (it has just gone on)"
+        stack = traceback.extract_stack(frame)[-_MAX_DEPTH:]
+        return "\n".join(f"  {one.filename}:{one.lineno} in {one.name}" for one in stack)
+
+
+async def _carried_out(job: Job) -> _Outcome:
+    try:
+        return await job.work(), None
+    except BaseException as raised:  # noqa: BLE001 - whatever somebody's function may raise
+        return None, telling(raised)

@@ -14,23 +14,23 @@ import msgspec
 
 from toolgen.audit.log import AuditLog
 from toolgen.errors import AuditError, StateError
-from toolgen.gateway.answers import envelope_json
-from toolgen.gateway.governance import Governance
-from toolgen.gateway.wire import encode
+from toolgen.gateway.compiled_policy import Governance
+from toolgen.gateway.envelope_json import envelope_json
+from toolgen.gateway.json_body import encode
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error, Meta, Pending, Refused, Result
 from toolgen.model.tool import absent
-from toolgen.pipeline.approve import STALE, Question, approval_digest
+from toolgen.pipeline.stages.approval import STALE, Question, approval_digest
 from toolgen.state.invocations import Invocation, Invocations, Party
 
-__all__ = ["LEASE_S", "LONGEST_NOTE", "MOST_EACH", "MOST_WAITING", "Approvals", "of_party", "party_of"]
+__all__ = ["LEASE_S", "MAX_EACH", "MAX_NOTE_LENGTH", "MAX_WAITING", "Approvals", "of_party", "party_of"]
 
 LEASE_S = 10.0
 """How long a worker that stopped may hold a call before others look after it."""
-MOST_EACH = 20
-MOST_WAITING = 500
-LARGEST_ARGUMENTS = 65_536
-LONGEST_NOTE = 500
+MAX_EACH = 20
+MAX_WAITING = 500
+MAX_ARGUMENTS_SIZE = 65_536
+MAX_NOTE_LENGTH = 500
 _STORM_RETRY_S = 30.0
 _logger = logging.getLogger(__name__)
 
@@ -51,11 +51,11 @@ class Approvals:
         """Keeps a call until somebody answers for it; refused where nobody could read it, or too many wait already."""
         call = question.call
         size = len(encode(call.arguments))
-        if size > LARGEST_ARGUMENTS:
+        if size > MAX_ARGUMENTS_SIZE:
             return Refused(
                 error=Error(
                     code="validation",
-                    message=f"a person has to read these arguments, and {size} bytes are too many (most: {LARGEST_ARGUMENTS})",
+                    message=f"a person has to read these arguments, and {size} bytes are too many (most: {MAX_ARGUMENTS_SIZE})",
                     suggestion="make several calls with smaller arguments",
                     rule=question.rule,
                 )
@@ -84,7 +84,7 @@ class Approvals:
             expires=now + question.expires_s,
         )
         try:
-            kept = await self.store.add(invocation, each=MOST_EACH, total=MOST_WAITING)
+            kept = await self.store.add(invocation, each=MAX_EACH, total=MAX_WAITING)
         except StateError as fault:
             return self._unkept(fault, question.rule)
         if not kept:

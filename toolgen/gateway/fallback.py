@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from toolgen.config.tools import Fallback, names
 from toolgen.model.call import Call
 from toolgen.model.result import Envelope, Failed, Refused, Result
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, Tool
-from toolgen.settings_tools import Fallback, names
 
 __all__ = ["Fallbacks"]
 

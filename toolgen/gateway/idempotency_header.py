@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from toolgen.gateway.http import Rejected, Request
-from toolgen.gateway.wire import identifier
+from toolgen.gateway.asgi.request import Rejected, Request
+from toolgen.gateway.json_body import identifier
 
 __all__ = ["HEADER", "agreed_key", "header_key"]
 

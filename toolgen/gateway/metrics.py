@@ -17,7 +17,7 @@ __all__ = ["MEDIA_TYPE", "Metrics"]
 
 MEDIA_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-_MOST_CODES = 64  # codes are ours and some twenty; a device's or a plugin's may never make this grow
+_MAX_CODES = 64  # codes are ours and some twenty; a device's or a plugin's may never make this grow
 _OTHER = "other"
 _NO_FUNCTIONS = FunctionCounts()
 _NO_RESTARTS: Mapping[str, int] = {}
@@ -58,7 +58,7 @@ class Metrics:
         self._in_flight -= 1
         status, code = ("cancelled", "") if result is None else _ending(result)
         key = (status, code)
-        if key not in self._calls and len(self._calls) >= _MOST_CODES:
+        if key not in self._calls and len(self._calls) >= _MAX_CODES:
             key = (status, _OTHER)
         self._calls[key] = self._calls.get(key, 0) + 1
         durations = self._durations.get(status)

@@ -12,37 +12,36 @@ from types import TracebackType
 from typing import Any, Self
 
 from toolgen.audit.log import AuditLog
-from toolgen.audit.query import entries, entry_at
+from toolgen.audit.reader import entries, entry_at
 from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock, SystemClock
+from toolgen.config.settings import Settings
+from toolgen.config.settings import load as load_settings
 from toolgen.errors import AuditError, ConfigError
 from toolgen.execute.base import Destination, Executor
-from toolgen.gateway.answering import Answering, Fetched
+from toolgen.gateway.approval_runner import Runner
 from toolgen.gateway.approvals import Approvals
-from toolgen.gateway.calls import Calls, Running
-from toolgen.gateway.discovery import Discovery
-from toolgen.gateway.envelopes import invalid, unmade
-from toolgen.gateway.governance import Governance, Runtime
+from toolgen.gateway.audit_reader import ProjectRecords
+from toolgen.gateway.call_service import Calls, Running
+from toolgen.gateway.compiled_policy import Governance, Runtime
+from toolgen.gateway.envelope_json import invalid, unmade
 from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets, Unaccepted
-from toolgen.gateway.in_force import InForce
-from toolgen.gateway.meaning import meaning_of
 from toolgen.gateway.metrics import Metrics
-from toolgen.gateway.pausing import Pausing
-from toolgen.gateway.project import (
+from toolgen.gateway.pause_control import Pausing
+from toolgen.gateway.policy_reloader import InForce, State, state_of
+from toolgen.gateway.project_files import (
     caching_of,
     catalog_of,
     fallbacks_of,
     pagings_of,
     pauses_of,
     seal_file,
-    state_folder,
 )
-from toolgen.gateway.reconcile import Doubts
-from toolgen.gateway.records import ProjectRecords
-from toolgen.gateway.reload import State, state_of
-from toolgen.gateway.runner import Runner
-from toolgen.gateway.sharing import share
-from toolgen.gateway.spans import Spans
+from toolgen.gateway.response_shaping import Answering, Fetched
+from toolgen.gateway.shared_state import share
+from toolgen.gateway.tool_discovery import Discovery
+from toolgen.gateway.tracing import Spans
+from toolgen.gateway.unknown_outcomes import Doubts
 from toolgen.model.call import Principal, parties
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Envelope, Error
@@ -50,26 +49,24 @@ from toolgen.model.schema import JsonObject
 from toolgen.model.secret import Secret
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Verdict
-from toolgen.pipeline.chain import Trail
-from toolgen.pipeline.earlier import imagined
-from toolgen.pipeline.exchanged import Exchanges
-from toolgen.pipeline.executors import Backing, make_executors, make_fetch, make_function_runtime
-from toolgen.pipeline.given import no_ids
-from toolgen.pipeline.places import plan_of
-from toolgen.pipeline.presence import Presence
-from toolgen.policy.assignment import assigned
+from toolgen.pipeline.call_context import Presence
+from toolgen.pipeline.input_validation import no_ids
+from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.session_history import imagined
 from toolgen.policy.credentials import TokenRule
-from toolgen.policy.document import Policy
-from toolgen.policy.document import load as load_policy
+from toolgen.policy.document.policy import Policy
+from toolgen.policy.document.policy import load as load_policy
+from toolgen.policy.document.sections import assigned
 from toolgen.policy.selftest import SelfTestResult
 from toolgen.policy.selftest import run as run_selftests
-from toolgen.settings import Settings
-from toolgen.settings import load as load_settings
+from toolgen.search.embedding_worker import meaning_of
+from toolgen.state.encryption import Seal, seal_of
 from toolgen.state.history import Histories
-from toolgen.state.kept import KeptAnswers
 from toolgen.state.pauses_redis import SharedPauses
-from toolgen.state.seal import Seal, seal_of
-from toolgen.state.upstreams import Upstreams
+from toolgen.state.stored_answers import KeptAnswers
+from toolgen.state.upstream_quotas import Upstreams
+from toolgen.wiring.checkpoint_sinks import plan_of
+from toolgen.wiring.executors import Backing, Exchanges, make_executors, make_fetch, make_function_runtime
 
 __all__ = ["Gateway"]
 
@@ -112,7 +109,7 @@ class Gateway:
         self._functions = make_function_runtime()
         backing = Backing(
             assigned=self._assigned,
-            folder=state_folder(settings) / "oauth",
+            folder=settings.state_dir / "oauth",
             clock=self._clock,
             functions=self._functions,
         )
@@ -134,7 +131,7 @@ class Gateway:
         )
         pagings = pagings_of(settings, manifest)
         self._answering = Answering(
-            store=KeptAnswers(state_folder(settings) / "answers.db", self._clock),
+            store=KeptAnswers(settings.state_dir / "answers.db", self._clock),
             pauses=shared.pauses,
             pagings=pagings,
             record=self._log.append,
@@ -543,7 +540,7 @@ class Gateway:
 def _spans() -> Spans:
     """Raises `ConfigError` where the extra is not installed."""
     try:
-        from toolgen.gateway.otel import OpenTelemetry  # noqa: PLC0415 - an extra
+        from toolgen.gateway.opentelemetry import OpenTelemetry  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise ConfigError("gateway.spans: needs OpenTelemetry's API", suggestion="install toolgen[otel]") from error
     return OpenTelemetry()

@@ -11,18 +11,15 @@ from typing import Any
 
 import orjson
 
-from toolgen.build import build_sources
-from toolgen.emit.tokens import tokens
-from toolgen.lint.catalog import CATALOG_RULES
+from toolgen.builder.build import build_sources
+from toolgen.config.settings import SourceSettings
+from toolgen.emit.formats import tokens
 from toolgen.lint.lines import lines
-from toolgen.lint.rule import CatalogView, Hit, Level, Rule, SourceView, ToolView
+from toolgen.lint.rule import CatalogView, Hit, Level, Original, Rule, SourceView, ToolView, readable, tool_view
 from toolgen.lint.safety import SOURCE_SAFETY, TOOL_SAFETY
-from toolgen.lint.shapes import TOOL_SHAPES
-from toolgen.lint.text import TEXT_RULES
-from toolgen.lint.views import Original, readable, tool_view
-from toolgen.lint.wording import SOURCE_WORDING, TOOL_WORDING
+from toolgen.lint.schemas import TOOL_SHAPES
+from toolgen.lint.wording import CATALOG_RULES, SOURCE_WORDING, TEXT_RULES, TOOL_WORDING
 from toolgen.model.manifest import Manifest, Problem
-from toolgen.settings import SourceSettings
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.overrides import ToolOverride
 

@@ -13,21 +13,21 @@ from toolgen.sources.syntax import escape
 
 __all__ = ["lines"]
 
-_LARGEST_JSON = 64 * 1024 * 1024
-_LARGEST_YAML = 4 * 1024 * 1024  # its events cost ten times as much
-_DEEPEST = 250
+_MAX_JSON_SIZE = 64 * 1024 * 1024
+_MAX_YAML_SIZE = 4 * 1024 * 1024  # its events cost ten times as much
+_MAX_DEPTH = 250
 _TOKEN = re.compile(rb'"((?:[^"\\]|\\.)*)"|[{}\[\],:]|\n')
 
 
 def lines(path: Path, pointers: Collection[str]) -> dict[str, int]:
     """Pointer (`#/paths/~1pet/get`) -> line, from 1, for those that are there; nothing where the file is too large or unreadable."""
     try:
-        data = read_file(path, _LARGEST_JSON)
+        data = read_file(path, _MAX_JSON_SIZE)
     except OSError:
         return {}
     wanted = set(pointers)
     json = data.lstrip()[:1] in (b"{", b"[")
-    if not wanted or len(data) > (_LARGEST_JSON if json else _LARGEST_YAML):
+    if not wanted or len(data) > (_MAX_JSON_SIZE if json else _MAX_YAML_SIZE):
         return {}
     found: dict[str, int] = {}
     for pointer, line in _json(data) if json else _yaml(data):
@@ -55,7 +55,7 @@ def _json(data: bytes) -> Iterator[tuple[str, int]]:
             if stack and stack[-1][1] >= 0:
                 yield where, line
             stack.append((where, 0 if token == b"[" else -1))
-            if len(stack) > _DEEPEST:
+            if len(stack) > _MAX_DEPTH:
                 return
         elif token in b"}]":
             if stack:
@@ -108,7 +108,7 @@ def _yaml(data: bytes) -> Iterator[tuple[str, int]]:
                     yield where, line
             if isinstance(event, yaml.CollectionStartEvent):
                 stack.append([where, -1 if isinstance(event, yaml.MappingStartEvent) else 0, None])
-                if len(stack) > _DEEPEST:
+                if len(stack) > _MAX_DEPTH:
                     return
     except yaml.YAMLError:
         return

@@ -1,14 +1,18 @@
-"""Which credentials go with which security scheme of a description."""
+"""Which credentials go with which security scheme of a description.
+
+How a GraphQL service is shown credentials: its description says nothing about them, so these are the ways `auth:` can name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
+from types import MappingProxyType
 from typing import assert_never
 
 from toolgen.model.auth import Basic, Certificate, Form, OAuth, SigV4, Value
 from toolgen.model.manifest import SecurityScheme
 
-__all__ = ["chosen", "fits", "takes"]
+__all__ = ["HEADERS", "SCHEMES", "chosen", "fits", "takes", "with_headers"]
 
 _TOKEN_SCHEMES = frozenset({"oauth2", "openIdConnect"})
 
@@ -60,3 +64,26 @@ def takes(scheme: SecurityScheme) -> str:
 
 def _takes_bearer(scheme: SecurityScheme) -> bool:
     return scheme.type in _TOKEN_SCHEMES or (scheme.type == "http" and scheme.scheme == "bearer")
+
+
+SCHEMES = MappingProxyType(
+    {
+        "bearer": SecurityScheme(type="http", scheme="bearer"),
+        "basic": SecurityScheme(type="http", scheme="basic"),
+        "api_key": SecurityScheme(type="apiKey", in_="header", name="X-API-Key"),
+    }
+)
+HEADERS = "headers"
+"""The key of `auth:` below which names of headers stand, each with its secret."""
+
+
+def with_headers(
+    schemes: Mapping[str, SecurityScheme], auth: Mapping[str, object]
+) -> tuple[Mapping[str, SecurityScheme], Mapping[str, object]]:
+    """The schemes and credentials of a source with `headers: {NAME: secret}` taken apart: a scheme for each header."""
+    named = auth.get(HEADERS)
+    if not isinstance(named, Mapping):
+        return schemes, auth
+    own = {f"{HEADERS}.{name}": SecurityScheme(type="apiKey", in_="header", name=name) for name in named}
+    shown = {f"{HEADERS}.{name}": secret for name, secret in named.items()}
+    return {**schemes, **own}, {**{key: one for key, one in auth.items() if key != HEADERS}, **shown}

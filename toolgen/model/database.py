@@ -1,12 +1,141 @@
-"""What a build found in a database: the tables and columns a statement may be resolved against."""
+"""What a build found in a database: the tables and columns a statement may be resolved against.
+
+What a change of a table sets off beyond the rows it names, and what a server's catalog is asked to find that out.
+
+Triggers, rules and the actions of foreign keys change rows that nobody counts, in tables the policy may not open, past every row filter.
+
+What a database account can do, read from the database itself: grants by table and column, and powers that go beyond tables.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
 import msgspec
 
-from toolgen.model.cascades import Cascade
+__all__ = [
+    "MYSQL_CASCADES",
+    "MYSQL_CASCADES_OF",
+    "MYSQL_TABLE_NAMES",
+    "POSTGRES_CASCADES",
+    "UNSEEN",
+    "Cascade",
+    "Column",
+    "Database",
+    "Grant",
+    "Power",
+    "Rights",
+    "Sequence",
+    "Table",
+    "mysql_table_names",
+    "set_off",
+]
 
-__all__ = ["MYSQL_TABLE_NAMES", "Column", "Database", "Table", "mysql_table_names"]
+
+class Cascade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, order=True):
+    """`on`: the kind of statement (insert, update, delete). `by`: the trigger, rule or foreign key, in words for the operator.
+
+    `columns`: an update sets it off only where it sets one of them; none means any.
+    """
+
+    on: str
+    by: str
+    columns: tuple[str, ...] = ()
+
+
+def set_off(cascades: Iterable[Cascade], kind: str, sets: Iterable[str]) -> tuple[Cascade, ...]:
+    """Those that a statement of this kind sets off; `sets` are the columns an update sets, as the database spells them."""
+    changed = frozenset(sets)
+    return tuple(one for one in cascades if one.on == kind and (not one.columns or not changed.isdisjoint(one.columns)))
+
+
+UNSEEN: Final = "what the account may not see; it would need REFERENCES on *.* and, in MySQL, TRIGGER on the database"
+
+# Parameter: an array of tables (quoted names). Columns: the table's oid, the kind, what it is, the columns.
+# An update of a partitioned table may be a deletion and an insertion in its partitions. A default that calls somebody's own function
+# that is volatile may do anything; one of an extension is taken to be known.
+# https://www.postgresql.org/docs/current/catalog-pg-trigger.html has the bits of tgtype.
+POSTGRES_CASCADES: Final = """
+WITH RECURSIVE asked (root, kind) AS (
+  SELECT c.oid, c.relkind FROM pg_catalog.pg_class c WHERE c.oid = ANY(%s::text[]::regclass[]::oid[])),
+family (root, kind, member) AS (
+  SELECT root, kind, root FROM asked
+  UNION SELECT f.root, f.kind, i.inhrelid FROM family f JOIN pg_catalog.pg_inherits i ON i.inhparent = f.member),
+kinds (name, bit, action, event) AS (VALUES ('insert', 4, '', '3'), ('delete', 8, 'd', '4'), ('update', 16, 'u', '2')),
+found (root, kind, name, what, relation, numbers) AS (
+  SELECT f.root, f.kind, k.name, 'trigger ' || t.tgname, f.member, CASE k.name WHEN 'update' THEN t.tgattr::int2[] ELSE '{}' END
+  FROM family f JOIN pg_catalog.pg_trigger t ON t.tgrelid = f.member JOIN kinds k ON t.tgtype & k.bit <> 0
+  WHERE NOT t.tgisinternal AND t.tgenabled <> 'D'
+  UNION ALL
+  SELECT f.root, f.kind, k.name, 'foreign key ' || c.conname || ' of ' || c.conrelid::regclass::text, f.member,
+    CASE k.name WHEN 'update' THEN c.confkey ELSE '{}' END
+  FROM family f JOIN pg_catalog.pg_constraint c ON c.confrelid = f.member AND c.contype = 'f' CROSS JOIN kinds k
+  WHERE (k.action = 'd' AND c.confdeltype IN ('c', 'n', 'd')) OR (k.action = 'u' AND c.confupdtype IN ('c', 'n', 'd'))
+  UNION ALL
+  SELECT f.root, f.kind, k.name, 'rule ' || r.rulename, f.member, '{}'
+  FROM family f JOIN pg_catalog.pg_rewrite r ON r.ev_class = f.member JOIN kinds k ON r.ev_type::text = k.event
+  WHERE r.ev_enabled <> 'D'
+  UNION ALL
+  SELECT f.root, f.kind, 'insert', 'default of ' || a.attname || ' by ' || p.proname, f.member, '{}'
+  FROM family f JOIN pg_catalog.pg_attrdef d ON d.adrelid = f.member
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+    JOIN pg_catalog.pg_depend u ON u.classid = 'pg_catalog.pg_attrdef'::regclass AND u.objid = d.oid
+      AND u.refclassid = 'pg_catalog.pg_proc'::regclass
+    JOIN pg_catalog.pg_proc p ON p.oid = u.refobjid AND p.provolatile = 'v' AND p.pronamespace <> 'pg_catalog'::regnamespace
+  WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_depend e
+    WHERE e.classid = 'pg_catalog.pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e')),
+told (root, name, what, relation, numbers) AS (
+  SELECT root, name, what, relation, numbers FROM found
+  UNION SELECT root, 'update', what, relation, '{}' FROM found WHERE kind = 'p' AND name <> 'update')
+SELECT t.root::int8, t.name, t.what, ARRAY(
+  SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.relation AND a.attnum = ANY(t.numbers) ORDER BY a.attnum)
+FROM told t ORDER BY 1, 2, 3, 4
+"""
+
+# Columns: the table ('' may be any), the kind, what it is, one column or ''. What the account may not see is told as what it is: unseen.
+# MariaDB lists foreign keys of tables the account has no grant on where it has one of these privileges everywhere, and lists every trigger.
+# A foreign key refers to columns with an index, so no other update can have an action.
+_MYSQL: Final = """
+SELECT event_object_table, lower(event_manipulation), concat('trigger ', trigger_name), '' FROM information_schema.triggers
+WHERE event_object_schema = DATABASE(){of_trigger}
+UNION ALL
+SELECT coalesce(c.referenced_table_name, ''), 'delete', concat('foreign key ', c.constraint_name, ' of ', c.table_name), ''
+FROM information_schema.referential_constraints c
+WHERE c.unique_constraint_schema = DATABASE(){of_key} AND c.delete_rule IN ('CASCADE', 'SET NULL', 'SET DEFAULT')
+UNION ALL
+SELECT coalesce(c.referenced_table_name, ''), 'update', concat('foreign key ', c.constraint_name, ' of ', c.table_name),
+  coalesce(k.referenced_column_name, '')
+FROM information_schema.referential_constraints c LEFT JOIN information_schema.key_column_usage k
+  ON k.constraint_schema = c.constraint_schema AND k.constraint_name = c.constraint_name AND k.table_name = c.table_name
+WHERE c.unique_constraint_schema = DATABASE(){of_key} AND c.update_rule IN ('CASCADE', 'SET NULL', 'SET DEFAULT')
+UNION ALL
+SELECT '', 'delete', '{unseen}', '' FROM DUAL WHERE NOT {keys}
+UNION ALL
+SELECT s.table_name, 'update', '{unseen}', s.column_name FROM information_schema.statistics s
+WHERE s.table_schema = DATABASE(){of_index} AND NOT {keys}
+UNION ALL
+SELECT '', kinds.name, '{unseen}', '' FROM (SELECT 'insert' AS name UNION ALL SELECT 'update' UNION ALL SELECT 'delete') kinds
+WHERE NOT {triggers}
+"""
+_ME: Final = "grantee = concat('''', replace(current_user(), '@', '''@'''), '''')"
+_KEYS: Final = """EXISTS (SELECT 1 FROM information_schema.user_privileges
+  WHERE {me} AND privilege_type IN ('REFERENCES', 'TRIGGER', 'INSERT', 'UPDATE', 'DELETE'))"""
+_TRIGGERS: Final = """(locate('MariaDB', version()) > 0
+  OR EXISTS (SELECT 1 FROM information_schema.user_privileges WHERE {me} AND privilege_type = 'TRIGGER')
+  OR EXISTS (SELECT 1 FROM information_schema.schema_privileges
+    WHERE {me} AND table_schema = DATABASE() AND privilege_type = 'TRIGGER'))"""
+_SIGHT: Final = {"keys": _KEYS.format(me=_ME), "triggers": _TRIGGERS.format(me=_ME), "unseen": UNSEEN}
+MYSQL_CASCADES: Final = _MYSQL.format(of_trigger="", of_key="", of_index="", **_SIGHT)
+# The same of one table, whose name is sent four times.
+MYSQL_CASCADES_OF: Final = _MYSQL.format(
+    of_trigger=" AND event_object_table = ?",
+    of_key=" AND (c.referenced_table_name = ? OR c.referenced_table_name IS NULL)",
+    of_index=" AND s.table_name = ?",
+    **_SIGHT,
+)
+
 
 MYSQL_TABLE_NAMES = "SELECT @@lower_case_table_names"
 
@@ -52,3 +181,44 @@ class Database(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def mysql_table_names(answered: object) -> str:
     """`Database.table_names` of what a server answers to MYSQL_TABLE_NAMES; it is decided when a server is set up, for all of it."""
     return "exact" if str(answered) == "0" else "folded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Grant:
+    """One privilege on a table (`table` as in `Database`: `schema.table` outside the default schema), or on one `column` of it."""
+
+    table: str
+    privilege: str  # SELECT, INSERT, … in capital letters
+    column: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Power:
+    """Something an account can do that no policy opens. `harmless` for what only needs to be known.
+
+    `remedy` is a statement that takes it from everybody, where everybody has it, and "" where it is this account's own.
+    """
+
+    code: str
+    message: str
+    harmless: bool = False
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Sequence:
+    """A sequence that gives a column of `table` its values."""
+
+    name: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """`account` is "" for a file. `unlimited`: no grant is asked about for it, so that none is listed."""
+
+    account: str
+    grants: tuple[Grant, ...] = ()
+    powers: tuple[Power, ...] = ()
+    sequences: tuple[Sequence, ...] = ()
+    unlimited: bool = False

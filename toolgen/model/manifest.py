@@ -11,7 +11,7 @@ import msgspec
 from toolgen.canonical import digest
 from toolgen.errors import ManifestError
 from toolgen.model.database import Database
-from toolgen.model.graph import Graph
+from toolgen.model.graphql_schema import Graph
 from toolgen.model.tool import Tool, seal
 
 __all__ = ["FORMAT", "Level", "Manifest", "Problem", "SecurityScheme", "SourceInfo", "assemble", "load"]

@@ -6,11 +6,11 @@ import difflib
 import re
 from collections.abc import Iterable
 
-__all__ = ["LONGEST_NAME", "SOURCE_NAME", "TOOL_NAME", "join", "nearest"]
+__all__ = ["MAX_NAME_LENGTH", "SOURCE_NAME", "TOOL_NAME", "join", "nearest"]
 
 SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]{0,19}\Z")
 TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,47}\Z")
-LONGEST_NAME = 48
+MAX_NAME_LENGTH = 48
 _SEPARATOR = "__"
 
 

@@ -26,7 +26,7 @@ __all__ = [
     "bounded",
 ]
 
-LONGEST_MESSAGE = 1000
+MAX_MESSAGE_LENGTH = 1000
 _NOTHING: Mapping[str, Json] = MappingProxyType({})
 
 
@@ -60,11 +60,11 @@ class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rule: str = ""
 
     def __post_init__(self) -> None:
-        if len(self.message) > LONGEST_MESSAGE:
+        if len(self.message) > MAX_MESSAGE_LENGTH:
             msgspec.structs.force_setattr(self, "message", bounded(self.message))
 
 
-def bounded(text: str, limit: int = LONGEST_MESSAGE) -> str:
+def bounded(text: str, limit: int = MAX_MESSAGE_LENGTH) -> str:
     """The text, cut with an ellipsis when it is longer than `limit` characters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 

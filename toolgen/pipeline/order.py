@@ -9,21 +9,16 @@ from dataclasses import dataclass, replace
 
 from toolgen.model.call import Call
 from toolgen.model.result import Result, Success
-from toolgen.pipeline.approve import ApproveStage
-from toolgen.pipeline.chain import Next, Trail, compose
-from toolgen.pipeline.current import CurrentStage
-from toolgen.pipeline.deliver import Deliver, Preview
-from toolgen.pipeline.ledger import LedgerStage
-from toolgen.pipeline.limiting import LimitStage, MeterStage
-from toolgen.pipeline.pause import PauseStage
-from toolgen.pipeline.record import Record
-from toolgen.pipeline.stages import (
-    AccessStage,
-    ArgumentsStage,
-    InspectStage,
-    RedactStage,
-)
-from toolgen.pipeline.turning import TurnStage
+from toolgen.pipeline.middleware import Next, Trail, compose
+from toolgen.pipeline.stages.approval import ApproveStage
+from toolgen.pipeline.stages.deliver import Deliver, Preview
+from toolgen.pipeline.stages.guards import AccessStage, ArgumentsStage, InspectStage, RedactStage
+from toolgen.pipeline.stages.idempotency import LedgerStage
+from toolgen.pipeline.stages.pause import PauseStage
+from toolgen.pipeline.stages.policy_recheck import CurrentStage
+from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage
+from toolgen.pipeline.stages.record import Record
+from toolgen.pipeline.stages.turn_limit import TurnStage
 
 __all__ = ["Parts", "dry_road", "inspection", "road"]
 

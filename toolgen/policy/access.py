@@ -1,4 +1,7 @@
-"""Who may call what: deny by default, the strictest verdict wins, for the caller and for whom it acts alike."""
+"""Who may call what: deny by default, the strictest verdict wins, for the caller and for whom it acts alike.
+
+Named sets of tools: what an audience may see at most, and what a caller may narrow itself to. A set never adds anything.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,27 @@ from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, Tool
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict, strictest
 from toolgen.policy.binding import Binder, Bound, bind, without_bound
-from toolgen.policy.cel import Facts, History, Reads, read_together
+from toolgen.policy.cel.expression import Facts, History, Reads, read_together
 from toolgen.policy.readings.call import Readings, readings_of
 from toolgen.policy.readings.wire import TooManyReadingsError
 from toolgen.policy.rules import CompiledRule, Note, Rule
-from toolgen.policy.toolsets import Toolset, audience
 
-__all__ = ["NOWHERE", "UNKNOWN", "Access", "Circumstances", "Judgement", "Rule"]
+__all__ = ["NOWHERE", "UNKNOWN", "Access", "Circumstances", "Judgement", "Rule", "Toolset", "audience"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolset:
+    """The names of the tools in a set, and the roles that see no tool outside of their sets."""
+
+    tools: frozenset[str]
+    roles: frozenset[str]
+
+
+def audience(toolsets: Mapping[str, Toolset], roles: frozenset[str]) -> frozenset[str] | None:
+    """The tools that principals with these roles may see at most, or None where no set is theirs."""
+    mine = [toolset.tools for toolset in toolsets.values() if toolset.roles & roles]
+    return frozenset().union(*mine) if mine else None
+
 
 UNKNOWN = Deny(
     rule="default",

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from toolgen.model.parameter_names import members
 from toolgen.model.schema import Schema
 from toolgen.model.tool import Tool
-from toolgen.model.wire_names import members
 from toolgen.policy.arguments import Validator
 from toolgen.policy.rules import Rule
 

@@ -14,11 +14,11 @@ from toolgen.policy.readings.values import whole
 
 __all__ = ["Repaired", "Validator", "check_schema", "excess", "repair"]
 
-_LONGEST_REPAIR = 65_536
+_MAX_REPAIR_LENGTH = 65_536
 _BACKTRACKS = 100_000
-_DEEPEST = 64
-_MOST_VALUES = 50_000
-_MOST_WORK = 1_000_000
+_MAX_DEPTH = 64
+_MAX_VALUES = 50_000
+_MAX_WORK = 1_000_000
 _APPLIED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"})
 _TYPES: Mapping[type, str] = {
     bool: "boolean",
@@ -44,10 +44,10 @@ def excess(arguments: object) -> str | None:
     """Why arguments are more than the gateway looks at (depth, number of values), or None. Takes time and memory in their size."""
     level: list[object] = [arguments]
     count = 0
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         count += len(level)
-        if count > _MOST_VALUES:
-            return f"they hold more than {_MOST_VALUES} values"
+        if count > _MAX_VALUES:
+            return f"they hold more than {_MAX_VALUES} values"
         level = [
             item
             for value in level
@@ -56,7 +56,7 @@ def excess(arguments: object) -> str | None:
         ]
         if not level:
             return None
-    return f"they are nested more than {_DEEPEST} levels deep"
+    return f"they are nested more than {_MAX_DEPTH} levels deep"
 
 
 def repair(schema: Schema, arguments: JsonObject) -> Repaired:
@@ -109,8 +109,8 @@ class Validator:
 
     def __init__(self, schema: Schema) -> None:
         plain: Any = dict(schema)
-        if _Work(schema).most() > _MOST_WORK:
-            raise ValueError(f"validating one value against it could take more than {_MOST_WORK} steps")
+        if _Work(schema).most() > _MAX_WORK:
+            raise ValueError(f"validating one value against it could take more than {_MAX_WORK} steps")
         try:
             options: Any = jsonschema_rs.RegexOptions()
             self._compiled = jsonschema_rs.Draft202012Validator(plain, pattern_options=options, offline=True)
@@ -140,7 +140,7 @@ class _Work:
     def most(self) -> int:
         """The largest count of any schema in the document."""
         stack: list[object] = [self._root]
-        while stack and self._most <= _MOST_WORK:
+        while stack and self._most <= _MAX_WORK:
             item = stack.pop()
             if isinstance(item, Mapping):
                 if not _APPLIED.isdisjoint(item):
@@ -156,9 +156,9 @@ class _Work:
         known = self._known.get(id(schema))
         if known is not None:
             return known
-        if depth > _DEEPEST * 4:
-            return _MOST_WORK + 1
-        self._known[id(schema)] = _MOST_WORK + 1  # a definition that leads to itself without descending never ends
+        if depth > _MAX_DEPTH * 4:
+            return _MAX_WORK + 1
+        self._known[id(schema)] = _MAX_WORK + 1  # a definition that leads to itself without descending never ends
         work = 1
         reference = schema.get("$ref")
         if isinstance(reference, str) and reference.startswith("#/$defs/"):
@@ -169,7 +169,7 @@ class _Work:
         work += sum(
             self._of(schema[keyword], depth + 1) for keyword in ("not", "if", "then", "else") if keyword in schema
         )
-        self._known[id(schema)] = min(work, _MOST_WORK + 1)
+        self._known[id(schema)] = min(work, _MAX_WORK + 1)
         return self._known[id(schema)]
 
 
@@ -205,7 +205,7 @@ def _types(schema: Mapping[str, Any], root: Schema, depth: int) -> frozenset[str
 
 def _parsed(text: str, types: frozenset[str]) -> tuple[Json] | None:
     """The one JSON value a text spells out, when it is of a declared type and text itself is not one of them."""
-    if not types or "string" in types or len(text) > _LONGEST_REPAIR or text != text.strip():
+    if not types or "string" in types or len(text) > _MAX_REPAIR_LENGTH or text != text.strip():
         return None
     try:
         value = msgspec.json.decode(text)

@@ -9,12 +9,11 @@ from typing import Any
 import msgspec
 
 from toolgen.model.call import Principal
-from toolgen.model.parameter_names import NameSet
+from toolgen.model.parameter_names import NameSet, brought, members, owned, spreads
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.tool import HttpBinding, Tool, seal
 from toolgen.model.verdict import Deny
-from toolgen.model.wire_names import brought, members, owned, spreads
-from toolgen.policy.cel import Expression, Facts, Unevaluated
+from toolgen.policy.cel.expression import Expression, Facts, Unevaluated
 from toolgen.policy.readings.values import whole
 
 __all__ = ["Binder", "Bound", "bind", "bind_fault", "without_bound"]

@@ -25,10 +25,10 @@ __all__ = [
 ]
 
 _ALWAYS = ("sub", "aud", "scope", "scp")  # whose token it is, and whether it would be let in
-_LONGEST_SUBJECT = 128
-_LONGEST_VALUE = 1024
-_MOST_VALUES = 1000
-_LARGEST = 2**53 - 1  # what every reader of JSON reads exactly (RFC 8259, section 6)
+_MAX_SUBJECT_LENGTH = 128
+_MAX_VALUE_LENGTH = 1024
+_MAX_VALUES = 1000
+_MAX_SIZE = 2**53 - 1  # what every reader of JSON reads exactly (RFC 8259, section 6)
 
 
 class ClaimsError(ValueError):
@@ -54,8 +54,8 @@ def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
 def subject_of(claims: Mapping[str, Any]) -> str:
     """The `sub` claim. Raises `ClaimsError` for what cannot name anybody."""
     subject = claims.get("sub")
-    if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_SUBJECT or not subject.isprintable():
-        raise ClaimsError(f"its subject is not 1 to {_LONGEST_SUBJECT} printable characters")
+    if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_SUBJECT_LENGTH or not subject.isprintable():
+        raise ClaimsError(f"its subject is not 1 to {_MAX_SUBJECT_LENGTH} printable characters")
     return subject
 
 
@@ -175,7 +175,7 @@ def _values(value: Any) -> Iterable[str]:
 
 def _texts(value: Any, name: str) -> list[str]:
     values = [value] if isinstance(value, str) else value
-    if not isinstance(values, list) or len(values) > _MOST_VALUES or not all(isinstance(item, str) for item in values):
+    if not isinstance(values, list) or len(values) > _MAX_VALUES or not all(isinstance(item, str) for item in values):
         raise ClaimsError(f"its {name} is neither a text nor a list of them")
     return values
 
@@ -185,11 +185,11 @@ def _attribute(value: Any) -> Json:
     if value is None or isinstance(value, bool):
         return value
     if (
-        isinstance(value, (int, float)) and -_LARGEST <= value <= _LARGEST
+        isinstance(value, (int, float)) and -_MAX_SIZE <= value <= _MAX_SIZE
     ):  # neither too large for anybody else, nor 1e999
         return value
-    if isinstance(value, str) and len(value) <= _LONGEST_VALUE and value.isprintable():
+    if isinstance(value, str) and len(value) <= _MAX_VALUE_LENGTH and value.isprintable():
         return value
-    if isinstance(value, list) and len(value) <= _MOST_VALUES and not any(isinstance(item, list) for item in value):
+    if isinstance(value, list) and len(value) <= _MAX_VALUES and not any(isinstance(item, list) for item in value):
         return [_attribute(item) for item in value]
     raise ClaimsError("one of the claims its attributes come from is neither text, number, truth value nor a list")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolgen.json_codec import DEEPEST, decode_json, encode_json
+from toolgen.json_codec import MAX_DEPTH, decode_json, encode_json
 from toolgen.model.schema import Json
 
 __all__ = ["DEEPER", "LEVELS", "as_text", "closed", "opened", "withheld"]
@@ -54,7 +54,7 @@ def opened(value: Json, unread: Unread, deeper: Deeper = withheld, depth: int = 
     match value:
         case str():
             return _opened_text(value, unread, deeper, depth, layers) if _begins(value) else value
-        case Mapping() | list() | tuple() if depth > DEEPEST:
+        case Mapping() | list() | tuple() if depth > MAX_DEPTH:
             return deeper(value)
         case Mapping():
             return {name: opened(item, unread, deeper, depth + 1, layers) for name, item in value.items()}

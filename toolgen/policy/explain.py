@@ -12,7 +12,7 @@ from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
 from toolgen.policy.access import Access, Circumstances
 from toolgen.policy.arguments import Validator
-from toolgen.policy.cel import Facts, Unevaluated
+from toolgen.policy.cel.expression import Facts, Unevaluated
 from toolgen.policy.readings.call import Readings, Weight, readings_of
 from toolgen.policy.readings.wire import TooManyReadingsError
 from toolgen.policy.rules import CompiledRule

@@ -16,9 +16,9 @@ import yaml
 
 from toolgen.errors import PolicyError
 from toolgen.policy.credentials import Credentials
-from toolgen.policy.document_principals import PrincipalSections
-from toolgen.policy.shapes import FileShape
-from toolgen.strict_yaml import Document, decode, read
+from toolgen.policy.document.principals import PrincipalSections
+from toolgen.policy.document.schema import FileShape
+from toolgen.yaml_file import Document, decode, read
 
 __all__ = ["FILE", "KeyList", "editing", "revoke", "without_revoked"]
 

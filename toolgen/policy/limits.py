@@ -15,7 +15,7 @@ from toolgen.clock import Clock
 from toolgen.model.call import Call, Principal
 from toolgen.model.tool import NoBinding
 from toolgen.model.verdict import Deny
-from toolgen.policy.cel import Expression, Facts, Unevaluated
+from toolgen.policy.cel.expression import Expression, Facts, Unevaluated
 
 __all__ = ["ATTRIBUTE", "DIMENSIONS", "Charge", "Cost", "Limit", "Limits", "merged", "parse_rate"]
 

@@ -1,9 +1,12 @@
-"""What a policy names by paths: fields that are replaced, and which arguments are recorded only as keyed digests."""
+"""What a policy names by paths: fields that are replaced, and which arguments are recorded only as keyed digests.
+
+What the record holds of arguments as it was sent, where a policy says `plain:` and everything else is sensitive.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -17,8 +20,10 @@ from toolgen.policy.graphql.hidden import conceal_document, last_names
 
 __all__ = [
     "Place",
+    "Plain",
     "Redaction",
     "above",
+    "all_but",
     "column_of",
     "compile_path",
     "conceal_texts",
@@ -32,7 +37,7 @@ __all__ = [
 _ANYWHERE = re.compile(r"\$\.\.([A-Za-z_][A-Za-z0-9_-]*)\Z")
 _STEP = re.compile(r"\.\.?(?:[A-Za-z_][A-Za-z0-9_-]*|\*)|\[(?:'[^'\\]*'|\*|-?\d+)\]")
 _LAST_NAME = re.compile(r"(?:\.([A-Za-z_][A-Za-z0-9_-]*)|\['([^'\\]+)'\])\Z")
-_DEEPEST = 200
+_MAX_DEPTH = 200
 _Replace = Callable[[Json], Json]
 Place = tuple[Any, ...]
 """Names and indexes, from the top of a value."""
@@ -189,14 +194,14 @@ def conceal_texts(arguments: JsonObject, tool: Tool, sensitive: Iterable[str], d
 def _copied(value: Json, named: frozenset[str], replacement: _Replace, depth: int) -> Any:
     """A copy of the containers, with what stands under one of the names replaced."""
     if isinstance(value, Mapping):
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             return replacement(value)
         return {
             name: replacement(item) if name in named else _copied(item, named, replacement, depth + 1)
             for name, item in value.items()
         }
     if isinstance(value, (list, tuple)):
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             return replacement(value)
         return [_copied(item, named, replacement, depth + 1) for item in value]
     return value
@@ -214,3 +219,41 @@ def _set(copied: Any, parts: tuple[Any, ...], replacement: _Replace) -> None:
     in_array = isinstance(copied, list) and isinstance(last, int) and -len(copied) <= last < len(copied)
     if in_object or in_array:
         copied[last] = replacement(copied[last])
+
+
+_Place = tuple[str | int, ...]
+_ReplacePlain = Callable[[Json], Json]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plain:
+    """Arguments (JSONPath, RFC 9535) of some tools, by the patterns of their names, that are recorded as they are."""
+
+    tools: tuple[str, ...]
+    fields: tuple[str, ...]
+
+    def covers(self, name: str) -> bool:
+        """Whether it is about the tool of this name."""
+        return any(fnmatchcase(name, pattern) for pattern in self.tools)
+
+
+def all_but(arguments: JsonObject, concealed: JsonObject, fields: Collection[str], digest: _ReplacePlain) -> JsonObject:
+    """Arguments with the digest of every value in its place, but for what stands at one of the `fields` or below.
+
+    `concealed` is the same arguments with what is sensitive replaced, and what is plain is taken from there: so sensitive beats plain.
+    """
+    document: Any = arguments
+    kept = frozenset(tuple(match.parts) for path in fields for match in compile_path(path).finditer(document))
+    if () in kept:
+        return concealed
+    return {name: _walked(item, concealed.get(name), (name,), kept, digest) for name, item in arguments.items()}
+
+
+def _walked(value: Json, concealed: Json, place: _Place, kept: frozenset[_Place], digest: _ReplacePlain) -> Json:
+    if place in kept:
+        return concealed
+    if isinstance(value, Mapping) and isinstance(concealed, Mapping):
+        return {name: _walked(item, concealed.get(name), (*place, name), kept, digest) for name, item in value.items()}
+    if isinstance(value, list | tuple) and isinstance(concealed, list | tuple) and len(value) == len(concealed):
+        return [_walked(item, concealed[index], (*place, index), kept, digest) for index, item in enumerate(value)]
+    return digest(value)

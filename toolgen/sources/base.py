@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.tool import Tool
-from toolgen.sources.graph_options import GraphOptions
+from toolgen.sources.graphql_options import GraphOptions
 from toolgen.sources.pins import Pin
 
 __all__ = ["QueryFiles", "Reading", "SourceConfig", "SourceKind", "is_networked", "is_remote", "is_served"]

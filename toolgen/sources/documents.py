@@ -12,16 +12,15 @@ from urllib.parse import unquote
 
 from toolgen.errors import DescriptionError
 from toolgen.files import read_file
-from toolgen.sources.anchors import MARKS, by_pointer
 from toolgen.sources.pins import digest_of
-from toolgen.sources.references import Remote, UnsafeUrlError, canonical, is_below, joined
-from toolgen.sources.syntax import LARGEST_DOCUMENT, Repeated, escape, measure, read
+from toolgen.sources.references import MARKS, Remote, UnsafeUrlError, by_pointer, canonical, is_below, joined
+from toolgen.sources.syntax import MAX_DOCUMENT_SIZE, Repeated, escape, measure, read
 
 __all__ = ["Documents", "UnresolvedRefError", "pointer"]
 
-_MOST_FILES = 500
-_LONGEST_REF_CHAIN = 50
-_MOST_REMOTE = 100
+_MAX_FILES = 500
+_MAX_REF_CHAIN_LENGTH = 50
+_MAX_REMOTE = 100
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _NO_REMOTE = Remote()
 
@@ -129,7 +128,7 @@ class Documents:
     def follow(self, node: Any) -> Any:
         """The node itself, or what its `$ref` leads to in the end. Raises `UnresolvedRefError`."""
         ref = ""
-        for _ in range(_LONGEST_REF_CHAIN):
+        for _ in range(_MAX_REF_CHAIN_LENGTH):
             following = node.get("$ref") if isinstance(node, dict) else None
             if not isinstance(following, str):
                 return node
@@ -142,7 +141,7 @@ class Documents:
         found = self._resolved.get(ref, self)
         if found is self:
             # A pointer can lead through a node that is a reference itself, and that one through the first.
-            if ref in self._sought or len(self._sought) >= _LONGEST_REF_CHAIN:
+            if ref in self._sought or len(self._sought) >= _MAX_REF_CHAIN_LENGTH:
                 raise UnresolvedRefError(ref, "leads in circles")
             self._sought.add(ref)
             try:
@@ -178,8 +177,8 @@ class Documents:
             raise UnresolvedRefError(ref, "leads out of the description's folder")
         own_name = path.relative_to(self._folder).as_posix()
         if own_name not in self._files:
-            if len(self._files) + len(self._unreadable) >= _MOST_FILES:
-                raise UnresolvedRefError(ref, f"is one file too many (more than {_MOST_FILES})")
+            if len(self._files) + len(self._unreadable) >= _MAX_FILES:
+                raise UnresolvedRefError(ref, f"is one file too many (more than {_MAX_FILES})")
             if reason := self._unreadable.get(own_name):
                 raise UnresolvedRefError(ref, reason)
             try:
@@ -211,8 +210,8 @@ class Documents:
             origin = "/".join(url.split("/")[:3])
             raise UnresolvedRefError(ref, f"is remote; to allow it, list it or `{origin}/` under the source's `refs:`")
         if url not in self._files:
-            if len(self._pulled) + len(self._wanted) >= _MOST_REMOTE and url not in self._wanted:
-                raise UnresolvedRefError(ref, f"is one remote document too many (more than {_MOST_REMOTE})")
+            if len(self._pulled) + len(self._wanted) >= _MAX_REMOTE and url not in self._wanted:
+                raise UnresolvedRefError(ref, f"is one remote document too many (more than {_MAX_REMOTE})")
             self._files[url] = self._pinned(url, ref)
         self._files[name] = self._files[url]
         return self._files[url]
@@ -229,7 +228,7 @@ class Documents:
             )
         place = f"{pin.path.parent.name}/{pin.path.name}"
         try:
-            data = read_file(pin.path, LARGEST_DOCUMENT)
+            data = read_file(pin.path, MAX_DOCUMENT_SIZE)
         except OSError as error:
             raise DescriptionError(
                 f"the pinned copy of {url} cannot be read: {error.strerror}",
@@ -251,7 +250,7 @@ class Documents:
             raise UnresolvedRefError(ref, self._unreadable[url]) from error
 
     def _load(self, path: Path, name: str) -> Any:
-        data = read_file(path, LARGEST_DOCUMENT)
+        data = read_file(path, MAX_DOCUMENT_SIZE)
         value = self._parsed(data, name)
         self._digests[name] = hashlib.sha256(data).digest()
         return value

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from toolgen.model.names import LONGEST_NAME, join
+from toolgen.model.names import MAX_NAME_LENGTH, join
 
 __all__ = ["assign", "from_identifier", "from_route", "singular", "words"]
 
@@ -196,7 +196,7 @@ def assign(source: str, candidates: Mapping[str, Sequence[Sequence[str]]]) -> di
 
 
 def _name(source: str, key: str, options: Sequence[Sequence[str]], level: int) -> str:
-    room = LONGEST_NAME - len(join(source, ""))
+    room = MAX_NAME_LENGTH - len(join(source, ""))
     if level < len(options):
         parts = tuple(options[level])
         if len("_".join(parts)) > room:

@@ -22,7 +22,7 @@ __all__ = ["COPIES", "LOCK", "Pin", "Pins", "digest_of", "read_pins", "stage", "
 LOCK = "toolgen.lock"
 COPIES = "toolgen.pins"
 _FORMAT = 1
-_LARGEST_LOCK = 1024 * 1024
+_MAX_LOCK_SIZE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ def read_pins(root: Path) -> Pins:
     path = root / LOCK
     again = "restore it from version control, or remove it and run `toolgen build` to pin everything anew"
     try:
-        data = read_file(path, _LARGEST_LOCK)
+        data = read_file(path, _MAX_LOCK_SIZE)
         lock = msgspec.json.decode(data, type=_Lock)
     except FileNotFoundError:
         return Pins(descriptions=MappingProxyType({}), references=MappingProxyType({}))

@@ -20,14 +20,14 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.errors import DescriptionError
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.references import UnsafeUrlError, canonical, is_below, joined
-from toolgen.sources.syntax import LARGEST_DOCUMENT
+from toolgen.sources.syntax import MAX_DOCUMENT_SIZE
 
 __all__ = ["Fetched", "Fetcher", "fetch"]
 
 _SECONDS = 60.0  # for all of it
 _STEP = 15.0  # for connecting, and for each read
-_MOST_REDIRECTS = 3
-_MOST_REFERENCES = 200  # asked for, whether they are there or not
+_MAX_REDIRECTS = 3
+_MAX_REFERENCES = 200  # asked for, whether they are there or not
 _Result = TypeVar("_Result")
 _SAVE = "download it, review it and name the file"
 
@@ -48,14 +48,14 @@ class Fetcher:
         self._allowed = allowed
         self._clock = clock or SystemClock()
         self._until = self._clock.monotonic() + _SECONDS
-        self._left = LARGEST_DOCUMENT
+        self._left = MAX_DOCUMENT_SIZE
         self._count = 0
 
     def fetch(self, url: str) -> Fetched:
         """Asks for one document by its canonical URL. Raises `DescriptionError`."""
         self._count += 1
-        if self._count > _MOST_REFERENCES:
-            raise DescriptionError(f"is one document too many (more than {_MOST_REFERENCES})", where=url)
+        if self._count > _MAX_REFERENCES:
+            raise DescriptionError(f"is one document too many (more than {_MAX_REFERENCES})", where=url)
         if not is_below(url, self._allowed):
             raise DescriptionError("is not listed under `refs:` of its source", where=url)
         bounds = _Bounds(until=self._until, largest=self._left, clock=self._clock)
@@ -97,7 +97,7 @@ def fetch(
         ask = partial(_introspection, config.location, headers)
         return _in_time(ask, config.location.partition("?")[0], _SECONDS)
     clock = clock or SystemClock()
-    bounds = _Bounds(until=clock.monotonic() + _SECONDS, largest=LARGEST_DOCUMENT, clock=clock)
+    bounds = _Bounds(until=clock.monotonic() + _SECONDS, largest=MAX_DOCUMENT_SIZE, clock=clock)
     _, data = _get(config.location, bounds, _followed)
     return Fetched(filename="openapi.json" if _is_json(data) else "openapi.yaml", data=data)
 
@@ -108,9 +108,9 @@ def _is_json(data: bytes) -> bool:
 
 def _introspection(url: str, headers: Mapping[str, str]) -> Fetched:
     """Indented, and in an order of its own, so that two answers that say the same are the same and a reviewer can compare two copies."""
-    from toolgen.sources.graphql.introspect import introspect  # noqa: PLC0415 - costs what an OpenAPI source has no use for
+    from toolgen.sources.graphql.introspection import introspect  # noqa: PLC0415 - costs what an OpenAPI source has no use for
 
-    answer: Mapping[str, Any] = introspect(url, largest=LARGEST_DOCUMENT, headers=headers)
+    answer: Mapping[str, Any] = introspect(url, largest=MAX_DOCUMENT_SIZE, headers=headers)
     schema = answer.get("__schema")
     if isinstance(schema, dict):
         for key in ("types", "directives"):
@@ -155,7 +155,7 @@ def _asked(url: str, bounds: _Bounds, followed: Callable[[str, str, str], str]) 
     headers = {"Accept": "application/json, application/yaml, text/yaml, */*;q=0.5", "Accept-Encoding": "identity"}
     try:
         with httpx.Client(trust_env=False, follow_redirects=False, timeout=_STEP, headers=headers) as client:
-            for _ in range(_MOST_REDIRECTS + 1):
+            for _ in range(_MAX_REDIRECTS + 1):
                 with client.stream("GET", url) as response:
                     if response.has_redirect_location:
                         url = followed(url, response.headers["location"], where)
@@ -165,7 +165,7 @@ def _asked(url: str, bounds: _Bounds, followed: Callable[[str, str, str], str]) 
         raise DescriptionError(
             f"cannot be fetched: {type(error).__name__}", where=where, suggestion="check the URL and the network"
         ) from error
-    raise DescriptionError(f"redirects more than {_MOST_REDIRECTS} times", where=where, suggestion=_SAVE)
+    raise DescriptionError(f"redirects more than {_MAX_REDIRECTS} times", where=where, suggestion=_SAVE)
 
 
 def _followed(url: str, location: str, where: str) -> str:
@@ -200,7 +200,7 @@ def _body(response: httpx.Response, where: str, bounds: _Bounds) -> bytes:
     for chunk in response.iter_raw():
         found += chunk
         if len(found) > bounds.largest:
-            raise DescriptionError(f"is larger than {LARGEST_DOCUMENT >> 20} MiB", where=where)
+            raise DescriptionError(f"is larger than {MAX_DOCUMENT_SIZE >> 20} MiB", where=where)
         if bounds.clock.monotonic() > bounds.until:
             raise DescriptionError(f"takes longer than {_SECONDS:.0f} seconds", where=where, suggestion=_SAVE)
     return bytes(found)

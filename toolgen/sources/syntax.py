@@ -12,15 +12,15 @@ import yaml
 
 from toolgen.errors import DescriptionError
 
-__all__ = ["LARGEST_DOCUMENT", "Parsed", "Repeated", "escape", "measure", "parse", "read"]
+__all__ = ["MAX_DOCUMENT_SIZE", "Parsed", "Repeated", "escape", "measure", "parse", "read"]
 
-LARGEST_DOCUMENT = 64 * 1024 * 1024
-_DEEPEST = 200
-_LARGEST_EXPANSION = 5_000_000
-_MOST_REPEATED = 50
-_MOST_MERGED = 1_000_000
+MAX_DOCUMENT_SIZE = 64 * 1024 * 1024
+_MAX_DEPTH = 200
+_MAX_EXPANSION = 5_000_000
+_MAX_REPEATED = 50
+_MAX_MERGED = 1_000_000
 _MERGE = "tag:yaml.org,2002:merge"
-_MOST_TOKENS = 5_000_000
+_MAX_TOKENS = 5_000_000
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]|\n', re.DOTALL)
 
 
@@ -64,8 +64,8 @@ class _Loader(yaml.CSafeLoader):
     def descend_resolver(self, current_node: Any, current_index: Any) -> None:
         """Called before each node is composed, which libyaml's binding does recursively in C: too deep is a crash, not an error."""
         self._depth += 1
-        if self._depth > _DEEPEST:
-            message = f"it is nested more than {_DEEPEST} levels deep"
+        if self._depth > _MAX_DEPTH:
+            message = f"it is nested more than {_MAX_DEPTH} levels deep"
             raise yaml.composer.ComposerError(None, None, message, current_node.start_mark if current_node else None)
 
     def ascend_resolver(self) -> None:
@@ -92,7 +92,7 @@ class _Loader(yaml.CSafeLoader):
         for part in _merged(node, merging):
             self.flatten_mapping(part)
             self._merging += len(part.value)
-            if self._merging > _MOST_MERGED:
+            if self._merging > _MAX_MERGED:
                 raise yaml.constructor.ConstructorError(None, None, "it merges too many keys", node.start_mark)
             for pair in part.value:
                 merged[pair[0].value if isinstance(pair[0], yaml.ScalarNode) else id(pair[0])] = pair
@@ -103,7 +103,7 @@ class _Loader(yaml.CSafeLoader):
         seen: set[str] = set()
         own: list[tuple[yaml.Node, yaml.Node]] = self._own.get(id(node)) or node.value
         for key, _ in own:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen and len(self.repeating) < _MOST_REPEATED:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen and len(self.repeating) < _MAX_REPEATED:
                 self.repeating.append((node, key))
             seen.add(key.value)
 
@@ -185,8 +185,8 @@ def read(data: bytes, *, where: str) -> Parsed:
 
     Raises `DescriptionError`, with file and line, for anything else: too large, too deep, another encoding, HTML, a bomb of aliases.
     """
-    if len(data) > LARGEST_DOCUMENT:
-        raise DescriptionError(f"is larger than {LARGEST_DOCUMENT >> 20} MiB", where=where, suggestion="split it")
+    if len(data) > MAX_DOCUMENT_SIZE:
+        raise DescriptionError(f"is larger than {MAX_DOCUMENT_SIZE >> 20} MiB", where=where, suggestion="split it")
     data = data.removeprefix(b"\xef\xbb\xbf")
     start = data[:512].lstrip()
     if not start:
@@ -249,7 +249,7 @@ def measure(value: Any, where: str) -> None:
         if done:
             open_.discard(id(node))
             sizes[id(node)] = 1 + len(children) + sum(sizes[id(child)] for child in nested)
-            if sizes[id(node)] > _LARGEST_EXPANSION:
+            if sizes[id(node)] > _MAX_EXPANSION:
                 raise DescriptionError("repeats itself through aliases without bound", where=where)
             continue
         if id(node) in sizes:
@@ -257,8 +257,8 @@ def measure(value: Any, where: str) -> None:
         if id(node) in open_:
             raise DescriptionError("holds an alias that contains itself", where=where)
         open_.add(id(node))
-        if len(open_) > _DEEPEST:
-            raise DescriptionError(f"is nested more than {_DEEPEST} levels deep", where=where)
+        if len(open_) > _MAX_DEPTH:
+            raise DescriptionError(f"is nested more than {_MAX_DEPTH} levels deep", where=where)
         stack.append((node, True))
         stack.extend((child, False) for child in nested)
 
@@ -320,7 +320,7 @@ def _scan(data: bytes, found: list[Repeated]) -> bool:
     line = 1
     stack: list[_Open] = []
     for count, match in enumerate(_TOKEN.finditer(data)):
-        if count > _MOST_TOKENS or len(found) >= _MOST_REPEATED:
+        if count > _MAX_TOKENS or len(found) >= _MAX_REPEATED:
             return False
         token, top = match[0], stack[-1] if stack else None
         if token == b"\n":

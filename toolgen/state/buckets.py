@@ -16,7 +16,7 @@ Key: TypeAlias = tuple[str, ...]
 RETRY_IN_FLIGHT_S = 1.0
 """When to try again where too many calls are in flight: nobody knows when one ends."""
 _SWEEP_EVERY = 10_000
-_LONGEST_S = 31_536_000.0
+_MAX_DURATION_S = 31_536_000.0
 _SLACK = 1e-9  # what adding and subtracting fractions may lose
 _STEP_BACK_S = 60.0  # a clock that went back further than this is taken to be right
 
@@ -171,7 +171,7 @@ class MemoryBuckets:
 
 def _until(seconds: float) -> float:
     """Whole milliseconds, and no more than a year for what will never be."""
-    return math.ceil(seconds * 1000) / 1000 if seconds < _LONGEST_S else _LONGEST_S
+    return math.ceil(seconds * 1000) / 1000 if seconds < _MAX_DURATION_S else _MAX_DURATION_S
 
 
 def _longer(one: Refusal | None, other: Refusal) -> Refusal:

@@ -19,7 +19,7 @@ import orjson
 from toolgen.background import Background
 from toolgen.clock import Clock
 from toolgen.state.buckets import FREE, RETRY_IN_FLIGHT_S, Charge, Hold, Key, MemoryBuckets, Refusal
-from toolgen.state.link import RedisLink, UnreachableError
+from toolgen.state.redis_connection import RedisLink, UnreachableError
 
 __all__ = ["RedisBuckets"]
 
@@ -27,8 +27,8 @@ _logger = logging.getLogger(__name__)
 
 _SCRIPT = Path(__file__).with_name("buckets.lua").read_text(encoding="utf-8")
 _RETRY_S = 0.5  # after a fault nothing is asked for so long, and no call waits for a timeout
-_LARGEST_BATCH = 256
-_LONGEST_KEY = 512
+_MAX_BATCH = 256
+_MAX_KEY_LENGTH = 512
 
 
 @dataclass(slots=True)
@@ -123,7 +123,7 @@ class RedisBuckets:
         Who left before it went is not asked for: it would take a place from the call behind it.
         """
         while self._asked or self._released:
-            batch = [self._asked.popleft() for _ in range(min(len(self._asked), _LARGEST_BATCH))]
+            batch = [self._asked.popleft() for _ in range(min(len(self._asked), _MAX_BATCH))]
             waiting = [asked for asked in batch if not asked.answer.done()]
             if waiting or self._released:
                 await self._run(waiting)
@@ -255,6 +255,6 @@ def _written(charge: Charge) -> tuple[str, float, float, float, int]:
 def _text(key: Key) -> str:
     """A key as text that no other key has; a long one by its digest."""
     text = json.dumps(key, separators=(",", ":"))
-    if len(text) <= _LONGEST_KEY:
+    if len(text) <= _MAX_KEY_LENGTH:
         return text
     return sha256(text.encode()).hexdigest()

@@ -1,4 +1,7 @@
-"""Histories in Redis: what one worker lets through, all others see before they decide the next call of that principal."""
+"""Histories in Redis: what one worker lets through, all others see before they decide the next call of that principal.
+
+A ledger as bytes and back, exactly: counts, sums as fractions, and which calls are in flight in it.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,137 @@ import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import TypeAlias
 
+import msgspec
+
 from toolgen.clock import Clock
 from toolgen.errors import StateError
-from toolgen.state.history import Ledger, View, exact
-from toolgen.state.history_pages import Kept, read, written
-from toolgen.state.link import RedisLink, UnreachableError
-from toolgen.state.seal import Seal
+from toolgen.state.encryption import Seal
+from toolgen.state.history import Entry, Ledger, Number, Page, Tally, View, exact
+from toolgen.state.redis_connection import RedisLink, UnreachableError
 
-__all__ = ["SharedHistories", "Turn"]
+__all__ = ["Kept", "SharedHistories", "Turn", "read", "written"]
+
+_MAX_FLIGHT_S = 24 * 3600.0
+
+
+@dataclass(slots=True)
+class Kept:
+    """A ledger and its calls in flight, each by a name of its own, with the time it began. `version` is "" for one that was never written.
+
+    `unsure`: what is there by now is not known. Until `incomplete_until`, something that was counted is missing.
+    """
+
+    ledger: Ledger
+    version: str = ""
+    flying: dict[str, list[tuple[float, Entry]]] = field(default_factory=dict)
+    incomplete_until: float = 0.0
+    changed: bool = False
+    unsure: bool = False
+
+
+class _Tally(msgspec.Struct, array_like=True):
+    succeeded: int
+    counted: int
+    sums: dict[str, str | None]
+
+
+class _Page(msgspec.Struct, array_like=True):
+    time: int
+    tallies: dict[str, _Tally]
+    labels: dict[str, int]
+
+
+class _Flight(msgspec.Struct, array_like=True):
+    name: str
+    began: float
+    time: int
+    tool: str
+    numbers: dict[str, str | None]
+    labels: tuple[str, ...]
+
+
+class _Ledger(msgspec.Struct, array_like=True):
+    touched: float
+    incomplete_until: float
+    pages: list[_Page]
+    flights: list[_Flight]
+
+
+def written(kept: Kept, now: float) -> bytes:
+    """The bytes, of the pages that still count."""
+    ledger = kept.ledger
+    for _ in ledger.pages(now):
+        pass  # drops what counts no more
+    times = {id(page): time for time, page in ledger.by_time.items()}
+    return msgspec.msgpack.encode(
+        _Ledger(
+            touched=ledger.touched,
+            incomplete_until=kept.incomplete_until,
+            pages=[
+                _Page(
+                    time,
+                    {
+                        tool: _Tally(tally.succeeded, tally.counted, _texts(tally.sums))
+                        for tool, tally in page.tallies.items()
+                    },
+                    page.labels,
+                )
+                for time, page in ledger.by_time.items()
+            ],
+            flights=[
+                _Flight(name, began, times[id(entry.page)], entry.tool, _texts(entry.numbers), entry.labels)
+                for name, entries in kept.flying.items()
+                for began, entry in entries
+                if id(entry.page) in times
+            ],
+        )
+    )
+
+
+def read(body: bytes, *, windowed: bool, now: float) -> Kept:
+    """What was written. A call whose worker never came back counts as one that failed. Raises `StateError`."""
+    try:
+        found = msgspec.msgpack.decode(body, type=_Ledger)
+        ledger = Ledger(windowed=windowed)
+        ledger.touched = found.touched
+        for page in found.pages:
+            tallies = {
+                tool: Tally(tally.succeeded, tally.counted, _numbers(tally.sums))
+                for tool, tally in page.tallies.items()
+            }
+            ledger.by_time[page.time] = Page(tallies, page.labels)
+        kept = Kept(ledger=ledger, incomplete_until=found.incomplete_until)
+        for flight in found.flights:
+            if now - flight.began <= _MAX_FLIGHT_S:
+                entry = Entry(ledger.by_time[flight.time], flight.tool, _numbers(flight.numbers), flight.labels)
+                kept.flying.setdefault(flight.name, []).append((flight.began, entry))
+                ledger.flying += 1
+    except (msgspec.MsgspecError, KeyError, ValueError) as error:
+        raise StateError("what Redis says was called before is not what is written there") from error
+    return kept
+
+
+def _texts(numbers: Mapping[str, Number | None]) -> dict[str, str | None]:
+    return {name: None if number is None else str(number) for name, number in numbers.items()}
+
+
+def _numbers(texts: dict[str, str | None]) -> dict[str, Number | None]:
+    return {name: None if text is None else _number(text) for name, text in texts.items()}
+
+
+def _number(text: str) -> Number:
+    return Fraction(text) if "/" in text else int(text)
+
 
 _SCRIPT = Path(__file__).with_name("history.lua").read_text(encoding="utf-8")
 _IDLE_S = 24 * 3600.0
 _KEPT_MS = str(48 * 3600 * 1000)
-_MOST_CACHED = 4_096
+_MAX_CACHED = 4_096
 _RETRY_S = 0.5
 _UNKNOWN = "?"  # a version that nothing has
 
@@ -232,7 +350,7 @@ class SharedHistories:
         kept = self._kept.get(name)
         if kept is None:
             kept = self._kept[name] = Kept(ledger=Ledger(windowed=name.startswith("p:")), unsure=True)
-            if len(self._kept) > _MOST_CACHED:
+            if len(self._kept) > _MAX_CACHED:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(name)
         return kept

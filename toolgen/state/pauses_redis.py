@@ -13,9 +13,9 @@ import msgspec
 from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock
 from toolgen.errors import StateError
-from toolgen.state.link import RedisLink, UnreachableError
+from toolgen.state.encryption import Seal
 from toolgen.state.pauses import Pause, Pauses
-from toolgen.state.seal import Seal
+from toolgen.state.redis_connection import RedisLink, UnreachableError
 
 __all__ = ["FRESH_S", "POLL_S", "SharedPauses"]
 

@@ -9,14 +9,13 @@ from typing import Any
 
 from toolgen.sources.documents import Documents
 from toolgen.sources.syntax import escape
-from toolgen.verify.deliberate import CONTRARY, Deliberate, is_bytes, is_file_argument, without_choice
+from toolgen.verify.counterexample import LISTS, MAPS, ONES, SCALARS, Words, witness
+from toolgen.verify.known_differences import CONTRARY, Deliberate, is_bytes, is_file_argument, without_choice
 from toolgen.verify.reader import ABSENT
-from toolgen.verify.witness import witness
-from toolgen.verify.words import LISTS, MAPS, ONES, SCALARS, Words
 
 __all__ = ["Agreement", "Difference", "Side"]
 
-_LONGEST_CHAIN = 60
+_MAX_CHAIN_LENGTH = 60
 _COMPOSED = ("allOf", "anyOf", "oneOf")
 
 
@@ -76,7 +75,7 @@ class Agreement:
 
     def resolved(self, written: Any) -> Any:
         """A schema as written, the references followed beside which nothing else counts."""
-        for _ in range(_LONGEST_CHAIN):
+        for _ in range(_MAX_CHAIN_LENGTH):
             said = self.words.of(written)
             if said.keys() != {"$ref"}:
                 return written
@@ -138,14 +137,14 @@ class _Comparison:
     def _followed(self, pair: _Pair) -> tuple[Any, _Pair, bool]:
         """Both sides with the references followed beside which nothing stands; whether the tool's was cut off on the way."""
         tool, written, pointer = pair.tool, pair.written, pair.pointer
-        for _ in range(_LONGEST_CHAIN):
+        for _ in range(_MAX_CHAIN_LENGTH):
             said = self._tools.of(tool)
             if said.keys() != {"$ref"}:
                 break
             tool = self._definitions.get(said["$ref"].removeprefix("#/$defs/"), {})
             if self._side.cut and isinstance(tool, dict) and tool.keys() == {"description"}:
                 return tool, pair, True
-        for _ in range(_LONGEST_CHAIN):
+        for _ in range(_MAX_CHAIN_LENGTH):
             said = self._written.of(written)
             if said.keys() != {"$ref"}:
                 break

@@ -1,4 +1,7 @@
-"""Arguments for a tool, made from its input schema: the same for the same seed, valid, and fond of the values that break things."""
+"""Arguments for a tool, made from its input schema: the same for the same seed, valid, and fond of the values that break things.
+
+A schema without references and combinations: one of the alternatives it leaves, chosen, with everything that must hold merged.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,78 @@ from typing import Any
 
 import jsonschema_rs
 
-from toolgen.model.pattern import UnsupportedPatternError, matching
 from toolgen.model.schema import Schema
-from toolgen.verify.flat import StuckError, flatten
+from toolgen.samples.regex import UnsupportedPatternError, matching
 
-__all__ = ["Examples", "valid_for"]
+__all__ = ["Examples", "StuckError", "flatten", "valid_for"]
 
-_DEEPEST = 14
-_MOST_VALUES = 20_000  # in one example; arrays of arrays multiply
+_MAX_PARTS = 200
+_HIGHER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
+_LOWER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
+
+
+class StuckError(Exception):
+    """No value could be thought of for a schema."""
+
+
+def flatten(schema: Any, definitions: Mapping[str, Any], choose: random.Random, *, deep: bool) -> dict[str, Any]:
+    """One branch of each `anyOf` and `oneOf`, all of each `allOf`; `deep` prefers branches that end soon. Raises `StuckError`."""
+    merged: dict[str, Any] = {}
+    todo = [schema]
+    for _ in range(_MAX_PARTS):
+        if not todo:
+            return merged
+        part = todo.pop()
+        if part is True:
+            continue
+        if not isinstance(part, dict):
+            raise StuckError
+        if isinstance(ref := part.get("$ref"), str):
+            todo.append(definitions.get(ref.rpartition("/")[2], {}))
+        todo.extend(part.get("allOf") or ())
+        todo.extend(_branch(part[key], choose, deep) for key in ("anyOf", "oneOf") if part.get(key))
+        for key, value in part.items():
+            if key not in {"$ref", "allOf", "anyOf", "oneOf", "$defs"}:
+                merged[key] = _both(key, merged[key], value) if key in merged else value
+    raise StuckError
+
+
+def _branch(branches: list[Any], choose: random.Random, deep: bool) -> Any:
+    if deep:
+        ends = [one for one in branches if isinstance(one, dict) and not one.keys() & {"$ref", "properties", "items"}]
+        return choose.choice(ends or branches)
+    return choose.choice(branches)
+
+
+def _both(key: str, one: Any, other: Any) -> Any:
+    """What holds when two schemas must."""
+    if one == other:
+        return one
+    if key == "properties":
+        return {**one, **{name: {"allOf": [one[name], new]} if name in one else new for name, new in other.items()}}
+    if key == "required":
+        return [*one, *(name for name in other if name not in one)]
+    if key == "type":
+        kinds, others = ([kinds] if isinstance(kinds, str) else kinds for kinds in (one, other))
+        shared = [kind for kind in kinds if kind in others]
+        if "integer" in [*kinds, *others] and "number" in [*kinds, *others] and "integer" not in shared:
+            shared.append("integer")
+        if not shared:
+            raise StuckError
+        return shared[0] if len(shared) == 1 else shared
+    if key == "enum":
+        return [value for value in one if value in other]
+    if key in {"items", "additionalProperties"}:
+        return {"allOf": [one, other]}
+    if key in _HIGHER:
+        return max(one, other)
+    if key in _LOWER:
+        return min(one, other)
+    return other
+
+
+_MAX_DEPTH = 14
+_MAX_VALUES = 20_000  # in one example; arrays of arrays multiply
 _DEEP = 3  # from here on only what is required
 _ATTEMPTS = 6
 _TEXTS = (
@@ -145,7 +212,7 @@ class _Maker:
     def value(self, schema: Any, depth: int) -> Any:
         """Raises `StuckError` where nothing can be thought of."""
         self._values += 1
-        if depth > _DEEPEST or self._values > _MOST_VALUES or schema is False:
+        if depth > _MAX_DEPTH or self._values > _MAX_VALUES or schema is False:
             raise StuckError
         if schema is True:
             return self._choose.choice(_ANYTHING)

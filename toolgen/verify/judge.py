@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolgen.errors import ConfigError
-from toolgen.verify.described import Described
 from toolgen.verify.reader import Absent, is_json, style_of
 from toolgen.verify.received import Received
+from toolgen.verify.spec_operation import Described
 
 __all__ = ["Judge", "Judgement", "unable", "unable_body"]
 

@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from toolgen.model.parameter_names import NameSet, may_override
-from toolgen.verify.described import Described
 from toolgen.verify.reader import Absent, style_of, vanishes
 from toolgen.verify.received import BODY
+from toolgen.verify.spec_operation import Described
 
 __all__ = ["may_be_refused"]
 

@@ -10,25 +10,21 @@ from urllib.parse import quote_plus
 
 import msgspec
 
-from toolgen.execute.http.keys import keyed
-from toolgen.execute.http.styles import UnbindableError
-from toolgen.execute.http.wire import Request, bind
+from toolgen.execute.http.parameter_styles import UnbindableError
+from toolgen.execute.http.request_builder import Request, bind, keyed
 from toolgen.model.call import Call, Principal
-from toolgen.model.headers import GATEWAY_HEADERS, is_gateway_header
-from toolgen.model.key_header import written
+from toolgen.model.http import GATEWAY_HEADERS, MEDIA_TYPE, is_gateway_header, written
 from toolgen.model.manifest import SecurityScheme
-from toolgen.model.media_type import MEDIA_TYPE
 from toolgen.model.parameter_names import described_override, may_be_one
 from toolgen.model.tool import HttpBinding, HttpKey, Tool
 from toolgen.verify.bodies import FORM, same_body, same_form
-from toolgen.verify.described import SERVER, Described
 from toolgen.verify.examples import Examples, valid_for
 from toolgen.verify.judge import Judge, unable, unable_body
 from toolgen.verify.reader import ABSENT, Absent, Undefined, equal, is_json, same_parameter
 from toolgen.verify.received import BODY, Received, UnreadableError, receive
 from toolgen.verify.refusals import may_be_refused
-from toolgen.verify.shrink import shrink
-from toolgen.verify.verdicts import Failed, Proven, Unproven, Verdict
+from toolgen.verify.spec_operation import SERVER, Described
+from toolgen.verify.verdicts import Failed, Proven, Unproven, Verdict, shrink
 
 __all__ = ["Proof", "prove_request"]
 

@@ -8,10 +8,10 @@ from typing import Any
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, Tool
 from toolgen.sources.documents import Documents
 from toolgen.verify.agreement import Agreement, Difference, Side
-from toolgen.verify.deliberate import is_file_argument
-from toolgen.verify.described import Described
+from toolgen.verify.known_differences import is_file_argument
 from toolgen.verify.reader import ABSENT, is_json, style_of
-from toolgen.verify.written import Answer, Body, answers, body_of, parameter_pointers, parameter_schema
+from toolgen.verify.spec_operation import Described
+from toolgen.verify.spec_schemas import Answer, Body, answers, body_of, parameter_pointers, parameter_schema
 
 __all__ = ["Shape"]
 
@@ -23,7 +23,7 @@ _PRIMITIVES = _VALUES - {"array"}
 _TEXT: Mapping[str, Any] = {"type": frozenset({"string"})}
 _TOP = frozenset({"type", "properties", "required", "additionalProperties", "$defs", "description", "title"})
 _OBJECT = frozenset({"type", "properties", "required", "additionalProperties"})
-_DEEPEST = 60
+_MAX_DEPTH = 60
 
 
 class Shape:
@@ -115,7 +115,7 @@ class Shape:
     def _said(self, argument: Any, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """A tool's schema of one argument, its reference followed."""
         definitions = schema.get("$defs") or {}
-        for _ in range(_DEEPEST):
+        for _ in range(_MAX_DEPTH):
             said = self._agreement.tools.of(argument)
             if said.keys() != {"$ref"}:
                 return said

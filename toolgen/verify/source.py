@@ -1,16 +1,20 @@
-"""Every tool of one source proved against the description it was made from."""
+"""Every tool of one source proved against the description it was made from.
+
+The tools of one OpenAPI source proved: first that each says what its operation says, then that its requests do.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
+from toolgen.builder.named_queries import read_database
 from toolgen.model.manifest import SecurityScheme
-from toolgen.model.tool import Tool
-from toolgen.queries import read_database
+from toolgen.model.tool import HttpBinding, Tool
 from toolgen.sources.base import SourceConfig
+from toolgen.sources.documents import Documents
 from toolgen.sources.graphql import read_graphql
 from toolgen.sources.graphql.description import load_description
 from toolgen.sources.mcp import read_mcp
@@ -18,11 +22,83 @@ from toolgen.sources.openapi import read_openapi
 from toolgen.sources.openapi.overlay import apply_overlays
 from toolgen.sources.openapi.read import open_documents
 from toolgen.sources.python import read_python
-from toolgen.verify.http import HttpProver
-from toolgen.verify.operations import prove_operation
-from toolgen.verify.verdicts import NotApplicable, ToolReport, Verdict
+from toolgen.verify.agreement import Difference
+from toolgen.verify.counterexample import placed
+from toolgen.verify.graphql import prove_operation
+from toolgen.verify.reader import Absent
+from toolgen.verify.requests import prove_request
+from toolgen.verify.security_checks import broken_demands
+from toolgen.verify.shape import Shape
+from toolgen.verify.spec_operation import Described, Descriptions
+from toolgen.verify.verdicts import Failed, NotApplicable, ToolReport, Unproven, Verdict
 
-__all__ = ["SourceReport", "prove_http_tools", "verify_source"]
+__all__ = ["HttpProver", "SourceReport", "prove_http_tools", "verify_source"]
+
+
+class HttpProver:
+    """Proves any tool of one source. The tool is as the source makes it: what `tools:` of toolgen.yaml overrides comes later."""
+
+    def __init__(
+        self,
+        documents: Documents,
+        config: SourceConfig,
+        schemes: Mapping[str, SecurityScheme],
+        *,
+        examples: int,
+        seed: str,
+    ) -> None:
+        self._documents = documents
+        self._config = config
+        self._schemes = schemes
+        self._descriptions = Descriptions(documents)
+        self._shape = Shape(documents, self._descriptions.version)
+        self._examples = examples
+        self._seed = seed
+
+    def __call__(self, tool: Tool) -> Verdict:
+        binding = tool.binding
+        if not isinstance(binding, HttpBinding):
+            return Unproven(reasons=("the tool is not bound to HTTP",))
+        described = self.described(tool)
+        verdict = self.disagreement(tool, binding, described) or prove_request(
+            tool,
+            described,
+            self._schemes,
+            examples=self._examples,
+            seed=self._seed,
+            key_header=self._config.key_header,
+        )
+        if isinstance(verdict, Failed) and not verdict.pointer:
+            return replace(verdict, pointer=described.origin)
+        return verdict
+
+    def described(self, tool: Tool) -> Described:
+        """The operation that a tool was made from."""
+        return self._descriptions.operation(tool.origin)
+
+    def disagreement(self, tool: Tool, binding: HttpBinding, described: Described) -> Failed | None:
+        """What the tool says otherwise than its operation, without a request."""
+        for reason, pointer in broken_demands(tool, binding, described, self._schemes, self._documents, self._config):
+            return Failed(arguments={}, reason=reason, sent="", pointer=pointer)
+        if found := self._shape.difference(tool, binding, described):
+            return Failed(arguments=_example(found), reason=_where(found), sent="", pointer=found.pointer)
+        if found := self._shape.answer(tool, described):
+            example = "" if isinstance(found.value, Absent) else f"; {placed(found.path, found.value)!r} shows it"
+            return Failed(arguments={}, reason=f"the answer: {_where(found)}{example}", sent="", pointer=found.pointer)
+        return None
+
+
+def _example(found: Difference) -> Mapping[str, object]:
+    """The smallest arguments that the tool and the description disagree about."""
+    if isinstance(found.value, Absent):
+        return {}
+    arguments = placed(found.path, found.value)
+    return arguments if isinstance(arguments, dict) else {}
+
+
+def _where(found: Difference) -> str:
+    return f"{'/'.join(map(str, found.path))} {found.what}".strip()
+
 
 Progress = Callable[[ToolReport], None]
 

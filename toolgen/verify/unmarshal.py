@@ -18,8 +18,8 @@ from openapi_core.exceptions import OpenAPIError
 from referencing.exceptions import Unresolvable
 from werkzeug.datastructures import Headers, ImmutableMultiDict
 
-from toolgen.verify.described import SERVER, Described
 from toolgen.verify.received import BODY, Received
+from toolgen.verify.spec_operation import SERVER, Described
 
 __all__ = ["BrokenJudgeError", "Unmarshalled", "unmarshal", "unmarshaller"]
 

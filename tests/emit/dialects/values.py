@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema_rs
 
 from toolgen.emit.dialects.merge import target
-from toolgen.model.sample import NoSampleError, samples
+from toolgen.samples.json_schema import NoSampleError, samples
 
 
 def some(schema: Mapping[str, Any], count: int = 8) -> list[Any]:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.execute.http.bindings import binding
 from toolgen.execute.http.bodies import Encoded, encode_body
-from toolgen.execute.http.styles import UnbindableError, encode_json
-from toolgen.execute.http.wire import bind
+from toolgen.execute.http.parameter_styles import UnbindableError, encode_json
+from toolgen.execute.http.request_builder import bind
 from toolgen.model.tool import HttpBody, HttpPart
 
 FORM = "application/x-www-form-urlencoded"

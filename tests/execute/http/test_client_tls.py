@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.execute.http.upstreams import LOOPS, OK, Run, Server, answers, asked
 from toolgen.execute.http.client import UnsentError
-from toolgen.execute.http.dial import Timeouts
+from toolgen.execute.http.connector import Timeouts
 
 
 @pytest.fixture(params=LOOPS, ids=["asyncio", "uvloop"])

@@ -13,10 +13,10 @@ from tests.attacks.canary import leaks
 from tests.execute.http.bindings import binding, parameter
 from toolgen.errors import SecretError
 from toolgen.execute.http.credentials import Credentials
+from toolgen.execute.http.parameter_styles import UnbindableError
+from toolgen.execute.http.request_builder import Request, bind
 from toolgen.execute.http.scrubber import Scrubber
-from toolgen.execute.http.styles import UnbindableError
-from toolgen.execute.http.wire import Request, bind
-from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.execute.secrets.resolver import SecretReference, Secrets
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpParameter
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from tests.execute.http.fidelity import arguments_of, cases, differences, document
-from toolgen.build import build
+from toolgen.builder.build import build
 from toolgen.errors import SecretError
 from toolgen.execute.http.credentials import Credentials
-from toolgen.execute.http.styles import UnbindableError
-from toolgen.execute.http.wire import Request, bind
-from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.execute.http.parameter_styles import UnbindableError
+from toolgen.execute.http.request_builder import Request, bind
+from toolgen.execute.secrets.resolver import SecretReference, Secrets
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import HttpBinding
-from toolgen.pipeline.preview import preview
+from toolgen.wiring.preview import preview
 
 CASES = cases()
 TOKENS = ("oauth2", "openIdConnect")

@@ -14,8 +14,8 @@ from botocore.credentials import Credentials as BotoCredentials
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from toolgen.execute.http.request_builder import Request
 from toolgen.execute.http.sigv4 import AwsKey, sign_aws
-from toolgen.execute.http.wire import Request
 
 # The credentials, region and time of AWS's published test suite ("aws-sig-v4-test-suite").
 NOW = datetime(2015, 8, 30, 12, 36, tzinfo=UTC)

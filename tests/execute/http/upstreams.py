@@ -13,8 +13,8 @@ import uvloop
 
 from toolgen.clock import SystemClock
 from toolgen.execute.http.client import PLACES, Reply, exchange
-from toolgen.execute.http.dial import Dialer, Target, Timeouts
-from toolgen.execute.http.wire import Request
+from toolgen.execute.http.connector import Dialer, Target, Timeouts
+from toolgen.execute.http.request_builder import Request
 from toolgen.model.verdict import Allow
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

@@ -27,10 +27,10 @@ def without(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
     _, dialect, driver = request.param
     ours = (
         f"toolgen.execute.sql.{dialect}",
-        "toolgen.execute.sql.mysql_wire",
-        "toolgen.execute.sql.postgres_values",
-        "toolgen.execute.sql.postgres_role",
-        "toolgen.execute.sql.postgres_meter",
+        "toolgen.execute.sql.mysql_protocol",
+        "toolgen.execute.sql.postgres_protocol",
+        "toolgen.execute.sql.postgres_protocol",
+        "toolgen.execute.sql.postgres_protocol",
     )
     for name in [*sys.modules]:
         if name == driver or name.startswith(f"{driver}."):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.databases import duckdb_file, sql_call, statement
 from toolgen.execute.sql import SqlExecutor
-from toolgen.execute.sql.children import FileEngine
+from toolgen.execute.sql.sandbox_pool import FileEngine
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.databases import mysql, mysql_database, sql_call, statement
 from toolgen.execute.sql import SqlExecutor
-from toolgen.model.location import ServerLocation, parse_location
+from toolgen.model.database_url import ServerLocation, parse_location
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 

@@ -13,11 +13,11 @@ import pytest
 
 from tests.databases import duckdb_file, mysql_database, postgres_database, sql_call, statement
 from toolgen.execute.sql import SqlExecutor
-from toolgen.execute.sql.answer import Answer, Column
+from toolgen.execute.sql.result_rows import Answer, Column
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 
-MOST, MOST_CELL = 20_000, 5_000
+MAX_COUNT, MAX_CELL = 20_000, 5_000
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def ask(dialect: str, locations: dict[str, str], sql: str, **limits: object) -> 
     async def work() -> list[Success | Failed]:
         executor = SqlExecutor(locations[dialect])
         functions = frozenset({"replace", "hex", "zeroblob", "char", "json_group_array", "count"})
-        given = {"max_bytes": MOST, "max_cell_bytes": MOST_CELL, "functions": functions, **limits}
+        given = {"max_bytes": MAX_COUNT, "max_cell_bytes": MAX_CELL, "functions": functions, **limits}
         try:
             return [
                 await executor.execute(sql_call(dialect, "query", statement(sql, **given))),
@@ -86,8 +86,8 @@ def test_no_answer_weighs_more_than_it_may(dialect: str, sql: str, request: pyte
     given = result.data["rows"]
     assert isinstance(given, list)
     assert given
-    assert len(orjson.dumps(given)) <= MOST + 3 * len(given) + 2
-    assert all(len(orjson.dumps(cell)) <= MOST_CELL + 16 for row in given for cell in row)  # type: ignore[union-attr]
+    assert len(orjson.dumps(given)) <= MAX_COUNT + 3 * len(given) + 2
+    assert all(len(orjson.dumps(cell)) <= MAX_CELL + 16 for row in given for cell in row)  # type: ignore[union-attr]
     assert isinstance(after, Success)
 
 

@@ -12,7 +12,7 @@ from toolgen.model.tool import Tool
 from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.graphql.hidden import aliases_of, behind_aliases, conceal_document, last_names
 from toolgen.policy.redact import Redaction, conceal_texts
-from toolgen.sources.graph_options import GraphOptions, QueryLimits
+from toolgen.sources.graphql_options import GraphOptions, QueryLimits
 
 SDL = """
 union Owner = User | Company

@@ -26,7 +26,7 @@ TRANSLATED = {
     r"|AS (BIGINT|SMALLINT|NUMERIC|REAL|DOUBLE PRECISION|TEXT|TIMESTAMP|BOOLEAN|VARCHAR)",
     "duckdb": r"IS DISTINCT FROM 2 IS DISTINCT|REGEXP|RLIKE|LIMIT 1, 2",
 }
-LEAST = 400
+MIN = 400
 PART = {"duckdb": 3}
 
 
@@ -70,7 +70,7 @@ def test_a_value_is_the_engines_or_refused_with_what_to_write(dialect: str, tmp_
         expected = answers(place, [bare(sql, known) for sql, _ in judged], dialect)
         found = answers(place, [verdict for _, verdict in judged], dialect)
     refusals = [verdict for verdict in verdicts if not isinstance(verdict, Statement)]
-    assert len(asked) >= LEAST
+    assert len(asked) >= MIN
     assert len(judged) > len(refusals)
     assert all(refusal.suggestion and refusal.rule != "sql:internal" for refusal in refusals)
     faults = [

@@ -7,7 +7,7 @@ import pytest
 from tests.policy.sql.lab import DATABASE, SCOPE, judge
 from toolgen.model.call import Statement
 from toolgen.model.verdict import Deny
-from toolgen.policy.sql.explain import explainable
+from toolgen.policy.sql.guard import explainable
 
 SHOWN = [
     "SELECT id FROM orders WHERE total > 5",

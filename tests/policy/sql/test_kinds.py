@@ -18,7 +18,7 @@ from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.model.database import Column, Database, Table
 from toolgen.policy.sql.grants import SqlScope, TableScope
-from toolgen.policy.sql.kinds import compared_kinds, fits
+from toolgen.policy.sql.scope import compared_kinds, fits
 
 SCRIPT = """CREATE TABLE notes (id INTEGER PRIMARY KEY, tenant VARCHAR(20), number INTEGER, open BOOLEAN, share REAL);
 CREATE TABLE others (id INTEGER PRIMARY KEY);

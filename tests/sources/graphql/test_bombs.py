@@ -95,7 +95,7 @@ def test_too_many_operations_ask_for_a_choice(tmp_path: Path) -> None:
 
 
 def test_too_large_a_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(description, "LARGEST", 2**20)
+    monkeypatch.setattr(description, "MAX_SIZE", 2**20)
     with pytest.raises(DescriptionError, match="is larger than 1 MiB"):
         read_sdl(tmp_path, "type Query { a: Int }" + " " * 2**20)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from toolgen.config.settings import from_mapping, settings_digest
 from toolgen.errors import ConfigError
-from toolgen.settings import from_mapping, settings_digest
-from toolgen.sources.graph_options import GraphOptions, QueryLimits, SubscriptionOptions
+from toolgen.sources.graphql_options import GraphOptions, QueryLimits, SubscriptionOptions
 
 GRAPHQL = {"graphql": "schema.graphql"}
 

@@ -28,7 +28,7 @@ from tests.sources.graphql.reading import FIXTURES, binding, edges, read, read_s
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.tool import Effect
-from toolgen.sources.graphql import roots as reader
+from toolgen.sources.graphql import root_fields as reader
 
 LITERALS = (IntValueNode, FloatValueNode, StringValueNode, BooleanValueNode, NullValueNode, EnumValueNode)
 NAMES = [

@@ -24,7 +24,7 @@ from tests.services.bridged import (
     with_gateway,
     write_project,
 )
-from toolgen.audit.query import entries
+from toolgen.audit.reader import entries
 from toolgen.sources.pins import LOCK
 
 OFFICIAL = [sys.executable, str(ROOT / "tests" / "services" / "mcp_official.py")]

@@ -11,8 +11,8 @@ import pytest
 from tests.cli.commands import Run, runner
 from tests.projects import PETS, POLICY, make_project
 from tests.sources.openapi.readings import document, only, operation, read
+from toolgen.config.settings import from_mapping, load, settings_digest
 from toolgen.errors import ConfigError
-from toolgen.settings import from_mapping, load, settings_digest
 
 KEY = {"type": "apiKey", "in": "query", "name": "k"}
 SCHEMES = {"components": {"securitySchemes": {"key": KEY}}}

@@ -16,7 +16,7 @@ from toolgen.model.tool import HttpBinding
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.pins import Pin
-from toolgen.sources.syntax import LARGEST_DOCUMENT, parse
+from toolgen.sources.syntax import MAX_DOCUMENT_SIZE, parse
 
 GOOD = {"/good": {"get": operation(operationId="getGood")}}
 HEAD = "openapi: 3.1.0\ninfo: {title: t, version: '1'}\n"
@@ -218,7 +218,7 @@ def test_an_alias_bomb_is_refused_before_it_is_expanded() -> None:
 
 def test_a_document_that_is_too_large_is_not_parsed() -> None:
     with pytest.raises(DescriptionError, match="is larger than 64 MiB"):
-        parse(b"{" + b" " * LARGEST_DOCUMENT, where="d.json")
+        parse(b"{" + b" " * MAX_DOCUMENT_SIZE, where="d.json")
 
 
 def test_forty_megabytes_are_read(tmp_path: Path) -> None:

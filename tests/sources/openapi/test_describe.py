@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolgen.sources.openapi.describe import LONGEST_DESCRIPTION, LONGEST_PARAMETER, describe, flatten
-from toolgen.sources.openapi.operation import Operation
-from toolgen.sources.openapi.servers import Servers
+from toolgen.sources.openapi.describe import MAX_DESCRIPTION_LENGTH, MAX_PARAMETER_LENGTH, describe, flatten
+from toolgen.sources.openapi.operation import Operation, Servers
 
 
 def operation(summary: str = "", description: str = "", *, deprecated: bool = False) -> Operation:
@@ -51,7 +50,7 @@ def operation(summary: str = "", description: str = "", *, deprecated: bool = Fa
     ],
 )  # fmt: skip
 def test_flattened_text(written: str, flat: str) -> None:
-    assert flatten(written, LONGEST_PARAMETER) == flat.replace("[status](#s)", "status")
+    assert flatten(written, MAX_PARAMETER_LENGTH) == flat.replace("[status](#s)", "status")
 
 
 def test_text_is_cut_behind_a_sentence_or_a_word() -> None:
@@ -112,8 +111,8 @@ def test_a_deprecated_operation_says_so_first() -> None:
     ids=lambda text: repr(text[:8]),
 )
 def test_hostile_text_ends_bounded(text: str) -> None:
-    assert len(describe(operation("x", text))) <= LONGEST_DESCRIPTION
-    assert len(flatten(text, LONGEST_PARAMETER)) <= LONGEST_PARAMETER
+    assert len(describe(operation("x", text))) <= MAX_DESCRIPTION_LENGTH
+    assert len(flatten(text, MAX_PARAMETER_LENGTH)) <= MAX_PARAMETER_LENGTH
 
 
 @pytest.mark.parametrize(
@@ -134,9 +133,9 @@ def test_text_without_spaces_is_cut_too(written: str, limit: int, cut: str) -> N
 
 def test_a_description_in_japanese_is_kept_and_ends_once() -> None:
     text = describe(operation(description="一匹の猫を返します。" * 130))
-    assert 900 < len(text) <= LONGEST_DESCRIPTION
+    assert 900 < len(text) <= MAX_DESCRIPTION_LENGTH
     assert text.endswith("。")
 
 
 def test_a_link_to_elsewhere_goes_in_chinese_too() -> None:
-    assert flatten("返回宠物。See [the guide](https://x.example/guide).", LONGEST_PARAMETER) == "返回宠物。"
+    assert flatten("返回宠物。See [the guide](https://x.example/guide).", MAX_PARAMETER_LENGTH) == "返回宠物。"

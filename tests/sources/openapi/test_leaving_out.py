@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.sources.openapi.readings import document, only, operation, read
+from toolgen.config.settings import from_mapping
 from toolgen.errors import ConfigError
 from toolgen.model.manifest import Problem
-from toolgen.settings import from_mapping
 from toolgen.sources.base import Reading
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.sources.openapi.readings import document, only, operation, read
-from toolgen.build import build
-from toolgen.pipeline.preview import preview
+from toolgen.builder.build import build
+from toolgen.wiring.preview import preview
 
 OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}}
 BINARY = {"type": "string", "format": "binary"}

@@ -11,7 +11,8 @@ import pytest
 from toolgen.errors import DescriptionError
 from toolgen.sources.base import Reading, SourceConfig
 from toolgen.sources.documents import Documents
-from toolgen.sources.openapi import read_openapi, targets
+from toolgen.sources.openapi import overlay as targets
+from toolgen.sources.openapi import read_openapi
 from toolgen.sources.openapi.overlay import apply_overlays
 
 DESCRIPTION: dict[str, Any] = {
@@ -205,7 +206,7 @@ def test_a_broken_overlay_is_one_sentence_that_says_where(tmp_path: Path, text: 
 def test_a_target_made_to_exhaust_the_build_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, message: str
 ) -> None:
-    monkeypatch.setattr(targets, "_MOST_STEPS", 50_000)
+    monkeypatch.setattr(targets, "_MAX_STEPS", 50_000)
     deep: Any = [{"a": [0]}]
     for _ in range(9):
         deep = [deep, deep]

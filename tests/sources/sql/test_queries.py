@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from toolgen import build
-from toolgen.build import build_sources
+from toolgen.builder.build import build_sources
+from toolgen.config.settings import load
 from toolgen.emit.diff import compare
 from toolgen.errors import ConfigError
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Effect, SqlBinding
-from toolgen.settings import load
 
 SCHEMA = """
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, ssn TEXT, tenant TEXT);

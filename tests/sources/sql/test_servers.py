@@ -11,7 +11,7 @@ import pytest
 from tests.databases import duckdb_file, mysql_database, postgres, postgres_database
 from toolgen.errors import DescriptionError
 from toolgen.model.database import Database
-from toolgen.model.location import ServerLocation, parse_location
+from toolgen.model.database_url import ServerLocation, parse_location
 from toolgen.sources.base import Reading, SourceConfig
 from toolgen.sources.sql import read_sql
 

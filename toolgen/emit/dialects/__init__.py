@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from toolgen.emit.dialects.absent import without_absent
 from toolgen.emit.dialects.gemini import gemini_schema
-from toolgen.emit.dialects.rooted import rooted
-from toolgen.emit.dialects.strict import UnfitError, strict_schema
+from toolgen.emit.dialects.root import rooted
+from toolgen.emit.dialects.strict import UnfitError, strict_schema, without_absent
 
 __all__ = ["UnfitError", "gemini_schema", "rooted", "strict_schema", "without_absent"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolgen.emit.dialects.merge import ANNOTATIONS, kinds, merged, target, unwrapped
-from toolgen.emit.dialects.words import described
+from toolgen.emit.dialects.root import described
 from toolgen.model.schema import Schema
 
 __all__ = ["gemini_schema"]
@@ -23,8 +23,8 @@ _KEPT: Mapping[str, frozenset[str]] = {
 }
 _STRUCTURE = frozenset({"type", "properties", "items", "anyOf", "oneOf", "required"})
 _BOUNDS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
-_MOST_NODES = 1_500  # a pod of Kubernetes written out has more than 100,000
-_LONGEST_CHAIN = 100  # references on the way to one place
+_MAX_NODES = 1_500  # a pod of Kubernetes written out has more than 100,000
+_MAX_CHAIN_LENGTH = 100  # references on the way to one place
 _DEPTHS = (24, 12, 8, 6, 5, 4, 3, 2, 1)
 _ANY = "Any JSON value."
 
@@ -41,7 +41,7 @@ def gemini_schema(schema: Schema) -> dict[str, Any]:
     """
     for deepest in _DEPTHS:
         try:
-            return _Lowering(schema.get("$defs", {}), deepest, _MOST_NODES).root(schema)
+            return _Lowering(schema.get("$defs", {}), deepest, _MAX_NODES).root(schema)
         except _TooLargeError:
             continue
     return _Lowering(schema.get("$defs", {}), _DEPTHS[-1], 0).root(schema)
@@ -72,7 +72,7 @@ class _Lowering:
         node = unwrapped(node)
         if (found := target(node, self._definitions)) is not None:
             name, resolved = found
-            if name in above or depth >= self._deepest or len(above) >= _LONGEST_CHAIN:
+            if name in above or depth >= self._deepest or len(above) >= _MAX_CHAIN_LENGTH:
                 return self._cut(name, resolved, node)
             beside = {key: value for key, value in node.items() if key != "$ref"}
             if not isinstance(resolved, dict) or not (beside.keys() - ANNOTATIONS):

@@ -12,7 +12,7 @@ ANNOTATIONS = frozenset(
 )  # fmt: skip
 _LOWER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains"})
 _UPPER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties", "maxContains"})
-_DEEPEST = 40
+_MAX_DEPTH = 40
 _ALL_KINDS = frozenset({"null", "boolean", "object", "array", "number", "string"})
 
 
@@ -82,7 +82,7 @@ class _Merging:
     def schema(self, schema: Any, depth: int) -> dict[str, Any] | None:
         if schema is True:
             return {}
-        if not isinstance(schema, Mapping) or depth > _DEEPEST:
+        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
             return None
         parts: list[dict[str, Any] | None] = [
             {key: value for key, value in schema.items() if key not in ("allOf", "$ref")}
@@ -174,7 +174,7 @@ def accepts_null(schema: Any, definitions: Mapping[str, Any]) -> bool:
 def _accepts_null(schema: Any, definitions: Mapping[str, Any], known: dict[str, bool], depth: int) -> bool:
     if not isinstance(schema, Mapping):
         return schema is not False
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         return True
     if (found := target(schema, definitions)) is not None:
         name, resolved = found

@@ -1,4 +1,7 @@
-"""OpenAI's strict subset: every object closed, every property required, nothing but what its grammar can follow."""
+"""OpenAI's strict subset: every object closed, every property required, nothing but what its grammar can follow.
+
+The way back from a strict schema: nulls that stand for an argument left out are left out.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,20 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from toolgen.emit.dialects.merge import ANNOTATIONS, accepts_null, kinds, merged, target, unwrapped
-from toolgen.emit.dialects.words import described
-from toolgen.model.schema import Schema
+import jsonschema_rs
 
-__all__ = ["UnfitError", "strict_schema"]
+from toolgen.emit.dialects.merge import ANNOTATIONS, accepts_null, kinds, merged, target, unwrapped
+from toolgen.emit.dialects.root import described
+from toolgen.model.schema import JsonObject, Schema
+
+__all__ = ["UnfitError", "strict_schema", "without_absent"]
 
 # https://platform.openai.com/docs/guides/structured-outputs, section Supported schemas.
-_DEEPEST = 10
-_MOST_PROPERTIES = 5_000
-_MOST_VALUES = 1_000
-_LONGEST_NAMES = 120_000  # characters of property names, definition names, enum and const values together
-_MANY_VALUES, _LONGEST_MANY = 250, 15_000  # an enum of more values than this is bounded in characters as well
+_MAX_DEPTH = 10
+_MAX_PROPERTIES = 5_000
+_MAX_VALUES = 1_000
+_MAX_NAMES_LENGTH = 120_000  # characters of property names, definition names, enum and const values together
+_MANY_VALUES, _MAX_MANY_LENGTH = 250, 15_000  # an enum of more values than this is bounded in characters as well
 _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
 _KEPT: Mapping[str, frozenset[str]] = {
     "string": frozenset({"pattern", "format"}),
@@ -25,7 +30,7 @@ _KEPT: Mapping[str, frozenset[str]] = {
     "integer": frozenset({"multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}),
     "array": frozenset({"minItems", "maxItems"}),
 }
-_MOST_NODES, _LONGEST_POINTER = 50_000, 250
+_MAX_NODES, _MAX_POINTER_LENGTH = 50_000, 250
 _AROUND = re.compile(r"\(\?(?:[=!]|<[=!])|\\[1-9]|\\k")
 _STRUCTURE = frozenset({"type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "oneOf"})  # fmt: skip
 # Keywords whose schemas may name properties that a closed object would refuse.
@@ -84,7 +89,7 @@ class _Lowering:
         if not isinstance(node, dict) or not node:
             raise UnfitError(pointer, "it takes any value" if node is not False else "it takes no value")
         self._nodes += 1
-        if self._nodes > _MOST_NODES or pointer.count("/") > _LONGEST_POINTER:
+        if self._nodes > _MAX_NODES or pointer.count("/") > _MAX_POINTER_LENGTH:
             raise UnfitError(pointer[:80], "it has no end once its allOf is taken apart")
         node = unwrapped(node)
         if "$ref" in node and not (node.keys() - ANNOTATIONS - {"$ref"}):
@@ -253,19 +258,19 @@ def _measure(root: dict[str, Any], definitions: Mapping[str, Any]) -> None:
         length = sum(len(value) for value in listed if isinstance(value, str))
         values += len(listed)
         characters += length
-        if len(listed) > _MANY_VALUES and length > _LONGEST_MANY:
-            raise UnfitError("", f"an enum of {len(listed)} values is longer than {_LONGEST_MANY} characters")
+        if len(listed) > _MANY_VALUES and length > _MAX_MANY_LENGTH:
+            raise UnfitError("", f"an enum of {len(listed)} values is longer than {_MAX_MANY_LENGTH} characters")
         todo += [*node.get("properties", {}).values(), *node.get("$defs", {}).values(), *node.get("anyOf", ())]
         todo += [node["items"]] if "items" in node else []
     for name, count, most in (
-        ("properties", properties, _MOST_PROPERTIES),
-        ("enum values", values, _MOST_VALUES),
-        ("characters of names", characters, _LONGEST_NAMES),
+        ("properties", properties, _MAX_PROPERTIES),
+        ("enum values", values, _MAX_VALUES),
+        ("characters of names", characters, _MAX_NAMES_LENGTH),
     ):
         if count > most:
             raise UnfitError("", f"it has {count} {name}, and strict mode takes {most}")
     if _deeper(root, definitions):
-        raise UnfitError("", f"it is nested more than {_DEEPEST} levels deep")
+        raise UnfitError("", f"it is nested more than {_MAX_DEPTH} levels deep")
 
 
 def _deeper(root: dict[str, Any], definitions: Mapping[str, Any]) -> bool:
@@ -280,8 +285,89 @@ def _deeper(root: dict[str, Any], definitions: Mapping[str, Any]) -> bool:
                 seen.add((name, level))
                 todo.append((definitions[name], level, above | {name}))
         inner = [*node.get("properties", {}).values(), *([node["items"]] if "items" in node else ())]
-        if inner and level >= _DEEPEST:
+        if inner and level >= _MAX_DEPTH:
             return True
         todo += [(child, level + 1, above) for child in inner]
         todo += [(branch, level, above) for branch in node.get("anyOf", ())]
     return False
+
+
+_MAX_ABSENT_DEPTH = 64
+_MAX_STEPS, _VALIDATION = (
+    20_000,
+    100,
+)  # for one call; only a schema made to cost much takes more, and then the rest is left as it is
+
+
+def without_absent(schema: Schema, arguments: JsonObject) -> JsonObject:
+    """The arguments without every null that can only mean "not given".
+
+    Strict mode makes a model fill in every property, so it says null for what it leaves out. A null goes where the canonical `schema`
+    neither requires the property nor accepts null for it; every other null is a value and stays. In a union the first branch decides
+    that accepts the rest. `schema` is the tool's own input schema, never the lowered one. Nothing passed in is changed; arguments
+    without such a null are returned as they are, so this may stand before every validation, whatever the caller's provider.
+    """
+    if not _holds_null(arguments, 0):
+        return arguments
+    restored: JsonObject = _Restoring(schema.get("$defs", {})).value(schema, arguments, 0)
+    return restored
+
+
+class _Restoring:
+    """One pass over arguments, with the definitions its references lead to."""
+
+    def __init__(self, definitions: Mapping[str, Any]) -> None:
+        self._definitions = definitions
+        self._left = _MAX_STEPS
+
+    def value(self, schema: Any, value: Any, depth: int) -> Any:
+        self._left -= 1
+        if self._left < 0 or depth > _MAX_ABSENT_DEPTH or not isinstance(schema, Mapping) or not _holds_null(value, 0):
+            return value
+        if (found := target(schema, self._definitions)) is not None:
+            value = self.value(found[1], value, depth + 1)
+        for member in schema.get("allOf", ()):
+            value = self.value(member, value, depth + 1)
+        value = self._own(schema, value, depth)
+        for union in ("anyOf", "oneOf"):
+            if branches := schema.get(union):
+                value = self._chosen(branches, value, depth)
+        return value
+
+    def _own(self, schema: Mapping[str, Any], value: Any, depth: int) -> Any:
+        if isinstance(value, Mapping) and (properties := schema.get("properties")):
+            required = schema.get("required", ())
+            return {
+                name: self.value(properties.get(name), item, depth + 1)
+                for name, item in value.items()
+                if not (item is None and name in properties and name not in required)
+                or accepts_null(properties[name], self._definitions)
+            }
+        if isinstance(value, list) and "items" in schema:
+            return [self.value(schema["items"], item, depth + 1) for item in value]
+        return value
+
+    def _chosen(self, branches: list[Any], value: Any, depth: int) -> Any:
+        for branch in branches:
+            restored = self.value(branch, value, depth + 1)
+            if self._accepts(branch, restored):
+                return restored
+        return value
+
+    def _accepts(self, branch: Any, value: Any) -> bool:
+        if not isinstance(branch, Mapping):
+            return branch is not False
+        self._left -= _VALIDATION
+        try:
+            validator = jsonschema_rs.Draft202012Validator({**branch, "$defs": dict(self._definitions)}, offline=True)
+        except (ValueError, jsonschema_rs.ReferencingError):
+            return False
+        return validator.is_valid(value)
+
+
+def _holds_null(value: Any, depth: int) -> bool:
+    if value is None or depth > _MAX_ABSENT_DEPTH:
+        return True
+    if isinstance(value, Mapping):
+        return any(_holds_null(item, depth + 1) for item in value.values())
+    return isinstance(value, list) and any(_holds_null(item, depth + 1) for item in value)

@@ -1,4 +1,7 @@
-"""The GraphQL executor: an operation with its variables over the HTTP executor's transport."""
+"""The GraphQL executor: an operation with its variables over the HTTP executor's transport.
+
+Types of a schema's index as SDL without prose: what somebody needs who writes a document.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +18,21 @@ from graphql import DocumentNode, parse
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import ToolgenError
 from toolgen.execute.base import Permit
-from toolgen.execute.graphql.answers import explain, read_answer
-from toolgen.execute.graphql.budget import Budget, report_of
-from toolgen.execute.graphql.fields import choose_fields
-from toolgen.execute.graphql.sdl import describe_types
-from toolgen.execute.graphql.subscribe import Listener
+from toolgen.execute.graphql.response import Budget, explain, read_answer, report_of
+from toolgen.execute.graphql.selection import choose_fields
+from toolgen.execute.graphql.subscriptions import Listener
 from toolgen.execute.graphql.uploads import Upload, extract, multipart
-from toolgen.execute.http.answers import LARGEST_ANSWER
-from toolgen.execute.http.dial import Resolver, Timeouts, system_resolver
+from toolgen.execute.http.connector import Resolver, Timeouts, system_resolver
+from toolgen.execute.http.credential_selection import Provision, Wallet
 from toolgen.execute.http.executor import HttpExecutor
-from toolgen.execute.http.styles import UnbindableError
-from toolgen.execute.http.wallet import Provision, Wallet
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.http.parameter_styles import UnbindableError
+from toolgen.execute.http.response import MAX_ANSWER_SIZE
+from toolgen.execute.secrets.resolver import Secrets
+from toolgen.model.auth_schemes import with_headers
 from toolgen.model.call import Call, Principal
-from toolgen.model.graph import Graph, page_sizes, size_fault
-from toolgen.model.graph_auth import with_headers
+from toolgen.model.graphql_schema import Graph, GraphArgument, GraphType, page_sizes, size_fault
 from toolgen.model.manifest import SecurityScheme
+from toolgen.model.names import nearest
 from toolgen.model.result import Error, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import (
@@ -42,7 +44,54 @@ from toolgen.model.tool import (
     HttpParameter,
 )
 
-__all__ = ["GraphQLExecutor"]
+__all__ = ["GraphQLExecutor", "describe_types"]
+
+_MAX_LENGTH = 60_000
+_KINDS = {"object": "type", "input": "input", "interface": "interface"}
+
+
+def describe_types(graph: Graph, arguments: JsonObject) -> JsonObject:
+    """`{"sdl": …}` of the types that `arguments` names, or of the root types. Raises `UnbindableError` for one that does not exist."""
+    given = arguments.get("types")
+    names = [str(name) for name in given] if isinstance(given, list) else [graph.query, graph.mutation]
+    parts = []
+    for name in names:
+        if name and name not in graph.types:
+            raise UnbindableError(f"the schema has no type {name[:60]!r}{nearest(name[:60], graph.types)}")
+        if name:
+            parts.append(_type(name, graph.types[name]))
+    text = "\n".join(parts)
+    if len(text) > _MAX_LENGTH:
+        return {"sdl": text[:_MAX_LENGTH].rpartition("\n")[0], "truncated": True}
+    return {"sdl": text}
+
+
+def _type(name: str, type_: GraphType) -> str:
+    match type_.kind:
+        case "scalar":
+            return f"scalar {name}"
+        case "enum":
+            return f"enum {name} {{ {' '.join(type_.members)} }}"
+        case "union":
+            return f"union {name} = {' | '.join(type_.members)}"
+        case "input":
+            one_of = " @oneOf" if type_.one_of else ""
+            lines = [f"  {_argument(key, one)}" for key, one in type_.inputs.items()]
+            return "\n".join([f"input {name}{one_of} {{", *lines, "}"])
+        case kind:
+            implements = f" implements {' & '.join(type_.members)}" if type_.members else ""
+            lines = [f"  {key}{_arguments(one.arguments)}: {one.type}" for key, one in type_.fields.items()]
+            return "\n".join([f"{_KINDS[kind]} {name}{implements} {{", *lines, "}"])
+
+
+def _arguments(arguments: Mapping[str, GraphArgument]) -> str:
+    return f"({', '.join(_argument(name, one) for name, one in arguments.items())})" if arguments else ""
+
+
+def _argument(name: str, one: GraphArgument) -> str:
+    """An argument with a default is written as one that may be left out, because the index does not keep what the default is."""
+    return f"{name}: {one.type.removesuffix('!') if one.has_default else one.type}"
+
 
 # GraphQL over HTTP, section 5.1: the new media type first, the old one for services that do not know it yet.
 _ACCEPT = "application/graphql-response+json, application/json;q=0.9"
@@ -82,7 +131,7 @@ class GraphQLExecutor:
         clock: Clock = _CLOCK,
         key_header: str = "",
         traces: bool = False,
-        largest: int = LARGEST_ANSWER,
+        largest: int = MAX_ANSWER_SIZE,
     ) -> None:
         schemes, auth = with_headers(schemes, auth)
         self._security = (tuple(sorted(auth)),) if auth else ()

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import msgspec
 import orjson
 
-from toolgen.execute.http.styles import UnbindableError
+from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, HttpPart
 
 __all__ = ["Upload", "extract", "multipart"]
 
-_MOST_FILES = 20
+_MAX_FILES = 20
 _FILE = "base64"
 # Servers that refuse what a browser could be tricked into sending want a header that no form has.
 _PREFLIGHT = HttpParameter(
@@ -46,8 +46,8 @@ class _Finder:
     def take(self, schema: Schema, value: Json, path: str) -> Json:
         """The value with null in place of every file."""
         if isinstance(value, Mapping) and _FILE in value and _is_file(schema):
-            if len(self.found) >= _MOST_FILES:
-                raise UnbindableError(f"the arguments hold more than {_MOST_FILES} files")
+            if len(self.found) >= _MAX_FILES:
+                raise UnbindableError(f"the arguments hold more than {_MAX_FILES} files")
             self.found.append(Upload(path=path, content=value))
             return None
         if reference := schema.get("$ref"):

@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from toolgen.execute.http.styles import UnbindableError, encode_json, form_pairs, scalar, styled_parts
-from toolgen.model.media_type import JSON, MEDIA_TYPE
+from toolgen.execute.http.parameter_styles import UnbindableError, encode_json, form_pairs, scalar, styled_parts
+from toolgen.model.http import JSON, MEDIA_TYPE
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBody, HttpPart
 

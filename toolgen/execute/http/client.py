@@ -18,8 +18,8 @@ from pyreqwest.exceptions import PyreqwestError, RequestTimeoutError
 from pyreqwest.request import StreamRequest
 from pyreqwest.response import Response
 
-from toolgen.execute.http.coding import ACCEPTED, Body
-from toolgen.execute.http.wire import Request
+from toolgen.execute.http.content_encoding import ACCEPTED, Body
+from toolgen.execute.http.request_builder import Request
 
 __all__ = ["ORDINARY", "PLACES", "BrokenError", "Listener", "Reply", "TimedOutError", "UnsentError", "exchange"]
 
@@ -50,8 +50,8 @@ _EXPECTS_BODY = frozenset({"POST", "PUT", "PATCH"})
 # The first line of a body that nothing put behind it can make the first line of a request (RFC 9112, section 3): before its first
 # space it has a character that is in no method.
 _NO_METHOD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]*[^!#$%&'*+.^_`|~0-9A-Za-z\s-]")
-_LARGEST_KEPT = 16_384
-_MOST_DIGITS = 20
+_MAX_KEPT_SIZE = 16_384
+_MAX_DIGITS = 20
 # pyreqwest calls every failure before the answer's head a ConnectError, also when the request was already on its way; what happened stands
 # in the causes that hyper reports, so only this one of them counts as "nothing was sent".
 _CONNECTING = "client error (Connect)"
@@ -149,7 +149,9 @@ def _keeps(body: bytes) -> bool:
     somebody else's call with it. Nobody can tell from outside which server does. So what could be one is the last thing on a connection,
     as is what is too long to have left in one piece.
     """
-    return len(body) <= _LARGEST_KEPT and b"\n" not in body and b"\r" not in body and _NO_METHOD.match(body) is not None
+    return (
+        len(body) <= _MAX_KEPT_SIZE and b"\n" not in body and b"\r" not in body and _NO_METHOD.match(body) is not None
+    )
 
 
 async def _read(
@@ -187,7 +189,7 @@ async def _read(
 def _length(headers: dict[str, str]) -> int:
     """How many bytes a body has on the wire; below zero, which counting down from leads to no end, where the answer does not say."""
     said = headers.get("content-length", "")
-    return int(said) if len(said) < _MOST_DIGITS and said.isascii() and said.isdigit() else -1
+    return int(said) if len(said) < _MAX_DIGITS and said.isascii() and said.isdigit() else -1
 
 
 def _headers(response: Response) -> dict[str, str]:

@@ -12,12 +12,12 @@ from urllib.parse import unquote_plus, urljoin, urlsplit
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Destination
-from toolgen.execute.http.client_certificates import ClientCertificate, client_certificate
+from toolgen.execute.http.connector import ClientCertificate, client_certificate
+from toolgen.execute.http.parameter_styles import UnbindableError, percent
+from toolgen.execute.http.request_builder import Request
 from toolgen.execute.http.sigv4 import AwsKey, sign_aws
-from toolgen.execute.http.styles import UnbindableError, percent
-from toolgen.execute.http.wire import Request
 from toolgen.execute.oauth import Grant, Grants
-from toolgen.execute.secrets import MASK, Secret, SecretReference, Secrets
+from toolgen.execute.secrets.resolver import MASK, Secret, SecretReference, Secrets
 from toolgen.model.auth import Basic, Certificate, Form, OAuth, SigV4, Value, read_form
 from toolgen.model.auth_schemes import chosen, fits
 from toolgen.model.call import Principal, parties
@@ -30,7 +30,7 @@ __all__ = ["Credentials", "NoTokenError", "Renewal", "Signed"]
 _HEADER_UNSAFE = re.compile(r"[^\x21-\x7e\x80-\uffff \t]")
 _COOKIE_UNSAFE = re.compile(r'[\x00-\x20\x7f",;\\]|[^\x00-\x7f]')
 _BETWEEN = re.compile(r"[\s;,=]+")
-_SHORTEST_PART = 8  # shorter ones are words like Bearer
+_MIN_PART_LENGTH = 8  # shorter ones are words like Bearer
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _CLOCK = SystemClock()
 
@@ -333,7 +333,7 @@ def _valued(scheme: SecurityScheme, name: str, secret: str) -> _Shown:
     _sendable(secret, scheme.in_, name)
     if scheme.in_ == "header" and secret != MASK:
         # Of `token abc` and `session=abc; other=def`, an answer may repeat a part.
-        forms += tuple(part for part in _BETWEEN.split(secret) if len(part) >= _SHORTEST_PART)
+        forms += tuple(part for part in _BETWEEN.split(secret) if len(part) >= _MIN_PART_LENGTH)
     return _Shown(place=scheme.in_, name=scheme.name, value=secret, secrets=forms)
 
 
@@ -350,7 +350,7 @@ def _inside(secret: str, before: Iterable[int]) -> tuple[str, ...]:
     for shift in {count % 3 for count in before}:
         whole = base64.b64encode(bytes(shift) + raw).decode()[-(-8 * shift // 6) : 8 * (shift + len(raw)) // 6]
         found += [whole, whole.replace("+", "-").replace("/", "_")]
-    return tuple(form for form in found if len(form) >= _SHORTEST_PART)
+    return tuple(form for form in found if len(form) >= _MIN_PART_LENGTH)
 
 
 def _sendable(secret: str, place: str, name: str) -> None:

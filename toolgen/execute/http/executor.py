@@ -11,20 +11,17 @@ from dataclasses import dataclass, replace
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Destination, Permit
-from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, result, retry_after
 from toolgen.execute.http.client import PLACES, BrokenError, Listener, Reply, TimedOutError, UnsentError, exchange
-from toolgen.execute.http.coding import UndecodableError
+from toolgen.execute.http.connector import Dialer, Line, Refusal, Resolver, Target, Timeouts, system_resolver
+from toolgen.execute.http.content_encoding import UndecodableError
+from toolgen.execute.http.credential_selection import Provision, Wallet
 from toolgen.execute.http.credentials import NoTokenError, Renewal, Signed
-from toolgen.execute.http.dial import Dialer, Line, Refusal, Resolver, Target, Timeouts, system_resolver
-from toolgen.execute.http.freshness import lifetime
-from toolgen.execute.http.keys import keyed, repeatable, traced
-from toolgen.execute.http.rates import told
-from toolgen.execute.http.redirects import MOST_HOPS, moved
+from toolgen.execute.http.parameter_styles import UnbindableError
+from toolgen.execute.http.request_builder import Request, bind, keyed, repeatable, traced
+from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, result, retry_after
+from toolgen.execute.http.response_headers import MAX_HOPS, lifetime, moved, told
 from toolgen.execute.http.scrubber import Scrubber, scrubber_of
-from toolgen.execute.http.styles import UnbindableError
-from toolgen.execute.http.wallet import Provision, Wallet
-from toolgen.execute.http.wire import Request, bind
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.secrets.resolver import Secrets
 from toolgen.model.call import Call
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import Error, Failed, Success
@@ -75,7 +72,7 @@ class HttpExecutor:
         traces: bool = False,
         reader: Reader = result,
         kept: tuple[str, ...] = _HEAD_HEADERS,
-        largest: int = LARGEST_ANSWER,
+        largest: int = MAX_ANSWER_SIZE,
         listen: Callable[[Call, Scrubber], Listener] | None = None,
     ) -> None:
         self._largest = largest
@@ -104,9 +101,9 @@ class HttpExecutor:
         harmless = repeatable(call, self._key_header)
         ends = asyncio.get_running_loop().time() + self._total_s if harmless else math.inf
         course = _Course(call=call, harmless=harmless, until=ends)
-        for hop in range(MOST_HOPS + 1):
+        for hop in range(MAX_HOPS + 1):
             outcome = await self._once(request, call, course)
-            further = self._further(request, outcome) if hop < MOST_HOPS and "location" in outcome.facts else None
+            further = self._further(request, outcome) if hop < MAX_HOPS and "location" in outcome.facts else None
             if further is None:
                 break
             request = further

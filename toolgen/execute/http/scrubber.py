@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from urllib.parse import quote, quote_plus, unquote_plus
 
-from toolgen.execute.secrets import MASK
-from toolgen.model.invisible import visible
+from toolgen.execute.secrets.resolver import MASK
+from toolgen.model.prompt_injection import visible
 
 __all__ = ["Scrubber", "scrubber_of"]
 
-_SHORTEST_SUBSTRING = 6
+_MIN_SUBSTRING_LENGTH = 6
 _ROUNDS = 3  # of encodings inside of each other
 _UNICODE = re.compile(r"\\+(?:u\{?0{0,4}([0-9a-fA-F]{2,5})\}?|x([0-9a-fA-F]{2}))")
 _BREAKS = ("\n", "\r", "\\n", "\\r")
@@ -48,7 +48,7 @@ def _echoes(secret: str) -> frozenset[str]:
         *(one.encode().hex() for one in coded),
         *_in_base64(raw.hex().encode()),
     }
-    return frozenset(form.lower() for form in forms if len(form) >= _SHORTEST_SUBSTRING)
+    return frozenset(form.lower() for form in forms if len(form) >= _MIN_SUBSTRING_LENGTH)
 
 
 def _in_base64(raw: bytes) -> Iterator[str]:
@@ -94,10 +94,10 @@ class Scrubber:
     __slots__ = ("_long", "_pattern", "_short")
 
     def __init__(self, secrets: Sequence[str]) -> None:
-        forms = {form for one in secrets if len(one) >= _SHORTEST_SUBSTRING for form in _echoes(one)}
+        forms = {form for one in secrets if len(one) >= _MIN_SUBSTRING_LENGTH for form in _echoes(one)}
         self._long = sorted(forms, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, self._long)), re.IGNORECASE)
-        self._short = frozenset(one for one in secrets if len(one) < _SHORTEST_SUBSTRING)
+        self._short = frozenset(one for one in secrets if len(one) < _MIN_SUBSTRING_LENGTH)
 
     def __repr__(self) -> str:
         return "Scrubber(***)"
@@ -131,7 +131,7 @@ class Scrubber:
         """A text that ends in the middle, without the beginning of a secret at its end."""
         end = text[-max(map(len, self._long), default=0) :].lower()
         for secret in self._long:
-            for length in range(min(len(secret) - 1, len(end)), _SHORTEST_SUBSTRING - 1, -1):
+            for length in range(min(len(secret) - 1, len(end)), _MIN_SUBSTRING_LENGTH - 1, -1):
                 if end.endswith(secret[:length]):
                     return text[:-length] + MASK
         return text

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from urllib.parse import quote, unquote, urlsplit
 
-from toolgen.execute.http.wire import Request
+from toolgen.execute.http.request_builder import Request
 
 __all__ = ["AwsKey", "sign_aws"]
 

@@ -24,16 +24,16 @@ from toolgen.execute.mcp.messages import (
     speaks,
 )
 from toolgen.model.call import Call
-from toolgen.model.listing import ListedTool, Listing, parts_of
+from toolgen.model.mcp import ListedTool, Listing, parts_of
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect
 
 __all__ = ["Conversation", "Parts"]
 
-_MOST_PAGES = 100
-_MOST_TOOLS = 2000
-_LARGEST_LISTING = 8 * 1024 * 1024
+_MAX_PAGES = 100
+_MAX_TOOLS = 2000
+_MAX_LISTING_SIZE = 8 * 1024 * 1024
 _LISTED_S = 60.0
 _LISTING_S = 15.0  # for a build
 _PARTING_S = 5.0
@@ -241,7 +241,7 @@ class Conversation:
         cursors: set[str] = set()
         params: JsonObject = {}
         size = 0
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             page = await self._asked("tools/list", params, call)
             if isinstance(page, Failed):
                 return page
@@ -251,8 +251,8 @@ class Conversation:
             except (msgspec.ValidationError, RecursionError):
                 return failed("upstream_error", "the server's list of tools is not as MCP has it")
             size += int(str(page.facts.get("bytes", 0)))
-            if len(tools) > _MOST_TOOLS or size > _LARGEST_LISTING:
-                return failed("response_too_large", f"the server lists more than {_MOST_TOOLS} tools, or larger ones")
+            if len(tools) > _MAX_TOOLS or size > _MAX_LISTING_SIZE:
+                return failed("response_too_large", f"the server lists more than {_MAX_TOOLS} tools, or larger ones")
             cursor = result.get("nextCursor")
             if not isinstance(cursor, str) or not cursor:
                 name, version = self._who
@@ -261,7 +261,7 @@ class Conversation:
                 break
             cursors.add(cursor)
             params = {"cursor": cursor}
-        return failed("upstream_error", f"the server's list of tools has no end, or more than {_MOST_PAGES} pages")
+        return failed("upstream_error", f"the server's list of tools has no end, or more than {_MAX_PAGES} pages")
 
 
 def _is_lost(outcome: Success | Failed, agreed: Agreed) -> bool:

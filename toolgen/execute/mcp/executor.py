@@ -1,28 +1,135 @@
-"""The MCP executor: a call goes to the tool that was pinned, and to no other that has its name now."""
+"""The MCP executor: a call goes to the tool that was pinned, and to no other that has its name now.
+
+What a tool of an MCP server answered, as the data of a call: its content block by block, and structured content beside it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import ToolgenError
-from toolgen.execute.mcp.content import answered
 from toolgen.execute.mcp.conversation import Conversation, Parts
 from toolgen.execute.mcp.messages import Wire, failed, request
-from toolgen.execute.patience import Timeouts
+from toolgen.execute.resilience_config import Timeouts
 from toolgen.model.call import Call, Principal
-from toolgen.model.listing import Listing
-from toolgen.model.result import Error, Failed, Refused, Success
-from toolgen.model.schema import JsonObject
+from toolgen.model.mcp import Listing
+from toolgen.model.result import Error, Failed, Refused, Shape, Success, bounded
+from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import McpBinding, absent
 
-__all__ = ["McpExecutor", "PreviewWire"]
+__all__ = ["McpExecutor", "PreviewWire", "answered"]
 
-_MOST_CONVERSATIONS = 256
-_MOST_SESSIONS = 2  # begun for one call
+_MAX_SAID_LENGTH = 800
+_Check = Callable[[Json], bool]
+
+
+def _is_text(value: Json) -> bool:
+    return isinstance(value, str)
+
+
+def _is_object(value: Json) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_list(value: Json) -> bool:
+    return isinstance(value, list)
+
+
+def _is_size(value: Json) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_resource(value: Json) -> bool:
+    """A resource's contents: text or bytes, and where they are from."""
+    if not isinstance(value, Mapping) or not isinstance(value.get("uri"), str):
+        return False
+    return isinstance(value.get("text"), str) != isinstance(value.get("blob"), str)
+
+
+_EVERY: Final[Mapping[str, _Check]] = {"annotations": _is_object, "_meta": _is_object}
+_NEEDED: Final[Mapping[str, Mapping[str, _Check]]] = {
+    "text": {"text": _is_text},
+    "image": {"data": _is_text, "mimeType": _is_text},
+    "audio": {"data": _is_text, "mimeType": _is_text},
+    "resource": {"resource": _is_resource},
+    "resource_link": {"uri": _is_text, "name": _is_text},
+}
+_ALLOWED: Final[Mapping[str, Mapping[str, _Check]]] = {
+    "resource_link": {
+        "title": _is_text,
+        "description": _is_text,
+        "mimeType": _is_text,
+        "size": _is_size,
+        "icons": _is_list,
+    },
+}
+"""The members of each kind of block (MCP 2025-11-25, schema, ContentBlock). A client may refuse a whole answer for one that is wrong."""
+
+
+def answered(outcome: Success) -> Success | Failed:
+    """`{"content": […]}` with the blocks in their order, and `structuredContent` where there is some.
+
+    A result that wants something of its caller, or that is no result yet, is Failed: none of that was offered.
+    """
+    result, facts = outcome.data, outcome.facts
+    assert isinstance(result, Mapping)  # noqa: S101 - as `result_of` gives it
+    kind = result.get("resultType", "complete")
+    if kind != "complete":
+        message = "the server wants something of its caller before it answers, which is not passed on"
+        return failed("upstream_error", message, "use a tool that answers at once", facts)
+    wrong = result.get("isError", False)
+    if not isinstance(wrong, bool):
+        message = "the server's answer does not say whether the call worked: its isError is neither true nor false"
+        return failed(
+            "upstream_error", message, "look at what the call may have changed before it is made again", facts
+        )
+    content = result.get("content")
+    blocks: list[Json] = [_block(block) for block in content] if isinstance(content, list) else []
+    data: dict[str, Json] = {"content": blocks}
+    if (structured := result.get("structuredContent")) is not None:
+        data["structuredContent"] = structured
+    if wrong:
+        said = " ".join(_text(blocks).split())
+        message = f"the tool failed: {bounded(said, _MAX_SAID_LENGTH) or 'it does not say why'}"
+        error = failed("upstream_error", message, "change the arguments as the answer says", facts).error
+        whole = len(said) <= _MAX_SAID_LENGTH and all(_is_plain(block) for block in blocks) and structured is None
+        return Failed(error=error, data=None if whole else data, facts=facts, shape=Shape.CONTENT)
+    return Success(data=data, facts=facts, shape=Shape.CONTENT)
+
+
+def _block(block: Json) -> JsonObject:
+    """A block as it came, with the members that its kind has; what is no block of MCP is text that says so."""
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    if not isinstance(block, Mapping) or not isinstance(kind, str) or kind not in _NEEDED:
+        return _unknown("a kind of content that is not passed on")
+    if not all(check(block.get(name)) for name, check in _NEEDED[kind].items()):
+        return _unknown(f"content of the kind {kind} that is not as MCP has it")
+    members = {**_NEEDED[kind], **_ALLOWED.get(kind, {}), **_EVERY}
+    kept = {name: item for name, item in block.items() if name in members and members[name](item)}
+    return {"type": kind, **kept}
+
+
+def _unknown(what: str) -> JsonObject:
+    return {"type": "text", "text": f"[here the server sent {what}]"}
+
+
+def _is_plain(block: Json) -> bool:
+    return isinstance(block, Mapping) and block.keys() == {"type", "text"}
+
+
+def _text(blocks: list[Json]) -> str:
+    return "\n".join(
+        text for block in blocks if isinstance(block, Mapping) and isinstance(text := block.get("text"), str)
+    )
+
+
+_MAX_CONVERSATIONS = 256
+_MAX_SESSIONS = 2  # begun for one call
 _TIMEOUTS = Timeouts()
 _CLOCK = SystemClock()
 
@@ -52,7 +159,7 @@ class McpExecutor:
         """Asks the server for the call, once it was seen that the tool is as it was pinned; never raises for what the server does."""
         conversation = self._with(call.principal)
         until = asyncio.get_running_loop().time() + self._total_s
-        for _ in range(_MOST_SESSIONS):
+        for _ in range(_MAX_SESSIONS):
             listed = await conversation.parts(_harmless(call), until)
             if isinstance(listed, Failed):
                 return _unsent(listed)
@@ -86,7 +193,7 @@ class McpExecutor:
         found = self._conversations.get(key)
         if found is None:
             found = self._conversations[key] = Conversation(self._wire, self._clock, self._total_s)
-            if len(self._conversations) > _MOST_CONVERSATIONS:
+            if len(self._conversations) > _MAX_CONVERSATIONS:
                 self._conversations.popitem(last=False)
         else:
             self._conversations.move_to_end(key)

@@ -1,8 +1,12 @@
-"""Streamable HTTP: every message is a POST by the HTTP executor, with its credentials, egress rules, limits and scrubbing."""
+"""Streamable HTTP: every message is a POST by the HTTP executor, with its credentials, egress rules, limits and scrubbing.
+
+Answers that are streams of events: read to the answer, and no further. What comes before may say how far the call has come.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -13,22 +17,80 @@ import orjson
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.execute.base import Permit
-from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, result
 from toolgen.execute.http.client import Listener
+from toolgen.execute.http.credential_selection import Provision
 from toolgen.execute.http.executor import HttpExecutor, Reader
+from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, result
 from toolgen.execute.http.scrubber import Scrubber
-from toolgen.execute.http.wallet import Provision
-from toolgen.execute.mcp.events import Stream, events
-from toolgen.execute.mcp.messages import MODERN, Agreed
-from toolgen.execute.patience import Timeouts
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.mcp.messages import MODERN, Agreed, addressed, tell_progress
+from toolgen.execute.resilience_config import Timeouts
+from toolgen.execute.secrets.resolver import Secrets
+from toolgen.json_codec import decode_json
+from toolgen.model.auth_schemes import SCHEMES, with_headers
 from toolgen.model.call import Call, Principal
-from toolgen.model.graph_auth import SCHEMES, with_headers
+from toolgen.model.client_channel import Line
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter
 
-__all__ = ["HttpWire"]
+__all__ = ["HttpWire", "Stream", "events"]
+
+_ENDING = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
+_MAX_ENDING_LENGTH = 4
+
+
+def events(body: bytes) -> list[bytes]:
+    """The data of each event (WHATWG HTML, section 9.2.6); their names and ids say nothing here."""
+    found: list[bytes] = []
+    lines: list[bytes] = []
+    for line in [*body.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"), b""]:
+        if line.startswith(b"data:"):
+            lines.append(line[5:].removeprefix(b" "))
+        elif not line and lines:
+            found.append(b"\n".join(lines))
+            lines = []
+    return found
+
+
+class Stream:
+    """Hears the events of one answer: of the request `number`, whose caller is told of progress over `line`."""
+
+    def __init__(self, number: Json, line: Line | None, scrubber: Scrubber) -> None:
+        self._number = number
+        self._line = line
+        self._scrubber = scrubber
+        self._held = bytearray()
+
+    def wants(self, headers: Mapping[str, str]) -> bool:
+        """Event streams alone: another body is an answer when it ends."""
+        return headers.get("content-type", "").partition(";")[0].strip().lower() == "text/event-stream"
+
+    def enough(self, data: bytes) -> bool:
+        """Whether an answer has come, be it one that cannot be read."""
+        looked = max(0, len(self._held) - _MAX_ENDING_LENGTH)
+        self._held += data
+        while ending := _ENDING.search(self._held, looked):
+            block = bytes(self._held[: ending.end()])
+            del self._held[: ending.end()]
+            looked = 0
+            if any(self._heard(event) for event in events(block)):
+                return True
+        return False
+
+    def _heard(self, event: bytes) -> bool:
+        try:
+            message = decode_json(event)
+        except ValueError:
+            return self._number in addressed(event, event)
+        if not isinstance(message, Mapping):
+            return isinstance(message, list)
+        if message.get("method") == "notifications/progress" and self._line is not None:
+            params = message.get("params")
+            token = params.get("progressToken") if isinstance(params, Mapping) else None
+            if type(token) is int and token == self._number:
+                tell_progress(self._line, params, self._scrubber)
+        return "method" not in message
+
 
 _ACCEPT = "application/json, text/event-stream"
 _HEADERS = {
@@ -40,7 +102,7 @@ _HEADERS = {
 }
 _BODY = HttpBody(media_type="application/json", argument="message", required=True)
 _SESSION = "mcp-session-id"
-_LONGEST_SESSION = 1024
+_MAX_SESSION_LENGTH = 1024
 _TIMEOUTS = Timeouts()
 _CLOCK = SystemClock()
 # What may be asked twice: it changes nothing.
@@ -61,7 +123,7 @@ class HttpWire:
         permit: Permit,
         provision: Provision | None = None,
         timeouts: Timeouts = _TIMEOUTS,
-        largest: int = LARGEST_ANSWER,
+        largest: int = MAX_ANSWER_SIZE,
         clock: Clock = _CLOCK,
     ) -> None:
         schemes, auth = with_headers(SCHEMES, auth)
@@ -156,7 +218,7 @@ def _read(
 ) -> Success | Failed:
     """The list of the messages in an event stream, each read as JSON is; of one message in any other body."""
     session = answer.headers.get(_SESSION, "")
-    if session and len(session) <= _LONGEST_SESSION and session.isascii() and session.isprintable():
+    if session and len(session) <= _MAX_SESSION_LENGTH and session.isascii() and session.isprintable():
         facts = {**facts, "session": session}
     kind = answer.content_type.partition(";")[0].strip().lower()
     if answer.status != 200 or kind != "text/event-stream" or answer.truncated:

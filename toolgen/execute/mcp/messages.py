@@ -1,14 +1,18 @@
-"""The messages of MCP that a client of tools needs, of both eras: those that begin with a handshake, and 2026-07-28."""
+"""The messages of MCP that a client of tools needs, of both eras: those that begin with a handshake, and 2026-07-28.
+
+Whose answer a message is that cannot be taken as one: told from its `id`, so that its caller need not wait for the timeout.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeGuard
 
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.model.call import Call
-from toolgen.model.line import Line
+from toolgen.model.client_channel import Line
 from toolgen.model.result import Error, Failed, Success, bounded
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect
@@ -18,7 +22,9 @@ __all__ = [
     "MODERN",
     "Agreed",
     "Wire",
+    "addressed",
     "called_off",
+    "claimed",
     "failed",
     "harmless",
     "initialize",
@@ -35,8 +41,8 @@ MODERN: Final = "2026-07-28"
 HANDSHAKE: Final = "2025-11-25"  # offered; a server may answer with an older one
 _KNOWN = frozenset({HANDSHAKE, "2025-06-18", "2025-03-26", "2024-11-05"})
 _WHO: Final[JsonObject] = {"name": "toolgen", "version": "1"}
-_LONGEST_SAID = 600
-_LARGEST_AMOUNT = 2**53
+_MAX_SAID_LENGTH = 600
+_MAX_AMOUNT = 2**53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +109,12 @@ def tell_progress(line: Line, params: Json, scrubber: Scrubber) -> None:
     done, total, message = said.get("progress"), said.get("total"), said.get("message")
     if not _is_amount(done):
         return
-    words = " ".join(scrubber.text(message[:_LONGEST_SAID]).split()) if isinstance(message, str) else ""
+    words = " ".join(scrubber.text(message[:_MAX_SAID_LENGTH]).split()) if isinstance(message, str) else ""
     line.progress(done, total if _is_amount(total) else None, words)
 
 
 def _is_amount(value: Json) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST_AMOUNT
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MAX_AMOUNT
 
 
 def harmless(call: Call, method: str) -> bool:
@@ -167,9 +173,43 @@ def _said(data: Json) -> str:
         return ""
     message, code = error.get("message"), error.get("code")
     number = f" {code}" if isinstance(code, int) else ""
-    return f"the server answered with the error{number}: {bounded(' '.join(str(message or '').split()), _LONGEST_SAID)}"
+    return (
+        f"the server answered with the error{number}: {bounded(' '.join(str(message or '').split()), _MAX_SAID_LENGTH)}"
+    )
 
 
 def failed(code: str, message: str, suggestion: str = "", facts: Mapping[str, Json] | None = None) -> Failed:
     """A call that did not succeed."""
     return Failed(error=Error(code=code, message=message, suggestion=suggestion), facts=facts or {})
+
+
+# `id` is a member of the message itself where only `jsonrpc` stands before it, or where nothing but the end of the message comes behind:
+# an unescaped quotation mark before `}` at the end of a line is never inside of a string.
+_NUMBER = rb'"id"\s*:\s*"?(\d{1,15})(?:\.0{1,9})?"?\s*'
+_VERSION = rb'"jsonrpc"\s*:\s*"[^"\\]{0,9}"\s*'
+_AT_THE_HEAD = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb",\s*)?" + _NUMBER + rb"[,}]")
+_AT_THE_TAIL = re.compile(rb"[,{]\s*" + _NUMBER + rb"(?:,\s*" + _VERSION + rb")?\}\s*\Z")
+
+
+def claimed(message: Json) -> tuple[int, ...]:
+    """The requests that a message claims to answer, whatever is wrong with it: an id that is text or a float, or a batch of answers."""
+    if isinstance(message, list):
+        return tuple(number for one in message if isinstance(one, dict) for number in claimed(one))
+    number = message.get("id") if isinstance(message, dict) and "method" not in message else None
+    match number:
+        case bool():
+            return ()
+        case int():
+            return (number,)
+        case float() if number.is_integer():
+            return (int(number),)
+        case str() if number.isascii() and number.isdigit() and len(number) < 16:
+            return (int(number),)
+        case _:
+            return ()
+
+
+def addressed(head: bytes, tail: bytes) -> tuple[int, ...]:
+    """The request that a line answers of which nothing can be read but how it begins and how it ends."""
+    found = _AT_THE_HEAD.match(head) or _AT_THE_TAIL.search(tail)
+    return () if found is None else (int(found[1]),)

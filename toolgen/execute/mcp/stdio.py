@@ -14,18 +14,32 @@ from typing import Final
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError
-from toolgen.execute.http.answers import LARGEST_ANSWER, Answer, decode
+from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, decode
 from toolgen.execute.http.scrubber import Scrubber
-from toolgen.execute.mcp.addressee import addressed, claimed
-from toolgen.execute.mcp.descendants import MARK, Descendants, begun_as_subreaper
-from toolgen.execute.mcp.error_log import ErrorLog
-from toolgen.execute.mcp.lines import EndlessError, Lines, LongLine
-from toolgen.execute.mcp.messages import Agreed, failed, harmless, tell_progress, too_large, unreadable
-from toolgen.execute.patience import Timeouts
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.mcp.child_process import (
+    MARK,
+    Descendants,
+    EndlessError,
+    ErrorLog,
+    Lines,
+    LongLine,
+    begun_as_subreaper,
+)
+from toolgen.execute.mcp.messages import (
+    Agreed,
+    addressed,
+    claimed,
+    failed,
+    harmless,
+    tell_progress,
+    too_large,
+    unreadable,
+)
+from toolgen.execute.resilience_config import Timeouts
+from toolgen.execute.secrets.resolver import Secrets
 from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.call import Call
-from toolgen.model.line import Line
+from toolgen.model.client_channel import Line
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.secret import SecretReference
@@ -34,7 +48,7 @@ __all__ = ["StdioWire"]
 
 # What most programs need, and nothing that is only the gateway's.
 _INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
-_MOST_UNASKED = 10_000  # messages between two answers
+_MAX_UNASKED = 10_000  # messages between two answers
 _LEAVING_S = 2.0
 _SIGN_OF_LIFE_S = 2.0
 _AGAIN_S = 1.0  # a command that ended before it answered anything is not started more often
@@ -58,7 +72,7 @@ class StdioWire:
         secrets: Secrets,
         source: str = "",
         timeouts: Timeouts = _TIMEOUTS,
-        largest: int = LARGEST_ANSWER,
+        largest: int = MAX_ANSWER_SIZE,
         clock: Clock = _CLOCK,
     ) -> None:
         self._command = command
@@ -278,7 +292,7 @@ class _Process:
         try:
             while line := await self._lines.read():
                 await self._heard(line)
-                if self._unasked > _MOST_UNASKED:
+                if self._unasked > _MAX_UNASKED:
                     self.fault = "said more than anybody asked for"
                     return
         except EndlessError:

@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import Final
 
 from toolgen.errors import ConfigError
-from toolgen.execute.sql.answer import (
+from toolgen.execute.sql.engine import Change, Watch, not_a_change
+from toolgen.execute.sql.result_rows import (
     Answer,
     Column,
     failed,
@@ -23,8 +24,6 @@ from toolgen.execute.sql.answer import (
     timed_out,
     unavailable,
 )
-from toolgen.execute.sql.change import Change, not_a_change
-from toolgen.execute.sql.watch import Watch
 from toolgen.model.call import Statement
 from toolgen.model.result import Failed, Success
 

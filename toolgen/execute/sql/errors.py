@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from toolgen.execute.sql.answer import failed, timed_out
+from toolgen.execute.sql.result_rows import failed, timed_out
 from toolgen.model.call import Statement
 from toolgen.model.result import Failed
 

@@ -1,4 +1,7 @@
-"""The executor of a database's tools: a statement that was checked goes to its engine; text of an agent never reaches one."""
+"""The executor of a database's tools: a statement that was checked goes to its engine; text of an agent never reaches one.
+
+What `list_tables` and `describe_table` answer: the part of the manifest's database that the inspect stage left for this principal.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,70 @@ from typing import assert_never
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import ConfigError
 from toolgen.execute.base import Permit
-from toolgen.execute.secrets import SecretReference, Secrets
-from toolgen.execute.sql.answer import failed
-from toolgen.execute.sql.catalog import describe_table, list_tables
-from toolgen.execute.sql.children import FileEngine
+from toolgen.execute.secrets.resolver import SecretReference, Secrets
+from toolgen.execute.sql.connections import Reach
 from toolgen.execute.sql.engine import EXPLAIN, Engine
-from toolgen.execute.sql.reach import Reach
-from toolgen.execute.sql.samples import with_samples
+from toolgen.execute.sql.result_rows import failed, with_samples
+from toolgen.execute.sql.sandbox_pool import FileEngine
 from toolgen.model.call import Call, Statement
-from toolgen.model.location import FileLocation, ServerLocation, parse_location
+from toolgen.model.database import Database, Table
+from toolgen.model.database_url import FileLocation, ServerLocation, parse_location
+from toolgen.model.names import nearest
 from toolgen.model.result import Failed, Success
-from toolgen.model.schema import JsonObject
+from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import SqlBinding
 
-__all__ = ["SqlExecutor"]
+__all__ = ["SqlExecutor", "describe_table", "list_tables"]
+
+
+def list_tables(database: Database | None) -> Success | Failed:
+    """Every table that may be seen, with its kind and how many columns of it may be."""
+    if database is None:
+        return failed("internal", "nothing said which tables may be seen", "")
+    tables: list[Json] = [
+        {
+            "name": _name(table),
+            "kind": "view" if table.view else "table",
+            "columns": len(table.columns),
+            "comment": table.comment,
+        }
+        for table in database.tables
+    ]
+    return Success(data={"dialect": database.dialect, "tables": tables}, facts={"rows": len(tables)})
+
+
+def describe_table(database: Database | None, asked: Json) -> Success | Failed:
+    """One table. One that may not be seen and one that does not exist are answered with the same words."""
+    if database is None:
+        return failed("internal", "nothing said which tables may be seen", "")
+    names = [_name(table) for table in database.tables]
+    exact = [table for table in database.tables if _name(table) == asked]
+    folded = [table for table in database.tables if isinstance(asked, str) and _name(table).lower() == asked.lower()]
+    for table in (*exact, *folded):
+        return Success(data=_described(table, database.dialect), facts={"rows": len(table.columns)})
+    wanted = asked if isinstance(asked, str) and len(asked) <= 64 else "…"
+    listed = f"available tables: {', '.join(names[:40])}" if names else "no table of this database is available"
+    return failed("validation", f"table {wanted} is not available{nearest(wanted, names)}", listed)
+
+
+def _described(table: Table, dialect: str) -> Json:
+    columns: list[Json] = [
+        {"name": column.name, "type": column.type, "nullable": column.nullable, "comment": column.comment}
+        for column in table.columns
+    ]
+    return {
+        "name": _name(table),
+        "kind": "view" if table.view else "table",
+        "dialect": dialect,
+        "columns": columns,
+        "primary_key": list(table.primary_key),
+        "references": dict(table.references),
+        "comment": table.comment,
+    }
+
+
+def _name(table: Table) -> str:
+    return f"{table.schema}.{table.name}" if table.schema else table.name
 
 
 class SqlExecutor:

@@ -10,25 +10,21 @@ from typing import Final
 
 from toolgen.clock import Clock
 from toolgen.errors import ConfigError
-from toolgen.execute.secrets import Secret
-from toolgen.execute.sql.answer import Answer, Column, failed, not_a_query
-from toolgen.execute.sql.change import Change, not_a_change
-from toolgen.execute.sql.engine import EXPLAIN
+from toolgen.execute.secrets.resolver import Secret
+from toolgen.execute.sql.connections import LostConnectionError, Reach, Sessions, UnreachableError, most_received
+from toolgen.execute.sql.engine import EXPLAIN, Change, not_a_change
 from toolgen.execute.sql.errors import explain_errno
-from toolgen.execute.sql.pool import LostConnectionError
-from toolgen.execute.sql.reach import Reach
-from toolgen.execute.sql.server import Sessions, UnreachableError, most_received
+from toolgen.execute.sql.result_rows import Answer, Column, failed, not_a_query
 from toolgen.model.call import Statement
-from toolgen.model.cascades import MYSQL_CASCADES_OF, Cascade
-from toolgen.model.database import MYSQL_TABLE_NAMES, mysql_table_names
-from toolgen.model.location import ServerLocation
+from toolgen.model.database import MYSQL_CASCADES_OF, MYSQL_TABLE_NAMES, Cascade, mysql_table_names
+from toolgen.model.database_url import ServerLocation
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 
 try:
     from pymysql.err import InterfaceError, MySQLError
 
-    from toolgen.execute.sql.mysql_wire import Field, NamedContext, Prepared, WireConnection
+    from toolgen.execute.sql.mysql_protocol import Field, NamedContext, Prepared, WireConnection
 except ImportError as error:
     raise ConfigError(
         "the driver of MySQL and MariaDB is not installed", suggestion='install it with: pip install "toolgen[mysql]"'
@@ -98,7 +94,7 @@ class MysqlEngine:
 
 
 class _Driver:
-    """Opens, begins, ends and abandons sessions: `toolgen.execute.sql.pool.Driver`."""
+    """Opens, begins, ends and abandons sessions: `toolgen.execute.sql.connections.Driver`."""
 
     def __init__(self, location: ServerLocation, reach: Reach) -> None:
         self._location = location

@@ -14,25 +14,28 @@ from typing import Final, TypeAlias
 
 from toolgen.clock import Clock
 from toolgen.errors import ConfigError
-from toolgen.execute.sql.answer import Answer, Column, not_a_query
-from toolgen.execute.sql.change import Change, not_a_change
-from toolgen.execute.sql.engine import EXPLAIN
+from toolgen.execute.sql.connections import LostConnectionError, Reach, Sessions, UnreachableError, most_received
+from toolgen.execute.sql.engine import EXPLAIN, Change, not_a_change
 from toolgen.execute.sql.errors import explain_sqlstate
-from toolgen.execute.sql.pool import LostConnectionError
-from toolgen.execute.sql.reach import Reach
-from toolgen.execute.sql.server import Sessions, UnreachableError, most_received
+from toolgen.execute.sql.result_rows import Answer, Column, not_a_query
 from toolgen.model.call import Statement
-from toolgen.model.location import ServerLocation
+from toolgen.model.database_url import ServerLocation
 from toolgen.model.result import Failed, Success
 
 try:
     import psycopg
     from psycopg import pq, sql
 
-    from toolgen.execute.sql.postgres_cascades import cascades, touched
-    from toolgen.execute.sql.postgres_meter import MeteredConnection
-    from toolgen.execute.sql.postgres_role import Role, begin, role_of
-    from toolgen.execute.sql.postgres_values import Reader, adapters
+    from toolgen.execute.sql.postgres_protocol import (
+        MeteredConnection,
+        Reader,
+        Role,
+        adapters,
+        begin,
+        cascades,
+        role_of,
+        touched,
+    )
 except ImportError as error:
     raise ConfigError(
         "the driver of PostgreSQL is not installed", suggestion='install it with: pip install "toolgen[postgres]"'
@@ -41,7 +44,7 @@ except ImportError as error:
 __all__ = ["PostgresEngine"]
 
 _CURSOR: Final = "toolgen"
-_MOST_FETCHED: Final = 512  # rows; more at a time while they are small, after one alone
+_MAX_FETCHED: Final = 512  # rows; more at a time while they are small, after one alone
 _FEW_BYTES: Final = 65_536  # what is fetched at once, and read on the loop
 _CREDENTIALS: Final = (
     "the database does not accept the gateway's credentials",
@@ -127,7 +130,7 @@ class PostgresEngine:
 
 
 class _Driver:
-    """Opens, begins, ends and abandons sessions: `toolgen.execute.sql.pool.Driver`."""
+    """Opens, begins, ends and abandons sessions: `toolgen.execute.sql.connections.Driver`."""
 
     def __init__(self, location: ServerLocation, reach: Reach) -> None:
         self._location = location
@@ -255,7 +258,7 @@ async def _read(session: _Session, statement: Statement) -> Success | Failed:
             count, weight, goes_on = await _take(session, cursor, answer)
             if not goes_on or count < size:
                 return answer.success()
-            size = max(1, min(4 * size, _FEW_BYTES * size // max(weight, 1), _MOST_FETCHED))
+            size = max(1, min(4 * size, _FEW_BYTES * size // max(weight, 1), _MAX_FETCHED))
 
 
 async def _take(session: _Session, cursor: _Cursor, answer: Answer) -> tuple[int, int, bool]:

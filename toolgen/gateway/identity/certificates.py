@@ -10,13 +10,13 @@ from urllib.parse import unquote_to_bytes
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from toolgen.gateway.identity.outcome import RefusedTokenError
+from toolgen.gateway.identity.jwt import RefusedTokenError
 from toolgen.model.call import ShownCertificate
 from toolgen.policy.credentials import CertificateRule
 
-__all__ = ["LONGEST_CERTIFICATE", "Validity", "check_time", "matches", "read_certificate", "shown", "validity"]
+__all__ = ["MAX_CERTIFICATE_LENGTH", "Validity", "check_time", "matches", "read_certificate", "shown", "validity"]
 
-LONGEST_CERTIFICATE = 32_768
+MAX_CERTIFICATE_LENGTH = 32_768
 """Characters of the header."""
 
 _BYTE_SEQUENCE = re.compile(r":([A-Za-z0-9+/]+={0,2}):\Z")  # RFC 8941 section 3.3.5
@@ -34,7 +34,7 @@ def read_certificate(value: str) -> x509.Certificate:
 
     Raises `RefusedTokenError`.
     """
-    if len(value) > LONGEST_CERTIFICATE:
+    if len(value) > MAX_CERTIFICATE_LENGTH:
         raise RefusedTokenError("the certificate is too long")
     try:
         if found := _BYTE_SEQUENCE.match(value):

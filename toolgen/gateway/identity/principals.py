@@ -13,9 +13,8 @@ from toolgen.canonical import digest as digest_of
 from toolgen.clock import Clock
 from toolgen.errors import ConfigError
 from toolgen.gateway.identity.certificates import Validity, check_time, matches, read_certificate, shown, validity
-from toolgen.gateway.identity.key_sets import FRESH_S, KeySets
-from toolgen.gateway.identity.outcome import RefusedTokenError, Told, Unaccepted
-from toolgen.gateway.identity.tokens import check_claims, read_token
+from toolgen.gateway.identity.jwks import FRESH_S, KeySets
+from toolgen.gateway.identity.jwt import RefusedTokenError, Told, Unaccepted, check_claims, read_token
 from toolgen.model.call import Principal, Proof
 from toolgen.model.names import nearest
 from toolgen.policy.claims import (
@@ -35,9 +34,9 @@ __all__ = ["NO_CLAIMS", "Claims", "Identity"]
 Claims: TypeAlias = Mapping[str, Any]
 NO_CLAIMS: Claims = MappingProxyType({})
 
-_LONGEST_CREDENTIAL = 16_384
-_MOST_TOKENS = 10_000
-_MOST_CERTIFICATES = 1_000
+_MAX_CREDENTIAL_LENGTH = 16_384
+_MAX_TOKENS = 10_000
+_MAX_CERTIFICATES = 1_000
 _UNKNOWN = Unaccepted("nobody has this key")
 
 
@@ -103,7 +102,7 @@ class Identity:
 
     async def authenticate(self, credential: str) -> Principal | Unaccepted:
         """Whose key or token this is, or why it is nobody's."""
-        if not credential or len(credential) > _LONGEST_CREDENTIAL:
+        if not credential or len(credential) > _MAX_CREDENTIAL_LENGTH:
             return Unaccepted("it is longer than any credential")
         digest = _digest(credential)
         principal = self._known(digest)
@@ -120,7 +119,7 @@ class Identity:
             return found
         principal, expires = found
         self._tokens[digest] = (principal, min(expires, self._clock.now() + FRESH_S))
-        if len(self._tokens) > _MOST_TOKENS:
+        if len(self._tokens) > _MAX_TOKENS:
             self._tokens.popitem(last=False)
         return principal
 
@@ -334,7 +333,7 @@ class Identity:
                 proof = Proof(certificate=_rule_digest(entry.certificate), shown=found)
                 principal = replace(self._principals[entry.id], proof=proof)
                 self._certificates[digest] = (principal, validity(certificate))
-                if len(self._certificates) > _MOST_CERTIFICATES:
+                if len(self._certificates) > _MAX_CERTIFICATES:
                     self._certificates.popitem(last=False)
                 return principal
         return Unaccepted("nobody has this certificate")

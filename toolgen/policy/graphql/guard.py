@@ -1,9 +1,13 @@
-"""The guard of documents: parsed, counted, validated and priced; what passes is rendered from its tree. Pure and bounded."""
+"""The guard of documents: parsed, counted, validated and priced; what passes is rendered from its tree. Pure and bounded.
+
+Documents' values as the arguments of the tools that they stand for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from graphql import (
     DocumentNode,
@@ -17,6 +21,7 @@ from graphql import (
     GraphQLInterfaceType,
     GraphQLList,
     GraphQLNamedType,
+    GraphQLNonNull,
     GraphQLObjectType,
     GraphQLSchema,
     GraphQLUnionType,
@@ -36,17 +41,35 @@ from graphql import (
 )
 from graphql.execution.values import get_variable_values
 
-from toolgen.model.graph import PAGE_SIZES, UPLOAD, identifies, page_sizes, size_fault
+from toolgen.model.graphql_schema import PAGE_SIZES, UPLOAD, identifies, page_sizes, size_fault
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLDocumentBinding
 from toolgen.model.verdict import Deny
-from toolgen.policy.graphql.coercion import listed
 from toolgen.policy.readings.values import whole
 
-__all__ = ["CheckedDocument", "RootCall", "check_document"]
+__all__ = ["CheckedDocument", "RootCall", "check_document", "listed"]
+
+
+def listed(type_: GraphQLInputType, value: Any) -> Any:
+    """A value of a document with lists where a single item stands for one (spec, section 3.11), and without what a variable that is not
+    given leaves out (section 3.10)."""
+    inner = type_.of_type if isinstance(type_, GraphQLNonNull) else type_
+    match inner:
+        case GraphQLList():
+            if value is None:
+                return None
+            items = value if isinstance(value, list) else [value]
+            return [None if item is Undefined else listed(inner.of_type, item) for item in items]
+        case GraphQLInputObjectType() if isinstance(value, Mapping):
+            known = inner.fields
+            given = {key: one for key, one in value.items() if one is not Undefined}
+            return {key: listed(known[key].type, one) if key in known else one for key, one in given.items()}
+        case _:
+            return value
+
 
 _TOKENS = 4000
-_MOST_VISITS = 5000  # fields met while fragments are followed
+_MAX_VISITS = 5000  # fields met while fragments are followed
 _ASSUMED = 10  # items of a list that nobody sized
 _DIRECTIVES = frozenset({"include", "skip"})
 _RULE = "graphql"
@@ -176,8 +199,8 @@ class _Counter:
     def count(self, selections: SelectionSetNode, depth: int, above: tuple[str, ...]) -> None:
         for node in selections.selections:
             self.visits += 1
-            if self.visits > _MOST_VISITS:
-                raise _TooMuch(f"it reads more than {_MOST_VISITS} fields when its fragments are followed")
+            if self.visits > _MAX_VISITS:
+                raise _TooMuch(f"it reads more than {_MAX_VISITS} fields when its fragments are followed")
             match node:
                 case FieldNode():
                     self.roots += depth == 1

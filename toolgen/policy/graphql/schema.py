@@ -27,7 +27,7 @@ from graphql import (
     GraphQLUnionType,
 )
 
-from toolgen.model.graph import Graph, GraphArgument, GraphType
+from toolgen.model.graphql_schema import Graph, GraphArgument, GraphType
 
 __all__ = ["compile_schema"]
 

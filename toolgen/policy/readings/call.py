@@ -11,14 +11,13 @@ from typing import Protocol
 
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import FunctionBinding, GraphQLBinding, HttpBinding, SqlBinding, Tool
-from toolgen.policy.readings.coercion import coerced, is_coerced, is_open
-from toolgen.policy.readings.shape import Shape
+from toolgen.policy.readings.shape import Shape, coerced, is_coerced, is_open
 from toolgen.policy.readings.values import distinct
-from toolgen.policy.readings.wire import ABSENT, MOST, Meaning, Place, TooManyReadingsError, meanings, places
+from toolgen.policy.readings.wire import ABSENT, MAX_COUNT, Meaning, Place, TooManyReadingsError, meanings, places
 
 __all__ = ["Reading", "Readings", "Weight", "amounts", "readings_of"]
 
-_MOST_PLANS = 20_000
+_MAX_PLANS = 20_000
 
 
 class Weight(IntEnum):
@@ -57,7 +56,7 @@ class Readings:
     def of(self, names: frozenset[str] | None) -> Iterator[Reading]:
         """Every reading, as far as arguments of these names (any, for None) differ. Raises `TooManyReadingsError`."""
         open_ = [name for name in self.choices if names is None or name in names]
-        if prod(len(self.choices[name]) for name in open_) > MOST:
+        if prod(len(self.choices[name]) for name in open_) > MAX_COUNT:
             raise TooManyReadingsError(open_)
         read = [*self._combined(open_)]
         yield from read
@@ -95,7 +94,7 @@ def readings_of(tool: Tool, arguments: JsonObject) -> Readings | None:
     if plan is None:
         plan = _planned(tool)
         if tool.digest:
-            if len(_PLANS) >= _MOST_PLANS:
+            if len(_PLANS) >= _MAX_PLANS:
                 _PLANS.clear()
             _PLANS[tool.digest] = plan
     return plan.read(arguments)

@@ -1,4 +1,7 @@
-"""Values as text and text as values, the types a schema leaves open, and integral numbers as integers."""
+"""Values as text and text as values, the types a schema leaves open, and integral numbers as integers.
+
+A rule's schema for values whose number and text are one: what names `"7"` names 7 as well, and the other way round.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ import orjson
 
 from toolgen.model.schema import Json, Schema
 
-__all__ = ["ALL", "SCALARS", "distinct", "kind_of", "kinds", "number_of", "parsed", "text_of", "whole"]
+__all__ = ["ALL", "SCALARS", "alike", "distinct", "kind_of", "kinds", "number_of", "parsed", "text_of", "whole"]
 
 ALL = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
 SCALARS = frozenset({"string", "integer", "number", "boolean"})
 _EXACT = 2**53  # beyond it a float stands for several integers
-_LONGEST_NUMBER = 310
-_LONGEST_JSON = 65_536  # in a text
-_DEEPEST = 64
+_MAX_NUMBER_LENGTH = 310
+_MAX_JSON_LENGTH = 65_536  # in a text
+_MAX_DEPTH = 64
 _REFERENCES = 16
 
 
@@ -95,7 +98,7 @@ def whole(value: Json, depth: int = 0) -> Json:
             return int(value) if value.is_integer() and -_EXACT <= value <= _EXACT else value
         case str() | bool() | int() | None:
             return value
-        case _ if depth > _DEEPEST:  # more than anybody looks at; the record refuses it
+        case _ if depth > _MAX_DEPTH:  # more than anybody looks at; the record refuses it
             return value
         case Mapping():
             made = {key: whole(item, depth + 1) for key, item in value.items()}
@@ -130,7 +133,7 @@ def _plain(value: object) -> object:
 def number_of(text: str) -> int | float | None:
     """The number that a service may read in a text, generously (`7`, ` 7`, `+7`, `07`, `7.0`, `70e-1`); None where there is none."""
     begins = text.strip()[:1]
-    if len(text) > _LONGEST_NUMBER or not (begins.isdigit() or begins in {"+", "-", "."}):
+    if len(text) > _MAX_NUMBER_LENGTH or not (begins.isdigit() or begins in {"+", "-", "."}):
         return None
     try:
         return int(text)
@@ -155,7 +158,7 @@ def parsed(text: str, allowed: frozenset[str]) -> Json:
             return word == "true"
         case "null" if "null" in allowed:
             return None
-        case _ if text[:1] in {"[", "{"} and len(text) <= _LONGEST_JSON and allowed & {"array", "object"}:
+        case _ if text[:1] in {"[", "{"} and len(text) <= _MAX_JSON_LENGTH and allowed & {"array", "object"}:
             return _json(text, allowed)
         case _:
             return text
@@ -175,3 +178,72 @@ def distinct(values: Iterable[Json]) -> list[Json]:
     for value in values:
         found.setdefault((kind_of(value), text_of(value)), value)
     return [*found.values()]
+
+
+_SCHEMAS = frozenset(
+    {
+        "not", "if", "then", "else", "items", "contains", "additionalProperties", "propertyNames", "unevaluatedItems",
+        "unevaluatedProperties", "allOf", "anyOf", "oneOf", "prefixItems",
+    }
+)  # fmt: skip
+_MAPS = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas"})
+
+
+def alike(schema: Schema) -> dict[str, Any]:
+    """The schema with both spellings of every value that `const` and `enum` name, and numbers wherever text of any kind will do.
+
+    What it says of a number's size, and of a text's form, stays: each spelling is held against its own.
+    """
+    made = {keyword: _below(keyword, value) for keyword, value in schema.items()}
+    if "const" in made:
+        named = _both(made.pop("const"))
+        made["enum"] = [value for value in named if value in made["enum"]] if "enum" in made else named
+    elif isinstance(made.get("enum"), list):
+        made["enum"] = distinct(spelled for value in made["enum"] for spelled in _both(value))
+    declared = made.get("type")
+    types = [declared] if isinstance(declared, str) else [*(declared or ())]
+    if "string" in types and "number" not in types:
+        made["type"] = [*(one for one in types if one != "integer"), "number"]
+    return made
+
+
+def _below(keyword: str, value: Any) -> Any:
+    if keyword in _MAPS and isinstance(value, Mapping):
+        return {name: _schema(one) for name, one in value.items()}
+    if keyword in _SCHEMAS:
+        return [_schema(one) for one in value] if isinstance(value, list) else _schema(value)
+    return value
+
+
+def _schema(value: Any) -> Any:
+    return alike(value) if isinstance(value, Mapping) else value
+
+
+def _both(value: Json) -> list[Json]:
+    """A value, and the same with text for every number in it, and with numbers for every text that says one."""
+    return distinct([value, _texts(value), _numbers(value)])
+
+
+def _texts(value: Json) -> Json:
+    match value:
+        case bool() | None | str():
+            return value
+        case int() | float():
+            return text_of(value)
+        case Mapping():
+            return {name: _texts(item) for name, item in value.items()}
+        case _:
+            return [_texts(item) for item in value]
+
+
+def _numbers(value: Json) -> Json:
+    match value:
+        case str():
+            number = number_of(value)
+            return value if number is None else number
+        case Mapping():
+            return {name: _numbers(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_numbers(item) for item in value]
+        case _:
+            return value

@@ -15,26 +15,26 @@ from typing import TypeAlias, assert_never
 
 import msgspec
 
-from toolgen.model.media_type import JSON
+from toolgen.model.http import JSON
 from toolgen.model.schema import Json
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, HttpPart
 from toolgen.policy.readings.shape import Shape
 from toolgen.policy.readings.values import distinct, kind_of, parsed, text_of
 
-__all__ = ["ABSENT", "MOST", "Meaning", "Place", "TooManyReadingsError", "meanings", "places"]
+__all__ = ["ABSENT", "MAX_COUNT", "Meaning", "Place", "TooManyReadingsError", "meanings", "places"]
 
 ABSENT = msgspec.UNSET
 """Nothing is sent of it, so to the service it was left out."""
 
-MOST = 64
+MAX_COUNT = 64
 """How many readings of one call a rule is asked about."""
 
-_MOST_PARTS = 10_000  # of a list whose parts may each be read in several ways
+_MAX_PARTS = 10_000  # of a list whose parts may each be read in several ways
 
 _DELIMITERS: Mapping[str, str] = {"spaceDelimited": " ", "pipeDelimited": "|", "tabDelimited": "\t"}
 _FORM = "application/x-www-form-urlencoded"
 _NO_PARTS: Mapping[str, HttpPart] = {}
-_DEEPEST = 20
+_MAX_DEPTH = 20
 
 Meaning: TypeAlias = "Json | msgspec.UnsetType"
 
@@ -43,7 +43,7 @@ class TooManyReadingsError(Exception):
     """A call can be read in more ways than a rule is asked about. The text says which arguments leave it open."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        super().__init__(f"{', '.join(sorted(names))} can be read in more than {MOST} ways")
+        super().__init__(f"{', '.join(sorted(names))} can be read in more than {MAX_COUNT} ways")
 
 
 class Written(Enum):
@@ -114,7 +114,7 @@ def meanings(place: Place, value: Json) -> list[Meaning]:
         value = _trimmed(value)
     if value is None or _is_unsent(place, value):
         return [ABSENT]
-    if isinstance(value, (Mapping, list, tuple)) and len(value) > _MOST_PARTS and place.opens:
+    if isinstance(value, (Mapping, list, tuple)) and len(value) > _MAX_PARTS and place.opens:
         raise TooManyReadingsError([place.name])
     match place.written:
         case Written.EXACT:
@@ -224,7 +224,7 @@ def _joined(place: Place, value: Json) -> list[Json]:
         found += (one for one in nothing if kind_of(one) in shape.kinds)
     if isinstance(value, Mapping) and "object" in shape.kinds:
         found += _objects(shape, {key: text_of(item) for key, item in value.items() if item is not None})
-    if text.count(divider) > _MOST_PARTS and place.opens:
+    if text.count(divider) > _MAX_PARTS and place.opens:
         raise TooManyReadingsError([place.name])
     # A server that decodes before it divides takes a divider within a part for one between parts.
     for texts in (parts, text.split(divider)):
@@ -271,14 +271,14 @@ def _deep(place: Place, value: Json) -> list[Json]:
 
 def _trimmed(value: Json, depth: int = 0) -> Json:
     """The value without members that leave no trace in a query: null, and what has nothing in it."""
-    if not isinstance(value, Mapping) or depth > _DEEPEST:
+    if not isinstance(value, Mapping) or depth > _MAX_DEPTH:
         return value
     kept = {key: _trimmed(item, depth + 1) for key, item in value.items()}
     return {key: item for key, item in kept.items() if item is not None and item not in ({}, [])}
 
 
 def _deepened(shape: Shape, value: Json, says: bool, lists: bool, depth: int = 0) -> Json:
-    if depth > _DEEPEST or value is None:
+    if depth > _MAX_DEPTH or value is None:
         return value
     if isinstance(value, (Mapping, list, tuple)):
         if isinstance(value, Mapping):
@@ -306,7 +306,7 @@ def _form(place: Place, value: Json) -> list[Json]:
     for name, item in value.items():
         one = _field(name, place.parts.get(name, HttpPart()), place.shape.member(name))
         choices[name] = [item] if one.single else meanings(one, item)
-    if prod(len(each) for each in choices.values()) > MOST:
+    if prod(len(each) for each in choices.values()) > MAX_COUNT:
         raise TooManyReadingsError(name for name, each in choices.items() if len(each) > 1)
     return [
         {name: item for name, item in zip(choices, chosen, strict=True) if item is not ABSENT}

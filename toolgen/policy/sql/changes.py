@@ -13,24 +13,22 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from toolgen.model.call import Statement
-from toolgen.model.cascades import set_off
-from toolgen.model.database import Database, Table
+from toolgen.model.database import Database, Table, set_off
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.columns import Columns
 from toolgen.policy.sql.cross_check import cross_check
-from toolgen.policy.sql.filters import columns_of, numbered
+from toolgen.policy.sql.filters import columns_of, narrowed, numbered
 from toolgen.policy.sql.grammar import called, check_grammar
 from toolgen.policy.sql.grants import SqlScope, TableScope, find_table, fold_column, full_name, visible_columns
 from toolgen.policy.sql.names import DEFAULT_SCHEMA, Spelling, names_of
-from toolgen.policy.sql.narrowed import narrowed
 from toolgen.policy.sql.plan import Plan, bound, slots_of
 from toolgen.policy.sql.refusal import Refusal, refuse, shown
 from toolgen.policy.sql.relations import Relation, Scope
 from toolgen.policy.sql.searches import check_searches
+from toolgen.policy.sql.sizes import check_transforms
 from toolgen.policy.sql.text import CHANGES, SLOT, parse, render, slot_number
-from toolgen.policy.sql.transforms import check_transforms
 
 __all__ = ["guard_change"]
 

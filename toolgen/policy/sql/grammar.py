@@ -18,16 +18,16 @@ from toolgen.policy.sql.functions import (
     WRITTEN_OUT,
     Cap,
 )
-from toolgen.policy.sql.marks import CALL, RESERVED, SLOT, slot_number
 from toolgen.policy.sql.names import check_name
+from toolgen.policy.sql.normalize import NUMERIC
+from toolgen.policy.sql.placeholders import CALL, RESERVED, SLOT, slot_number
 from toolgen.policy.sql.refusal import refuse, shown
-from toolgen.policy.sql.settle import NUMERIC
 
 __all__ = ["PIVOTED", "called", "check_grammar"]
 
 Arguments = frozenset[str]
 _WIDTH = re.compile(r"%[-+ 0,!#]*(\*|[0-9]*)(?:\.(\*|[0-9]*))?")
-_WIDEST = 1_000
+_MAX_WIDTH = 1_000
 PIVOTED = "write PIVOT t ON name IN ('a', 'b') USING sum(x) GROUP BY y, or sum(x) FILTER (WHERE name = 'a') AS a; UNION ALL to unpivot"
 """What to write instead of a PIVOT whose columns depend on rows."""
 
@@ -280,7 +280,7 @@ def _check_call(node: exp.Expr, dialect: str, added: frozenset[str], defined: fr
         refuse("size", f"{name} is used on a text that was made longer already", "make a text longer once")
     if (first := WRITTEN_OUT.get(name)) is not None:
         for argument in node.expressions[first:]:
-            if not (isinstance(argument, exp.Literal) and argument.is_string and len(argument.name) <= _WIDEST):
+            if not (isinstance(argument, exp.Literal) and argument.is_string and len(argument.name) <= _MAX_WIDTH):
                 refuse("size", f"the characters of {name} must be written out", "write them as a string")
     if name in FORMATTERS and dialect != "mysql":
         _check_template(node, name)
@@ -308,10 +308,10 @@ def _check_template(node: exp.Expr, name: str) -> None:
         refuse("size", f"the template of {name} must be written out", "write the template as a string")
     for width, precision in _WIDTH.findall(template.name):
         for number in (width, precision):
-            if number == "*" or (number and int(number[:9]) > _WIDEST):
+            if number == "*" or (number and int(number[:9]) > _MAX_WIDTH):
                 refuse(
                     "size",
-                    f"a width in the template of {name} is not a number up to {_WIDEST}",
+                    f"a width in the template of {name} is not a number up to {_MAX_WIDTH}",
                     "write a smaller width",
                 )
 

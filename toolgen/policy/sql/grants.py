@@ -1,19 +1,24 @@
-"""What a principal may see of a database: the policy's `sql:` section as data, its load-time checks, and the database seen through it."""
+"""What a principal may see of a database: the policy's `sql:` section as data, its load-time checks, and the database seen through it.
+
+What was worked out for a database and a scope lately. Both are compared by identity, and kept, so that no id is ever reused.
+"""
 
 from __future__ import annotations
 
 import string
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from threading import Lock
 from types import MappingProxyType
+from typing import Generic, TypeVar
 
 import msgspec
 
 from toolgen.model.database import Database, Table
 from toolgen.model.names import nearest
 
-__all__ = ["SqlScope", "TableScope", "find_table", "fold_column", "visible", "visible_columns"]
-
+__all__ = ["ByIdentity", "SqlScope", "TableScope", "find_table", "fold_column", "visible", "visible_columns"]
 
 _ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
@@ -44,7 +49,7 @@ class SqlScope:
 
     `tables` is keyed by the table's name as the database spells it, `schema.table` outside the default schema. `functions` are added to
     the curated list of the dialect. `max_changes` is how many rows one statement may change. `compared` says what the
-    attributes in row filters are compared with (policy/sql/kinds.py).
+    attributes in row filters are compared with (policy/sql/scope.py).
     """
 
     tables: Mapping[str, TableScope] = field(default_factory=lambda: MappingProxyType({}))
@@ -154,3 +159,32 @@ def unknown_names(scope: SqlScope, database: Database) -> list[str]:
 def _own(dialect: str, name: str) -> str:
     """A name out of a policy, which is written as the database spells it."""
     return fold_column(dialect, name, quoted=True)
+
+
+_Value = TypeVar("_Value")
+
+
+class ByIdentity(Generic[_Value]):
+    """At most `size` values, by database, scope and a text; the one asked for the longest time ago goes first."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._lock = Lock()
+        self._entries: OrderedDict[tuple[int, int, str], tuple[Database, SqlScope, _Value]] = OrderedDict()
+
+    def get(self, database: Database, scope: SqlScope, text: str = "") -> _Value | None:
+        """The value, unless there is none."""
+        key = (id(database), id(scope), text)
+        with self._lock:
+            found = self._entries.get(key)
+            if found is None:
+                return None
+            self._entries.move_to_end(key)
+        return found[2]
+
+    def put(self, database: Database, scope: SqlScope, value: _Value, text: str = "") -> None:
+        """Keeps the value."""
+        with self._lock:
+            self._entries[id(database), id(scope), text] = (database, scope, value)
+            while len(self._entries) > self._size:
+                self._entries.popitem(last=False)

@@ -1,43 +1,46 @@
-"""The guard: SQL an agent wrote becomes a statement that was parsed, checked, rewritten and rendered, or a refusal."""
+"""The guard: SQL an agent wrote becomes a statement that was parsed, checked, rewritten and rendered, or a refusal.
+
+Whose plan may be shown: a plan tells how many rows there are, what a view is made of, and by what rows are filtered.
+
+What `describe_table` may read to show how the values of a table look: one query of our own, guarded like anybody's.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+import msgspec
 from sqlglot import exp
 
-from toolgen.model.call import Statement
-from toolgen.model.database import Database
+from toolgen.model.call import Sampling, Statement
+from toolgen.model.database import Database, Table
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
-from toolgen.policy.sql.bounds import LONGEST
-from toolgen.policy.sql.by_identity import ByIdentity
+from toolgen.policy.sql.column_names import value_types
 from toolgen.policy.sql.cross_check import AVAILABLE, cross_check
 from toolgen.policy.sql.filters import install
 from toolgen.policy.sql.grammar import called, check_grammar, is_number
-from toolgen.policy.sql.grants import SqlScope, visible
-from toolgen.policy.sql.marks import CALL, slot_number
+from toolgen.policy.sql.grants import ByIdentity, SqlScope, TableScope, find_table, full_name, visible, visible_columns
+from toolgen.policy.sql.literals import MAX_LENGTH
 from toolgen.policy.sql.names import names_of
-from toolgen.policy.sql.order import complete_order
-from toolgen.policy.sql.pages import skipped, text_digest
+from toolgen.policy.sql.pagination import complete_order, skipped, text_digest
+from toolgen.policy.sql.placeholders import CALL, slot_number
 from toolgen.policy.sql.plan import Plan, bound, slots_of
 from toolgen.policy.sql.refusal import Refusal, refuse
 from toolgen.policy.sql.resolve import Resolver
 from toolgen.policy.sql.searches import check_searches
-from toolgen.policy.sql.sizes import check_sizes
+from toolgen.policy.sql.sizes import check_sizes, check_transforms
 from toolgen.policy.sql.text import parse, render
-from toolgen.policy.sql.transforms import check_transforms
-from toolgen.policy.sql.value_types import value_types
 
-__all__ = ["DIALECTS", "guard", "is_seen", "visible"]
+__all__ = ["DIALECTS", "explainable", "guard", "is_seen", "sampling_of", "visible"]
 
 DIALECTS = frozenset({"sqlite", "postgres", "mysql", "duckdb"})
 
 
 _SEEN: ByIdentity[Plan | Deny] = ByIdentity(2_000)  # the verdicts on statements seen lately
-_LONGEST_SEEN = 4_000  # characters; longer statements are planned anew each time, so that the cache stays small
+_MAX_SEEN_LENGTH = 4_000  # characters; longer statements are planned anew each time, so that the cache stays small
 _Limited: TypeAlias = tuple[bool, dict[int, str]]
 
 
@@ -81,7 +84,7 @@ def _planned(sql: str, database: Database, scope: SqlScope, skip: int) -> Plan |
         plan = _plan(sql, database, scope, skip)
     except Refusal as refusal:
         plan = refusal.verdict()
-    if len(sql) <= min(LONGEST, _LONGEST_SEEN):
+    if len(sql) <= min(MAX_LENGTH, _MAX_SEEN_LENGTH):
         _SEEN.put(database, scope, plan, key)
     return plan
 
@@ -247,3 +250,84 @@ def _refuse_shared_counts(root: exp.Expr, counts: Mapping[int, str]) -> None:
                 f"the parameter of {what.upper()} stands somewhere else too",
                 f"use a parameter of its own for {what.upper()}",
             )
+
+
+def explainable(verdict: Statement | Deny, *, database: Database, scope: SqlScope) -> Statement | Deny:
+    """The statement, unless it reads a view, or a table through a row filter or a mask: then a refusal that says which."""
+    if isinstance(verdict, Deny):
+        return verdict
+    for name, entry in scope.tables.items():
+        table = find_table(database, name)
+        if (
+            table is not None
+            and full_name(table) in verdict.tables
+            and (table.view or entry.rows is not None or entry.masks)
+        ):
+            what = "a view" if table.view else "seen in part"
+            return Refusal(
+                "explain",
+                f"{full_name(table)} is {what}, and a plan would tell of what is below",
+                "leave it out of the query to explain, or run the query",
+            ).verdict()
+    return verdict
+
+
+_ROWS: Final = 100
+_MAX_COLUMNS: Final = 60
+_MAX_BYTES: Final = 200_000
+_MAX_CELL_LENGTH: Final = 200
+
+
+def sampling_of(
+    asked: object, *, database: Database, scope: SqlScope, attributes: Mapping[str, object]
+) -> Sampling | None:
+    """The rows to look at for a table of the scope, or None where the policy wants no samples of it, or the guard lets nothing be read.
+
+    Only columns that may be seen are read, and none that is masked or sensitive; row filters and limits are the guard's.
+    """
+    found = _open_table(asked, database, scope)
+    if found is None:
+        return None
+    table, entry = found
+    columns = [
+        name
+        for name in visible_columns(table, entry, database.dialect)
+        if name not in entry.masks and name not in entry.unsampled
+    ][:_MAX_COLUMNS]
+    if not (entry.samples and columns):
+        return None
+    verdict = guard(_text(table, columns, database.dialect), (), database=database, scope=scope, attributes=attributes)
+    if not isinstance(verdict, Statement):
+        return None
+    statement = msgspec.structs.replace(
+        verdict,
+        max_bytes=min(verdict.max_bytes, _MAX_BYTES),
+        max_cell_bytes=min(verdict.max_cell_bytes, _MAX_CELL_LENGTH),
+    )
+    return Sampling(statement=statement, columns=tuple(columns), shows=entry.samples)
+
+
+def _open_table(asked: object, database: Database, scope: SqlScope) -> tuple[Table, TableScope] | None:
+    """The table that describing means by a name: one spelt so, or else the first whose name differs in case alone."""
+    if not isinstance(asked, str):
+        return None
+    named = ((find_table(database, name), entry) for name, entry in scope.tables.items())
+    tables = [(table, entry) for table, entry in named if table is not None]
+    order = {id(table): place for place, table in enumerate(database.tables)}
+    tables.sort(key=lambda item: order[id(item[0])])
+    exact = [item for item in tables if full_name(item[0]) == asked]
+    folded = [item for item in tables if full_name(item[0]).lower() == asked.lower()]
+    return next(iter([*exact, *folded]), None)
+
+
+def _text(table: Table, columns: list[str], dialect: str) -> str:
+    named = exp.Table(
+        this=exp.to_identifier(table.name, quoted=True),
+        db=exp.to_identifier(table.schema, quoted=True) if table.schema else None,
+    )
+    query = exp.Select(
+        expressions=[exp.Column(this=exp.to_identifier(name, quoted=True)) for name in columns],
+        from_=exp.From(this=named),
+        limit=exp.Limit(expression=exp.Literal.number(_ROWS)),
+    )
+    return query.sql(dialect=dialect)

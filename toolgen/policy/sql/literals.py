@@ -1,24 +1,32 @@
 """Values written in ways that an engine, another version of it or our parser reads otherwise: refused, with a way that all read alike.
 
 A wrong answer is worse than a refusal: `0xFF` is a number, a string of bits or `0 AS xFF`, `date '2024-05-01'` is no date in SQLite.
+
+`a = b NOT IN (1, 2)` is `(a = b) NOT IN (1, 2)` to SQLite and MySQL, and `a = (b NOT IN (1, 2))` to others and to our parser.
+
+The tree does not say where NOT stood, so it could only be written out as one of the two: beside another operator it needs parentheses.
+
+What is refused of a statement before it is parsed: odd characters, and anything longer or deeper than the parser does in no time.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from datetime import date, datetime
 from itertools import pairwise
 from typing import Final
 
+from sqlglot import exp
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from toolgen.policy.sql.placeholders import value_belongs
+from toolgen.policy.sql.dialect_rewrites import INTERVAL_UNITS, PLAIN_NUMBER
+from toolgen.policy.sql.placeholders import QUOTED, value_belongs
 from toolgen.policy.sql.refusal import refuse, shown
-from toolgen.policy.sql.respell import INTERVAL_UNITS, PLAIN_NUMBER
 
-__all__ = ["check_literals"]
+__all__ = ["MAX_LENGTH", "check_characters", "check_literals", "check_negations", "check_spaces", "check_tokens"]
 
 _TEXTS: Final = frozenset(
     {
@@ -196,3 +204,146 @@ def _check_interval(text: str, following: Sequence[Token], dialect: str) -> None
             "an interval has a word behind its text",
             "write all of it in the quotes: INTERVAL '2 weeks 1 day'",
         )
+
+
+_TESTS: Final = (exp.In, exp.Between, exp.Like, exp.ILike, exp.Glob, exp.Is, exp.RegexpLike, exp.SimilarTo, exp.Escape)
+_TIGHTER: Final = (exp.Binary, exp.Neg, exp.BitwiseNot, exp.In, exp.Between)
+_LOOSER: Final = (exp.Connector, exp.Filter, exp.PropertyEQ)
+
+
+def check_negations(root: exp.Expr) -> None:
+    """Raises `Refusal`, rule `syntax`."""
+    for negation in root.find_all(exp.Not):
+        around = negation.parent
+        if isinstance(negation.this, _TESTS) and isinstance(around, _TIGHTER) and not isinstance(around, _LOOSER):
+            refuse(
+                "syntax",
+                "NOT IN, NOT BETWEEN or IS NOT stands beside another operator, which engines read differently",
+                "put parentheses around it: a = (b NOT IN (1, 2))",
+            )
+
+
+MAX_LENGTH = 20_000  # characters
+_MAX_TOKENS = 4_000
+_MAX_DEPTH = 32  # parentheses, brackets and CASEs
+_MAX_TYPES = 6  # in each other: the parser tries them as types and then again as values, so each doubles its time
+_MAX_PREFIXES = 16  # of NOT, -, + and ~ in a row
+_MAX_CHAIN_LENGTH = 200  # operators in a row, each a level of the tree
+_MAX_OPEN_JOINS = 5  # joins without ON or USING: the parser takes twice as long for each more
+
+_ARROWS = frozenset({TokenType.ARROW, TokenType.DARROW, TokenType.HASH_ARROW, TokenType.DHASH_ARROW})
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
+_PREFIX = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE})
+_SPACES = frozenset("\t\n\r")
+# Chains of these nest the tree to the left, one level an operator; AND, OR, commas and joins do not.
+_CHAINED = frozenset(
+    {
+        TokenType.DPIPE, TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH, TokenType.MOD, TokenType.AMP, TokenType.PIPE,
+        TokenType.ARROW, TokenType.DARROW, TokenType.EQ, TokenType.DCOLON, TokenType.COLLATE, TokenType.UNION, TokenType.EXCEPT,
+        TokenType.INTERSECT, TokenType.LT, TokenType.GT, TokenType.LTE, TokenType.GTE, TokenType.NEQ, TokenType.IS, TokenType.LIKE,
+        TokenType.IN, TokenType.BETWEEN, TokenType.DOT, TokenType.AND, TokenType.OR, TokenType.JOIN,
+    }
+)  # fmt: skip
+
+
+def check_characters(sql: str) -> None:
+    """Raises `Refusal` for a text that is too long, or holds what belongs in none."""
+    if len(sql) > MAX_LENGTH:
+        refuse("too-long", f"the statement is longer than {MAX_LENGTH} characters", "ask for less at once")
+    _refuse_controls(sql)
+
+
+def check_tokens(tokens: Sequence[Token]) -> None:
+    """Raises `Refusal` for the tokens of one statement that are too many, too deep, or read differently by others."""
+    _refuse_deep(tokens)
+    _refuse_open_joins(tokens)
+    _refuse_cast_paths(tokens)
+
+
+def _refuse_controls(sql: str) -> None:
+    if sql.isprintable():
+        return
+    for character in sql:
+        if character not in _SPACES and unicodedata.category(character) in {"Cc", "Cs"}:
+            refuse("character", f"the statement holds the control character U+{ord(character):04X}", "leave it out")
+
+
+def check_spaces(sql: str, tokens: Sequence[Token]) -> None:
+    """Spaces that are not ASCII, and invisible characters, mean different things to different lexers, except inside quotes."""
+    if sql.isascii():
+        return
+    end = 0
+    for token in [*tokens, None]:
+        start = token.start if token else len(sql)
+        for character in sql[end:start] if token is None or token.token_type in QUOTED else sql[end : token.end + 1]:
+            if ord(character) > 127 and unicodedata.category(character) in {"Zs", "Zl", "Zp", "Cf", "Co", "Cn"}:
+                refuse(
+                    "character",
+                    f"the statement holds U+{ord(character):04X}, a space or invisible character that is not ASCII, outside quotes",
+                    "use ordinary spaces",
+                )
+        end = token.end + 1 if token else end
+
+
+def _refuse_open_joins(tokens: Sequence[Token]) -> None:
+    """An ON closes a join of its own parentheses only; what parentheses leave open still counts, because the parser tries them again."""
+    total = 0
+    opened = [0]
+    for before, token in pairwise(tokens):
+        kind = token.token_type
+        if kind is TokenType.L_PAREN:
+            opened.append(0)
+        elif kind is TokenType.R_PAREN and len(opened) > 1:
+            opened.pop()
+        elif kind is TokenType.JOIN and before.token_type is not TokenType.CROSS:
+            opened[-1] += 1
+            total += 1
+        elif kind in {TokenType.ON, TokenType.USING} and opened[-1]:
+            opened[-1] -= 1
+            total -= 1
+        if total > _MAX_OPEN_JOINS:
+            refuse(
+                "too-deep", f"more than {_MAX_OPEN_JOINS} joins have neither ON nor USING", "write ON, or CROSS JOIN"
+            )
+
+
+def _refuse_cast_paths(tokens: Sequence[Token]) -> None:
+    """`document -> 'key'::type` converts the key, and what people mean is the value; the parser reads what they mean."""
+    for arrow, _, cast in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if cast.token_type is TokenType.DCOLON and arrow.token_type in _ARROWS:
+            refuse("syntax", "a cast follows the key of a JSON arrow", "write (document -> 'key')::type")
+
+
+def _refuse_deep(tokens: Sequence[Token]) -> None:
+    if len(tokens) > _MAX_TOKENS:
+        refuse("too-long", f"the statement has more than {_MAX_TOKENS} words and signs", "ask for less at once")
+    depth = prefixes = 0
+    chains = [0]
+    types: list[bool] = []  # for each opening one: whether the parser may take what follows for the arguments of a type
+    before: TokenType | None = None
+    for token in tokens:
+        kind = token.token_type
+        if kind in _OPENING:
+            types.append(before in Parser.TYPE_TOKENS or kind is TokenType.L_BRACKET)
+            if sum(types) > _MAX_TYPES:
+                refuse("too-deep", f"more than {_MAX_TYPES} types or lists are nested", "write it with fewer levels")
+        elif kind in _CLOSING and types:
+            types.pop()
+        before = kind
+        prefixes = prefixes + 1 if kind in _PREFIX else 0
+        if kind in _OPENING:
+            depth += 1
+            chains.append(0)
+        elif kind in _CLOSING:
+            depth -= 1
+            if len(chains) > 1:
+                chains.pop()
+        elif kind is TokenType.COMMA:
+            chains[-1] = 0
+        elif kind in _CHAINED:
+            chains[-1] += 1
+        if depth > _MAX_DEPTH or prefixes > _MAX_PREFIXES or chains[-1] > _MAX_CHAIN_LENGTH:
+            refuse(
+                "too-deep", "the statement is nested too deeply", "write it with fewer levels, or as several statements"
+            )

@@ -84,9 +84,9 @@ NILADIC: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 )
 """Functions that are called without parentheses, by a name that reads like a column's."""
 
-_LONGEST_POSTGRES: Final = 63  # bytes: NAMEDATALEN - 1
-_LONGEST_MYSQL: Final = 256  # characters of an alias; a table's or column's name has 64
-_LARGEST_MYSQL: Final = "\uffff"  # names are kept in three bytes a character
+_MAX_POSTGRES_LENGTH: Final = 63  # bytes: NAMEDATALEN - 1
+_MAX_MYSQL_LENGTH: Final = 256  # characters of an alias; a table's or column's name has 64
+_MAX_MYSQL_SIZE: Final = "\uffff"  # names are kept in three bytes a character
 
 
 class Spelling:
@@ -133,7 +133,7 @@ def cut_names(root: exp.Expr, tokens: Iterable[Token], dialect: str) -> None:
         return
     for identifier in root.find_all(exp.Identifier):
         if not _fits(identifier.name):
-            cut = identifier.name.encode()[:_LONGEST_POSTGRES].decode(errors="ignore")
+            cut = identifier.name.encode()[:_MAX_POSTGRES_LENGTH].decode(errors="ignore")
             identifier.set("this", cut)
 
 
@@ -144,7 +144,7 @@ def names_of(root: exp.Expr) -> frozenset[str]:
 
 
 def _fits(name: str) -> bool:
-    return len(name) <= _LONGEST_POSTGRES // 4 or len(name.encode()) <= _LONGEST_POSTGRES
+    return len(name) <= _MAX_POSTGRES_LENGTH // 4 or len(name.encode()) <= _MAX_POSTGRES_LENGTH
 
 
 def check_name(name: str, dialect: str) -> None:
@@ -156,9 +156,9 @@ def check_name(name: str, dialect: str) -> None:
     if name != name.strip():
         # MariaDB takes leading spaces away from an alias.
         refuse("name", f"the name {shown(name.strip())} begins or ends with a space", "write it without")
-    if len(name) > _LONGEST_MYSQL:
-        refuse("name", f"a name has more than {_LONGEST_MYSQL} characters", "use a shorter one")
-    if max(name) > _LARGEST_MYSQL:
+    if len(name) > _MAX_MYSQL_LENGTH:
+        refuse("name", f"a name has more than {_MAX_MYSQL_LENGTH} characters", "use a shorter one")
+    if max(name) > _MAX_MYSQL_SIZE:
         refuse("name", "a name has a character beyond U+FFFF, which MySQL has in no name", "use another name")
 
 

@@ -1,4 +1,7 @@
-"""Everything about a checked statement that does not depend on values, and the values put into it."""
+"""Everything about a checked statement that does not depend on values, and the values put into it.
+
+What a trusted query is made of, as far as its text tells: the parameters it has, by name, and the columns it gives.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,35 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
 
+from sqlglot import exp
+
 from toolgen.model.call import Statement
 from toolgen.model.schema import Json
+from toolgen.model.verdict import Deny
 from toolgen.policy.sql.grants import SqlScope
-from toolgen.policy.sql.kinds import Misfit
-from toolgen.policy.sql.pages import page_of
-from toolgen.policy.sql.refusal import refuse
+from toolgen.policy.sql.pagination import page_of
+from toolgen.policy.sql.placeholders import slot_number
+from toolgen.policy.sql.refusal import Refusal, refuse, shown
+from toolgen.policy.sql.scope import Misfit
+from toolgen.policy.sql.text import parse
 
-__all__ = ["LARGEST_OFFSET", "LONGEST_NEEDLE", "Attribute", "Plan", "Sent", "Slot", "bound", "slots_of"]
+__all__ = [
+    "MAX_NEEDLE_LENGTH",
+    "MAX_OFFSET",
+    "Attribute",
+    "Plan",
+    "Sent",
+    "Shape",
+    "Slot",
+    "bound",
+    "shape_of",
+    "slots_of",
+]
 
-LARGEST_OFFSET = 2**63 - 1
-LONGEST_NEEDLE = 1_000
+MAX_OFFSET = 2**63 - 1
+MAX_NEEDLE_LENGTH = 1_000
 """Characters of a text that another one is searched for: servers do not interrupt such a search."""
-_LONGEST_PARAMETERS = 65_536  # characters of all of them
+_MAX_PARAMETERS_LENGTH = 65_536  # characters of all of them
 _IN_WORDS = {
     "text": "text",
     "number": "a number",
@@ -135,16 +154,16 @@ def _check_lengths(plan: Plan, parameters: Sequence[Json]) -> None:
         items = value if isinstance(value, list) else [value]
         length = sum(len(item) for item in items if isinstance(item, str))
         total += length + (_ELEMENT * len(items) if items is value else 0)
-        if index in plan.needles and length > LONGEST_NEEDLE:
+        if index in plan.needles and length > MAX_NEEDLE_LENGTH:
             refuse(
                 "parameters",
-                f"parameter {index + 1} is searched for and longer than {LONGEST_NEEDLE} characters",
+                f"parameter {index + 1} is searched for and longer than {MAX_NEEDLE_LENGTH} characters",
                 "search for less of it",
             )
-    if total > _LONGEST_PARAMETERS:
+    if total > _MAX_PARAMETERS_LENGTH:
         refuse(
             "parameters",
-            f"the parameters have more than {_LONGEST_PARAMETERS} characters in all",
+            f"the parameters have more than {_MAX_PARAMETERS_LENGTH} characters in all",
             "send less at once",
         )
 
@@ -172,7 +191,7 @@ def _is_text(value: str) -> bool:
 
 
 def _row_count(value: Json, slot: Sent, largest: int, skip: int) -> tuple[int, bool]:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LARGEST_OFFSET:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_OFFSET:
         refuse("limit", f"parameter {slot.index + 1} counts rows and is not a whole number", "send a number from 0 up")
     if slot.counts == "offset":
         return value, False
@@ -206,3 +225,43 @@ def _refuse_misfit(name: str, value: Misfit) -> NoReturn:
         f"rows of this table are filtered by the attribute {name!r}, which is {_IN_WORDS[value.kind]} and is compared with {wanted}",
         f"the operator can make the attribute {wanted}, in the policy or the token, or cast what it is compared with in rows:",
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """`parameters` are the `:name`s in order of their first appearance, `columns` the names of the result's."""
+
+    parameters: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+def shape_of(sql: str, dialect: str) -> Shape | Deny:
+    """Reads a query whose placeholders are `:name`s and whose columns all have a name. Checks nothing else; `guard` does."""
+    try:
+        parsed = parse(sql, dialect)
+        if len(parsed.names) != parsed.asked or parsed.style not in {"", ":name"}:
+            refuse(
+                "parameters", "the placeholders are not written as :name", "write the parameter's name behind a colon"
+            )
+        return Shape(parameters=parsed.names, columns=_columns(parsed.root))
+    except Refusal as refusal:
+        return refusal.verdict()
+
+
+def _columns(root: exp.Expr) -> tuple[str, ...]:
+    query = root
+    while isinstance(query, (exp.Subquery, exp.SetOperation)):
+        query = query.this
+    if not isinstance(query, exp.Select):
+        refuse("columns", "the query gives columns without names", "write a SELECT that names its columns")
+    names: list[str] = []
+    for number, item in enumerate(query.expressions, 1):
+        if isinstance(item.this if isinstance(item, exp.Column) else item, exp.Star):
+            refuse("columns", "* would give each caller other columns", "name the columns")
+        named = isinstance(item, exp.Alias) or (isinstance(item, exp.Column) and slot_number(item) is None)
+        if not named or not item.alias_or_name:
+            refuse("columns", f"column {number} of the result has no name", "give it one with AS")
+        if item.alias_or_name in names:
+            refuse("columns", f"two columns are called {shown(item.alias_or_name)}", "give one another name with AS")
+        names.append(item.alias_or_name)
+    return tuple(names)

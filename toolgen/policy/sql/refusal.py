@@ -8,7 +8,7 @@ from toolgen.model.verdict import Deny
 
 __all__ = ["Refusal", "refuse", "shown"]
 
-_LONGEST_NAME = 64
+_MAX_NAME_LENGTH = 64
 
 
 class Refusal(Exception):  # noqa: N818  a verdict on its way, not an error
@@ -32,5 +32,5 @@ def refuse(rule: str, reason: str, suggestion: str) -> NoReturn:
 
 def shown(name: str) -> str:
     """A name out of a statement, bounded and printable, for a message."""
-    cut = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    cut = name if len(name) <= _MAX_NAME_LENGTH else name[: _MAX_NAME_LENGTH - 1] + "…"
     return "".join(character if character.isprintable() else "?" for character in cut)

@@ -17,19 +17,17 @@ from toolgen.model.names import nearest
 from toolgen.policy.sql.columns import Columns, row_ids_of
 from toolgen.policy.sql.functions import TABLE_FUNCTIONS, UNIT_FIRST
 from toolgen.policy.sql.grammar import called
-from toolgen.policy.sql.granted import GrantedTable, granted
 from toolgen.policy.sql.grants import SqlScope, fold, full_name
-from toolgen.policy.sql.grouped import complete_groups
 from toolgen.policy.sql.names import DEFAULT_SCHEMA, Names, Spelling, name_of, renamed
 from toolgen.policy.sql.refusal import refuse, shown
-from toolgen.policy.sql.relations import Filtered, Relation, Scope
+from toolgen.policy.sql.relations import Filtered, GrantedTable, Relation, Scope, complete_groups, granted
 
 __all__ = ["Resolver"]
 
-_MOST_QUERIES = 100
-_MOST_RELATIONS = 64  # in one FROM, as in SQLite
-_MOST_SOURCES = 200  # in a statement
-_MOST_COLUMNS = 2_000  # of one query: `SELECT * FROM a, a AS b` doubles them, and CTEs can do that again and again
+_MAX_QUERIES = 100
+_MAX_RELATIONS = 64  # in one FROM, as in SQLite
+_MAX_SOURCES = 200  # in a statement
+_MAX_COLUMNS = 2_000  # of one query: `SELECT * FROM a, a AS b` doubles them, and CTEs can do that again and again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +68,8 @@ class Resolver:
 
     def _query(self, node: exp.Expr, outer: Scope | None, ctes: _Ctes) -> Names:
         self._queries += 1
-        if self._queries > _MOST_QUERIES:
-            refuse("too-deep", f"there are more than {_MOST_QUERIES} queries in the statement", "ask for less at once")
+        if self._queries > _MAX_QUERIES:
+            refuse("too-deep", f"there are more than {_MAX_QUERIES} queries in the statement", "ask for less at once")
         ctes = self._with(node, outer, ctes)
         match node:
             case exp.Select():
@@ -169,8 +167,8 @@ class Resolver:
         if self._dialect == "postgres":
             complete_groups(node, scope, self._spelling)
         names = tuple(name for item in node.expressions for name in self._columns.output_names(item, scope))
-        if len(names) > _MOST_COLUMNS:
-            refuse("too-deep", f"a query has more than {_MOST_COLUMNS} columns", "name the columns you need")
+        if len(names) > _MAX_COLUMNS:
+            refuse("too-deep", f"a query has more than {_MAX_COLUMNS} columns", "name the columns you need")
         return names
 
     # sources
@@ -326,7 +324,7 @@ class Resolver:
         if self._spelling.unsure:
             self._refuse_case(relation.alias, scope)
         self._sources += 1
-        if len(scope.relations) >= _MOST_RELATIONS or self._sources > _MOST_SOURCES:
+        if len(scope.relations) >= _MAX_RELATIONS or self._sources > _MAX_SOURCES:
             refuse("too-deep", "there are too many tables in the statement", "ask for less at once")
         scope.relations.append(relation)
 

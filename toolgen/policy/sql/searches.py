@@ -14,14 +14,14 @@ from typing import Final
 from sqlglot import exp
 
 from toolgen.policy.sql.functions import GROWING
-from toolgen.policy.sql.marks import CALL, slot_number
-from toolgen.policy.sql.plan import LONGEST_NEEDLE
+from toolgen.policy.sql.placeholders import CALL, slot_number
+from toolgen.policy.sql.plan import MAX_NEEDLE_LENGTH
 from toolgen.policy.sql.refusal import refuse, shown
 
 __all__ = ["check_searches"]
 
-_LONGEST_LIST: Final = 100  # of elements looked up in an array that was put together
-_WIDEST: Final = 1_000
+_MAX_LIST_LENGTH: Final = 100  # of elements looked up in an array that was put together
+_MAX_WIDTH: Final = 1_000
 
 # Which argument is looked for in another one.
 _NEEDLES: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
@@ -50,7 +50,7 @@ _POSITIONAL_WIDTH: Final = re.compile(r"%[0-9]+\$-?(\*|[0-9]*)")
 
 
 def check_searches(root: exp.Expr, dialect: str) -> frozenset[int]:
-    """Which parameters are looked for and may have no more than LONGEST_NEEDLE characters. Raises `Refusal`, rule `size`."""
+    """Which parameters are looked for and may have no more than MAX_NEEDLE_LENGTH characters. Raises `Refusal`, rule `size`."""
     if dialect not in _NEEDLES:
         return frozenset()
     if dialect == "postgres":
@@ -60,10 +60,10 @@ def check_searches(root: exp.Expr, dialect: str) -> frozenset[int]:
     for wrapped, name in _needles(root, dialect):
         needle = _bare(wrapped)
         if isinstance(needle, exp.Literal):
-            if len(needle.name) > LONGEST_NEEDLE:
+            if len(needle.name) > MAX_NEEDLE_LENGTH:
                 refuse(
                     "size",
-                    f"what {shown(name)} looks for is longer than {LONGEST_NEEDLE} characters",
+                    f"what {shown(name)} looks for is longer than {MAX_NEEDLE_LENGTH} characters",
                     "look for less of it",
                 )
             continue
@@ -106,7 +106,7 @@ def _check_sets(root: exp.Expr) -> None:
             refuse(
                 "size",
                 "two arrays are compared, and the statement puts one together",
-                f"write one of them out, with at most {_LONGEST_LIST} elements",
+                f"write one of them out, with at most {_MAX_LIST_LENGTH} elements",
             )
 
 
@@ -145,7 +145,7 @@ def _bare(node: exp.Expr) -> exp.Expr:
 
 def _is_short(side: exp.Expr) -> bool:
     if isinstance(side, exp.Array):
-        return len(side.expressions) <= _LONGEST_LIST and not side.find(exp.Query)
+        return len(side.expressions) <= _MAX_LIST_LENGTH and not side.find(exp.Query)
     return isinstance(side, exp.Literal) or (isinstance(side, exp.Column) and slot_number(side) is not None)
 
 
@@ -188,9 +188,9 @@ def _check_templates(root: exp.Expr) -> None:
     for node in root.find_all(exp.Anonymous):
         if _called(node) == "format" and node.expressions:
             for width in _POSITIONAL_WIDTH.findall(node.expressions[0].name):
-                if width == "*" or int(width[:9] or 0) > _WIDEST:
+                if width == "*" or int(width[:9] or 0) > _MAX_WIDTH:
                     refuse(
                         "size",
-                        f"a width in the template of format is not a number up to {_WIDEST}",
+                        f"a width in the template of format is not a number up to {_MAX_WIDTH}",
                         "write a smaller width",
                     )

@@ -3,36 +3,41 @@
 A server looks at the clock, and at who cancels, between rows and not inside of a function; PostgreSQL has no ceiling of memory for a
 session. What tables hold is taken to be small; what a statement itself multiplies is counted. SQLite and DuckDB run in processes with a
 ceiling.
+
+How often a text may be worked through that only the server's own bounds keep small: 1 GB in PostgreSQL, seconds for each function.
+
+Nothing looks at the clock between the functions of one row, so a chain of them would go on for as long as it is, whoever cancels it.
+MySQL gathers 1 MB unless its operator says otherwise, and the processes of SQLite and DuckDB are ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from sqlglot import exp
 
-from toolgen.policy.sql.marks import CALL, slot_number
+from toolgen.policy.sql.column_names import computed_title
+from toolgen.policy.sql.placeholders import CALL, slot_number
 from toolgen.policy.sql.refusal import refuse
-from toolgen.policy.sql.titles import computed_title
 
-__all__ = ["check_sizes"]
+__all__ = ["check_sizes", "check_transforms"]
 
 _Type = exp.DType
 _PADDED: Final = {
     "postgres": frozenset({_Type.CHAR, _Type.NCHAR, _Type.BPCHAR, _Type.BIT}),
     "mysql": frozenset({_Type.BINARY, _Type.BIT}),
 }
-_LONGEST_PADDED: Final = 1_000
-_LONGEST_TYPE: Final = 65_535
+_MAX_PADDED_LENGTH: Final = 1_000
+_MAX_TYPE_LENGTH: Final = 65_535
 
 _OF_A_TABLE: Final = 1_000  # characters
 _PARAMETER: Final = 10_000
 _GATHERED: Final = 100_000
-_MOST_GATHERED: Final = 10  # values as large as they come; rows are interrupted
-_MOST_DIGITS: Final = 147_455  # https://www.postgresql.org/docs/current/datatype-numeric.html#DATATYPE-NUMERIC-TABLE
-_MOST: Final = 50_000_000  # of all values of a row together
+_MAX_GATHERED: Final = 10  # values as large as they come; rows are interrupted
+_MAX_DIGITS: Final = 147_455  # https://www.postgresql.org/docs/current/datatype-numeric.html#DATATYPE-NUMERIC-TABLE
+_MAX_COUNT: Final = 50_000_000  # of all values of a row together
 _STEPS: Final = 32  # of a recursion: what doubles in each is too large by then
 _LONG_DIVISION: Final = 800  # digits of the one by digits of the other, in the time that a character takes
 
@@ -77,7 +82,7 @@ def check_sizes(root: exp.Expr, dialect: str) -> None:
 
 def _check_type_size(size: exp.Expr, padded: frozenset[exp.DType]) -> None:
     number, kind = size.this, size.parent
-    largest = _LONGEST_PADDED if isinstance(kind, exp.DataType) and kind.this in padded else _LONGEST_TYPE
+    largest = _MAX_PADDED_LENGTH if isinstance(kind, exp.DataType) and kind.this in padded else _MAX_TYPE_LENGTH
     if not (isinstance(number, exp.Literal) and number.name.isdigit() and int(number.name[:9]) <= largest):
         refuse(
             "size", f"the size of a type is not a number up to {largest}", "write a smaller one, or TEXT without a size"
@@ -106,10 +111,10 @@ class _Row:
 
     def _counted(self, size: int) -> int:
         self._total += size
-        if self._total > _MOST:
+        if self._total > _MAX_COUNT:
             refuse(
                 "size",
-                f"the values of one row could have more than {_MOST // 1_000_000} MB",
+                f"the values of one row could have more than {_MAX_COUNT // 1_000_000} MB",
                 "repeat, replace and join less of it, or take parts of it with substr first",
             )
         return size
@@ -180,7 +185,7 @@ def _names_itself(cte: exp.Expr) -> bool:
 def _grown(node: exp.Expr, sizes: _Sizes) -> int:
     name, total = _called(node), sum(sizes)
     if name in _GATHERING or isinstance(node, exp.GroupConcat):
-        return max(_GATHERED, _MOST_GATHERED * total)
+        return max(_GATHERED, _MAX_GATHERED * total)
     if name in _RULES and len(sizes) > 1:
         return _RULES[name](node.expressions, sizes)
     if name in _DOUBLING:
@@ -231,8 +236,8 @@ def _power(node: exp.Expr, sizes: _Sizes) -> int:
     if isinstance(exponent, exp.Div) and isinstance(exponent.this, exp.Literal):
         return sum(sizes)  # a root: `1.0 / n`
     if isinstance(exponent, exp.Literal) and len(sizes) > 1:
-        return min(_MOST_DIGITS, sizes[0] * max(1, _number(exponent)))
-    return _MOST_DIGITS
+        return min(_MAX_DIGITS, sizes[0] * max(1, _number(exponent)))
+    return _MAX_DIGITS
 
 
 def _digits(node: exp.Expr) -> int:
@@ -249,3 +254,93 @@ def _number(node: exp.Expr) -> int:
 def _called(node: exp.Expr) -> str:
     name = node.this if isinstance(node, exp.Anonymous) else None
     return name[len(CALL) :].lower() if isinstance(name, str) and name.startswith(CALL) else ""
+
+
+_MAX_TRANSFORMS: Final = 4
+_MAX_DOUBLINGS: Final = 8  # each at least doubles what columns hold
+_AGGREGATES: Final = frozenset(
+    {
+        "array_agg", "array_to_string", "json_agg", "json_arrayagg", "json_object_agg", "json_objectagg", "jsonb_agg", "jsonb_agg_strict",
+        "jsonb_object_agg", "jsonb_object_agg_strict", "string_agg",
+    }
+)  # fmt: skip
+_JOINING: Final = frozenset({"concat", "concat_ws", "format", "overlay", "replace"})
+_TRANSFORMS: Final = frozenset(
+    {
+        "array_to_tsvector", "btrim", "casefold", "convert_from", "convert_to", "decode", "encode", "format", "initcap", "left", "lower",
+        "lpad", "ltrim", "md5", "normalize", "overlay", "parse_ident", "quote_ident", "quote_literal", "quote_nullable", "regexp_count",
+        "regexp_instr", "regexp_like", "regexp_match", "regexp_replace", "regexp_split_to_array", "regexp_substr", "replace", "reverse",
+        "right", "rpad", "rtrim", "sha224", "sha256", "sha384", "sha512", "split_part", "string_to_array", "strpos", "substr",
+        "substring", "to_ascii", "to_tsvector", "translate", "trim", "ts_headline", "unistr", "upper",
+    }
+)  # fmt: skip
+
+
+def check_transforms(root: exp.Expr, dialect: str) -> None:
+    """Raises `Refusal`, rule `size`."""
+    if dialect != "postgres":
+        return
+    found = [*root.find_all(exp.With, exp.DPipe, exp.Anonymous, exp.GroupConcat, exp.Array)]
+    doubled = sum(_joins(node) and _is_inner(node) for node in found) >= _MAX_DOUBLINGS
+    doubled = doubled or any(node.args.get("recursive") for node in found)
+    if not doubled and not any(map(_gathers, found)):
+        return
+    names = None if doubled else _large_names(root)
+    if sum(_is_transform(node) and _is_large(node, names) for node in root.walk()) > _MAX_TRANSFORMS:
+        refuse(
+            "size",
+            f"more than {_MAX_TRANSFORMS} functions work through texts that the statement puts together",
+            "change the values before they are put together, or fewer times after it",
+        )
+
+
+def _large_names(root: exp.Expr) -> frozenset[str]:
+    """What the columns of inner queries are called that hold something gathered, however often they were handed on."""
+    items = list(_items(root))
+    names: frozenset[str] = frozenset()
+    while more := {name for name, item in items if name not in names and _is_large(item, names)}:
+        names |= more
+    return names
+
+
+def _items(root: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
+    """The columns that queries give to others. One that is renamed as a whole has all of its names for each."""
+    for select in root.find_all(exp.Select):
+        if select.parent is None:
+            continue
+        around = select.find_ancestor(exp.CTE, exp.Subquery)
+        renamed = [name.lower() for name in around.alias_column_names] if around is not None else []
+        owner = [around.alias.lower()] if around is not None else []  # `t` alone is a whole row
+        for item in select.expressions:
+            for name in (computed_title(item).lower(), *renamed, *owner):
+                yield name, item
+
+
+def _is_large(node: exp.Expr, names: frozenset[str] | None) -> bool:
+    """Whether something gathered stands in it, or a column that holds such; `None`: any column may."""
+    for part in node.walk():
+        if _gathers(part):
+            return True
+        if isinstance(part, exp.Column) and slot_number(part) is None and (names is None or part.name.lower() in names):
+            return True
+    return False
+
+
+def _is_transform(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Cast):
+        return not node.is_type("text", "varchar")
+    return isinstance(node, (exp.Trim, exp.Substring, exp.Overlay, exp.StrPosition)) or _called(node) in _TRANSFORMS
+
+
+def _gathers(node: exp.Expr) -> bool:
+    gathered = isinstance(node, exp.GroupConcat) or _called(node) in _AGGREGATES
+    return gathered or (isinstance(node, exp.Array) and node.find(exp.Query) is not None)
+
+
+def _joins(node: exp.Expr) -> bool:
+    return isinstance(node, exp.DPipe) or _called(node) in _JOINING
+
+
+def _is_inner(node: exp.Expr) -> bool:
+    query = node.find_ancestor(exp.Query)
+    return query is not None and query.parent is not None

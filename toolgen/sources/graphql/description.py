@@ -1,29 +1,48 @@
-"""A GraphQL description as people publish it (SDL, introspection, a live endpoint), read into a schema with its faults listed."""
+"""A GraphQL description as people publish it (SDL, introspection, a live endpoint), read into a schema with its faults listed.
+
+A schema without its prose, small enough to be kept with the tools and read when a gateway starts.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 import orjson
-from graphql import GraphQLError, GraphQLSchema, build_ast_schema, build_client_schema, parse
+from graphql import (
+    GraphQLArgument,
+    GraphQLEnumType,
+    GraphQLError,
+    GraphQLInputField,
+    GraphQLInputObjectType,
+    GraphQLInterfaceType,
+    GraphQLNamedType,
+    GraphQLObjectType,
+    GraphQLScalarType,
+    GraphQLSchema,
+    GraphQLUnionType,
+    build_ast_schema,
+    build_client_schema,
+    parse,
+)
+from graphql.utilities.get_default_value_ast import get_default_value_ast
 
 from toolgen.errors import DescriptionError
 from toolgen.files import read_file
-from toolgen.sources.graphql.introspect import introspect
-from toolgen.sources.graphql.introspection import parse_introspection
-from toolgen.sources.graphql.repair import Dropped, Fault, repair
-from toolgen.sources.graphql.text import prose
+from toolgen.model.graphql_schema import Graph, GraphArgument, GraphField, GraphType, named
+from toolgen.model.schema import Schema
+from toolgen.sources.graphql.introspection import introspect, parse_introspection
+from toolgen.sources.graphql.repair import Dropped, Fault, prose, repair
 
-__all__ = ["LARGEST", "Description", "is_url", "load_description"]
+__all__ = ["MAX_SIZE", "Description", "graph_of", "is_url", "load_description"]
 
-LARGEST = 64 * 1024 * 1024
+MAX_SIZE = 64 * 1024 * 1024
 _TOKENS = 4_000_000  # GitHub's schema has about 300,000
-_LONGEST_REASON = 300
+_MAX_REASON_LENGTH = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +66,7 @@ def load_description(location: str) -> Description:
     Raises `DescriptionError` when there is nothing in it a schema could be built from.
     """
     if is_url(location):
-        raw = orjson.dumps(introspect(location, largest=LARGEST))
+        raw = orjson.dumps(introspect(location, largest=MAX_SIZE))
         return _from_introspection(raw, location)
     raw = _read(location)
     if raw.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and _is_json(raw):
@@ -57,11 +76,11 @@ def load_description(location: str) -> Description:
 
 def _read(location: str) -> bytes:
     try:
-        raw = read_file(location, LARGEST)
+        raw = read_file(location, MAX_SIZE)
     except OSError as error:
         raise DescriptionError(f"cannot be read: {error.strerror}", where=location) from error
-    if len(raw) > LARGEST:
-        raise DescriptionError(f"is larger than {LARGEST // 2**20} MiB", where=location)
+    if len(raw) > MAX_SIZE:
+        raise DescriptionError(f"is larger than {MAX_SIZE // 2**20} MiB", where=location)
     return raw
 
 
@@ -116,14 +135,91 @@ def _from_introspection(raw: bytes, where: str) -> Description:
 
 def _touch(schema: GraphQLSchema) -> None:
     """Members are built when first asked for; they are asked for here, where a fault in them can be reported."""
-    for named in schema.type_map.values():
+    for member in schema.type_map.values():
         for members in ("fields", "types", "interfaces"):
-            getattr(named, members, None)
+            getattr(member, members, None)
 
 
 def _reason(error: Exception) -> str:
-    return prose(error.message if isinstance(error, GraphQLError) else str(error), limit=_LONGEST_REASON)
+    return prose(error.message if isinstance(error, GraphQLError) else str(error), limit=_MAX_REASON_LENGTH)
 
 
 def _sha256(raw: bytes) -> str:
     return "sha256:" + hashlib.sha256(raw).hexdigest()
+
+
+def graph_of(schema: GraphQLSchema, scalars: Mapping[str, Schema]) -> Graph:
+    """The index of a schema. Introspection's own types are not in it, and so nothing that asks for them is valid.
+
+    `scalars` are the JSON Schemas that toolgen.yaml has for some.
+    """
+    secret = frozenset(name for name, one in scalars.items() if _is_secret(one))
+    roots = [
+        "" if root is None else root.name
+        for root in (schema.query_type, schema.mutation_type, schema.subscription_type)
+    ]
+    types = {
+        name: made
+        for name, type_ in sorted(schema.type_map.items())
+        if not name.startswith("__") and (made := _type(type_)) is not None
+    }
+    return Graph(
+        types=types,
+        query=roots[0],
+        mutation=roots[1],
+        subscription=roots[2],
+        secrets=tuple(sorted(_named(types, secret))) if secret else (),
+    )
+
+
+def _is_secret(schema: object) -> bool:
+    """Whether a schema calls its value, or something in it, secret."""
+    if isinstance(schema, Mapping):
+        return (
+            schema.get("format") == "password"
+            or schema.get("writeOnly") is True
+            or any(_is_secret(one) for one in schema.values())
+        )
+    return isinstance(schema, list) and any(_is_secret(one) for one in schema)
+
+
+def _named(types: Mapping[str, GraphType], secret: frozenset[str]) -> set[str]:
+    """What arguments and input fields of these scalars are called."""
+    members = [
+        members
+        for one in types.values()
+        for members in (one.inputs, *(field.arguments for field in one.fields.values()))
+    ]
+    return {name for one in members for name, argument in one.items() if named(argument.type) in secret}
+
+
+def _type(type_: GraphQLNamedType) -> GraphType | None:
+    match type_:
+        case GraphQLObjectType() | GraphQLInterfaceType():
+            kind = "object" if isinstance(type_, GraphQLObjectType) else "interface"
+            fields = {
+                name: GraphField(type=str(field.type), arguments=_arguments(field.args))
+                for name, field in type_.fields.items()
+            }
+            return GraphType(kind=kind, fields=fields, members=_names(type_.interfaces))
+        case GraphQLUnionType():
+            return GraphType(kind="union", members=_names(type_.types))
+        case GraphQLEnumType():
+            return GraphType(kind="enum", members=tuple(type_.values))
+        case GraphQLScalarType():
+            return GraphType(kind="scalar")
+        case GraphQLInputObjectType():
+            return GraphType(kind="input", inputs=_arguments(type_.fields), one_of=bool(type_.is_one_of))
+        case _:
+            return None
+
+
+def _names(types: Iterable[GraphQLNamedType]) -> tuple[str, ...]:
+    return tuple(type_.name for type_ in types)
+
+
+def _arguments(members: Mapping[str, GraphQLArgument] | Mapping[str, GraphQLInputField]) -> dict[str, GraphArgument]:
+    return {
+        name: GraphArgument(type=str(member.type), has_default=get_default_value_ast(member) is not None)
+        for name, member in members.items()
+    }

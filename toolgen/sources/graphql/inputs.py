@@ -1,9 +1,13 @@
-"""Arguments as JSON Schema 2020-12: nullable is not optional, recursion lives in `$defs`, `@oneOf` is exactly one property."""
+"""Arguments as JSON Schema 2020-12: nullable is not optional, recursion lives in `$defs`, `@oneOf` is exactly one property.
+
+Definitions that are used once, written where they are used: the same schema in fewer words.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -30,20 +34,86 @@ from graphql import (
 from graphql.utilities.get_default_value_ast import get_default_value_ast
 
 from toolgen.model.schema import Json, Schema
-from toolgen.sources.graphql.inlining import inlined
+from toolgen.sources.graphql.repair import gist, prose
 from toolgen.sources.graphql.scalars import input_scalar
-from toolgen.sources.graphql.text import gist, prose
 
-__all__ = ["Inputs", "TooLargeError", "Wording", "is_required"]
+__all__ = ["Inputs", "TooLargeError", "Wording", "inlined", "is_required"]
 
-_MOST_INLINE = 16  # values of an enum that is written out where it is used; longer ones are written once
-_LARGEST = 2**53 - 1
+_PREFIX = "#/$defs/"
+_MAX_COUNT = 60  # definitions; they may be nested one in another
 
 
-_MOST_DEFINITIONS = 2000  # types that the arguments of one operation lead to; the largest schema known to us needs 300
-_LONGEST_VALUES = 4096  # characters about all values of an enum
-_LONGEST_NOTE = 300  # characters about one enum value or scalar
-_LONGEST_GIST = 56
+def inlined(schema: Schema, definitions: Mapping[str, Schema]) -> tuple[Schema, dict[str, Schema]]:
+    """The schema and what is left of its definitions. One that leads back to itself stays a definition."""
+    if len(definitions) > _MAX_COUNT:
+        return schema, dict(definitions)
+    uses = Counter(name for one in (schema, *definitions.values()) for name in _references(one))
+    once = {name for name in definitions if uses[name] == 1 and not _returns(name, definitions)}
+    if not once:
+        return schema, dict(definitions)
+    kept: dict[str, Schema] = {
+        name: _replaced(one, definitions, once) for name, one in definitions.items() if name not in once
+    }
+    return _replaced(schema, definitions, once), kept
+
+
+def _references(schema: Schema) -> Iterator[str]:
+    """The definitions that a schema of ours refers to. A property may be called `default`, so only what holds schemas is looked into."""
+    if "$ref" in schema:
+        yield schema["$ref"].removeprefix(_PREFIX)
+    for inner in (*schema.get("properties", {}).values(), *schema.get("anyOf", ())):
+        yield from _references(inner)
+    if "items" in schema:
+        yield from _references(schema["items"])
+
+
+def _returns(name: str, definitions: Mapping[str, Schema]) -> bool:
+    """Whether a definition leads back to itself."""
+    seen: set[str] = set()
+    waiting = [name]
+    while waiting:
+        for other in _references(definitions[waiting.pop()]):
+            if other == name:
+                return True
+            if other not in seen and other in definitions:
+                seen.add(other)
+                waiting.append(other)
+    return False
+
+
+def _replaced(schema: Schema, definitions: Mapping[str, Schema], once: set[str]) -> dict[str, Any]:
+    name = schema["$ref"].removeprefix(_PREFIX) if "$ref" in schema else ""
+    if name in once:
+        inner = _replaced(definitions[name], definitions, once)
+        return {**inner, **{key: one for key, one in schema.items() if key != "$ref"}}
+    built = dict(schema)
+    if "properties" in schema:
+        built["properties"] = {key: _replaced(one, definitions, once) for key, one in schema["properties"].items()}
+    if "items" in schema:
+        built["items"] = _replaced(schema["items"], definitions, once)
+    if "anyOf" in schema:
+        built["anyOf"] = [_replaced(one, definitions, once) for one in schema["anyOf"]]
+    match built.pop("anyOf", None):
+        case [{"type": str() as type_, **rest}, {"type": "null"}]:
+            # What was a reference or null is now an object or null, which one schema can say.
+            widened: dict[str, Any] = {str(key): one for key, one in rest.items()}
+            if "enum" in widened:
+                widened["enum"] = [*widened["enum"], None]
+            return widened | {"type": [type_, "null"]} | built
+        case None:
+            return built
+        case alternatives:
+            return {"anyOf": alternatives, **built}
+
+
+_MAX_INLINE = 16  # values of an enum that is written out where it is used; longer ones are written once
+_MAX_SIZE = 2**53 - 1
+
+
+_MAX_DEFINITIONS = 2000  # types that the arguments of one operation lead to; the largest schema known to us needs 300
+_MAX_VALUES_LENGTH = 4096  # characters about all values of an enum
+_MAX_NOTE_LENGTH = 300  # characters about one enum value or scalar
+_MAX_GIST_LENGTH = 56
 _RELAY_ID = "clientMutationId"  # known by name (GraphQL Input Object Mutations Specification)
 _Definable: TypeAlias = GraphQLEnumType | GraphQLInputObjectType
 
@@ -100,7 +170,7 @@ class Inputs:
         while waiting:
             type_ = waiting.pop()
             if type_.name not in reached:
-                if len(reached) >= _MOST_DEFINITIONS:
+                if len(reached) >= _MAX_DEFINITIONS:
                     raise TooLargeError
                 reached.add(type_.name)
                 self._define(type_)
@@ -157,7 +227,7 @@ def _member(name: str, member: GraphQLArgument | GraphQLInputField, type_: Graph
         about.append(f"Deprecated: {prose(member.deprecation_reason)}")
     text = "\n".join(line for line in about if line)
     if found.wording.brief:
-        text = "" if name == _RELAY_ID else gist(text, f"{name} {get_named_type(type_).name}", limit=_LONGEST_GIST)
+        text = "" if name == _RELAY_ID else gist(text, f"{name} {get_named_type(type_).name}", limit=_MAX_GIST_LENGTH)
     if text:
         schema["description"] = text
     node = get_default_value_ast(member)
@@ -178,7 +248,7 @@ def _present(type_: GraphQLInputType, found: _Found) -> Schema:
     match type_:
         case GraphQLList():
             return {"type": "array", "items": _type(type_.of_type, found)}
-        case GraphQLEnumType() if len(type_.values) <= _MOST_INLINE:
+        case GraphQLEnumType() if len(type_.values) <= _MAX_INLINE:
             return _enum(type_, found.wording)
         case GraphQLEnumType() | GraphQLInputObjectType():
             found.types[type_.name] = type_
@@ -206,7 +276,7 @@ def _scalar(type_: GraphQLScalarType, wording: Wording) -> Schema:
     if wording.brief:
         return schema if "format" in schema else {**schema, "description": type_.name}
     about = [
-        f"{type_.name}: {prose(type_.description, limit=_LONGEST_NOTE)}".rstrip(": "),
+        f"{type_.name}: {prose(type_.description, limit=_MAX_NOTE_LENGTH)}".rstrip(": "),
         type_.specified_by_url or "",
     ]
     return {**schema, "description": " ".join(part for part in about if part)}
@@ -218,16 +288,16 @@ def _enum(type_: GraphQLEnumType, wording: Wording) -> Schema:
     lines = [prose(type_.description)]
     lines += [f"{name}: {about}" for name, value in type_.values.items() if (about := _about_value(value))]
     schema: dict[str, Any] = {"type": "string", "enum": list(type_.values)}
-    if text := prose("\n".join(line for line in lines if line), limit=_LONGEST_VALUES):
+    if text := prose("\n".join(line for line in lines if line), limit=_MAX_VALUES_LENGTH):
         schema["description"] = text
     return schema
 
 
 def _about_value(value: GraphQLEnumValue) -> str:
-    about = prose(value.description, limit=_LONGEST_NOTE)
+    about = prose(value.description, limit=_MAX_NOTE_LENGTH)
     if value.deprecation_reason is None:
         return about
-    return f"{about} (deprecated: {prose(value.deprecation_reason, limit=_LONGEST_NOTE)})".strip()
+    return f"{about} (deprecated: {prose(value.deprecation_reason, limit=_MAX_NOTE_LENGTH)})".strip()
 
 
 def _literal(node: ValueNode, type_: GraphQLInputType) -> Json:
@@ -252,7 +322,7 @@ def _exact(value: Any) -> Json:
     match value:
         case bool() | str() | None:
             return value
-        case int() if not -_LARGEST <= value <= _LARGEST:
+        case int() if not -_MAX_SIZE <= value <= _MAX_SIZE:
             return str(value)
         case float() if not math.isfinite(value):
             raise _NoJsonError

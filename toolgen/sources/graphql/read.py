@@ -8,21 +8,25 @@ from urllib.parse import urlsplit
 
 from toolgen.canonical import digest
 from toolgen.errors import ConfigError, DescriptionError
-from toolgen.model.graph_auth import SCHEMES
+from toolgen.model.auth_schemes import SCHEMES
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.tool import Effect, GraphQLBinding, Tool
 from toolgen.sources.base import Reading, SourceConfig
-from toolgen.sources.graphql.description import Description, is_url, load_description
-from toolgen.sources.graphql.documents import document_names, make_document_tools
-from toolgen.sources.graphql.index import graph_of
-from toolgen.sources.graphql.roots import RootField, make_root_tools, root_fields
-from toolgen.sources.graphql.text import prose
-from toolgen.sources.graphql.trusted import collect_trusted, make_trusted
+from toolgen.sources.graphql.description import Description, graph_of, is_url, load_description
+from toolgen.sources.graphql.repair import prose
+from toolgen.sources.graphql.root_fields import (
+    RootField,
+    document_names,
+    make_document_tools,
+    make_root_tools,
+    root_fields,
+)
+from toolgen.sources.graphql.trusted_operations import collect_trusted, make_trusted
 from toolgen.sources.naming import assign
 
 __all__ = ["read_graphql"]
 
-_MOST_OPERATIONS = 5000
+_MAX_OPERATIONS = 5000
 _FILTERS = frozenset({"operations", "effects"})
 
 
@@ -39,8 +43,8 @@ def read_graphql(config: SourceConfig) -> Reading:
     trusted = collect_trusted(config)
     fields = [] if trusted.files and not config.include else [one for one in root_fields(schema) if wanted(one)]
     heard = [one for one in fields if one.kind != "subscription" or config.graph.subscriptions is not None]
-    if len(heard) > _MOST_OPERATIONS:
-        message = f"has {len(heard)} queries and mutations, more than {_MOST_OPERATIONS}"
+    if len(heard) > _MAX_OPERATIONS:
+        message = f"has {len(heard)} queries and mutations, more than {_MAX_OPERATIONS}"
         raise DescriptionError(
             message, where=config.location, suggestion="choose some with `include: {operations: […]}`"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from toolgen.model import graph
+from toolgen.model import graphql_schema
 from toolgen.model.schema import Schema
 
 __all__ = ["UPLOAD", "input_scalar", "is_upload", "output_scalar"]
@@ -64,7 +64,7 @@ UPLOAD: Schema = {
 
 def is_upload(name: str) -> bool:
     """Whether values of this scalar are files."""
-    return name == graph.UPLOAD
+    return name == graphql_schema.UPLOAD
 
 
 def input_scalar(name: str, configured: Mapping[str, Schema]) -> Schema:

@@ -18,17 +18,17 @@ from graphql import (
     is_leaf_type,
 )
 
-from toolgen.model.graph import identifies
+from toolgen.model.graphql_schema import identifies
 from toolgen.sources.graphql.inputs import is_required
 
 __all__ = ["Fragment", "Selected", "Selector", "is_connection"]
 
-_MOST_LEAVES = 60  # of a whole selection
-_MOST_OBJECTS = 60  # looked into for it
-_MOST_OWN = 40  # of those, on the object a tool is about
-_MOST_NESTED = 8  # on an object below it
-_MOST_FRAGMENTS = 12  # of a union or interface
-_DEEPEST = 6  # types above one another, however empty they are
+_MAX_LEAVES = 60  # of a whole selection
+_MAX_OBJECTS = 60  # looked into for it
+_MAX_OWN = 40  # of those, on the object a tool is about
+_MAX_NESTED = 8  # on an object below it
+_MAX_FRAGMENTS = 12  # of a union or interface
+_MAX_DEPTH = 6  # types above one another, however empty they are
 _LEVELS = 1  # of objects below the one an operation is about
 _TYPENAME = "__typename"
 _PAGE = frozenset({"edges", "nodes", "pageInfo"})
@@ -105,7 +105,7 @@ class Selector:
         named = get_named_type(field.type)
         if is_leaf_type(named):
             return ()
-        return self._composite(named, _Place(levels=_LEVELS, share=_MOST_OWN, path=(), connection=True), _Budget())
+        return self._composite(named, _Place(levels=_LEVELS, share=_MAX_OWN, path=(), connection=True), _Budget())
 
     def is_root(self, type_: GraphQLNamedType) -> bool:
         """Whether a type is one that operations begin at."""
@@ -147,7 +147,7 @@ class Selector:
         return tuple(chosen) or (_typename(),)
 
     def _edge(self, type_: _Fielded, place: _Place, budget: _Budget) -> tuple[Selection, ...]:
-        chosen = [one for one in self._leaves(type_, _MOST_NESTED, budget) if one.name != "node"]
+        chosen = [one for one in self._leaves(type_, _MAX_NESTED, budget) if one.name != "node"]
         if (node := _usable(type_, "node")) is not None:
             chosen += self._child("node", node, place, budget)
         return tuple(chosen) or (_typename(),)
@@ -193,12 +193,12 @@ class Selector:
         if (known := self._possible.get(type_.name)) is None:
             found = [one for one in self._schema.get_possible_types(type_) if one.name not in self._roots]
             members = sorted(found, key=lambda one: (-len(one.fields), one.name))
-            known = self._possible[type_.name] = members[:_MOST_FRAGMENTS]
+            known = self._possible[type_.name] = members[:_MAX_FRAGMENTS]
         return known
 
     def _is_wanted(self, name: str, field: GraphQLField, place: _Place, *, empty: bool) -> bool:
         named = get_named_type(field.type)
-        if named.name in place.path or named.name in self._roots or len(place.path) >= _DEEPEST:
+        if named.name in place.path or named.name in self._roots or len(place.path) >= _MAX_DEPTH:
             return False
         if isinstance(named, GraphQLObjectType) and is_connection(named):
             # A page of a page multiplies; and many services refuse a connection that is asked for without `first`.
@@ -222,8 +222,8 @@ class Selector:
 
 @dataclass(slots=True)
 class _Budget:
-    left: int = _MOST_LEAVES
-    objects: int = _MOST_OBJECTS
+    left: int = _MAX_LEAVES
+    objects: int = _MAX_OBJECTS
 
     def take(self, wanted: int) -> int:
         """How many of `wanted` leaves there are still to give."""
@@ -253,7 +253,7 @@ class _Place:
     def below(self, type_: GraphQLNamedType, *, empty: bool) -> _Place:
         """One object further down; an object without leaves of its own costs no level."""
         levels = self.levels if empty else self.levels - 1
-        share = self.share if empty else _MOST_NESTED
+        share = self.share if empty else _MAX_NESTED
         return _Place(levels=levels, share=share, path=(*self.path, type_.name), connection=self.connection)
 
     def flat(self, share: int) -> _Place:

@@ -14,27 +14,26 @@ import orjson
 
 from toolgen.errors import CanonicalError, ConfigError, DescriptionError
 from toolgen.files import read_file
-from toolgen.model.graph_auth import SCHEMES
-from toolgen.model.instructions import order_in
-from toolgen.model.invisible import visible
-from toolgen.model.listing import ListedTool, Listing, parts_of, read_listing, texts_of
+from toolgen.model.auth_schemes import SCHEMES
 from toolgen.model.manifest import Problem, SourceInfo
+from toolgen.model.mcp import ListedTool, Listing, parts_of, read_listing, texts_of
+from toolgen.model.prompt_injection import order_in, visible
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, McpBinding, Tool
 from toolgen.sources.base import Reading, SourceConfig
 from toolgen.sources.naming import assign, from_identifier
 from toolgen.sources.pins import digest_of
-from toolgen.sources.syntax import LARGEST_DOCUMENT
+from toolgen.sources.syntax import MAX_DOCUMENT_SIZE
 
 __all__ = ["read_mcp"]
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/")
-_LONGEST_NAME = 128  # MCP 2025-11-25, server/tools, Tool Names
-_LONGEST_TITLE = 120
-_LONGEST_DESCRIPTION = 4096
-_LONGEST_READ = 100_000  # of a text that is looked at
-_LARGEST_SCHEMA = 65_536
-_DEEPEST_SCHEMA = 24
+_MAX_NAME_LENGTH = 128  # MCP 2025-11-25, server/tools, Tool Names
+_MAX_TITLE_LENGTH = 120
+_MAX_DESCRIPTION_LENGTH = 4096
+_MAX_READ_LENGTH = 100_000  # of a text that is looked at
+_MAX_SCHEMA_SIZE = 65_536
+_MAX_SCHEMA_DEPTH = 24
 _REFERENCES = ("$ref", "$dynamicRef")
 
 
@@ -46,7 +45,7 @@ def read_mcp(config: SourceConfig) -> Reading:
     """Reads what was pinned of the server; nothing is asked. Raises `DescriptionError` for a copy that is no listing."""
     path = Path(config.file)
     try:
-        data = read_file(path, LARGEST_DOCUMENT)
+        data = read_file(path, MAX_DOCUMENT_SIZE)
         listing = read_listing(data)
     except OSError as error:
         raise DescriptionError(f"cannot be read: {error.strerror}", where=config.name) from error
@@ -63,7 +62,7 @@ def read_mcp(config: SourceConfig) -> Reading:
         info=SourceInfo(
             kind="mcp",
             digest=digest_of(data),
-            title=_shown(listing.server, _LONGEST_TITLE) or config.name,
+            title=_shown(listing.server, _MAX_TITLE_LENGTH) or config.name,
             version=_shown(listing.version, 40),
             security_schemes={} if config.command else dict(SCHEMES),
         ),
@@ -79,10 +78,10 @@ def _made(config: SourceConfig, listing: Listing) -> tuple[list[Tool], list[Prob
     tools: list[Tool] = []
     problems: list[Problem] = []
     listed = Counter(tool.name for tool in listing.tools)
-    named = {name for name in listed if 0 < len(name) <= _LONGEST_NAME and set(name) <= _NAME}
+    named = {name for name in listed if 0 < len(name) <= _MAX_NAME_LENGTH and set(name) <= _NAME}
     names = assign(config.name, {name: from_identifier(name) or (("call",),) for name in sorted(named)})
     for tool in listing.tools:
-        origin = _shown(tool.name, _LONGEST_NAME)
+        origin = _shown(tool.name, _MAX_NAME_LENGTH)
         try:
             _check(tool, named, listed[tool.name])
             made, hidden = _tool(config, tool, names[tool.name])
@@ -101,7 +100,7 @@ def _remarks(config: SourceConfig, origin: str, tool: ListedTool, hidden: bool) 
         message = "its texts held characters that nobody sees, which were taken out; read them, somebody may have hidden something"
         yield _problem(config, "warning", origin, "hidden_text", message)
     for where, text in texts_of(tool):
-        if found := order_in(text[:_LONGEST_READ]):
+        if found := order_in(text[:_MAX_READ_LENGTH]):
             message = f"{where} speaks to the model, not to a reader: {_cut(found, 80)!a}"
             yield _problem(config, "warning", origin, "suspicious_text", message)
             return
@@ -129,8 +128,8 @@ def _tool(config: SourceConfig, listed: ListedTool, name: str) -> tuple[Tool, bo
     output = listed.output_schema
     tool = Tool(
         name=name,
-        title=seen.text(titled if isinstance(titled, str) else "", _LONGEST_TITLE) or listed.name,
-        description=seen.text(listed.description, _LONGEST_DESCRIPTION) or f"Calls {listed.name} of {config.name}.",
+        title=seen.text(titled if isinstance(titled, str) else "", _MAX_TITLE_LENGTH) or listed.name,
+        description=seen.text(listed.description, _MAX_DESCRIPTION_LENGTH) or f"Calls {listed.name} of {config.name}.",
         input_schema=seen.schema(listed.input_schema, "input"),
         output_schema=None if output is None else seen.schema(output, "output"),
         effect=effect,
@@ -172,15 +171,15 @@ class _Texts:
         where it cannot be taken out: in names and values."""
         if schema.get("type") != "object":
             raise _UnusableError(f"its {what} schema describes no object")
-        if len(orjson.dumps(schema)) > _LARGEST_SCHEMA:
-            raise _UnusableError(f"its {what} schema is larger than {_LARGEST_SCHEMA} bytes")
+        if len(orjson.dumps(schema)) > _MAX_SCHEMA_SIZE:
+            raise _UnusableError(f"its {what} schema is larger than {_MAX_SCHEMA_SIZE} bytes")
         made = self._walk(schema, what, 0)
         assert isinstance(made, dict)  # noqa: S101 - as it came
         return made
 
     def _walk(self, value: Json, what: str, depth: int) -> Json:
-        if depth > _DEEPEST_SCHEMA:
-            raise _UnusableError(f"its {what} schema is nested more than {_DEEPEST_SCHEMA} levels deep")
+        if depth > _MAX_SCHEMA_DEPTH:
+            raise _UnusableError(f"its {what} schema is nested more than {_MAX_SCHEMA_DEPTH} levels deep")
         match value:
             case str():
                 return _plain(value, what)
@@ -193,7 +192,7 @@ class _Texts:
 
     def _member(self, key: str, value: Json, what: str, depth: int) -> Json:
         if key in {"description", "title", "$comment"} and isinstance(value, str):
-            return self.text(value, _LONGEST_DESCRIPTION)
+            return self.text(value, _MAX_DESCRIPTION_LENGTH)
         if key in _REFERENCES and isinstance(value, str) and not value.startswith("#"):
             raise _UnusableError(f"its {what} schema refers to another document, which is never fetched")
         return self._walk(value, what, depth)

@@ -8,14 +8,13 @@ from typing import Any
 
 import msgspec
 
-from toolgen.model.headers import is_gateway_header
+from toolgen.model.http import is_gateway_header
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.parameter_names import described_override, may_be_one
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter
-from toolgen.sources.openapi.describe import LONGEST_PARAMETER, flatten
-from toolgen.sources.openapi.forms import TEXTUAL, read_form, sent_part
-from toolgen.sources.openapi.key_header import without_key
-from toolgen.sources.openapi.media import sendable
+from toolgen.sources.openapi.bodies import TEXTUAL, read_form, sendable, sent_part
+from toolgen.sources.openapi.describe import MAX_PARAMETER_LENGTH, flatten
+from toolgen.sources.openapi.idempotency_header import without_key
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter
 from toolgen.sources.openapi.schema import Direction, Schemas, file_schema, is_file
 from toolgen.sources.openapi.v3 import JSON
@@ -25,7 +24,7 @@ __all__ = ["bind"]
 _ARGUMENT = re.compile(r"[^A-Za-z0-9_.-]+")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _TEMPLATE = re.compile(r"\{([^{}/?#]*)\}")
-_LONGEST_ARGUMENT = 64
+_MAX_ARGUMENT_LENGTH = 64
 _SENT_ANYWAY = frozenset({"accept", "accept-encoding", "content-length", "content-type", "host"})
 _PLACES = ("path", "query", "header", "cookie", "querystring")
 # An object schema with nothing else can be spread over the top level without losing a constraint.
@@ -128,13 +127,13 @@ class _Arguments:
         self._taken: set[str] = set()
 
     def take(self, name: str, place: str) -> str:
-        base = _ARGUMENT.sub("_", name).strip("_.-")[:_LONGEST_ARGUMENT] or place
+        base = _ARGUMENT.sub("_", name).strip("_.-")[:_MAX_ARGUMENT_LENGTH] or place
         if name in {base, f"_{base}", f"{base}_", f"_{base}_"}:
-            base = name[:_LONGEST_ARGUMENT]
+            base = name[:_MAX_ARGUMENT_LENGTH]
         choice, count = base, 1
         while choice in self._taken:
             suffix = f"_{place}" if count == 1 else f"_{place}_{count}"
-            choice, count = base[: _LONGEST_ARGUMENT - len(suffix)] + suffix, count + 1
+            choice, count = base[: _MAX_ARGUMENT_LENGTH - len(suffix)] + suffix, count + 1
         self._taken.add(choice)
         return choice
 
@@ -225,7 +224,7 @@ def _carries(scheme: SecurityScheme, one: Parameter) -> bool:
 
 def _parameter_schema(one: Parameter, schemas: Schemas) -> dict[str, Any]:
     schema = _as_text(one, schemas) or schemas.convert(one.schema, Direction.INPUT)
-    if text := flatten(one.description, LONGEST_PARAMETER):
+    if text := flatten(one.description, MAX_PARAMETER_LENGTH):
         schema = {**schema, "description": text}
     if one.examples and "examples" not in schema:
         probe = schemas.convert({"examples": list(one.examples)}, Direction.INPUT)
@@ -264,7 +263,7 @@ def _body(body: Body, schemas: Schemas, names: _Arguments, schema: dict[str, Any
             converted = {"type": "string", "description": f"The body, as {kind}{encoding}."}
         else:
             converted = schemas.convert(written, Direction.INPUT)
-        if (text := flatten(body.description, LONGEST_PARAMETER)) and not whole_file:
+        if (text := flatten(body.description, MAX_PARAMETER_LENGTH)) and not whole_file:
             converted = {**converted, "description": text}
         schema["properties"][argument] = converted
         built = HttpBody(

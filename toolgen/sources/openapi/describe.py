@@ -8,15 +8,23 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 
-from toolgen.model.invisible import INVISIBLE, visible
+from toolgen.model.prompt_injection import INVISIBLE, visible
 from toolgen.sources.naming import words
 from toolgen.sources.openapi.operation import Operation
 
-__all__ = ["LONGEST_DESCRIPTION", "LONGEST_NESTED", "LONGEST_PARAMETER", "describe", "flatten", "suspicion", "title"]
+__all__ = [
+    "MAX_DESCRIPTION_LENGTH",
+    "MAX_NESTED_LENGTH",
+    "MAX_PARAMETER_LENGTH",
+    "describe",
+    "flatten",
+    "suspicion",
+    "title",
+]
 
-LONGEST_DESCRIPTION = 1024
-LONGEST_PARAMETER = 200
-LONGEST_NESTED = 120
+MAX_DESCRIPTION_LENGTH = 1024
+MAX_PARAMETER_LENGTH = 200
+MAX_NESTED_LENGTH = 120
 """Of a property inside an argument: a tool can have hundreds of those, and a model reads every one before each call."""
 _MARKUP = re.compile(
     r"[<&*_`#\[\]|\\>~!\r\n\t\x00-\x1f\x7f-\x9f\u00ad\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
@@ -48,7 +56,7 @@ _POINTER = re.compile(
     r"|(?:for|to|if)\b.*\b(?:see|refer to|visit|read)(?: also)?(?: the| our)?\W*\ue000)",
     re.IGNORECASE,
 )
-_MOST_BESIDE_A_LINK = 100
+_MAX_BESIDE_A_LINK = 100
 # What the gateway settles before the model is asked: what the API's account and credential must be, and which form of answer is wanted.
 _SETTLED = re.compile(
     r"(?=.*\b(?:tokens?|OAuth|API keys?|credentials?|scopes?)\b)"
@@ -76,8 +84,8 @@ _ANY_CASE = re.compile(
 _LINE_MARK = re.compile(r"^[ \t]{0,8}(?:#{1,6}[ \t]+|>[ \t]?|[*+-][ \t]+|\|[ \t:|-]*$)", re.MULTILINE)
 _EMPHASIS = re.compile(r"(?<![\w*])(\*\*\*|\*\*|\*|___|__)(?=\S)([^*\n]{1,300}?)(?<=\S)\1(?![\w*])")
 _CELL = re.compile(r"[ \t]*\|[ \t]*")
-_LONGEST_READ = 12_288
-_LONGEST_SENTENCE = 500  # what is longer is no sentence, and would make the patterns above slow
+_MAX_READ_LENGTH = 12_288
+_MAX_SENTENCE_LENGTH = 500  # what is longer is no sentence, and would make the patterns above slow
 _SPACE = re.compile(r"\s+")
 _WORD = re.compile(r"\w+")
 _ENDING = re.compile(r"(?:ies|es|s|y|e)\Z")
@@ -112,7 +120,7 @@ def _without(text: str, needless: Callable[[str], bool]) -> str:
     start = 0
     for end in (*(match.end() for match in _NEXT_SENTENCE.finditer(text)), len(text)):
         sentence = text[start:end]
-        if len(sentence) > _LONGEST_SENTENCE or not needless(sentence):
+        if len(sentence) > _MAX_SENTENCE_LENGTH or not needless(sentence):
             kept.append(sentence)
         start = end
     without = "".join(kept)
@@ -124,7 +132,7 @@ def _points_elsewhere(sentence: str) -> bool:
     if not _POINTER.match(sentence):
         return False
     around = _LINKED.sub("", sentence)
-    return around != sentence and len(around) <= _MOST_BESIDE_A_LINK
+    return around != sentence and len(around) <= _MAX_BESIDE_A_LINK
 
 
 def _idle(sentence: str) -> bool:
@@ -180,7 +188,7 @@ def title(operation: Operation) -> str:
 def describe(operation: Operation, filled: str = "") -> str:
     """The summary as a sentence, then the description; made up from method, path and parameters when there is neither. `filled` is a
     header that the gateway fills in."""
-    summary = flatten(operation.summary, LONGEST_DESCRIPTION)
+    summary = flatten(operation.summary, MAX_DESCRIPTION_LENGTH)
     more = _purpose(operation.description)
     if more.lower().startswith(summary.rstrip(".。").lower()) or _says(_first_sentence(more), summary):
         summary = ""
@@ -194,14 +202,14 @@ def describe(operation: Operation, filled: str = "") -> str:
             parts.append(f"Needs {', '.join(needs)}.")
     if operation.deprecated:
         parts.insert(0, "Deprecated.")
-    return _cut(" ".join(parts), LONGEST_DESCRIPTION)
+    return _cut(" ".join(parts), MAX_DESCRIPTION_LENGTH)
 
 
 def _purpose(text: str) -> str:
     """An operation's description without what only the gateway has to do with."""
-    text = text[:_LONGEST_READ]
+    text = text[:_MAX_READ_LENGTH]
     text = _PROGRAM.sub(" ", _FIELDS.sub("", _ANSWER_FORM.sub("", text))) or text
-    return _cut(_plain(text, _settled).strip(), LONGEST_DESCRIPTION)
+    return _cut(_plain(text, _settled).strip(), MAX_DESCRIPTION_LENGTH)
 
 
 def _says(longer: str, shorter: str) -> bool:

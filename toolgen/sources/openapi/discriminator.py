@@ -9,7 +9,7 @@ from toolgen.sources.documents import Documents, UnresolvedRefError
 
 __all__ = ["discriminate"]
 
-_DEEPEST = 20
+_MAX_DEPTH = 20
 
 
 def discriminate(
@@ -89,7 +89,7 @@ def _parts(raw: Any, documents: Documents) -> list[dict[str, Any]]:
     todo = [(raw, 0)]
     while todo:
         node, level = todo.pop()
-        if not isinstance(node, dict) or id(node) in seen or level > _DEEPEST:
+        if not isinstance(node, dict) or id(node) in seen or level > _MAX_DEPTH:
             continue
         seen.add(id(node))
         found.append(node)

@@ -1,14 +1,36 @@
-"""Keywords of a schema that hold no other schema: copied where they are well-formed and mean something in JSON Schema 2020-12."""
+"""Keywords of a schema that hold no other schema: copied where they are well-formed and mean something in JSON Schema 2020-12.
+
+Where a converted schema holds other schemas: below a keyword that says so, and nowhere else, whatever its properties are called.
+
+Parts of one schema that are written out more than once, moved to `$defs` and said once: no constraint changes, the tool gets cheaper.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import orjson
 
 from toolgen.canonical import canonical
 from toolgen.errors import CanonicalError
 
-__all__ = ["Note", "keyword", "malformed", "modernise"]
+__all__ = [
+    "LISTS",
+    "MAPS",
+    "SCHEMAS",
+    "Note",
+    "Steps",
+    "keyword",
+    "malformed",
+    "modernise",
+    "references",
+    "shared",
+    "subschemas",
+]
 
 Note = Callable[[str, str], None]
 """Takes a code and a message."""
@@ -16,9 +38,9 @@ Note = Callable[[str, str], None]
 _COUNTS = frozenset(
     {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"}
 )
-_DEEPEST_VALUE = 20
-_MOST_EXAMPLES = 3
-_LONGEST_EXAMPLE = 200
+_MAX_VALUE_DEPTH = 20
+_MAX_EXAMPLES = 3
+_MAX_EXAMPLE_LENGTH = 200
 
 
 def _number(value: Any) -> bool:
@@ -41,7 +63,7 @@ def _carried(value: Any) -> bool:
         canonical(value)
     except CanonicalError:
         return False
-    return _depth(value) <= _DEEPEST_VALUE
+    return _depth(value) <= _MAX_VALUE_DEPTH
 
 
 def _depth(value: Any) -> int:
@@ -132,10 +154,141 @@ def modernise(built: dict[str, Any], raw: dict[str, Any]) -> None:
 
 
 def _examples(built: dict[str, Any], values: list[Any]) -> None:
-    kept = [value for value in values if _small(value)][:_MOST_EXAMPLES]
+    kept = [value for value in values if _small(value)][:_MAX_EXAMPLES]
     if kept and "examples" not in built:
         built["examples"] = kept
 
 
 def _small(value: Any) -> bool:
-    return _carried(value) and len(canonical(value)) <= _LONGEST_EXAMPLE
+    return _carried(value) and len(canonical(value)) <= _MAX_EXAMPLE_LENGTH
+
+
+Steps: TypeAlias = tuple[str] | tuple[str, str | int]
+
+SCHEMAS = (
+    "items",
+    "additionalProperties",
+    "propertyNames",
+    "contains",
+    "not",
+    "if",
+    "then",
+    "else",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+)
+LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+MAPS = ("properties", "patternProperties", "dependentSchemas")
+
+
+def subschemas(schema: dict[str, Any]) -> Iterator[tuple[Steps, dict[str, Any]]]:
+    """The schemas directly inside a schema, with the one or two steps that lead to each; boolean ones hold nothing and are left out."""
+    for key in SCHEMAS:
+        if isinstance(part := schema.get(key), dict):
+            yield (key,), part
+    for key in LISTS:
+        for index, part in enumerate(schema.get(key, ())):
+            if isinstance(part, dict):
+                yield (key, index), part
+    for key in MAPS:
+        for name, part in schema.get(key, {}).items():
+            if isinstance(part, dict):
+                yield (key, name), part
+
+
+def references(schema: dict[str, Any]) -> set[str]:
+    """The names in `$defs` that a converted schema refers to itself, not counting what those refer to."""
+    found: set[str] = set()
+    todo = [schema]
+    while todo:
+        node = todo.pop()
+        ref = node.get("$ref")
+        if isinstance(ref, str) and ref.startswith("#/$defs/"):
+            found.add(ref[8:])
+        todo.extend(part for _, part in subschemas(node))
+    return found
+
+
+_WORTHWHILE = 400  # bytes; below that a reader loses more than the model gains
+
+
+def shared(schema: dict[str, Any], taken: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The schema with its repeated parts as references, and the definitions they lead to, under names not in `taken`.
+
+    Names come from the property a part was first found under, so the same schema always gets the same ones. Nothing passed in is changed.
+    """
+    if len(orjson.dumps(schema)) < 2 * _WORTHWHILE:
+        return schema, {}
+    sharing = _Sharing(taken)
+    sharing.count(schema)
+    if not any(count > 1 for count in sharing.counts.values()):
+        return schema, {}
+    return sharing.rewrite(schema, "part"), sharing.definitions
+
+
+class _Sharing:
+    """One schema being taken apart."""
+
+    def __init__(self, taken: Collection[str]) -> None:
+        self.counts: Counter[bytes] = Counter()
+        self.definitions: dict[str, Any] = {}
+        self._taken = taken
+        self._names: dict[bytes, str] = {}
+        self._texts: dict[int, bytes] = {}  # by identity of a part that `count` keeps alive through its root
+
+    def count(self, schema: dict[str, Any]) -> None:
+        """How often each part would be written if all larger ones were shared: what is in a repeated part counts once."""
+        for _, part in subschemas(schema):
+            text = orjson.dumps(part)
+            if len(text) < _WORTHWHILE:
+                continue
+            self._texts[id(part)] = text
+            self.counts[text] += 1
+            if self.counts[text] == 1:
+                self.count(part)
+
+    def rewrite(self, schema: dict[str, Any], under: str) -> dict[str, Any]:
+        """The schema with references in it; one that has no repeated part is returned as it is."""
+        built = schema
+        for steps, part in subschemas(schema):
+            found = steps[-1] if isinstance(steps[-1], str) and steps[0] in MAPS else under
+            fresh = self._placed(part, found)
+            if fresh is not part:
+                built = _replaced(built, schema, steps, fresh)
+        return built
+
+    def _placed(self, part: dict[str, Any], under: str) -> dict[str, Any]:
+        text = self._texts.get(id(part)) or orjson.dumps(part)
+        if self.counts[text] < 2:
+            return self.rewrite(part, under) if len(text) >= _WORTHWHILE else part
+        name = self._names.get(text)
+        if name is None:
+            name = self._names[text] = self._name(under, text)
+            self.definitions[name] = part  # holds the name while its own parts are named
+            self.definitions[name] = self.rewrite(part, under)
+        return {"$ref": f"#/$defs/{name}"}
+
+    def _name(self, under: str, text: bytes) -> str:
+        base = re.sub(r"[^A-Za-z0-9_.-]+", "_", under)[:40] or "part"
+        if base not in self._taken and base not in self.definitions:
+            return base
+        digest = hashlib.sha256(text).hexdigest()
+        return next(
+            name
+            for length in range(6, 64)
+            if (name := f"{base}_{digest[:length]}") not in self._taken and name not in self.definitions
+        )
+
+
+def _replaced(built: dict[str, Any], original: dict[str, Any], steps: Steps, fresh: dict[str, Any]) -> dict[str, Any]:
+    """A copy of the path from a schema to one part of it, made once, with the part replaced."""
+    if built is original:
+        built = dict(original)
+    key = steps[0]
+    if len(steps) == 1:
+        built[str(key)] = fresh
+        return built
+    if built[str(key)] is original[str(key)]:
+        built[str(key)] = original[str(key)].copy()
+    built[str(key)][steps[1]] = fresh
+    return built

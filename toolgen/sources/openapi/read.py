@@ -20,12 +20,10 @@ from toolgen.sources.naming import assign, from_identifier, from_route
 from toolgen.sources.openapi import v2, v3
 from toolgen.sources.openapi.binding import bind
 from toolgen.sources.openapi.describe import describe, suspicion, title
-from toolgen.sources.openapi.filters import READING, Filter, effect_of
-from toolgen.sources.openapi.operation import FaultError, Operation
-from toolgen.sources.openapi.routes import Route, routes
+from toolgen.sources.openapi.operation import FaultError, Operation, located, unusable
+from toolgen.sources.openapi.routes import READING, Filter, Route, effect_of, routes
 from toolgen.sources.openapi.schema import Direction, Schemas
 from toolgen.sources.openapi.security import schemes
-from toolgen.sources.openapi.servers import located, unusable
 from toolgen.sources.references import Remote
 
 __all__ = ["open_documents", "overlaid_documents", "read_openapi", "version_of"]

@@ -10,14 +10,11 @@ from typing import Any, NamedTuple
 import jsonschema_rs
 
 from toolgen.sources.documents import Documents, UnresolvedRefError
-from toolgen.sources.openapi.describe import LONGEST_NESTED, LONGEST_PARAMETER, flatten
+from toolgen.sources.openapi.describe import MAX_NESTED_LENGTH, MAX_PARAMETER_LENGTH, flatten
 from toolgen.sources.openapi.discriminator import discriminate
-from toolgen.sources.openapi.keywords import keyword, malformed, modernise
+from toolgen.sources.openapi.keywords import LISTS, MAPS, SCHEMAS, keyword, malformed, modernise, references, shared
 from toolgen.sources.openapi.operation import FaultError
-from toolgen.sources.openapi.outputs import Outputs
-from toolgen.sources.openapi.sharing import shared
-from toolgen.sources.openapi.subschemas import LISTS, MAPS, SCHEMAS, references
-from toolgen.sources.openapi.visibility import Direction, Visibility
+from toolgen.sources.openapi.output_schemas import Direction, Outputs, Visibility
 
 __all__ = ["FILE", "Direction", "Schemas", "file_schema", "is_file"]
 
@@ -25,7 +22,7 @@ _TYPES = frozenset({"null", "boolean", "object", "array", "number", "string", "i
 _SLOPPY_TYPES = {"int": "integer", "long": "integer", "float": "number", "double": "number", "bool": "boolean"}
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}\Z")
 _EXCLUSIVE = frozenset({"exclusiveMinimum", "exclusiveMaximum"})  # booleans before 3.1
-_DEEPEST = 60
+_MAX_DEPTH = 60
 _NESTED = frozenset({*SCHEMAS, *LISTS, *MAPS})
 _COMPOSED = frozenset({"allOf", "anyOf", "oneOf", "$ref"})
 
@@ -58,7 +55,7 @@ def is_file(schema: Any) -> bool:
 
 def file_schema(description: object) -> dict[str, Any]:
     """The schema of a file argument, with the author's words about it."""
-    text = flatten(description, LONGEST_PARAMETER) if isinstance(description, str) else ""
+    text = flatten(description, MAX_PARAMETER_LENGTH) if isinstance(description, str) else ""
     return {**FILE, "description": text} if text else dict(FILE)
 
 
@@ -186,8 +183,8 @@ class Schemas:
             if raw is not None:
                 malformed("schema", raw, self._note)
             return {}
-        if place.depth > _DEEPEST:
-            raise FaultError("schema_too_deep", "", f"a schema is nested more than {_DEEPEST} levels deep")
+        if place.depth > _MAX_DEPTH:
+            raise FaultError("schema_too_deep", "", f"a schema is nested more than {_MAX_DEPTH} levels deep")
         if ("required" in raw or not _COMPOSED.isdisjoint(raw)) and (
             more := self._visibility.names(raw, place.direction)
         ):
@@ -268,7 +265,7 @@ class Schemas:
             if kind := self._type(value):
                 built["type"] = kind
         elif key == "description":
-            limit = LONGEST_NESTED if place.depth else LONGEST_PARAMETER
+            limit = MAX_NESTED_LENGTH if place.depth else MAX_PARAMETER_LENGTH
             if isinstance(value, str) and (text := flatten(value, limit)):
                 built["description"] = text
         elif key == "pattern":

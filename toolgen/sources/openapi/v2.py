@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolgen.sources.documents import Documents, UnresolvedRefError
-from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter, Part
+from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter, Part, Servers
 from toolgen.sources.openapi.routes import Route
 from toolgen.sources.openapi.security import requirements, scopes
-from toolgen.sources.openapi.servers import Servers
 from toolgen.sources.openapi.v3 import choose, text
 
 __all__ = ["operation"]
@@ -24,7 +23,7 @@ _COLLECTIONS: Mapping[str, tuple[str, bool]] = {
     "pipes": ("pipeDelimited", False),
     "multi": ("form", True),
 }
-_DEEPEST_ITEMS = 20
+_MAX_ITEMS_DEPTH = 20
 _FORM = "application/x-www-form-urlencoded"
 _MULTIPART = "multipart/form-data"
 
@@ -115,7 +114,7 @@ def _nested(raw: dict[str, Any], note: Callable[[str, str], None]) -> tuple[str,
     """The styles of the arrays within an array parameter (2.0, Items Object); `multi` is none of them there."""
     styles: list[str] = []
     items = raw.get("items")
-    while isinstance(items, dict) and items.get("type") == "array" and len(styles) < _DEEPEST_ITEMS:
+    while isinstance(items, dict) and items.get("type") == "array" and len(styles) < _MAX_ITEMS_DEPTH:
         style, explode = _collection({"name": raw["name"], **items}, note)
         if explode:
             note("unknown_style", f"parameter {raw['name']!r}: collectionFormat 'multi' does not exist within an array")

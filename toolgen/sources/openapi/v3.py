@@ -6,12 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolgen.model.media_type import MEDIA_TYPE
+from toolgen.model.http import MEDIA_TYPE
 from toolgen.sources.documents import Documents, UnresolvedRefError
-from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter, Part
+from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter, Part, Servers, described
 from toolgen.sources.openapi.routes import Route
 from toolgen.sources.openapi.security import requirements, scopes
-from toolgen.sources.openapi.servers import Servers, described
 
 __all__ = ["JSON", "choose", "operation", "text"]
 

@@ -6,15 +6,15 @@ import hashlib
 
 from toolgen.canonical import digest
 from toolgen.files import read_file
+from toolgen.functions.signature import Broken, Offer, load_offers, module_file
 from toolgen.model.manifest import Problem, SourceInfo
-from toolgen.model.names import LONGEST_NAME, TOOL_NAME, join
+from toolgen.model.names import MAX_NAME_LENGTH, TOOL_NAME, join
 from toolgen.model.tool import Effect, FunctionBinding, Tool
-from toolgen.signatures import Broken, Offer, load_offers, module_file
 from toolgen.sources.base import Reading, SourceConfig
 
 __all__ = ["read_python"]
 
-_LARGEST = 16 * 1024 * 1024
+_MAX_SIZE = 16 * 1024 * 1024
 
 
 def read_python(config: SourceConfig) -> Reading:
@@ -37,12 +37,12 @@ def read_python(config: SourceConfig) -> Reading:
         name = offer.mark.name or offer.name
         name = name if config.prefix == "none" else join(config.name, name)
         if not TOOL_NAME.match(name):
-            reason = f"{name} is no tool's name: letters, digits, _ and -, at most {LONGEST_NAME} of them"
+            reason = f"{name} is no tool's name: letters, digits, _ and -, at most {MAX_NAME_LENGTH} of them"
             problems.append(_problem(config, origin, "bad_name", reason))
             continue
         tools.append(_tool(config, offer, name, origin))
     path = module_file(config.location, config.root)
-    files = {} if path is None else {str(path): "sha256:" + hashlib.sha256(read_file(path, _LARGEST)).hexdigest()}
+    files = {} if path is None else {str(path): "sha256:" + hashlib.sha256(read_file(path, _MAX_SIZE)).hexdigest()}
     info = SourceInfo(
         kind="python",
         digest=digest({tool.origin: tool.binding.code for tool in tools if isinstance(tool.binding, FunctionBinding)}),

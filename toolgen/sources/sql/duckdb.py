@@ -9,7 +9,7 @@ from typing import Final
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
 from toolgen.model.database import Column
-from toolgen.sources.sql.found import MOST_SAID, MOST_TABLES, Found, Reference, Relation, assembled
+from toolgen.sources.sql.schema import MAX_SAID, MAX_TABLES, Found, Reference, Relation, assembled
 
 try:
     import duckdb
@@ -31,7 +31,7 @@ _HERE: Final = "database_name = current_database() AND NOT internal"
 _RELATIONS: Final = f"""
 SELECT schema_name, table_name, false, coalesce(comment, '') FROM duckdb_tables() WHERE {_HERE} AND NOT temporary
 UNION ALL SELECT schema_name, view_name, true, coalesce(comment, '') FROM duckdb_views() WHERE {_HERE} AND NOT temporary
-ORDER BY 1, 2 LIMIT {MOST_TABLES}
+ORDER BY 1, 2 LIMIT {MAX_TABLES}
 """  # noqa: S608 - constants
 _COLUMNS: Final = f"""
 SELECT schema_name, table_name, column_name, data_type, is_nullable, coalesce(comment, ''), is_generated FROM duckdb_columns() WHERE {_HERE}
@@ -98,4 +98,4 @@ def prepare_duckdb(path: Path, statements: Sequence[Statement]) -> Iterator[tupl
                 yield tuple(str(row[1]).lower() for row in described)
             except duckdb.Error as error:
                 first = str(error).partition("\n")[0]
-                yield f"DuckDB does not take it: {first[:MOST_SAID]}"
+                yield f"DuckDB does not take it: {first[:MAX_SAID]}"

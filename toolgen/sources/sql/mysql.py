@@ -11,10 +11,9 @@ import msgspec
 
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
-from toolgen.model.cascades import MYSQL_CASCADES, Cascade
-from toolgen.model.database import MYSQL_TABLE_NAMES, Column, mysql_table_names
-from toolgen.model.location import ServerLocation
-from toolgen.sources.sql.found import MOST_SAID, MOST_TABLES, Found, Note, Reference, Relation, assembled
+from toolgen.model.database import MYSQL_CASCADES, MYSQL_TABLE_NAMES, Cascade, Column, mysql_table_names
+from toolgen.model.database_url import ServerLocation
+from toolgen.sources.sql.schema import MAX_SAID, MAX_TABLES, Found, Note, Reference, Relation, assembled
 
 try:
     import pymysql
@@ -159,7 +158,7 @@ def _connected(location: ServerLocation, password: str, options: dict[str, Any])
 def _found(cursor: Cursor, database: str) -> Found:
     relations: dict[str, Relation] = {}
     notes: list[Note] = []
-    cursor.execute(_TABLES, (database, MOST_TABLES))
+    cursor.execute(_TABLES, (database, MAX_TABLES))
     views = set()
     for name, kind, engine, comment, security in texts(cursor):
         if kind == "SEQUENCE" or (kind not in {"BASE TABLE", "VIEW", "SYSTEM VERSIONED"}):
@@ -263,10 +262,10 @@ def _prepared(connection: Connection[Cursor], statement: Statement) -> tuple[str
         types = tuple(_type_of(column) for column in _definitions(wire, columns))
         wire._execute_command(COMMAND.COM_STMT_CLOSE, struct.pack("<I", number))
     except (pymysql.ProgrammingError, pymysql.NotSupportedError, pymysql.DataError, pymysql.InternalError) as error:
-        return f"MySQL does not take it: {str(error.args[-1])[:MOST_SAID]}"
+        return f"MySQL does not take it: {str(error.args[-1])[:MAX_SAID]}"
     except pymysql.OperationalError as error:
         if error.args and isinstance(error.args[0], int) and error.args[0] < _CLIENT_ERRORS:
-            return f"MySQL does not take it: {str(error.args[-1])[:MOST_SAID]}"
+            return f"MySQL does not take it: {str(error.args[-1])[:MAX_SAID]}"
         raise
     return types
 

@@ -30,9 +30,9 @@ _TOKEN: Final = re.compile(
     r"(?P<gap> {2,})|(?P<space> )|(?P<text>'(?:[^']|'')*')|(?P<number>-?\d{1,30}(?:\.\d{1,30})?(?![\w.]))"
     r"|(?P<word>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign>\[\]|[=(),])"
 )
-_LONGEST_TEXT: Final = 10_000
-_MOST_ITEMS: Final = 1_000
-_MOST_CHOICES: Final = 200
+_MAX_TEXT_LENGTH: Final = 10_000
+_MAX_ITEMS: Final = 1_000
+_MAX_CHOICES: Final = 200
 _TYPES: Final[Mapping[str, Schema]] = {
     "string": {"type": "string"},
     "integer": {"type": "integer"},
@@ -129,16 +129,16 @@ class _Reader:
     def _constraint(self, word: str, kind: str) -> Json:
         values = self._arguments(word)
         if word == "enum":
-            if not 0 < len(values) <= _MOST_CHOICES or len({repr(value) for value in values}) != len(values):
-                _fault(f"enum() takes 1 to {_MOST_CHOICES} different values")
+            if not 0 < len(values) <= _MAX_CHOICES or len({repr(value) for value in values}) != len(values):
+                _fault(f"enum() takes 1 to {_MAX_CHOICES} different values")
         elif len(values) != 1:
             _fault(f"{word}() takes one number")
         wanted = "integer" if word in _COUNTS else kind
         for value in values:
             if not _fits(value, wanted):
                 _fault(f"{word}({_shown(value)}): that is no {wanted}")
-        if word in _COUNTS and not 0 <= _number(values[0]) <= _LONGEST_TEXT:
-            _fault(f"{word}() takes a number up to {_LONGEST_TEXT}")
+        if word in _COUNTS and not 0 <= _number(values[0]) <= _MAX_TEXT_LENGTH:
+            _fault(f"{word}() takes a number up to {_MAX_TEXT_LENGTH}")
         return values if word == "enum" else values[0]
 
     def _arguments(self, word: str) -> list[Json]:
@@ -200,10 +200,10 @@ def _split(text: str) -> tuple[list[tuple[str, str]], str]:
 
 def _schema(kind: str, constraints: Mapping[str, Any], *, listed: bool) -> dict[str, Any]:
     bounds = dict(constraints)
-    most = bounds.pop("maxItems", _MOST_ITEMS)
+    most = bounds.pop("maxItems", _MAX_ITEMS)
     schema: dict[str, Any] = {**_TYPES[kind], **bounds}
     if kind == "string" and "enum" not in schema:
-        schema.setdefault("maxLength", _LONGEST_TEXT)
+        schema.setdefault("maxLength", _MAX_TEXT_LENGTH)
     return {"type": "array", "items": schema, "maxItems": most} if listed else schema
 
 

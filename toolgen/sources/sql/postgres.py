@@ -8,10 +8,9 @@ from typing import Final, TypeAlias
 
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
-from toolgen.model.cascades import POSTGRES_CASCADES, Cascade
-from toolgen.model.database import Column
-from toolgen.model.location import ServerLocation
-from toolgen.sources.sql.found import MOST_SAID, MOST_TABLES, Found, Note, Reference, Relation, assembled
+from toolgen.model.database import POSTGRES_CASCADES, Cascade, Column
+from toolgen.model.database_url import ServerLocation
+from toolgen.sources.sql.schema import MAX_SAID, MAX_TABLES, Found, Note, Reference, Relation, assembled
 
 try:
     import psycopg
@@ -156,7 +155,7 @@ def _found(connection: _Connection) -> Found:
     notes: list[Note] = []
     foreign = {row[0] for row in connection.execute(_FOREIGN)}
     calling = {row[0] for row in connection.execute(_CALLING)}
-    for oid, schema, name, kind, comment, invoker in connection.execute(_RELATIONS, (MOST_TABLES,)):
+    for oid, schema, name, kind, comment, invoker in connection.execute(_RELATIONS, (MAX_TABLES,)):
         view = kind in {"v", "m"}
         relation = Relation(
             schema="" if schema == "public" else str(schema), name=str(name), view=view, comment=str(comment)
@@ -240,7 +239,7 @@ def _prepared(connection: _Connection, statement: Statement) -> tuple[str, ...] 
             answer = server.describe_prepared(b"")
         if answer.status != ExecStatus.COMMAND_OK:
             said = (answer.error_field(DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
-            return f"PostgreSQL does not take it: {said[:MOST_SAID]}"
+            return f"PostgreSQL does not take it: {said[:MAX_SAID]}"
         types = [(answer.ftype(index), answer.fmod(index)) for index in range(answer.nfields)]
         named = connection.execute(
             "SELECT pg_catalog.format_type(t.oid, t.mod) FROM unnest(%s::oid[], %s::int4[]) WITH ORDINALITY AS t (oid, mod, place)"

@@ -11,34 +11,40 @@ SELECT id, status FROM orders WHERE customer_id = :customer_id ORDER BY id DESC;
 `name:` begins a query, once; `description:` says when to use it, once; `title:` may stand once; `parameter:` (see `parameters`) as often as
 there are parameters. Comments above the first header, and in the statement, are notes that nobody reads. This module reads headers alone:
 what the statement may be is decided by the guard's own grammar, and by the database.
+
+A tool for each named query, and what it becomes once statement and database are known to fit.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from toolgen.errors import ConfigError
 from toolgen.files import read_file
-from toolgen.model.invisible import ANY_INVISIBLE
 from toolgen.model.manifest import Problem
-from toolgen.model.names import LONGEST_NAME, join, nearest
+from toolgen.model.names import MAX_NAME_LENGTH, join, nearest
+from toolgen.model.prompt_injection import ANY_INVISIBLE
+from toolgen.model.schema import Schema
+from toolgen.model.tool import Effect, SqlBinding, Tool
 from toolgen.sources.base import QueryFiles
 from toolgen.sources.sql.parameters import Fault, Parameter, read_parameter
-from toolgen.sources.sql.tools import OPERATIONS
+from toolgen.sources.sql.tools import OPERATIONS, ROWS, with_cursor
 
-__all__ = ["NamedQuery", "Queries", "read_queries"]
+__all__ = ["NamedQuery", "Queries", "ResultColumn", "finished", "named_tool", "read_queries"]
 
-_LARGEST_FILE: Final = 1024 * 1024
-_MOST_FILES: Final = 500
-_MOST_QUERIES: Final = 500  # of one source
-_MOST_PARAMETERS: Final = 50
-_LONGEST_DESCRIPTION: Final = 1024
-_LONGEST_TITLE: Final = 200
+_MAX_FILE_SIZE: Final = 1024 * 1024
+_MAX_FILES: Final = 500
+_MAX_QUERIES: Final = 500  # of one source
+_MAX_PARAMETERS: Final = 50
+_MAX_DESCRIPTION_LENGTH: Final = 1024
+_MAX_TITLE_LENGTH: Final = 200
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*\Z")
 _ENTRY: Final = re.compile(r"-- ?([A-Za-z_]+):(?: +(.*))?\Z")
 _CONTINUED: Final = re.compile(r"-- {3,}(\S.*)\Z")
@@ -134,18 +140,18 @@ def _paths(files: tuple[QueryFiles, ...]) -> Iterator[tuple[Path, str]]:
             if path in seen:
                 continue
             seen.add(path)
-            if len(seen) > _MOST_FILES:
-                raise ConfigError(f"queries: matches more than {_MOST_FILES} files", where=glob.where)
+            if len(seen) > _MAX_FILES:
+                raise ConfigError(f"queries: matches more than {_MAX_FILES} files", where=glob.where)
             yield path, path.relative_to(root).as_posix()
 
 
 def _text(path: Path) -> str:
     try:
-        raw = read_file(path, _LARGEST_FILE)
+        raw = read_file(path, _MAX_FILE_SIZE)
     except OSError as error:
         raise _Unreadable(f"the file cannot be read: {error.strerror or type(error).__name__}") from error
-    if len(raw) > _LARGEST_FILE:
-        raise _Unreadable(f"the file is larger than {_LARGEST_FILE} bytes")
+    if len(raw) > _MAX_FILE_SIZE:
+        raise _Unreadable(f"the file is larger than {_MAX_FILE_SIZE} bytes")
     try:
         return raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -220,8 +226,8 @@ def _query(block: _Block, source: str, dialect: str, file: str) -> NamedQuery:
             if parameter.name in parameters:
                 raise Fault(f"the parameter '{parameter.name}' is declared twice")
             parameters[parameter.name] = parameter
-            if len(parameters) > _MOST_PARAMETERS:
-                raise Fault(f"there are more than {_MOST_PARAMETERS} parameters")
+            if len(parameters) > _MAX_PARAMETERS:
+                raise Fault(f"there are more than {_MAX_PARAMETERS} parameters")
         elif key in said:
             raise Fault(f"{key}: stands here twice")
         else:
@@ -247,23 +253,83 @@ def _query(block: _Block, source: str, dialect: str, file: str) -> NamedQuery:
 def _check_new(name: str, taken: Mapping[str, str]) -> None:
     if name in taken:
         raise Fault(f"the name '{name}' is taken by {taken[name]}")
-    if len(taken) >= _MOST_QUERIES:
-        raise Fault(f"the source has more than {_MOST_QUERIES} queries")
+    if len(taken) >= _MAX_QUERIES:
+        raise Fault(f"the source has more than {_MAX_QUERIES} queries")
 
 
 def _check_entry(key: str, value: str, source: str) -> None:
     match key:
         case "name":
-            if not _NAME.match(value) or len(join(source, value)) > LONGEST_NAME:
-                room = LONGEST_NAME - len(join(source, ""))
+            if not _NAME.match(value) or len(join(source, value)) > MAX_NAME_LENGTH:
+                room = MAX_NAME_LENGTH - len(join(source, ""))
                 raise Fault(
                     f"'{value[:60]}' is no name of a query: up to {room} lower-case letters, digits and _, beginning with a letter"
                 )
             if value in OPERATIONS:
                 raise Fault(f"the name '{value}' is that of a tool every database has")
-        case "title" if len(value) > _LONGEST_TITLE:
-            raise Fault(f"title: is longer than {_LONGEST_TITLE} characters")
-        case "description" if len(value) > _LONGEST_DESCRIPTION:
-            raise Fault(f"description: is longer than {_LONGEST_DESCRIPTION} characters")
+        case "title" if len(value) > _MAX_TITLE_LENGTH:
+            raise Fault(f"title: is longer than {_MAX_TITLE_LENGTH} characters")
+        case "description" if len(value) > _MAX_DESCRIPTION_LENGTH:
+            raise Fault(f"description: is longer than {_MAX_DESCRIPTION_LENGTH} characters")
         case _:
             return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultColumn:
+    """A column of a query's result; `type` is the engine's name for it, or ""."""
+
+    name: str
+    type: str
+
+
+def named_tool(source: str, dialect: str, query: NamedQuery) -> Tool:
+    """The tool of a query. Its binding names the parameters as they were declared, until `finished` gives them the statement's order."""
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {parameter.name: parameter.schema for parameter in query.parameters},
+        "additionalProperties": False,
+    }
+    if required := [parameter.name for parameter in query.parameters if parameter.required]:
+        schema["required"] = required
+    return Tool(
+        name=join(source, query.name),
+        title=query.title,
+        description=query.description,
+        input_schema=schema,
+        output_schema=ROWS,
+        effect=Effect.READ,
+        idempotent=True,
+        source=source,
+        origin=f"{query.file}#{query.name}",
+        binding=SqlBinding(
+            dialect=dialect,
+            operation="named",
+            statement=query.sql,
+            parameters=tuple(parameter.name for parameter in query.parameters),
+        ),
+    )
+
+
+def finished(tool: Tool, parameters: tuple[str, ...], columns: Sequence[ResultColumn], *, pages: bool) -> Tool:
+    """The same tool with its parameters in the statement's order, the columns of its result, and a cursor when it has pages."""
+    assert isinstance(tool.binding, SqlBinding)  # noqa: S101 - a named query's tool
+    return msgspec.structs.replace(
+        tool,
+        binding=msgspec.structs.replace(tool.binding, parameters=parameters),
+        input_schema=with_cursor(tool.input_schema) if pages else tool.input_schema,
+        output_schema=_rows(columns),
+    )
+
+
+def _rows(columns: Sequence[ResultColumn]) -> Schema:
+    """Cells are described and not typed: a mask of the policy is text, and a number too large for JSON is too."""
+    cells = [{"title": column.name, **({"description": column.type} if column.type else {})} for column in columns]
+    count = len(columns)
+    properties = ROWS["properties"]
+    rows = {
+        "type": "array",
+        "items": {"type": "array", "prefixItems": cells, "minItems": count, "maxItems": count},
+    }
+    named = {**properties["columns"], "minItems": count, "maxItems": count}
+    return {**ROWS, "properties": {**properties, "columns": named, "rows": rows}}

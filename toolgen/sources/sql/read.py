@@ -1,7 +1,12 @@
-"""Which reader a location needs, and what becomes of what it finds: the schema with its digest, four tools, Problems."""
+"""Which reader a location needs, and what becomes of what it finds: the schema with its digest, four tools, Problems.
+
+Statements that a guard rendered, held against the database they are for: each is prepared or explained, and never run.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
@@ -9,22 +14,22 @@ import msgspec
 
 from toolgen.canonical import digest
 from toolgen.errors import ConfigError, DescriptionError
-from toolgen.model.location import FileLocation, ServerLocation, parse_location
+from toolgen.model.call import Statement
+from toolgen.model.database_url import FileLocation, ServerLocation, parse_location
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.sources.base import Reading, SourceConfig
-from toolgen.sources.sql.found import Found
-from toolgen.sources.sql.named import named_tool
-from toolgen.sources.sql.queries import read_queries
-from toolgen.sources.sql.sqlite import read_sqlite
+from toolgen.sources.sql.queries import named_tool, read_queries
+from toolgen.sources.sql.schema import Found
+from toolgen.sources.sql.sqlite import prepare_sqlite, read_sqlite
 from toolgen.sources.sql.tools import make_tools
 
-__all__ = ["read_sql"]
+__all__ = ["Prepared", "prepare", "read_sql"]
 
 
 def read_sql(config: SourceConfig, password: str = "") -> Reading:
-    """Reads the schema of the database at `config.location` (toolgen.model.location) through a read-only session; never a row.
+    """Reads the schema of the database at `config.location` (toolgen.model.database_url) through a read-only session; never a row.
 
-    Its named queries become tools that nobody has held against the database yet; `toolgen.queries` does that.
+    Its named queries become tools that nobody has held against the database yet; `toolgen.builder.named_queries` does that.
     Raises `DescriptionError` for a location that is none, a database that is not there, not reachable or not readable, and an engine
     whose driver is not installed. No error holds the password or what a server said.
     """
@@ -79,3 +84,37 @@ def _find_duckdb(path: Path) -> Found:
     from toolgen.sources.sql.duckdb import read_duckdb  # noqa: PLC0415 - see above
 
     return read_duckdb(path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What an engine said of a statement: its columns' types where it tells them (SQLite does not), or why it does not take it."""
+
+    types: tuple[str, ...] = ()
+    fault: str = ""
+
+
+def prepare(location: str, password: str, statements: Sequence[Statement]) -> tuple[Prepared, ...]:
+    """One answer for each statement. Raises `DescriptionError` when the database cannot be reached."""
+    if not statements:
+        return ()
+    parsed = parse_location(location)
+    # The engines with a driver of their own are extras, so their readers are imported when there is such a source.
+    match parsed:
+        case FileLocation(dialect="sqlite", path=path):
+            answers = prepare_sqlite(path, statements)
+        case FileLocation(path=path):
+            from toolgen.sources.sql.duckdb import prepare_duckdb  # noqa: PLC0415 - see above
+
+            answers = prepare_duckdb(path, statements)
+        case ServerLocation(dialect="postgres"):
+            from toolgen.sources.sql.postgres import prepare_postgres  # noqa: PLC0415 - see above
+
+            answers = prepare_postgres(parsed, password, statements)
+        case ServerLocation():
+            from toolgen.sources.sql.mysql import prepare_mysql  # noqa: PLC0415 - see above
+
+            answers = prepare_mysql(parsed, password, statements)
+        case _:
+            assert_never(parsed)
+    return tuple(Prepared(fault=answer) if isinstance(answer, str) else Prepared(types=answer) for answer in answers)

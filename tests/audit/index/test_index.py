@@ -1,0 +1,563 @@
+"""The index of the log: what it takes over, that it follows and agrees, and that nobody's change to it stays unseen."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import yaml
+
+from tests.audit.logs import PLAIN, in_segments, opened, write
+from tests.databases import postgres_database
+from tests.projects import make_project
+from toolgen.audit.entry import seal
+from toolgen.audit.files import closed_segments, pack
+from toolgen.audit.index.filter import Filter
+from toolgen.audit.index.index import Index
+from toolgen.audit.index.postgres import PostgresDatabase
+from toolgen.audit.index.schema import Database
+from toolgen.audit.index.sqlite import SqliteDatabase
+from toolgen.audit.log import AuditLog
+from toolgen.audit.reader import calls as calls_of_log
+from toolgen.clock import FixedClock
+from toolgen.errors import AuditError, ConfigError
+from toolgen.model.database_url import ServerLocation, parse_location
+
+Open = Callable[[], Database]
+
+
+def postgres_at(url: str) -> PostgresDatabase:
+    location = parse_location(url)
+    assert isinstance(location, ServerLocation)
+    return PostgresDatabase(location, "")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    """Opens the same database, as often as it is called."""
+    made: list[Database] = []
+
+    def kept(one: Database) -> Database:
+        made.append(one)
+        return one
+
+    if request.param == "sqlite":
+        yield lambda: kept(SqliteDatabase(tmp_path / "var" / "index.db"))
+        for one in made:
+            one.close()
+        return
+    with postgres_database("") as url:
+        yield lambda: kept(postgres_at(url))
+        for one in made:
+            one.close()
+
+
+def record(directory: Path, entries: list[dict[str, Any]], clock: FixedClock | None = None) -> None:
+    """A log with these entries, in this order."""
+
+    async def scenario() -> None:
+        log = AuditLog(directory, clock or FixedClock(), PLAIN)
+        log.open()
+        for entry in entries:
+            await log.append(entry)
+        await log.close()
+
+    asyncio.run(scenario())
+
+
+def call(number: int, **outcome: Any) -> list[dict[str, Any]]:
+    who = {
+        "call_id": f"call_{number}",
+        "principal": outcome.pop("principal", "bot"),
+        "tool": outcome.pop("tool", "shop__query"),
+    }
+    intent = {
+        "event": "intent",
+        **who,
+        "arguments": outcome.pop("arguments", {}),
+        "session": outcome.pop("session", ""),
+    }
+    ending = {
+        "event": "outcome",
+        **who,
+        "status": "ok",
+        "verdict": "allow",
+        "rule": "reads",
+        "duration_ms": 1.5,
+        **outcome,
+    }
+    return [intent, ending]
+
+
+def rows(index: Index, wanted: Filter | None = None) -> list[dict[str, Any]]:
+    found = [dict(row) for row in index.calls(wanted or Filter(), limit=1000).rows]
+    for row in found:
+        row.pop("log", None)
+    return found[::-1]
+
+
+def names(index: Index, **wanted: Any) -> list[str]:
+    return [row["call_id"] for row in rows(index, Filter(**wanted))]
+
+
+def test_it_has_the_calls_that_the_log_has(database: Open, tmp_path: Path) -> None:
+    in_segments(tmp_path / "log", segments=3, calls=4)
+    closed = closed_segments(tmp_path / "log", "gateway-1")
+    pack(closed[0])
+    with Index(database(), tmp_path / "log") as index:
+        assert index.fill().entries == 32
+        assert rows(index) == calls_of_log(tmp_path / "log")
+        assert index.fill().entries == 0
+        assert index.check() == []
+
+
+def test_it_takes_over_what_is_new_across_rotation_and_packing(database: Open, tmp_path: Path) -> None:
+    log, clock, taken = tmp_path / "log", FixedClock(), []
+    for calls in (1, 2, 3):
+        in_segments(log, segments=1, calls=calls, clock=clock)
+        for segment in closed_segments(log, "gateway-1"):
+            if not segment.packed:
+                pack(segment)
+        with Index(database(), log) as index:
+            taken.append(index.fill().entries)
+    assert sum(taken) == 24
+    with Index(database(), log) as index:
+        assert [row["seq"] for row in index.entries(limit=100).rows] == list(range(24, 0, -1))
+
+
+def test_what_is_written_meanwhile_is_followed_and_an_unfinished_call_ends(database: Open, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        log = opened(tmp_path / "log")
+        with Index(database(), tmp_path / "log") as index:
+            intent, outcome = call(1, session="s-1")
+            await log.append(intent)
+            index.fill()
+            marks = index.marks()
+            assert [row["status"] for row in rows(index)] == ["unfinished"]
+            await log.append(outcome)
+            index.fill()
+            assert [row["status"] for row in rows(index)] == ["ok"]
+            assert names(index, session="s-1", status="ok") == ["call_1"]
+            assert names(index, status="unfinished") == []
+            assert [entry["event"] for entry in index.newer(marks)] == ["outcome"]
+            assert index.newer(marks) == []
+        await log.close()
+
+    asyncio.run(scenario())
+
+
+FOUND = [
+    ({"principal": "eve"}, ["call_2"]),
+    ({"on_behalf_of": "ann"}, ["call_3"]),
+    ({"tool": "shop__query"}, ["call_1", "call_4"]),
+    ({"tool": "pets__*"}, ["call_2", "call_3"]),
+    ({"tool": "????__get*"}, ["call_2"]),
+    ({"tool": "*[p]*"}, []),
+    ({"tool": "pets%"}, []),
+    ({"verdict": "deny"}, ["call_3"]),
+    ({"rule": "default"}, ["call_3"]),
+    ({"status": "error"}, ["call_2"]),
+    ({"code": "forbidden"}, ["call_3"]),
+    ({"session": "s-1"}, ["call_4"]),
+    ({"call_id": "call_4"}, ["call_4"]),
+    ({"text": "100%_OF"}, ["call_1"]),
+    ({"text": 'quo"te'}, ["call_2"]),
+    ({"text": "100xxof"}, []),
+    ({"principal": "bot", "tool": "pets__*", "status": "refused"}, ["call_3"]),
+    ({"since": 1_000_000_020_000_000}, ["call_3", "call_4"]),
+    ({"until": 1_000_000_020_000_000}, ["call_1", "call_2"]),
+    ({"principal": "x' OR 1=1 --"}, []),
+    ({"text": "\x00"}, []),
+    ({}, ["call_1", "call_2", "call_3", "call_4"]),
+]
+
+
+def test_calls_are_found_by_what_they_are_like(database: Open, tmp_path: Path) -> None:
+    clock = FixedClock()
+    told = [
+        call(1, arguments={"note": "100%_of"}),
+        call(
+            2, principal="eve", tool="pets__get_pet", status="error", code="upstream_error", arguments={"n": 'quo"te'}
+        ),
+        call(
+            3,
+            tool="pets__delete_pet",
+            status="refused",
+            code="forbidden",
+            verdict="deny",
+            rule="default",
+            on_behalf_of="ann",
+        ),
+        call(4, session="s-1"),
+    ]
+    for entries in told:
+        record(tmp_path / "log", entries, clock)
+        clock.advance(10)
+    with Index(database(), tmp_path / "log") as index:
+        index.fill()
+        for wanted, expected in FOUND:
+            assert names(index, **wanted) == expected, wanted
+            if wanted:
+                of_entries = {entry["call_id"] for entry in index.entries(Filter(**wanted), limit=100).rows}
+                assert of_entries == set(expected), wanted
+
+
+@pytest.mark.parametrize(
+    "wanted", [Filter(), Filter(principal="bot"), Filter(event="outcome"), Filter(tool="pets__*", event="intent")]
+)
+def test_pages_have_everything_once(database: Open, tmp_path: Path, wanted: Filter) -> None:
+    write(tmp_path / "log", 9)  # all of one moment: nothing but numbers tells them apart
+    with Index(database(), tmp_path / "log") as index:
+        index.fill()
+        for listing, key in ((index.entries, "seq"), (index.calls, "seq")):
+            whole = [row[key] for row in listing(wanted, limit=100).rows]
+            paged, after = [], None
+            while True:
+                page = listing(wanted, limit=4, after=after)
+                paged += [row[key] for row in page.rows]
+                after = page.next
+                if after is None:
+                    break
+            assert paged == whole
+            assert len(set(paged)) == len(paged) > 0
+        with pytest.raises(ConfigError, match="another listing"):
+            index.entries(wanted, after=(1, 2, 3))
+
+
+def test_what_agents_write_is_nothing_a_database_stumbles_over(database: Open, tmp_path: Path) -> None:
+    strange = "a\x00b\x1b[2J\u202e'\";--%_\U0001f600" + "x" * 5000
+    record(tmp_path / "log", call(1, tool=strange, session=strange, arguments={strange: [strange, -1e300, 2**53]}))
+    with Index(database(), tmp_path / "log") as index:
+        assert index.fill().faults == []
+        (row,) = rows(index, Filter(text="x" * 900))
+        assert (row["tool"], row["arguments"][strange][0]) == (strange, strange)
+        assert index.check() == []
+
+
+def test_one_call_in_several_streams_is_one_row(database: Open, tmp_path: Path) -> None:
+    first, second = call(1, status="pending", code="approval_required"), call(1, duration_ms=9.0)
+
+    async def scenario() -> None:
+        clock = FixedClock()
+        one, other = opened(tmp_path / "log", clock=clock), opened(tmp_path / "log", clock=clock)
+        for log, entries in ((one, first), (other, second)):
+            for entry in entries:
+                await log.append(entry)
+                clock.advance(1)
+            with Index(database(), tmp_path / "log") as index:
+                index.fill()
+                assert rows(index) == calls_of_log(tmp_path / "log")
+        await one.close()
+        await other.close()
+
+    asyncio.run(scenario())
+    with Index(database(), tmp_path / "log") as index:
+        (row,) = rows(index)
+        assert (row["stream"], row["status"], row["duration_ms"]) == ("gateway-2", "ok", 9.0)
+        assert len(index.story("call_1")) == 4
+        assert index.check() == []
+
+
+def test_deleting_it_loses_nothing(tmp_path: Path) -> None:
+    write(tmp_path / "log", 5)
+    path = tmp_path / "index.db"
+    with Index(SqliteDatabase(path), tmp_path / "log") as index:
+        index.fill()
+        before = rows(index)
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.unlink()
+    with Index(SqliteDatabase(path), tmp_path / "log") as index:
+        index.fill()
+        assert rows(index) == before
+        assert index.rebuild().entries == 10
+        assert rows(index) == before
+
+
+def test_several_processes_fill_one_index_without_duplicates(database: Open, tmp_path: Path) -> None:
+    path, prev = tmp_path / "log" / "gateway-1.jsonl", ""
+    path.parent.mkdir()
+    with path.open("wb") as file:  # as the log writes it, but synced once
+        for seq, entry in enumerate((entry for number in range(6000) for entry in call(number)), 1):
+            prev, line = seal(entry, seq=seq, stream="gateway-1", time="2026-01-31T12:00:00.000000Z", prev=prev)
+            file.write(line)
+    faults: list[BaseException] = []
+    databases = [database() for _ in range(3)]
+
+    def work(one: Database) -> None:
+        try:
+            Index(one, tmp_path / "log").fill()
+        except BaseException as error:  # told below, in the test's own thread
+            faults.append(error)
+
+    threads = [threading.Thread(target=work, args=(one,)) for one in databases]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    with Index(database(), tmp_path / "log") as index:
+        assert index.count() == (12_000, 6000)
+        assert index.check() == []
+
+
+TAMPERED = [
+    (
+        "UPDATE audit_entries SET body = replace(body, 'bot', 'eve') WHERE (id & 1099511627775) = 3",
+        "was changed in the index",
+    ),
+    ("UPDATE audit_entries SET hash = prev WHERE (id & 1099511627775) = 3", "was changed in the index"),
+    ("DELETE FROM audit_entries WHERE (id & 1099511627775) = 3", ""),
+    ("UPDATE audit_calls SET status = 'error' WHERE call_id = 'call_2'", ""),
+    ("DELETE FROM audit_calls WHERE call_id = 'call_2'", ""),
+    (
+        "INSERT INTO audit_calls SELECT 7, 'call_x', time, principal, on_behalf_of, tool, verdict, rule, status, code, session, 1 "
+        "FROM audit_calls LIMIT 1",
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(("statement", "told"), TAMPERED)
+def test_a_change_of_the_index_is_noticed(database: Open, tmp_path: Path, statement: str, told: str) -> None:
+    write(tmp_path / "log", 5)
+    one = database()
+    with Index(one, tmp_path / "log") as index:
+        index.fill()
+        one.run(statement)
+        if told:
+            with pytest.raises(AuditError, match=told):
+                index.find(3)
+            with pytest.raises(AuditError, match=told):
+                index.calls(limit=100)
+        assert index.check() != []
+        index.rebuild()
+        assert index.check() == []
+
+
+def test_a_change_that_fits_its_own_hash_is_noticed_against_the_log(database: Open, tmp_path: Path) -> None:
+    write(tmp_path / "log", 3)
+    with Index(database(), tmp_path / "log") as index:
+        index.fill()
+        entry = index.find(2)[0]
+        assert entry.checked
+        path = tmp_path / "log" / "gateway-1.jsonl"
+        path.write_bytes(path.read_bytes().replace(b'"duration_ms":1.5', b'"duration_ms":9.5'))
+        with pytest.raises(AuditError, match="not the same in the log and in its index"):
+            index.find(2)
+
+
+def test_a_log_that_was_changed_is_followed_up_to_there_and_no_further(database: Open, tmp_path: Path) -> None:
+    write(tmp_path / "log", 4)
+    path = tmp_path / "log" / "gateway-1.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[4] = lines[4].replace(b"bot", b"eve")
+    path.write_bytes(b"".join(lines))
+    with Index(database(), tmp_path / "log") as index:
+        filled = index.fill()
+        assert filled.entries == 4
+        assert "what follows entry 4 is not what was written" in filled.faults[0]
+        assert len(rows(index)) == 2
+        assert index.fill().faults == filled.faults
+        found = index.find(7)
+        assert [one.checked for one in found] == [False]
+
+
+def test_a_log_that_was_cut_behind_what_is_indexed_is_told(database: Open, tmp_path: Path) -> None:
+    write(tmp_path / "log", 4)
+    path = tmp_path / "log" / "gateway-1.jsonl"
+    data = path.read_bytes()
+    with Index(database(), tmp_path / "log") as index:
+        index.fill()
+        path.write_bytes(b"".join(data.splitlines(keepends=True)[:6]))
+        assert "entry 8 is not there any more as it was indexed" in index.fill().faults[0]
+        assert index.rebuild().faults == []
+        assert index.count() == (6, 3)
+
+
+def test_what_is_still_being_written_is_left_for_later(database: Open, tmp_path: Path) -> None:
+    write(tmp_path / "log", 2)
+    path = tmp_path / "log" / "gateway-1.jsonl"
+    data = path.read_bytes()
+    lines = data.splitlines(keepends=True)
+    for torn in (b"".join(lines[:3]) + lines[3][:50], b"".join(lines[:3]) + lines[3][:50] + bytes(4096)):
+        path.write_bytes(torn)
+        with Index(database(), tmp_path / "log") as index:
+            filled = index.fill()
+            assert (filled.faults, index.count()) == ([], (3, 2))
+    path.write_bytes(data + bytes(4096))
+    with Index(database(), tmp_path / "log") as index:
+        assert (index.fill().entries, index.count()) == (1, (4, 2))
+
+
+def test_what_policy_removed_from_the_log_is_removed_here(database: Open, tmp_path: Path) -> None:
+    log, clock = tmp_path / "log", FixedClock()
+    in_segments(log, segments=3, calls=2, clock=clock)
+    with Index(database(), log) as index:
+        index.fill()
+        assert index.count() == (16, 8)
+        first, *_ = closed_segments(log, "gateway-1")
+        first.path.unlink()
+        assert index.fill().faults == []
+        assert index.count() == (12, 6)
+        assert [row["seq"] for row in rows(index)] == [row["seq"] for row in calls_of_log(log)]
+    # Whoever begins only now begins where the log does.
+    with Index(SqliteDatabase(None), log) as index:
+        filled = index.fill()
+        assert (filled.entries, filled.faults) == (12, [])
+
+
+def test_another_log_in_the_same_place_takes_the_place_of_the_first(tmp_path: Path) -> None:
+    log, path = tmp_path / "log", tmp_path / "index.db"
+    for calls in (3, 1):
+        write(log, calls, clock=FixedClock(1_000_000_000.0 + calls))
+        with Index(SqliteDatabase(path), log) as index:
+            index.fill()
+            assert index.count() == (2 * calls, calls)
+        for file in log.iterdir():
+            file.unlink()
+
+
+def test_gateways_of_several_machines_share_one_index(tmp_path: Path) -> None:
+    with postgres_database("") as url:
+        for machine, calls in (("a", 3), ("b", 2)):
+            clock = FixedClock(1_000_000_000.0 + calls)
+            record(
+                tmp_path / machine, [entry for number in range(calls) for entry in call(100 * calls + number)], clock
+            )
+            with Index(postgres_at(url), tmp_path / machine) as index:
+                index.fill()
+                index.fill()
+        # A copy of a log is the same log.
+        (tmp_path / "copy").mkdir()
+        (tmp_path / "copy" / "gateway-1.jsonl").write_bytes((tmp_path / "a" / "gateway-1.jsonl").read_bytes())
+        with Index(postgres_at(url), tmp_path / "copy") as index:
+            assert index.fill().entries == 0
+        with Index(postgres_at(url), tmp_path / "b") as index:
+            assert index.count() == (10, 5)
+            assert len(rows(index)) == 5
+            found = {one.log.rpartition("/")[2]: one.checked for one in index.find(1)}
+            assert found == {"a": False, "b": True}
+            assert {entry["log"].rpartition("/")[2] for entry in index.entries(limit=100).rows} == {"a", "b"}
+            index.rebuild()
+            assert index.count() == (10, 5)
+            assert index.check() == []
+
+
+def test_an_unreachable_server_is_told_without_its_location() -> None:
+    with pytest.raises(AuditError, match=r"cannot be reached") as caught:
+        postgres_at("postgresql://canary-user@127.0.0.1:1/canary")
+    assert "canary" not in str(caught.value)
+
+
+def test_an_index_of_another_version_is_not_used(tmp_path: Path) -> None:
+    path = tmp_path / "index.db"
+    SqliteDatabase(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(AuditError, match="another version"):
+        SqliteDatabase(path)
+    path.write_bytes(b"not a database at all, but long enough to be looked at as one" * 40)
+    with pytest.raises(AuditError, match="cannot be used"):
+        SqliteDatabase(path)
+
+
+ENDLESS = {
+    "sqlite": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + ? FROM n) SELECT count(*) FROM n",
+    "postgres": "SELECT pg_catalog.pg_sleep(1000 * ?)",
+}
+
+
+def test_a_search_without_an_end_is_broken_off_and_the_next_one_is_answered(database: Open) -> None:
+    found = database()
+    with pytest.raises(AuditError, match=r"broken off after 0\.2 s") as caught:
+        found.search(ENDLESS[found.dialect], (1,), 0.2)
+    assert "narrow it down" in caught.value.suggestion
+    assert found.search("SELECT 1", (), 60.0) == [(1,)]
+    assert found.rows("SELECT 1") == [(1,)]
+
+
+def test_whoever_follows_connects_again_when_the_server_has_dropped_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_PETS_KEY", "canary")
+    root = tmp_path / "project"
+    with postgres_database("") as url:
+        make_project(root)
+        config = root / "toolgen.yaml"
+        settings = yaml.safe_load(config.read_text())
+        config.write_text(yaml.safe_dump({**settings, "audit": {"dir": "var/audit", "index": url}}))
+        record(root / "var" / "audit", call(1))
+        command = [sys.executable, "-m", "toolgen", "audit", "index", "--follow", "--config", str(config)]
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=_interruptible,  # noqa: PLW1509
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            assert "2 entries of 1 calls" in process.stdout.readline()
+            _until_indexed(url, 2)
+            for number in (2, 3):
+                assert _dropped(url)
+                record(root / "var" / "audit", call(number))
+                _until_indexed(url, 2 * number)
+            said = _interrupted(process)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+            process.stderr.close()
+        assert process.returncode == 0, said
+        assert said.count("was lost") <= 1, said  # told once
+
+
+def _interruptible() -> None:
+    """In the process to be: whoever runs the tests in the background may have left it deaf to interrupts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _interrupted(process: subprocess.Popen[str]) -> str:
+    """What a process said until it ended. One interrupt may come where Python cannot raise it, as while an object is collected."""
+    for _ in range(100):
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.communicate(timeout=3)[1]
+    raise AssertionError("it does not end when it is interrupted")
+
+
+def _dropped(url: str) -> bool:
+    """Ends every connection of those that look after the index, once there is one."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for _ in range(3000):
+            ended = connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND application_name = 'toolgen audit'"
+            ).fetchall()
+            if ended:
+                return True
+            time.sleep(0.1)
+    return False
+
+
+def _until_indexed(url: str, entries: int) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        for _ in range(3000):
+            if connection.execute("SELECT count(*) FROM audit_entries").fetchone() == (entries,):
+                return
+            time.sleep(0.1)
+    raise AssertionError(f"not {entries} entries")

@@ -1,0 +1,127 @@
+"""Where a connection may go: every address is put to the policy, and what was checked is what is connected to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from toolgen.clock import FixedClock
+from toolgen.execute.base import Destination, Permit
+from toolgen.execute.http.connector import Dialer, Refusal, Target, Timeouts
+from toolgen.model.verdict import Allow, Ask, Deny, Verdict
+
+
+def allow(_: Destination) -> Verdict:
+    return Allow(rule="t")
+
+
+class Names:
+    """A resolver with fixed answers that counts its questions."""
+
+    def __init__(self, *answers: Sequence[str]) -> None:
+        self.answers = list(answers)
+        self.asked = 0
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        answer = self.answers[min(self.asked, len(self.answers) - 1)]
+        self.asked += 1
+        return answer
+
+
+def dialer(names: Names, permit: Permit = allow, clock: FixedClock | None = None) -> Dialer:
+    return Dialer(permit=permit, resolver=names, timeouts=Timeouts(), clock=clock or FixedClock())
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port", "literal"),
+    [
+        ("http://h.test/", "h.test", 80, False),
+        ("https://H.test/e?a=1", "h.test", 443, False),
+        ("http://h.test:8080/e", "h.test", 8080, False),
+        ("http://127.0.0.1:1/e", "127.0.0.1", 1, True),
+        ("http://[::1]:1/e", "::1", 1, True),
+        # What a lenient parser takes for a name, the client takes for an address; the policy must see the address.
+        ("http://0x7f.1/e", "127.0.0.1", 80, True),
+        ("http://2130706433/e", "127.0.0.1", 80, True),
+        ("http://0177.0.0.1/e", "127.0.0.1", 80, True),
+        ("http://[::ffff:127.0.0.1]/e", "::ffff:7f00:1", 80, True),
+        ("http://bücher.test/e", "xn--bcher-kva.test", 80, False),
+    ],
+)
+def test_a_target_is_what_the_client_will_make_of_the_url(url: str, host: str, port: int, literal: bool) -> None:
+    target = Target.of(url)
+    assert (target.host, target.port, target.literal) == (host, port, literal)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://h.test/a/../b",
+        "http://h.test/a/%2e%2e/b",
+        "http://h.test/a\\b",
+        "http://h.test/a b",
+        "http://h.test/a?b'c",
+        "http://h.test/a#b",
+        "http://user@h.test/a",
+        "ftp://h.test/a",
+        "h.test/a",
+    ],
+)
+def test_a_url_the_client_would_change_before_sending_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        Target.of(url)
+
+
+def test_every_address_is_checked_and_one_forbidden_address_is_enough() -> None:
+    seen: list[Destination] = []
+
+    def permit(destination: Destination) -> Verdict:
+        seen.append(destination)
+        return Deny(rule="private", reason="no") if destination.address == "10.0.0.1" else Allow(rule="t")
+
+    target = Target.of("http://h.test:8080/e")
+    with pytest.raises(Refusal) as caught:
+        asyncio.run(dialer(Names(["192.0.2.1", "10.0.0.1"]), permit).addresses(target))
+    assert caught.value.verdict.rule == "private"
+    assert seen == [Destination(host="h.test", port=8080, address=one) for one in ("192.0.2.1", "10.0.0.1")]
+
+
+def test_a_literal_address_is_checked_without_being_resolved() -> None:
+    names = Names(["192.0.2.1"])
+    with pytest.raises(Refusal):
+        asyncio.run(dialer(names, lambda _: Deny(rule="r", reason="no")).addresses(Target.of("http://0x7f.1/")))
+    assert names.asked == 0
+
+
+def test_a_policy_that_would_ask_is_a_refusal() -> None:
+    with pytest.raises(Refusal) as caught:
+        asyncio.run(
+            dialer(Names(["192.0.2.1"]), lambda _: Ask(rule="r", reason="who?")).addresses(Target.of("http://h.test/"))
+        )
+    assert caught.value.verdict.code == "egress_refused"
+
+
+def test_a_rebound_name_is_checked_anew() -> None:
+    async def scenario() -> None:
+        clock = FixedClock()
+        names = Names(["192.0.2.1"], ["127.0.0.1"])
+        bound = dialer(
+            names, lambda d: Allow(rule="t") if d.address == "192.0.2.1" else Deny(rule="r", reason="no"), clock
+        )
+        target = Target.of("http://h.test/")
+        assert await bound.addresses(target) == ("192.0.2.1",)
+        assert await bound.addresses(target) == ("192.0.2.1",)
+        assert names.asked == 1
+        clock.advance(60)
+        with pytest.raises(Refusal):
+            await bound.addresses(target)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("answer", [[], ["not-an-address"]])
+def test_a_resolver_that_gives_no_address_is_an_error(answer: list[str]) -> None:
+    with pytest.raises((OSError, ValueError)):
+        asyncio.run(dialer(Names(answer)).addresses(Target.of("http://h.test/")))

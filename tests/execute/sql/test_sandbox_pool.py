@@ -1,0 +1,177 @@
+"""Processes for statements on files: nothing holds one longer than its time or in more than its memory, and none is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.databases import duckdb_file, sql_call, statement
+from toolgen.execute.sql import SqlExecutor
+from toolgen.execute.sql.sandbox_pool import FileEngine
+from toolgen.model.result import Failed, Success
+from toolgen.model.schema import Json
+
+LONG = "a" * 100_000
+
+
+@pytest.fixture(scope="module")
+def locations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("files")
+    with closing(sqlite3.connect(folder / "lab.db")) as connection:
+        connection.executescript(
+            "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT); INSERT INTO customers VALUES (1, 'a')"
+        )
+    duck = duckdb_file(folder / "lab.duckdb", "CREATE TABLE customers AS SELECT 1 AS id, 'a' AS name")
+    return {"sqlite": f"sqlite:///{folder / 'lab.db'}", "duckdb": duck}
+
+
+def serving(location: str, work: Callable[[SqlExecutor], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        executor = SqlExecutor(location)
+        try:
+            await work(executor)
+        finally:
+            await executor.close()
+
+    asyncio.run(whole())
+
+
+async def ask(executor: SqlExecutor, dialect: str, sql: str, *parameters: Json, **limits: object) -> Success | Failed:
+    functions = frozenset({"instr", "replace", "trim", "count", "length"})
+    given = statement(sql, *parameters, **{"functions": functions, **limits})
+    return await executor.execute(sql_call(dialect, "query", given))
+
+
+def code(result: Success | Failed) -> str:
+    return result.error.code if isinstance(result, Failed) else "ok"
+
+
+def child_of(executor: SqlExecutor) -> int:
+    engine = executor._opened
+    assert isinstance(engine, FileEngine)
+    return engine._idle[-1]._process.pid
+
+
+# Each takes many seconds or for ever, and its engine does not look at the clock meanwhile.
+UNINTERRUPTIBLE: list[tuple[str, str, tuple[Json, ...]]] = [
+    ("sqlite", "SELECT trim(?, ?)", (LONG + "b", "c" * 99_999 + "a")),
+    ("sqlite", "SELECT " + " + ".join(["instr(?1 || ?1, ?1 || 'b')"] * 20), (LONG,)),
+    ("sqlite", "SELECT " + " + ".join(["length(replace(?1 || ?1, ?1 || 'b', ''))"] * 20), (LONG,)),
+    ("duckdb", "SELECT levenshtein(?, ?)", (LONG, LONG + "b")),
+    ("duckdb", "SELECT damerau_levenshtein(?, ?)", (LONG[:20_000], LONG[:20_000] + "b")),
+]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql", "parameters"), UNINTERRUPTIBLE, ids=[row[1][:30] for row in UNINTERRUPTIBLE]
+)
+def test_a_function_that_looks_at_no_clock_is_ended(
+    dialect: str, sql: str, parameters: tuple[Json, ...], locations: dict[str, str]
+) -> None:
+    async def work(executor: SqlExecutor) -> None:
+        hostile = [ask(executor, dialect, sql, *parameters, timeout_s=0.05) for _ in range(6)]
+        results = await asyncio.gather(*hostile)
+        assert {code(result) for result in results} <= {"upstream_timeout", "response_too_large"}
+        assert code(await ask(executor, dialect, "SELECT 1")) == "ok"
+
+    serving(locations[dialect], work)
+
+
+HUNGRY = [
+    "SELECT format('{:2000000000}', 1)",
+    "SELECT printf('%2000000000d', 1)",
+    "SELECT range(1000 * 1000 * 1000)",
+    "SELECT list_transform(range(30000), x -> range(30000))",
+    "SELECT list(a.range) FROM range(100000) a, range(1000) b",
+    "SELECT repeat('a', 1000000000) || repeat('b', 1000000000)",
+]
+
+
+@pytest.mark.parametrize("sql", HUNGRY)
+def test_memory_is_bounded_whatever_the_library_counts(sql: str, locations: dict[str, str]) -> None:
+    async def work(executor: SqlExecutor) -> None:
+        assert code(await ask(executor, "duckdb", sql, timeout_s=3.0)) in {
+            "response_too_large",
+            "upstream_timeout",
+            "upstream_error",
+        }
+        assert code(await ask(executor, "duckdb", "SELECT 1")) == "ok"
+
+    serving(locations["duckdb"], work)
+
+
+def test_more_statements_than_processes_are_told_to_come_back(locations: dict[str, str]) -> None:
+    async def work(executor: SqlExecutor) -> None:
+        endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t"
+        results = await asyncio.gather(*(ask(executor, "sqlite", endless, timeout_s=4.5) for _ in range(5)))
+        codes = sorted(map(code, results))
+        assert codes == ["upstream_timeout"] * 4 + ["upstream_unavailable"]
+        waiting = [result.error.retry_after_s for result in results if code(result) == "upstream_unavailable"]  # type: ignore[union-attr]
+        assert waiting == [1.0]
+
+    serving(locations["sqlite"], work)
+
+
+def test_a_process_that_is_gone_is_replaced(locations: dict[str, str]) -> None:
+    async def work(executor: SqlExecutor) -> None:
+        assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
+        gone = child_of(executor)
+        os.kill(gone, 9)
+        await asyncio.to_thread(os.waitid, os.P_PID, gone, os.WEXITED | os.WNOWAIT)
+        assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
+        assert child_of(executor) != gone
+
+    serving(locations["sqlite"], work)
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
+def test_a_process_has_nothing_of_the_gateways(
+    dialect: str, locations: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "hunter2-secret")
+    children: list[int] = []
+
+    async def work(executor: SqlExecutor) -> None:
+        with (tmp_path / "held").open("w") as held:
+            os.set_inheritable(held.fileno(), True)
+            assert code(await ask(executor, dialect, "SELECT 1")) == "ok"
+            child = Path(f"/proc/{child_of(executor)}")
+            children.append(child_of(executor))
+            assert b"hunter2" not in (child / "environ").read_bytes()
+            assert b"hunter2" not in (child / "cmdline").read_bytes()
+            opened = {os.readlink(link) for link in (child / "fd").iterdir()}
+            assert all(name.startswith(("pipe:", "/dev/null")) for name in opened), opened
+
+    serving(locations[dialect], work)
+    assert not Path(f"/proc/{children[0]}").exists()
+
+
+def test_nothing_is_left_when_nobody_closes(locations: dict[str, str]) -> None:
+    async def work() -> int:
+        executor = SqlExecutor(locations["sqlite"])
+        assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
+        return child_of(executor)
+
+    left = Path(f"/proc/{asyncio.run(work())}")
+    deadline = time.monotonic() + 120
+    while left.exists():  # until the garbage is collected, and the process has been told
+        assert time.monotonic() < deadline, "the process is still there"
+        gc.collect()
+        time.sleep(0.05)
+
+
+def test_after_closing_no_statement_is_taken(locations: dict[str, str]) -> None:
+    async def work(executor: SqlExecutor) -> None:
+        assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
+        await executor.close()
+        assert code(await ask(executor, "sqlite", "SELECT 1")) == "upstream_unavailable"
+
+    serving(locations["sqlite"], work)

@@ -1,0 +1,416 @@
+"""search_tools, describe_tool and call_tool over a real gateway: what they find, what they hide, and that a call stays a call."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import httpx
+import httpx2
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.catalogs import PETS
+from tests.emit.providers import ACCEPTED
+from tests.gateway.clients import BASE, JSON, bearer, listening, run
+from tests.projects import KEY, POLICY, make_project
+from toolgen.builder.build import build
+from toolgen.clock import FixedClock
+from toolgen.emit.formats import FORMATS
+from toolgen.gateway.asgi.app import App
+from toolgen.gateway.service import Gateway
+from toolgen.gateway.tool_discovery import DEFAULT_HITS, MAX_QUERY_LENGTH, Discovery, stand_ins, static_cost
+from toolgen.model.call import Principal
+from toolgen.model.names import TOOL_NAME
+from toolgen.model.result import Envelope, Error
+from toolgen.model.tool import Tool
+
+THREE = ["call_tool", "describe_tool", "search_tools"]
+BOT_SEES = ["pets__get_pet", "shop__describe_table", "shop__explain", "shop__list_tables", "shop__query"]
+CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
+
+
+def project(root: Path, *, above: object = 0, **policy: Any) -> Path:
+    """The pets and the shop, whose catalog is searched rather than listed."""
+    path = make_project(root, policy={**POLICY, **policy})
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    settings["gateway"] = {"search_above": above}
+    path.write_text(json.dumps(settings), encoding="utf-8")
+    return path
+
+
+@contextlib.asynccontextmanager
+async def http_on(gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(App(gateway)), base_url=BASE, headers=bearer(KEY)
+    ) as http:
+        yield http
+
+
+def names(tools: tuple[Tool, ...]) -> list[str]:
+    return [item.name for item in tools]
+
+
+@pytest.mark.parametrize(("mode", "era"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
+def test_the_sdk_client_searches_describes_and_calls(tmp_path: Path, mode: str, era: str) -> None:
+    async def main() -> None:
+        async with (
+            Gateway.load(project(tmp_path)) as gateway,
+            listening(App(gateway)) as url,
+            httpx2.AsyncClient(headers=bearer(KEY)) as http,
+            Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as client,
+        ):
+            assert client.protocol_version == era
+            listed = {item.name: item for item in (await client.list_tools()).tools}
+            assert list(listed) == THREE
+            hints = {name: item.annotations.read_only_hint for name, item in listed.items() if item.annotations}
+            assert hints == {
+                "call_tool": True,
+                "describe_tool": True,
+                "search_tools": True,
+            }  # this principal only reads
+
+            found = await client.call_tool("search_tools", {"query": "run a sql query", "limit": 2})
+            assert found.structured_content is not None
+            first = found.structured_content["tools"][0]
+            assert (first["name"], first["effect"]) == ("shop__query", "read")
+            assert len(found.structured_content["tools"]) == 2
+
+            shown = await client.call_tool("describe_tool", {"name": first["name"], "output_schema": True})
+            assert shown.structured_content is not None
+            assert shown.structured_content["input_schema"]["required"] == ["sql"]
+            assert shown.structured_content["output_schema"]["type"] == "object"
+            plain = await client.call_tool("describe_tool", {"name": first["name"]})
+            assert plain.structured_content is not None
+            assert "output_schema" not in plain.structured_content
+
+            wanted = {"sql": "select name from customers order by id"}
+            through = await client.call_tool("call_tool", {"name": "shop__query", "arguments": wanted})
+            assert (through.is_error, through.structured_content is None) == (False, False)
+            assert through.structured_content is not None
+            assert through.structured_content["data"]["rows"] == [["Ada"], ["Ben"]]
+            assert through.structured_content["tool"] == "shop__query"
+            direct = await client.call_tool("shop__query", wanted)
+            assert direct.structured_content is not None
+            assert direct.structured_content["rows"] == [["Ada"], ["Ben"]]
+            refused = await client.call_tool(
+                "call_tool", {"name": "shop__query", "arguments": {"sql": "select email from customers"}}
+            )
+            assert refused.is_error is True
+            assert refused.structured_content is not None
+            assert refused.structured_content["error"]["code"] == "sql_refused"
+            unknown = await client.call_tool("describe_tool", {"name": "shop__qery"})
+            assert unknown.is_error is True
+            assert unknown.content[0].type == "text"
+            assert "shop__query" in unknown.content[0].text
+            for item in (through, refused):
+                Draft202012Validator(listed["call_tool"].output_schema or {}).validate(item.structured_content)
+
+    run(main())
+
+
+def test_every_stage_and_the_record_see_the_inner_tool(tmp_path: Path) -> None:
+    limits = [{"id": "slow", "per": ["principal", "tool"], "rate": "1/h", "burst": 1, "cost": {"shop__explain": 1}}]
+    rules = [
+        *POLICY["rules"],
+        {"id": "pets", "to": ["bot"], "tools": ["pets__delete_pet"], "verdict": "allow"},
+    ]
+
+    async def main() -> None:
+        async with Gateway.load(project(tmp_path, limits=limits, rules=rules)) as gateway:
+
+            async def through(name: str, **arguments: Any) -> Envelope:
+                return await gateway.call(
+                    "call_tool", {"name": name, "arguments": arguments}, principal="bot", session="talk", client="me"
+                )
+
+            assert (await through("shop__query", sql="select 1")).status == "ok"
+            again = await through("shop__query", sql="select 1")
+            assert again.error is not None
+            assert (again.error.code, again.error.rule) == ("rate_limited", "slow")
+            assert (await gateway.call("shop__query", {"sql": "select 1"}, principal="bot")).status == "refused"
+            destructive = await through("pets__delete_pet", petId=1)
+            assert (destructive.status, destructive.tool) == ("cancelled", "pets__delete_pet")
+            wrong = await through("pets__get_pet", petId="five")
+            assert wrong.error is not None
+            assert wrong.error.code == "validation"
+            text = await gateway.call(
+                "call_tool", {"name": "shop__explain", "arguments": '{"sql": "select 1"}'}, principal="bot"
+            )
+            assert text.status == "ok"  # arguments as JSON text are what was meant
+            entries = gateway.audit_entries()
+        intents = [entry for entry in reversed(entries) if entry["event"] == "intent"]
+        assert [entry["tool"] for entry in intents] == [
+            *("shop__query", "shop__query", "shop__query", "pets__delete_pet", "pets__get_pet", "shop__explain")
+        ]
+        assert intents[0]["tool_digest"] == gateway.manifest.tools["shop__query"].digest
+        assert intents[0]["arguments"] == {"sql": "select 1"}
+        assert (intents[0]["session"], intents[0]["client"]) == ("talk", "me")
+
+    run(main())
+
+
+def test_a_dry_run_of_call_tool_is_one_of_the_inner_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_PETS_KEY", "k" * 20)
+
+    async def main() -> None:
+        gateway = Gateway.load(project(tmp_path))
+        wanted = {"name": "pets__get_pet", "arguments": {"petId": 7}}
+        dry = await gateway.preview("call_tool", wanted, principal="bot")
+        assert isinstance(dry.data, Mapping)
+        assert str(dry.data["url"]).endswith("/pets/7")
+
+    run(main())
+
+
+def test_searching_and_describing_leave_no_record_and_need_no_upstream(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Gateway.load(project(tmp_path)) as gateway:
+            before = gateway.audit_entries()
+            found = await gateway.call("search_tools", {"query": "pet"}, principal="bot")
+            shown = await gateway.call("describe_tool", {"name": "pets__get_pet"}, principal="bot")
+            assert (found.status, shown.status, found.call_id[:5]) == ("ok", "ok", "call_")
+            assert gateway.audit_entries() == before
+
+    run(main())
+
+
+@pytest.mark.parametrize("name", ["call_tool", "search_tools", "describe_tool", "nothing__here", ""])
+def test_call_tool_calls_tools_of_the_catalog_and_nothing_else(tmp_path: Path, name: str) -> None:
+    async def main() -> None:
+        async with Gateway.load(project(tmp_path)) as gateway:
+            arguments = {"name": name, "arguments": {"name": name, "arguments": {}, "query": "pet"}}
+            answer = await gateway.call("call_tool", arguments, principal="bot")
+        assert answer.error is not None
+        assert answer.error.code == ("unknown_tool" if name else "validation")
+
+    run(main())
+
+
+QUERIES = ["pet", "delete a pet", "get a pet by id", "sql query table", "list", "customers", "explain the shop"]
+NAMES = ["pets__delete_pet", "pets__get_pet", "shop__query", "shop__list_tables", "shop__nothing", "x", "__"]
+
+
+def test_what_a_principal_may_not_see_might_as_well_not_be_there(tmp_path: Path) -> None:
+    """Every answer is, byte for byte, that of a gateway whose catalog never held the hidden tools: hits, order, suggestions, errors."""
+    path = project(
+        tmp_path, rules=[{"id": "few", "to": ["bot"], "tools": ["*list_tables", "*describe_table"], "verdict": "allow"}]
+    )
+    whole = Gateway.load(path)
+    kept = {name: tool for name, tool in whole.manifest.tools.items() if name.endswith(("_tables", "_table"))}
+    assert 0 < len(kept) < len(whole.manifest.tools)
+    small = Gateway(
+        settings=replace(whole.settings, audit_dir=tmp_path / "other"),
+        manifest=replace(whole.manifest, tools=MappingProxyType(kept)),
+        policy=whole.policy,
+    )
+
+    async def answers(gateway: Gateway) -> list[bytes]:
+        bot, said = gateway.principal("bot"), []
+        async with gateway:
+            said.append(orjson.dumps([item.to_dict() for item in gateway.offered(bot)]))
+            for query in QUERIES:
+                found = await gateway.search(bot, query, 50)
+                assert not isinstance(found, Error)
+                said.append(orjson.dumps([item.to_dict() for item in found]))
+            calls: list[tuple[str, dict[str, Any]]] = [("search_tools", {"query": query}) for query in QUERIES]
+            for name in NAMES:
+                calls += [("describe_tool", {"name": name}), ("call_tool", {"name": name})]
+                calls += [(name, {}), (name, {"petId": 1})]
+            for name, arguments in calls:
+                envelope = await gateway.call(name, arguments, principal=bot)
+                plain = envelope.to_dict()
+                said.append(orjson.dumps({key: plain.get(key) for key in ("status", "tool", "data", "error")}))
+        return said
+
+    async def main() -> None:
+        assert await answers(whole) == await answers(small)
+
+    run(main())
+
+
+def test_principals_with_other_rights_get_other_answers(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Gateway.load(project(tmp_path)) as gateway:
+            found = {}
+            for name in ("bot", "ann", "reviewer"):
+                answer = await gateway.search(gateway.principal(name), "query the shop or get a pet", 50)
+                assert not isinstance(answer, Error)
+                found[name] = sorted(names(answer))
+            acting = await gateway.search(gateway.principal("bot", "ann"), "query the shop or get a pet", 50)
+            assert not isinstance(acting, Error)
+        assert found == {"bot": BOT_SEES, "ann": ["pets__get_pet"], "reviewer": []}
+        assert names(acting) == ["pets__get_pet"]
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("above", "three"), [(0, True), ("never", False), (20_000, False), ("cost", False), ("less", True)]
+)
+def test_the_three_tools_stand_in_for_a_catalog_above_the_threshold(tmp_path: Path, above: object, three: bool) -> None:
+    gateway = Gateway.load(project(tmp_path))
+    cost = static_cost(gateway.catalog(gateway.principal("bot")))
+    given = {"cost": cost, "less": cost - 1}.get(str(above), above)
+    gateway = Gateway.load(project(tmp_path / "again", above=given))
+    bot = gateway.principal("bot")
+    assert names(gateway.offered(bot)) == (THREE if three else BOT_SEES)
+    assert gateway.offered(bot) is gateway.offered(bot)
+    assert gateway.offered(gateway.principal("reviewer")) == ()  # nothing to search
+
+
+def test_where_the_catalog_is_listed_the_three_are_unknown_tools(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Gateway.load(project(tmp_path, above="never")) as gateway:
+            for name, arguments in (("call_tool", {"name": "shop__query"}), ("search_tools", {"query": "x"})):
+                answer = await gateway.call(name, arguments, principal="bot")
+                assert answer.error is not None
+                assert answer.error.code == "unknown_tool"
+            entries = gateway.audit_entries()
+        assert [entry["tool"] for entry in entries if entry["event"] == "intent"] == ["search_tools", "call_tool"]
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("search_tools", {}),
+        ("search_tools", {"query": ""}),
+        ("search_tools", {"query": 5}),
+        ("search_tools", {"query": None}),
+        ("search_tools", {"query": "x" * (MAX_QUERY_LENGTH + 1)}),
+        ("search_tools", {"query": "pet " * 2_500_000}),
+        ("search_tools", {"query": "x", "limit": 0}),
+        ("search_tools", {"query": "x", "limit": 51}),
+        ("search_tools", {"query": "x", "limit": "many"}),
+        ("search_tools", {"query": ["x"] * 100_000}),
+        ("describe_tool", {}),
+        ("describe_tool", {"name": "x" * 129}),
+        ("describe_tool", {"name": ["pets__get_pet"]}),
+        ("call_tool", {}),
+        ("call_tool", {"name": "x" * 129}),
+        ("call_tool", {"name": "shop__query", "arguments": "select 1"}),
+        ("call_tool", {"name": "shop__query", "arguments": [1]}),
+    ],
+)
+def test_input_beyond_its_bounds_is_refused(tmp_path: Path, name: str, arguments: dict[str, Any]) -> None:
+    async def main() -> None:
+        async with Gateway.load(project(tmp_path)) as gateway:
+            answer = await gateway.call(name, arguments, principal="bot")
+        assert (answer.status, answer.error and answer.error.code) == ("refused", "validation")
+        assert len(orjson.dumps(answer.to_dict())) < 3_000
+
+    run(main())
+
+
+def test_a_principal_that_searches_without_end_is_told_to_wait_and_no_other_is() -> None:
+    async def main() -> None:
+        discovery = Discovery(above=0, clock=FixedClock())
+        catalog = tuple(PETS.tools.values())
+        bot, other = Principal(id="bot"), Principal(id="other")
+        answers = [await discovery.find(bot, catalog, "pet", 1) for _ in range(1_001)]
+        assert [isinstance(answer, Error) for answer in answers] == [False] * 1_000 + [True]
+        assert answers[-1].code == "rate_limited"  # type: ignore[union-attr]
+        refused = await discovery.answer("describe_tool", {"name": "pets__get_pet"}, bot, catalog)
+        assert refused.error.retry_after_s is not None  # type: ignore[union-attr]
+        assert not isinstance(await discovery.find(other, catalog, "pet", 1), Error)
+
+    run(main())
+
+
+def test_what_is_kept_of_catalogs_is_bounded_and_concurrent_searches_share_an_index() -> None:
+    async def main() -> None:
+        discovery = Discovery(above=0, clock=FixedClock())
+        every = tuple(PETS.tools.values())
+        for number in range(100):
+            catalog = (*every[: 1 + number % len(every)],)
+            found = await asyncio.gather(
+                *(discovery.find(Principal(id=f"p{number}"), catalog, "pets", 5) for _ in range(4))
+            )
+            assert all(answer == found[0] for answer in found)
+        assert len(discovery._shelves) <= 16
+
+    run(main())
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_every_provider_takes_the_three_tools(name: str) -> None:
+    for tool in stand_ins(list(PETS.tools.values())):
+        assert TOOL_NAME.match(tool.name)
+        assert "__" not in tool.name
+        ACCEPTED[name](FORMATS[name](tool))
+
+
+def test_call_tool_is_as_dangerous_as_what_it_may_call() -> None:
+    everything, reads = list(PETS.tools.values()), [PETS.tools["pets__get_pet"]]
+    assert [str(stand_ins(tools)[0].effect) for tools in (everything, reads)] == ["destructive", "read"]
+
+
+@pytest.mark.parametrize(
+    "source", [{"openapi": "openapi/apisguru__stripe.com.json"}, {"graphql": "graphql/github.graphql"}]
+)
+def test_the_three_tools_cost_little_whatever_they_stand_for(source: dict[str, str]) -> None:
+    kind, name = next(iter(source.items()))
+    if not (CORPUS / name).is_file():
+        pytest.skip("the corpus of descriptions is not here")
+    tools = tuple(build({"api": {kind: str(CORPUS / name)}}).tools.values())
+    assert static_cost(tools) > 20_000
+    assert static_cost(stand_ins(tools)) <= 2_000
+
+
+@pytest.mark.parametrize("form", ["manifest", *sorted(FORMATS)])
+def test_rest_lists_the_three_and_finds_the_rest_in_every_format(tmp_path: Path, form: str) -> None:
+    async def main() -> None:
+        async with Gateway.load(project(tmp_path)) as gateway, http_on(gateway) as http:
+            listed = (await http.get("/v1/tools", params={"format": form})).json()
+            assert [_name(item) for item in listed["tools"]] == THREE
+            found = await http.get("/v1/tools", params={"format": form, "q": "run a sql query", "limit": 1})
+            assert [_name(item) for item in found.json()["tools"]] == ["shop__query"]
+            body = orjson.dumps({"arguments": {"name": "shop__query", "arguments": {"sql": "select 1"}}})
+            called = await http.post("/v1/tools/call_tool/call", headers=JSON, content=body)
+            assert (called.status_code, called.json()["tool"]) == (200, "shop__query")
+            calls = orjson.dumps([{"id": "1", "name": "search_tools", "args": {"query": "sql", "limit": 1}}])
+            (message,) = (await http.post("/v1/tool_calls", headers=JSON, content=calls)).json()
+            assert (message["name"], message["status"]) == ("search_tools", "success")
+            assert orjson.loads(message["content"])["tools"][0]["name"].startswith("shop__")
+
+    run(main())
+
+
+def _name(item: Mapping[str, Any]) -> Any:
+    return item.get("name") or item.get("function", item.get("toolSpec", {}))["name"]
+
+
+def test_a_search_over_rest_comes_in_pages_in_the_order_of_its_hits(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Gateway.load(project(tmp_path)) as gateway, http_on(gateway) as http:
+            query = {"q": "describe or list a table of the shop, or query a pet"}
+            whole = (await http.get("/v1/tools", params={**query, "limit": 1000})).json()["tools"]
+            assert len(whole) == len(BOT_SEES)
+            seen: list[Any] = []
+            cursor = ""
+            while True:
+                page = (await http.get("/v1/tools", params={**query, "limit": 2, "cursor": cursor})).json()
+                seen += page["tools"]
+                cursor = page.get("next_cursor", "")
+                if not cursor:
+                    break
+            assert seen == whole
+            hits = await gateway.search(gateway.principal("bot"), query["q"], DEFAULT_HITS)
+            assert [item["name"] for item in whole] == [item.name for item in hits]  # type: ignore[union-attr]
+
+            first = (await http.get("/v1/tools", params={"q": "sql", "limit": 1})).json()["next_cursor"]
+            other = await http.get("/v1/tools", params={"q": "pet", "cursor": first})
+            assert (other.status_code, other.json()["error"]["code"]) == (404, "not_found")
+
+    run(main())

@@ -1,0 +1,60 @@
+"""What the inspect stage asks of a statement, and that nobody else waits for the answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.catalogs import SHOP
+from tests.databases import sql_call
+from toolgen.model.call import Call, Statement
+from toolgen.model.verdict import Deny
+from toolgen.pipeline.stages.inspect_guards import sql_guard, sql_verdict
+from toolgen.policy.sql.grants import SqlScope, TableScope
+
+SCOPE = SqlScope(tables={"customers": TableScope(columns=("id", "name"))})
+SLOW = "SELECT " + ", ".join(f"CAST(id AS INTEGER) + {number}" for number in range(400)) + " FROM customers"
+
+
+def asking(sql: str, operation: str = "query") -> Call:
+    call = sql_call("sqlite", operation)
+    return Call(id="1", tool=call.tool, arguments={"sql": sql}, principal=call.principal)
+
+
+def test_others_go_on_while_a_long_statement_is_read() -> None:
+    async def work() -> int:
+        reading = asyncio.create_task(sql_verdict(asking(SLOW), database=SHOP, scope=SCOPE))
+        turns = 0
+        while not reading.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert isinstance(await reading, Statement)
+        return turns
+
+    assert asyncio.run(work()) > 2  # read on the loop, it would be done after the first
+
+
+def test_a_statement_seen_before_is_not_handed_to_a_thread() -> None:
+    async def work() -> None:
+        call = asking("SELECT name FROM customers WHERE id = 7")
+        first = await sql_verdict(call, database=SHOP, scope=SCOPE)
+        again = sql_verdict(call, database=SHOP, scope=SCOPE)
+        with pytest.raises(StopIteration) as ended:  # it waits for nothing
+            again.send(None)
+        assert ended.value.value == first
+
+    asyncio.run(work())
+
+
+def test_verdicts_given_at_the_same_time_are_those_given_one_by_one() -> None:
+    asked = [f"SELECT id, name AS n{n} FROM customers WHERE id IN ({n}, {n + 1}) ORDER BY n{n}" for n in range(40)]
+    asked += [f"SELECT ssn FROM customers WHERE id = {n}" for n in range(20)]
+
+    async def work() -> list[object]:
+        return list(await asyncio.gather(*(sql_verdict(asking(sql), database=SHOP, scope=SCOPE) for sql in asked)))
+
+    given = asyncio.run(work())
+    scope = SqlScope(tables=dict(SCOPE.tables))  # one that nothing is remembered for
+    assert given == [sql_guard(asking(sql), database=SHOP, scope=scope) for sql in asked]
+    assert sum(isinstance(verdict, Deny) for verdict in given) == 20

@@ -1,0 +1,205 @@
+"""The stage that counts: what it refuses never goes further, and places in flight come back however a call ends."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.catalogs import PETS
+from toolgen.clock import FixedClock
+from toolgen.model.call import Call, Document, Principal
+from toolgen.model.result import Error, Failed, Refused, Result, Success
+from toolgen.model.tool import Tool, absent
+from toolgen.pipeline.middleware import Next, Trail
+from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage
+from toolgen.policy.limits import Limit, Limits
+from toolgen.state.buckets import MemoryBuckets
+from toolgen.state.upstream_quotas import MAX_DURATION_S, Upstreams
+
+CALL = Call(id="c", tool=PETS.tools["pets__list_pets"], arguments={}, principal=Principal(id="bot"))
+
+
+def stage(*limits: Limit) -> LimitStage:
+    clock = FixedClock()
+    return LimitStage(limits=Limits(limits, clock), buckets=MemoryBuckets(clock))
+
+
+async def fine(call: Call, trail: Trail) -> Result:
+    return Success(data=1)
+
+
+async def never(call: Call, trail: Trail) -> Result:
+    raise AssertionError("it went further")
+
+
+ONE = Limit(id="one", per=("principal",), concurrency=1)
+
+
+def test_a_second_call_in_flight_is_refused_and_one_after_it_passes() -> None:
+    async def main() -> None:
+        limiting, ending = stage(ONE), asyncio.Event()
+
+        async def slow(call: Call, trail: Trail) -> Result:
+            await ending.wait()
+            return Success(data=1)
+
+        first = asyncio.create_task(limiting(CALL, Trail(), slow))
+        await asyncio.sleep(0)
+        refused = await limiting(CALL, Trail(), never)
+        assert isinstance(refused, Refused)
+        assert (refused.error.code, refused.error.rule, refused.error.retry_after_s) == ("rate_limited", "one", 1.0)
+        ending.set()
+        assert await first == Success(data=1)
+        assert await limiting(CALL, Trail(), fine) == Success(data=1)
+
+    asyncio.run(main())
+
+
+def test_names_that_no_tool_has_take_nothing_from_a_bucket_that_they_cost_nothing_of() -> None:
+    async def main() -> None:
+        money = Limit(id="money", per_second=0.001, burst=10, cost=((CALL.tool.name, 10), ("*", 0)))
+        limiting = stage(money)
+        for name in ["pets__list_pet", CALL.tool.name, "x", *(f"n{number}" for number in range(20))]:
+            assert await limiting(replace(CALL, tool=absent(name)), Trail(), fine) == Success(data=1)
+        assert await limiting(CALL, Trail(), fine) == Success(data=1)
+        assert isinstance(await limiting(CALL, Trail(), never), Refused)
+
+    asyncio.run(main())
+
+
+def test_a_place_comes_back_from_a_call_that_breaks_or_is_cancelled() -> None:
+    async def main() -> None:
+        limiting = stage(ONE)
+
+        async def breaks(call: Call, trail: Trail) -> Result:
+            raise RuntimeError
+
+        async def hangs(call: Call, trail: Trail) -> Result:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        with pytest.raises(RuntimeError):
+            await limiting(CALL, Trail(), breaks)
+        task = asyncio.create_task(limiting(CALL, Trail(), hangs))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await limiting(CALL, Trail(), fine) == Success(data=1)
+
+    asyncio.run(main())
+
+
+def test_a_refusal_names_the_limit_and_the_wait() -> None:
+    async def main() -> None:
+        limiting = stage(Limit(id="few", per_second=0.5, burst=1))
+        assert await limiting(CALL, Trail(), fine) == Success(data=1)
+        refused = await limiting(CALL, Trail(), never)
+        assert isinstance(refused, Refused)
+        assert (refused.error.code, refused.error.rule, refused.error.retry_after_s) == ("rate_limited", "few", 2.0)
+
+    asyncio.run(main())
+
+
+def test_a_cost_above_the_burst_is_no_matter_of_waiting() -> None:
+    async def main() -> None:
+        limiting = stage(Limit(id="few", per_second=1, burst=1, cost=(("pets__*", 2),)))
+        assert isinstance(await limiting(CALL, Trail(), never), Refused)
+
+    asyncio.run(main())
+
+
+def document(*roots: tuple[Tool, dict[str, Any]]) -> Call:
+    """A call that carries a document of these root fields."""
+    tools = tuple(tool for tool, _ in roots)
+    made = Document(query="{ a }", variables={}, operation_name=None, tools=tools, cost=1, roots=roots)
+    return Call(id="c", tool=PETS.tools["pets__create_pet"], arguments={}, principal=CALL.principal, document=made)
+
+
+def test_what_a_document_asks_for_counts_as_the_calls_that_it_is_made_of() -> None:
+    """With aliases the same field counts as often as it is asked for; what the document itself was charged is not charged again."""
+
+    async def main() -> None:
+        clock = FixedClock()
+        per_tool = Limit(id="gets", per=("tool",), per_second=0.001, burst=5, cost=(("pets__create_pet", 0),))
+        everything = Limit(id="all", per=("principal",), per_second=0.001, burst=9)
+        limits, buckets = Limits([per_tool, everything], clock), MemoryBuckets(clock)
+        limiting = LimitStage(limits=limits, buckets=buckets)
+        meter = MeterStage(limits=limits, buckets=buckets, upstreams=Upstreams(clock))
+
+        async def send(call: Call, further: Next) -> Result:
+            return await limiting(call, Trail(), lambda call, trail: meter(call, trail, further))
+
+        get, listed = PETS.tools["pets__get_pet"], PETS.tools["pets__list_pets"]
+        assert await send(document((get, {}), (get, {}), (get, {})), fine) == Success(data=1)
+        refused = await send(document((listed, {}), (get, {}), (get, {}), (get, {})), never)
+        assert isinstance(refused, Refused)
+        assert refused.error.rule == "gets"
+        assert await send(document((get, {}), (get, {}), (listed, {})), fine) == Success(data=1)
+        refused = await send(document((listed, {}), (listed, {}), (listed, {})), never)
+        assert isinstance(refused, Refused)
+        assert refused.error.rule == "all"
+        refused = await send(document(*[(listed, {})] * 6), never)
+        assert isinstance(refused, Refused)
+        assert refused.error.code == "forbidden"
+
+    asyncio.run(main())
+
+
+def test_the_places_of_inner_calls_come_back() -> None:
+    async def main() -> None:
+        clock = FixedClock()
+        limits, buckets = Limits([Limit(id="one", per=("tool",), concurrency=1)], clock), MemoryBuckets(clock)
+        meter = MeterStage(limits=limits, buckets=buckets, upstreams=Upstreams(clock))
+        carrying = document((CALL.tool, {}), (CALL.tool, {}))
+
+        async def breaks(call: Call, trail: Trail) -> Result:
+            assert buckets._flying == {("one", CALL.tool.name): 1}
+            raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            await meter(carrying, Trail(), breaks)
+        assert buckets._flying == {}
+
+    asyncio.run(main())
+
+
+def test_what_a_system_says_of_its_limits_is_heeded_before_it_refuses() -> None:
+    async def main() -> None:
+        clock = FixedClock()
+        upstreams = Upstreams(clock)
+        meter = MeterStage(limits=Limits([], clock), buckets=MemoryBuckets(clock), upstreams=upstreams)
+
+        def says(**rates: float) -> Next:
+            async def send(call: Call, trail: Trail) -> Result:
+                return Success(data=1, facts={"upstream_rates": rates})
+
+            return send
+
+        assert isinstance(await meter(CALL, Trail(), says(remaining=1, reset_s=10.0)), Success)
+        assert isinstance(await meter(CALL, Trail(), fine), Success)
+        refused = await meter(CALL, Trail(), never)
+        assert isinstance(refused, Refused)
+        assert (refused.error.code, refused.error.rule, refused.error.retry_after_s) == (
+            "rate_limited",
+            "upstream:pets",
+            10.0,
+        )
+        other = Call(id="c", tool=PETS.tools["shop__query"], arguments={}, principal=CALL.principal)
+        assert await meter(other, Trail(), fine) == Success(data=1)
+        clock.advance(10)
+        assert await meter(CALL, Trail(), fine) == Success(data=1)
+
+        async def busy(call: Call, trail: Trail) -> Result:
+            rates = {"retry_after_s": 1e12}
+            return Failed(error=Error(code="upstream_error", message="429"), facts={"upstream_rates": rates})
+
+        await meter(CALL, Trail(), busy)
+        refused = await meter(CALL, Trail(), never)
+        assert isinstance(refused, Refused)
+        assert refused.error.retry_after_s == MAX_DURATION_S
+
+    asyncio.run(main())

@@ -1,0 +1,234 @@
+"""No record, no call; and every ending is written down before anybody is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.catalogs import PETS
+from toolgen.audit.log import AuditLog
+from toolgen.audit.reader import entries
+from toolgen.clock import FixedClock
+from toolgen.errors import AuditError
+from toolgen.model.call import Call, Principal
+from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
+from toolgen.pipeline.middleware import Trail, compose
+from toolgen.pipeline.stages.record import Record, Users
+
+USER = Principal(id="ann")
+CALL = Call(
+    id="call_1",
+    tool=PETS.tools["pets__get_pet"],
+    arguments={"petId": 1, "card": "4111"},
+    principal=Principal(id="bot", on_behalf_of=USER),
+    session="s-1",
+    client="client/1",
+    parent="p-1",
+    repaired=("petId",),
+    dropped=("extra",),
+)
+
+
+@dataclass(frozen=True)
+class Concealed:
+    """What the record keeps of arguments; statements are kept as they are."""
+
+    arguments: Callable[[Call], Any]
+
+    def statement(self, call: Call, statement: Any) -> Any:
+        return statement
+
+
+class Journal:
+    """Keeps what is appended; refuses from the entry on that it was told to refuse."""
+
+    def __init__(self, refuse_from: int = 10) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self._refuse_from = refuse_from
+
+    async def append(self, fields: Mapping[str, Any]) -> tuple[str, int]:
+        if len(self.entries) + 1 >= self._refuse_from:
+            raise AuditError("the audit log cannot be written: No space left on device")
+        self.entries.append(dict(fields))
+        return "gateway-1", len(self.entries)
+
+
+def run(journal: Journal, ending: Result | Exception) -> tuple[Result, int]:
+    reached = 0
+
+    async def last(call: Call, trail: Trail) -> Result:
+        nonlocal reached
+        reached += 1
+        assert journal.entries[-1]["event"] == "intent"
+        trail.verdict, trail.rule = "allow", "reads"
+        if isinstance(ending, Exception):
+            raise ending
+        return ending
+
+    record = Record(
+        journal=journal,
+        clock=FixedClock(),
+        policy_digest="sha256:policy",
+        conceal=Concealed(lambda call: {**call.arguments, "card": "hmac"}),
+        users=Users(named={"bot", "ann"}, conceal=dict),
+    )
+    return asyncio.run(compose((record,), last)(CALL, Trail())), reached
+
+
+def test_intent_and_outcome_hold_who_what_for_whom_and_how_it_ended() -> None:
+    journal = Journal()
+    result, _ = run(journal, Success(data=1, facts={"rows": 3, "attempts": 2}))
+    assert result == Success(data=1, facts={"rows": 3, "attempts": 2})
+    who = {"call_id": "call_1", "principal": "bot", "on_behalf_of": "ann", "tool": "pets__get_pet"}
+    assert journal.entries == [
+        {
+            "event": "intent",
+            **who,
+            "tool_digest": CALL.tool.digest,
+            "policy_digest": "sha256:policy",
+            "arguments": {"petId": 1, "card": "hmac"},
+            "repaired": [{"argument": "petId", "change": "parsed"}, {"argument": "extra", "change": "dropped"}],
+            "bound": [],
+            "session": "s-1",
+            "client": "client/1",
+            "parent": "p-1",
+        },
+        {
+            "event": "outcome",
+            **who,
+            "verdict": "allow",
+            "rule": "reads",
+            "status": "ok",
+            "rows": 3,
+            "attempts": 2,
+            "duration_ms": 0.0,
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ending", "status", "code", "verdict"),
+    [
+        (Failed(error=Error(code="upstream_error", message="x")), "error", "upstream_error", "allow"),
+        (Refused(error=Error(code="sql_refused", message="x", rule="sql:column")), "refused", "sql_refused", "deny"),
+        (Pending(error=Error(code="approval_required", message="x")), "pending", "approval_required", "allow"),
+        (Cancelled(error=Error(code="cancelled", message="x")), "cancelled", "cancelled", "allow"),
+        (ValueError("broken"), "error", "internal", "allow"),
+    ],
+)
+def test_every_ending_is_recorded(ending: Result | Exception, status: str, code: str, verdict: str) -> None:
+    journal = Journal()
+    run(journal, ending)
+    outcome = journal.entries[1]
+    assert (outcome["status"], outcome["code"], outcome["verdict"]) == (status, code, verdict)
+
+
+def test_an_error_inside_the_gateway_shows_its_type_alone() -> None:
+    result, _ = run(Journal(), ValueError("password=hunter2"))
+    assert isinstance(result, Failed)
+    assert "ValueError" in result.error.message
+    assert "hunter2" not in repr(result)
+
+
+def test_without_a_durable_intent_nothing_runs() -> None:
+    result, reached = run(Journal(refuse_from=1), Success(data=1))
+    assert reached == 0
+    assert isinstance(result, Refused)
+    assert result.error.code == "audit_unavailable"
+
+
+_ERROR = Error(code="upstream_error", message="no")
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [
+        (Success(data="the answer"), "outcome_unknown"),
+        (Failed(error=_ERROR, data="the answer"), "outcome_unknown"),
+        (RuntimeError("the answer"), "outcome_unknown"),
+        (Failed(error=_ERROR, facts={"unsent": True}), "audit_unavailable"),
+        (Refused(error=_ERROR), "audit_unavailable"),
+        (Cancelled(error=_ERROR), "audit_unavailable"),
+        (Pending(error=_ERROR), "audit_unavailable"),
+    ],
+)
+def test_an_outcome_that_cannot_be_recorded_is_withheld_and_what_was_made_is_never_to_be_repeated(
+    ending: Result | Exception, code: str
+) -> None:
+    result, reached = run(Journal(refuse_from=2), ending)
+    assert reached == 1
+    assert isinstance(result, Failed | Refused)
+    assert result.error.code == code
+    assert ("try again" in result.error.suggestion) is (code == "audit_unavailable")
+    assert "the answer" not in repr(result)
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def refuse(call: Call) -> Any:
+    raise RecursionError("too deep")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "conceal"),
+    [
+        ({"a": nested(70)}, None),
+        ({"a": nested(5000)}, None),
+        ({"a": list(range(60_000))}, None),
+        ({"a": float("nan")}, None),
+        ({"a": "\ud800"}, None),
+        ({"a": object()}, None),
+        ({"a": 1}, refuse),
+    ],
+)
+def test_arguments_that_cannot_be_recorded_are_refused_and_the_attempt_is_recorded(
+    arguments: Any, conceal: Any
+) -> None:
+    async def last(call: Call, trail: Trail) -> Result:
+        raise AssertionError("reached")
+
+    async def scenario(directory: Path) -> tuple[Result, list[dict[str, Any]]]:
+        log = AuditLog(directory, FixedClock())
+        log.open()
+        record = Record(
+            journal=log,
+            clock=FixedClock(),
+            policy_digest="",
+            conceal=Concealed(conceal or (lambda call: call.arguments)),
+            users=Users(named={"bot", "ann"}, conceal=dict),
+        )
+        result = await compose((record,), last)(replace(CALL, arguments=arguments), Trail())
+        await log.close()
+        return result, [dict(entry) for entry in entries(directory)]
+
+    with tempfile.TemporaryDirectory() as folder:
+        result, written = asyncio.run(scenario(Path(folder)))
+    assert isinstance(result, Refused)
+    assert result.error.code == "validation"
+    assert [entry["event"] for entry in written] == ["intent", "outcome"]
+    assert "arguments" not in written[0]
+
+
+def test_every_attempt_but_the_last_has_an_entry_before_the_outcome() -> None:
+    journal = Journal()
+    retried = [{"code": "upstream_error", "duration_ms": 1.5}, {"code": "upstream_timeout", "duration_ms": 2.0}]
+    run(journal, Success(data=1, facts={"attempts": 3, "retried": retried}))
+    told = [(item["event"], item.get("code"), item.get("attempts")) for item in journal.entries]
+    assert told == [
+        ("intent", None, None),
+        ("attempt", "upstream_error", 1),
+        ("attempt", "upstream_timeout", 2),
+        ("outcome", None, 3),
+    ]
+    assert {item["call_id"] for item in journal.entries} == {"call_1"}

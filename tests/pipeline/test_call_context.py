@@ -1,0 +1,83 @@
+"""Whoever asked may leave: what is awaited for them ends, and nothing else does."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from toolgen.pipeline.call_context import Presence
+
+
+async def until_stopped(ended: list[str]) -> str:
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        ended.append("stopped")
+        raise
+    return "never"
+
+
+def test_what_is_awaited_ends_and_the_task_goes_on() -> None:
+    async def main() -> None:
+        presence, ended = Presence(), list[str]()
+        asyncio.get_running_loop().call_soon(presence.leave)
+        assert await presence.awaiting(until_stopped(ended)) is None
+        assert ended == ["stopped"]
+        async with asyncio.timeout(5):  # counts the cancellations of its task
+            await asyncio.sleep(0)
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+
+    asyncio.run(main())
+
+
+def test_what_ended_in_spite_of_it_is_told() -> None:
+    async def stubborn() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "done"
+        return "never"
+
+    async def main() -> None:
+        presence = Presence()
+        asyncio.get_running_loop().call_soon(presence.leave)
+        assert await presence.awaiting(stubborn()) == "done"
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+
+    asyncio.run(main())
+
+
+def test_a_cancellation_by_somebody_else_stays_one() -> None:
+    async def main() -> None:
+        presence, ended = Presence(), list[str]()
+        task = asyncio.create_task(_awaiting(presence, ended))
+        await asyncio.sleep(0)
+        presence.leave()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
+def test_an_error_of_the_work_is_the_callers() -> None:
+    async def failing() -> str:
+        raise ValueError("broken")
+
+    async def main() -> None:
+        presence = Presence()
+        with pytest.raises(ValueError, match="broken"):
+            await presence.awaiting(failing())
+        presence.leave()  # finds nobody
+        assert await presence.awaiting(until_stopped([])) is None
+
+    asyncio.run(main())
+
+
+async def _awaiting(presence: Presence, ended: list[str]) -> str | None:
+    return await presence.awaiting(until_stopped(ended))

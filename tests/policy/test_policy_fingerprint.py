@@ -1,0 +1,64 @@
+"""What part of a policy concerns a call: decided otherwise means another digest, and an edit elsewhere the same one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.projects import POLICY, make_project
+from toolgen.config.settings import load as load_settings
+from toolgen.gateway.project_files import catalog_of
+from toolgen.model.call import Principal
+from toolgen.policy.access import Access
+from toolgen.policy.document.policy import load
+from toolgen.policy.policy_fingerprint import concern_digest
+
+RULE = st.fixed_dictionaries(
+    {
+        "to": st.sets(st.sampled_from(["bot", "user"]), min_size=1).map(sorted),
+        "tools": st.sets(st.sampled_from(["*", "pets__*", "pets__get_pet", "shop__query"]), min_size=1).map(sorted),
+        "effects": st.sets(st.sampled_from(["read", "destructive"]), min_size=1).map(sorted),
+        "verdict": st.sampled_from(["allow", "ask", "deny"]),
+    }
+)
+
+
+def test_two_policies_that_decide_a_call_differently_never_share_its_digest(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "p")
+    manifest = catalog_of(load_settings(project))
+    policies = project.parent / "policies"
+
+    def read(rules: list[dict[str, Any]]) -> tuple[list[object], list[str]]:
+        named = [{"id": f"r{index}", **rule} for index, rule in enumerate(rules)]
+        rules_of = [item for item in named if any(_covers(manifest, item, name) for name in manifest.tools)]
+        (policies / "policy.yaml").write_text(json.dumps({**POLICY, "rules": rules_of}))
+        policy = load(policies, manifest)
+        access = Access(policy.rules, manifest.tools, policy.toolsets)
+        who = Principal(id="bot", roles=frozenset({"bot"}), on_behalf_of=Principal(id="ann", roles=frozenset({"user"})))
+        verdicts: list[object] = []
+        digests = []
+        for tool in manifest.tools.values():
+            verdicts.append(type(access.decide(who, tool, {"petId": 1})))
+            digests.append(concern_digest(policy, access, manifest.tools, who, tool))
+        return verdicts, digests
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(RULE, max_size=4), st.lists(RULE, max_size=4))
+    def check(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> None:
+        (said, digests), (says, changed) = read(one), read(other)
+        assert read(one) == (said, digests)
+        for before, after, digest, new in zip(said, says, digests, changed, strict=True):
+            assert before == after or digest != new
+
+    check()
+
+
+def _covers(manifest: Any, rule: dict[str, Any], name: str) -> bool:
+    tool = manifest.tools[name]
+    patterns = rule["tools"]
+    fits = any(pattern == name or (pattern.endswith("*") and name.startswith(pattern[:-1])) for pattern in patterns)
+    return fits and tool.effect.value in rule["effects"]

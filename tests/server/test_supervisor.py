@@ -1,0 +1,300 @@
+"""`toolgen serve --workers N` with real processes, a real Redis and a real API: one port, one policy, one count, one record each."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests import patient
+from tests.gateway.governed import Upstream, project, upstream, write_policy
+from tests.redis_server import RedisServer
+from toolgen.audit.reader import entries
+from toolgen.audit.verify import verify
+from toolgen.gateway.policy_reloader import INTERVAL_S
+
+ROOT = Path(__file__).parents[2]
+READY = re.compile(r"toolgen is listening on (http://127\.0\.0\.1:[0-9]+)\n")
+RULES = [{"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}]
+HEALTH = "/v1/tools/orders__get_health/call"
+
+
+class Served:
+    """`toolgen serve` of one project, and what may be asked of it."""
+
+    def __init__(self, path: Path, process: subprocess.Popen[str], url: str) -> None:
+        self.path, self.process, self.url = path, process, url
+
+    def call(self, who: str = "bot", tool: str = HEALTH) -> httpx.Response:
+        """One call on a connection of its own, so that any worker may get it."""
+        return patient.post(self.url + tool, json={}, headers={"authorization": f"Bearer key-of-{who}"})
+
+    def codes(self, times: int = 24) -> set[str]:
+        """How so many calls ended: enough that each of two workers has some of them."""
+        return {
+            answer.get("error", {}).get("code", answer["status"])
+            for answer in (self.call().json() for _ in range(times))
+        }
+
+    def workers(self) -> list[int]:
+        found = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text(encoding="ascii")
+        return [int(number) for number in found.split()]
+
+    def streams(self) -> dict[str, list[str]]:
+        """The outcomes in each stream of the record."""
+        found: dict[str, list[str]] = {}
+        for entry in entries(self.path.parent / "var" / "audit"):
+            if entry["event"] == "outcome":
+                found.setdefault(str(entry["stream"]), []).append(str(entry["status"]))
+        return found
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=120)
+
+
+def until(true: Callable[[], bool], seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def serving(path: Path, *options: str) -> Iterator[Served]:
+    log = (path.parent / "serve.log").open("w+", encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "toolgen", "serve", "--port", "0", "--config", str(path), *options],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=log,
+        text=True,
+    )
+
+    def said() -> str:
+        return (path.parent / "serve.log").read_text(encoding="utf-8")
+
+    try:
+        until(lambda: READY.search(said()) is not None or process.poll() is not None)
+        ready = READY.search(said())
+        assert ready is not None, said()
+        yield Served(path, process, ready[1])
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        log.close()
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+@contextlib.contextmanager
+def world(root: Path, redis: RedisServer, **policy: Any) -> Iterator[tuple[Served, Upstream]]:
+    with upstream() as (seen, server):
+        whole = {"rules": RULES, **policy}
+        path = project(root / "p", server, whole, state=f"redis://127.0.0.1:{redis.port}/0")
+        with serving(path, "--workers", "2") as served:
+            yield served, seen
+
+
+def test_each_worker_takes_calls_and_keeps_a_record_and_one_limit_counts_for_all(
+    tmp_path: Path, redis: RedisServer
+) -> None:
+    limits = [{"id": "few", "per": ["principal"], "rate": "20/h"}]
+    with world(tmp_path, redis, limits=limits) as (served, seen):
+        answers = [served.call().status_code for _ in range(40)]
+        assert (answers.count(200), answers.count(429)) == (20, 20)
+        assert len(seen.requests) == 20
+        assert served.end() == 0
+        streams = served.streams()
+        assert len(streams) == 2
+        assert sum(len(outcomes) for outcomes in streams.values()) == 40
+        assert verify(tmp_path / "p" / "var" / "audit").ok
+
+
+def test_what_is_edited_revoked_and_paused_holds_in_every_worker(tmp_path: Path, redis: RedisServer) -> None:
+    assert 3 * INTERVAL_S < 1  # seen by the next look but one, everywhere: within a second
+    with world(tmp_path, redis) as (served, _):
+        assert served.codes() == {"ok"}
+        deny = {"id": "none", "to": ["bot"], "tools": ["*"], "verdict": "deny"}
+        write_policy(tmp_path / "p", {"rules": [*RULES, deny]})
+        until(lambda: served.codes() == {"unknown_tool"})
+        write_policy(tmp_path / "p", {"rules": RULES})
+        until(lambda: served.codes() == {"ok"})
+        toolgen = [sys.executable, "-m", "toolgen"]
+        where = ["--config", str(served.path)]
+        subprocess.run([*toolgen, "pause", "--source", "orders", *where], check=True, stdout=subprocess.DEVNULL)
+        until(lambda: served.codes() == {"paused"})
+        subprocess.run([*toolgen, "resume", *where], check=True, stdout=subprocess.DEVNULL)
+        until(lambda: served.codes() == {"ok"})
+        key = "sha256:" + hashlib.sha256(b"key-of-bot").hexdigest()
+        (tmp_path / "p" / "policies" / "keys.yaml").write_text(json.dumps({"revoked": [{"key": key}]}))
+        until(lambda: {served.call().status_code for _ in range(24)} == {401})
+        assert served.call().status_code == 401
+        assert served.end() == 0
+
+
+def test_a_worker_that_is_killed_is_started_again_and_the_others_go_on(tmp_path: Path, redis: RedisServer) -> None:
+    with world(tmp_path, redis) as (served, _):
+        first = served.workers()
+        assert len(first) == 2
+        os.kill(first[0], signal.SIGKILL)
+        until(lambda: len(served.workers()) == 2 and first[0] not in served.workers())
+        assert first[1] in served.workers()
+        assert served.codes() == {"ok"}  # what came meanwhile waited on the socket of the dead one
+        log = (tmp_path / "p" / "serve.log").read_text(encoding="utf-8")
+        assert "ended (SIGKILL); another is started" in log
+        assert served.end() == 0
+        assert verify(tmp_path / "p" / "var" / "audit").ok
+
+
+def test_sighup_reaches_every_worker(tmp_path: Path, redis: RedisServer) -> None:
+    with world(tmp_path, redis) as (served, _):
+        served.process.send_signal(signal.SIGHUP)
+        assert served.codes() == {"ok"}
+        assert len(served.workers()) == 2
+        assert served.end() == 0
+
+
+def test_workers_do_not_outlive_the_one_that_started_them(tmp_path: Path, redis: RedisServer) -> None:
+    with world(tmp_path, redis) as (served, _):
+        workers = served.workers()
+        served.process.kill()
+        served.process.wait()
+        until(lambda: not any(Path(f"/proc/{number}").exists() for number in workers))
+        with pytest.raises(httpx.ConnectError):
+            served.call()
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "said"),
+    [
+        ({}, ["--workers", "2"], "2 workers cannot share `state: memory`"),
+        ({"gateway": {"workers": 3}}, [], "3 workers cannot share `state: memory`"),
+        ({}, ["--workers", "0"], "0 workers: takes 1 to 64"),
+        ({"gateway": {"workers": 65}}, [], "65 workers: takes 1 to 64"),
+        (
+            {"state": "redis://127.0.0.1:6379/0"},
+            ["--workers", "2", "--host", "192.0.2.1"],
+            "cannot listen on 192.0.2.1",
+        ),
+    ],
+)
+def test_what_several_workers_cannot_do_is_refused_at_the_start(
+    tmp_path: Path, settings: dict[str, Any], options: list[str], said: str
+) -> None:
+    path = project(tmp_path / "p", "http://127.0.0.1:9", {"rules": RULES}, **settings)
+    command = [sys.executable, "-m", "toolgen", "serve", "--port", "0", "--config", str(path), *options]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert said in ended.stderr
+
+
+def test_a_port_that_another_gateway_has_is_refused_though_it_could_be_shared(tmp_path: Path) -> None:
+    path = project(tmp_path / "p", "http://127.0.0.1:9", {"rules": RULES}, state="redis://127.0.0.1:6379/0")
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        options = ["--port", str(taken.getsockname()[1]), "--workers", "2", "--config", str(path)]
+        command = [sys.executable, "-m", "toolgen", "serve", *options]
+        ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    assert ended.returncode == 1
+    assert "the port is already in use" in ended.stderr
+
+
+def test_a_project_that_no_worker_can_load_ends_with_what_each_said(tmp_path: Path, redis: RedisServer) -> None:
+    """The first process reads the project too, so only what changes in between gets so far: here, the audit folder of another owner."""
+    path = project(tmp_path / "p", "http://127.0.0.1:9", {"rules": RULES}, state=f"redis://127.0.0.1:{redis.port}/0")
+    (tmp_path / "p" / "var").mkdir()
+    (tmp_path / "p" / "var" / "audit").write_text("a file where the folder should be")
+    command = [sys.executable, "-m", "toolgen", "serve", "--port", "0", "--workers", "2", "--config", str(path)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    assert ended.returncode == 1
+    assert "not every worker came up" in ended.stderr
+
+
+def test_an_approved_call_is_sent_once_through_pause_reload_revocation_and_kill(
+    tmp_path: Path, redis: RedisServer
+) -> None:
+    mail = {"id": "mail", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "ask"}
+    policy = {"rules": [*RULES, mail], "approvals": {"approvers": ["user"], "expires": "1h"}}
+    tool = "/v1/tools/orders__send_mail/call"
+    where = ["--config", str(tmp_path / "p" / "toolgen.yaml")]
+
+    def toolgen(*arguments: str) -> None:
+        subprocess.run([sys.executable, "-m", "toolgen", *arguments, *where], check=True, stdout=subprocess.DEVNULL)
+
+    def ask(served: Served) -> str:
+        answer = patient.post(
+            served.url + tool,
+            json={"arguments": {"to": "x"}, "wait": 0},
+            headers={"authorization": "Bearer key-of-bot"},
+        )
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["call_id"])
+
+    def decide(served: Served, call_id: str) -> httpx.Response:
+        return patient.post(
+            f"{served.url}/v1/approvals/{call_id}",
+            json={"decision": "approve"},
+            headers={"authorization": "Bearer key-of-eve"},
+        )
+
+    def known(served: Served, call_id: str) -> str:
+        answer = patient.get(f"{served.url}/v1/calls/{call_id}", headers={"authorization": "Bearer key-of-bot"})
+        return str(answer.json().get("error", {}).get("code", answer.json()["status"]))
+
+    with world(tmp_path, redis, **policy) as (served, seen):
+
+        def mails() -> int:
+            return sum(path == "/mail" for _, path, _ in seen.requests)
+
+        first, left = ask(served), ask(served)
+        toolgen("pause", "--source", "orders")
+        until(lambda: served.codes() == {"paused"})
+        assert decide(served, first).status_code == 200
+        write_policy(tmp_path / "p", {**policy, "sensitive": ["$..card"]})  # an edit that does not concern it
+        until(lambda: len(_reloads(tmp_path / "p")) == 2)
+        assert known(served, first) == "approval_required"
+        assert mails() == 0
+        seen.answers.clear()
+        toolgen("resume")
+        until(lambda: mails() == 1)
+        for number in served.workers():  # whichever carries it out
+            os.kill(number, signal.SIGKILL)
+        key = "sha256:" + hashlib.sha256(b"key-of-bot").hexdigest()
+        seen.answers.set()
+        until(lambda: len(served.workers()) == 2)
+        until(lambda: known(served, first) == "outcome_unknown")
+        (tmp_path / "p" / "policies" / "keys.yaml").write_text(json.dumps({"revoked": [{"key": key}]}))
+        until(lambda: {served.call().status_code for _ in range(24)} == {401})
+        assert decide(served, left).json()["error"]["code"] == "expired"
+        assert decide(served, first).json()["error"]["code"] == "conflict"
+        assert mails() == 1
+        assert served.end() == 0
+        assert verify(tmp_path / "p" / "var" / "audit").ok
+
+
+def _reloads(root: Path) -> list[str]:
+    found = entries(root / "var" / "audit")
+    return [str(entry["stream"]) for entry in found if entry["event"] == "policy"]

@@ -1,0 +1,197 @@
+"""A header that a system knows repeated requests by is the gateway's to fill in, and no argument; any other header stays one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.sources.openapi.readings import document, only, operation, read
+from toolgen.execute.http.request_builder import bind, keyed, repeatable
+from toolgen.model.call import Call, Principal
+from toolgen.model.tool import HttpBinding, HttpKey, Tool
+from toolgen.sources.base import SourceConfig
+from toolgen.verify import Failed, Proven
+from toolgen.verify.source import prove_http_tools
+
+TEXT = {"type": "string"}
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
+
+
+def header(name: str, schema: Any = TEXT, **more: Any) -> dict[str, Any]:
+    return {"name": name, "in": "header", "required": True, "schema": schema, **more}
+
+
+def built(folder: Path, *parameters: Any, method: str = "post", **config: Any) -> tuple[Tool, HttpBinding]:
+    return only(read(folder, document({"/a": {method: operation(parameters=list(parameters))}}), **config))
+
+
+def sent(tool: Tool, key: str = "", call_id: str = f"call_{'12' * 12}", configured: str = "") -> dict[str, str]:
+    assert isinstance(tool.binding, HttpBinding)
+    call = Call(id=call_id, tool=tool, arguments={}, principal=Principal(id="p"), idempotency_key=key)
+    return dict(keyed(bind(tool.binding, {}), call, configured).headers)
+
+
+def proven(folder: Path, tool: Tool, **more: Any) -> Any:
+    config = SourceConfig(name="t", kind="openapi", location=str(folder / "doc.json"), **more)
+    return prove_http_tools(config, {}, 10, "0")(tool)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Idempotency-Key",
+        "idempotency-key",
+        "X-Idempotency-Key",
+        "x-idempotencykey",
+        "Idempotency_Key",
+        "Idempotency-Token",
+        "Idempotent-Key",
+        "Cko-Idempotency-Key",
+        "X-idempotence-uuid",
+        "I-Twilio-Idempotency-Token",
+        "X-Idempotency-Id",
+    ],
+)
+def test_a_header_with_such_a_name_is_filled_in_with_the_key_or_the_calls_id(tmp_path: Path, name: str) -> None:
+    tool, binding = built(tmp_path, header(name))
+    assert tool.input_schema["properties"] == {}
+    assert "required" not in tool.input_schema
+    assert binding.key == HttpKey(header=name, required=True)
+    assert sent(tool)[name] == f"call_{'12' * 12}"
+    assert sent(tool, "tg_1")[name] == "tg_1"
+    assert isinstance(proven(tmp_path, tool), Proven)
+
+
+@pytest.mark.parametrize(
+    ("name", "description"),
+    [
+        ("X-Request-Id", "Makes the request idempotent."),
+        ("Request-ID", "Used for Idempotency"),
+        ("X-Transaction-Id", "An idempotency key."),
+        ("Client-Token", "Ensures that the request is idempotent."),
+        ("PayPal-Request-Id", "For idempotent requests."),
+    ],
+)
+def test_a_name_that_may_be_of_a_log_is_taken_by_what_the_description_says(
+    tmp_path: Path, name: str, description: str
+) -> None:
+    tool, binding = built(tmp_path, header(name, description=description))
+    assert (binding.key, tool.input_schema["properties"]) == (HttpKey(header=name, required=True), {})
+    assert isinstance(proven(tmp_path, tool), Proven)
+    tool, binding = built(tmp_path, header(name, description="Names the request in logs."))
+    assert (binding.key, list(tool.input_schema["properties"])) == (msgspec.UNSET, [name])
+    assert isinstance(proven(tmp_path, tool), Proven)
+
+
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        header("X-Tenant-Id", description="Calls of one tenant are idempotent."),
+        header("Idempotency-Key-Expires"),
+        header("X-Idempotency-Window"),
+        header("X-Request-Source", description="idempotent"),
+        {**header("Idempotency-Key"), "in": "query"},
+        {**header("Idempotency-Key"), "in": "cookie"},
+    ],
+)
+def test_what_is_no_key_stays_an_argument(tmp_path: Path, parameter: dict[str, Any]) -> None:
+    tool, binding = built(tmp_path, parameter)
+    assert (binding.key, list(tool.input_schema["properties"])) == (msgspec.UNSET, [parameter["name"]])
+
+
+@pytest.mark.parametrize(
+    ("schema", "form"),
+    [
+        ({"type": "string", "format": "uuid"}, "uuid"),
+        ({"type": "string", "maxLength": 40}, "uuid"),
+        ({"type": "string", "pattern": "^[0-9a-f-]{36}$"}, "uuid"),
+        ({"type": "string", "minLength": 1, "maxLength": 255}, "text"),
+        ({"type": ["string", "null"], "pattern": r"^(?!\s)(.*)(\S)$"}, "text"),
+        ({"$ref": "#/components/schemas/Key"}, "uuid"),
+        ({}, "text"),
+    ],
+)
+def test_the_key_is_one_that_the_header_takes(tmp_path: Path, schema: dict[str, Any], form: str) -> None:
+    written = document(
+        {"/a": {"post": operation(parameters=[header("Idempotency-Key", schema)])}},
+        components={"schemas": {"Key": {"type": "string", "format": "uuid"}}},
+    )
+    tool, binding = only(read(tmp_path, written))
+    assert binding.key == HttpKey(header="Idempotency-Key", form=form, required=True)
+    first, again, other = sent(tool, "tg_1"), sent(tool, "tg_1", "call_2"), sent(tool, "tg_2")
+    assert first == again != other
+    assert bool(UUID.match(first["Idempotency-Key"])) == (form == "uuid")
+    assert isinstance(proven(tmp_path, tool), Proven)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer"},
+        {"type": "string", "maxLength": 16},
+        {"type": "string", "enum": ["a", "b"]},
+        {"type": "string", "format": "date-time"},
+        {"type": "string", "pattern": "^[0-9]+$"},
+        {"type": "object"},
+    ],
+)
+def test_a_header_that_takes_no_such_key_stays_an_argument_and_is_reported(
+    tmp_path: Path, schema: dict[str, Any]
+) -> None:
+    reading = read(tmp_path, document({"/a": {"post": operation(parameters=[header("Idempotency-Key", schema)])}}))
+    (tool,) = reading.tools
+    assert list(tool.input_schema["properties"]) == ["Idempotency-Key"]
+    assert "key_header" in {problem.code for problem in reading.problems}
+
+
+def test_a_read_shows_a_key_only_where_its_description_requires_one(tmp_path: Path) -> None:
+    tool, _ = built(tmp_path, header("Idempotency-Key"), method="get")
+    assert "Idempotency-Key" in sent(tool)
+    assert isinstance(proven(tmp_path, tool), Proven)
+    tool, _ = built(tmp_path, {**header("Idempotency-Key"), "required": False}, method="get")
+    assert "Idempotency-Key" not in sent(tool)
+    assert isinstance(proven(tmp_path, tool), Proven)
+
+
+def test_toolgen_yaml_names_the_header_or_leaves_all_of_them_to_the_agent(tmp_path: Path) -> None:
+    both = (header("X-Operation-Ref"), header("Idempotency-Key"))
+    tool, binding = built(tmp_path, *both, key_header="x-operation-ref")
+    assert (binding.key, list(tool.input_schema["properties"])) == (
+        HttpKey(header="X-Operation-Ref", required=True),
+        ["Idempotency-Key"],
+    )
+    assert isinstance(proven(tmp_path, tool, key_header="x-operation-ref"), Proven)
+    assert isinstance(proven(tmp_path, tool), Failed)  # nothing says that it is a key
+    tool, binding = built(tmp_path, *both, key_header="never")
+    assert (binding.key, sorted(tool.input_schema["properties"])) == (
+        msgspec.UNSET,
+        ["Idempotency-Key", "X-Operation-Ref"],
+    )
+    assert {"Idempotency-Key", "X-Operation-Ref"}.isdisjoint(sent(tool, configured="never"))
+    call = Call(id="c", tool=tool, arguments={}, principal=Principal(id="p"))
+    assert not repeatable(call, "never")
+    tool, binding = built(tmp_path, *both, key_header="X-Elsewhere")
+    assert isinstance(binding.key, HttpKey)
+    assert binding.key.header == "Idempotency-Key"
+
+
+def test_a_header_of_the_gateways_that_is_no_key_is_a_fault_of_the_tool(tmp_path: Path) -> None:
+    tool, binding = built(tmp_path, header("X-Tenant-Id"))
+    wrong = msgspec.structs.replace(binding, parameters=(), key=HttpKey(header="X-Tenant-Id", required=True))
+    bare = msgspec.structs.replace(tool, binding=wrong, input_schema={"type": "object", "properties": {}})
+    assert "no idempotency key" in proven(tmp_path, bare).reason
+    tool, binding = built(tmp_path, header("Idempotency-Key", {"type": "string", "format": "uuid"}))
+    wrong = msgspec.structs.replace(binding, key=HttpKey(header="Idempotency-Key", required=True))
+    assert isinstance(proven(tmp_path, msgspec.structs.replace(tool, binding=wrong)), Failed)
+
+
+def test_such_a_call_may_be_sent_again(tmp_path: Path) -> None:
+    tool, _ = built(tmp_path, header("Idempotency-Key"))
+    call = Call(id="c", tool=tool, arguments={}, principal=Principal(id="p"))
+    assert repeatable(call, "")
+    assert repeatable(replace(call, idempotency_key="tg_1"), "")

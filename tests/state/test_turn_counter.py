@@ -1,0 +1,248 @@
+"""Turns of conversations: what is in flight together is one, in a process's memory and in a Redis that several share."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from tests.redis_server import RedisServer
+from toolgen.clock import FixedClock, SystemClock
+from toolgen.state import turn_counter as turns_module
+from toolgen.state.redis_connection import RedisLink
+from toolgen.state.redis_location import RedisLocation
+from toolgen.state.turn_counter import FORGOTTEN_S, MAX_CALLS, Excess, MemoryTurns, Turns
+from toolgen.state.turn_counter_redis import RedisTurns
+
+BOT = ("bot",)
+Scenario = Callable[[Callable[[], Turns]], Awaitable[None]]
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server
+    server.stop()
+
+
+def of_redis(server: RedisServer, prefix: str) -> RedisTurns:
+    where = RedisLocation(host="127.0.0.1", port=server.port, prefix=prefix)
+    return RedisTurns(2, RedisLink(where, lambda: ""), SystemClock())
+
+
+@pytest.fixture(params=["memory", "redis"])
+def play(request: pytest.FixtureRequest, redis: RedisServer) -> Callable[[Scenario], None]:
+    """Plays a scenario with two turns a conversation. Each gateway it makes shares the count; in memory there is one."""
+
+    def played(scenario: Scenario) -> None:
+        prefix, memory, made = secrets.token_hex(4), MemoryTurns(2, FixedClock()), list[RedisTurns]()
+
+        def gateway() -> Turns:
+            if request.param == "memory":
+                return memory
+            made.append(of_redis(redis, prefix))
+            return made[-1]
+
+        async def main() -> None:
+            try:
+                async with asyncio.timeout(120):
+                    await scenario(gateway)
+            finally:
+                for one in made:
+                    await one.close()
+
+        asyncio.run(main())
+
+    return played
+
+
+async def one(turns: Turns, conversation: str = "c", who: tuple[str, ...] = BOT) -> Excess | None:
+    """A call that ends before the next."""
+    async with turns.join(who, conversation) as seat:
+        return await seat.excess()
+
+
+def test_calls_one_after_the_other_are_turns_and_those_in_flight_together_are_one(
+    play: Callable[[Scenario], None],
+) -> None:
+    async def scenario(gateway: Callable[[], Turns]) -> None:
+        here, there = gateway(), gateway()
+        async with here.join(BOT, "c") as first, there.join(BOT, "c") as second:
+            assert [await first.excess(), await second.excess()] == [None, None]
+            assert await one(here) is None
+        assert await one(there) is None
+        refused = await one(here)
+        assert refused is not None
+        assert refused.reason == "spent"
+        assert 0 < refused.retry_after_s <= FORGOTTEN_S
+        assert await one(there) is not None
+
+    play(scenario)
+
+
+def test_callers_and_conversations_have_turns_of_their_own(play: Callable[[Scenario], None]) -> None:
+    async def scenario(gateway: Callable[[], Turns]) -> None:
+        turns = gateway()
+        for _ in range(3):
+            await one(turns)
+        assert await one(turns) is not None
+        assert await one(turns, "other") is None
+        assert await one(turns, who=("bot", "ann")) is None
+        assert await one(turns, who=("eve",)) is None
+
+    play(scenario)
+
+
+def test_a_turn_has_so_many_calls(play: Callable[[Scenario], None]) -> None:
+    async def scenario(gateway: Callable[[], Turns]) -> None:
+        here, there = gateway(), gateway()
+        async with AsyncExitStack() as open_seats:
+            for number in range(MAX_CALLS):
+                seat = await open_seats.enter_async_context((here, there)[number % 2].join(BOT, "c"))
+                assert await seat.excess() is None
+            crowded = await one(here)
+            assert crowded == Excess(reason="crowded", retry_after_s=1.0)
+        assert await one(here) is None
+        assert await one(here) is not None
+
+    play(scenario)
+
+
+def test_a_turn_lasts_as_long_as_a_task_holds_it(play: Callable[[Scenario], None]) -> None:
+    """A caller that leaves cannot begin the next turn beside what it left running."""
+
+    async def scenario(gateway: Callable[[], Turns]) -> None:
+        turns, gate = gateway(), asyncio.Event()
+        task = asyncio.create_task(gate.wait())
+
+        async def call() -> None:
+            async with turns.join(BOT, "c") as seat:
+                await seat.excess()
+                seat.hold(task)
+                raise asyncio.CancelledError
+
+        with pytest.raises(asyncio.CancelledError):
+            await call()
+        for _ in range(5):
+            assert await one(turns) is None  # in the same turn
+        gate.set()
+        await task
+        assert await one(turns) is None
+        assert await one(turns) is not None
+
+    play(scenario)
+
+
+def test_a_conversation_is_forgotten_an_hour_after_its_last_turn() -> None:
+    clock = FixedClock()
+    turns = MemoryTurns(1, clock)
+
+    async def main() -> None:
+        assert await one(turns) is None
+        clock.advance(FORGOTTEN_S - 1)
+        assert await one(turns) == Excess(reason="spent", retry_after_s=1.0)  # and this was no turn
+        clock.advance(1)
+        assert await one(turns) is None
+
+    asyncio.run(main())
+
+
+def test_who_floods_pushes_out_its_own_conversations_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns_module, "_MAX_EACH", 10)
+    turns = MemoryTurns(1, FixedClock())
+
+    async def main() -> None:
+        await one(turns, who=("victim",))
+        async with turns.join(BOT, "flying") as seat:
+            assert await seat.excess() is None
+            for number in range(100):
+                assert await one(turns, f"c{number}") is None
+        assert await one(turns, who=("victim",)) is not None
+        assert await one(turns, "flying") is not None  # what is in flight is never forgotten
+        assert await one(turns, "c99") is not None
+        assert await one(turns, "c0") is None
+
+    asyncio.run(main())
+
+
+def test_many_callers_stay_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns_module, "_MAX_KEPT", 10)
+    turns = MemoryTurns(1, FixedClock())
+
+    async def main() -> None:
+        for number in range(100):
+            await one(turns, who=(f"user-{number}",))
+        assert sum(len(own) for own in turns._kept.values()) == turns._size == 10
+        assert await one(turns, who=("user-99",)) is not None
+
+    asyncio.run(main())
+
+
+async def lapse(turns: RedisTurns) -> None:
+    """Lets the lease of all it has in flight be over, by the clock of Redis."""
+    probe = RedisLink(turns._link.location, lambda: "")
+    (group,) = turns._groups.values()
+    flights = f"{turns._link.location.prefix}:turns:{group.name}:flights"
+    assert await probe.ask("return redis.call('ZADD', KEYS[1], 'XX', 'CH', 1, ARGV[1])", flights, group.lease) == 1
+    await probe.close()
+
+
+def test_what_a_process_that_died_had_in_flight_ends_with_its_lease(redis: RedisServer) -> None:
+    async def main() -> None:
+        prefix = secrets.token_hex(4)
+        dead, living = of_redis(redis, prefix), of_redis(redis, prefix)
+        seat = dead.join(BOT, "c")
+        assert await seat.excess() is None
+        await lapse(dead)
+        assert [await one(living) is None, await one(living) is None] == [True, False]
+        await living.close()
+        await dead.close()
+
+    asyncio.run(main())
+
+
+def test_what_is_in_flight_for_long_keeps_its_lease(redis: RedisServer) -> None:
+    async def main() -> None:
+        prefix = secrets.token_hex(4)
+        slow, other = of_redis(redis, prefix), of_redis(redis, prefix)
+        async with slow.join(BOT, "c") as seat:
+            assert await seat.excess() is None
+            await lapse(slow)
+            await slow.renew()
+            assert [await one(other) for _ in range(4)] == [None] * 4
+        assert await one(other) is None
+        assert await one(other) is not None
+        await slow.close()
+        await other.close()
+
+    asyncio.run(main())
+
+
+def test_what_cannot_be_counted_is_refused_and_counting_goes_on_when_redis_is_back(
+    tmp_path_factory: pytest.TempPathFactory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolgen.state.turn_counter_redis._RETRY_S", 0.0)
+    server = RedisServer(tmp_path_factory.mktemp("own"))
+    server.start()
+
+    async def main() -> None:
+        turns = of_redis(server, "p")
+        assert await one(turns) is None
+        server.stop()
+        for _ in range(2):
+            refused = await one(turns)
+            assert refused is not None
+            assert refused.reason == "unreachable"
+        server.start()
+        assert await one(turns) is None
+        await turns.close()
+
+    try:
+        asyncio.run(main())
+    finally:
+        server.stop()
+    assert [record.message.partition(",")[0] for record in caplog.records] == ["Redis", "Redis"]

@@ -1,0 +1,217 @@
+"""What was signed of a log, from beside it and from outside, held against its entries as somebody walks them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from toolgen.audit.checkpoint import Checkpoint, Removal, removal_path, statements
+from toolgen.audit.files import DamagedError
+from toolgen.audit.keys import Verifiers
+from toolgen.audit.merkle_tree import Tree
+from toolgen.errors import AuditError
+
+__all__ = ["Fault", "Statements", "Witness", "read_statements"]
+
+_SUFFIXES = (".checkpoints", ".checkpoint")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that is wrong: in which file, on which line (from 1, 0 where it is none's), about which entry, of which kind.
+
+    Kinds: `unreadable` (no entry at all), `edited` (content and hash disagree), `removed` (numbers are missing before it), `missing` (a
+    whole segment or stream is), `reordered` (an entry in another's place, or one too many), `forked` (right number, wrong predecessor, or
+    not the entry that was signed), `truncated` (more was signed than is there), `signature` (a statement nobody we know signed),
+    `unmatched` (an outcome without its intent).
+    """
+
+    file: str
+    line: int
+    seq: int | None
+    kind: str
+    message: str
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form."""
+        return {"file": self.file, "line": self.line, "seq": self.seq, "kind": self.kind, "message": self.message}
+
+
+@dataclass(slots=True)
+class Statements:
+    """What was signed of one stream by keys that count: checkpoints in the order of their sizes, and removals.
+
+    `untrusted` are checkpoints that name a key nobody gave. Each is a fault by itself; where they contradict the entries, that is one more.
+    """
+
+    checkpoints: list[tuple[str, Checkpoint]] = field(default_factory=list)
+    removals: list[Removal] = field(default_factory=list)
+    untrusted: dict[int, Checkpoint] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """How many entries the stream had, at least."""
+        sizes = [checkpoint.size for _, checkpoint in self.checkpoints] + [removal.size for removal in self.removals]
+        return max(sizes, default=0)
+
+    @property
+    def newest(self) -> tuple[str, Checkpoint | Removal]:
+        """What says so, and the file it is from."""
+        said: list[tuple[str, Checkpoint | Removal]] = [*self.checkpoints]
+        said += [(removal_path(Path(), it.stream).name, it) for it in self.removals]
+        return max(said, key=lambda item: item[1].size)
+
+
+def read_statements(
+    directory: Path, streams: Sequence[str], keys: Verifiers, kept: Sequence[Path]
+) -> tuple[dict[str, Statements], list[Fault]]:
+    """What was signed, by stream, and what is wrong with it: also every file with statements of a key that is not among `keys`.
+
+    Whoever writes a log anew can take its public key away. So a statement that nobody can hold against a key is never passed over.
+    """
+    found: dict[str, Statements] = {name: Statements() for name in streams}
+    faults: list[Fault] = []
+    beside = [path for suffix in ("checkpoints", "removals") for path in sorted(directory.glob(f"*.{suffix}"))]
+    for path in [*beside, *_files(kept)]:
+        unknown: dict[str, Fault] = {}  # one for each key: a log without its public key may have a million statements
+        try:
+            for number, _, statement in statements(path):
+                if statement is not None and statement.key not in keys:
+                    message = (
+                        f"no trusted key signed this: the key {statement.key} that it names is not among those given"
+                    )
+                    unknown.setdefault(statement.key, _fault(path, number, statement.size, "signature", message))
+                    if isinstance(statement, Checkpoint):
+                        found.setdefault(statement.stream, Statements()).untrusted[statement.size] = statement
+                elif (fault := _taken(found, keys, path, number, statement)) is not None:
+                    faults.append(fault)
+        except DamagedError as error:
+            faults.append(_fault(path, 0, None, "unreadable", f"it {error.message}"))
+        faults += unknown.values()
+    for stream in found.values():
+        stream.checkpoints.sort(key=lambda item: item[1].size)
+        stream.removals.sort(key=lambda removal: removal.size)
+    return found, faults
+
+
+def _taken(
+    found: dict[str, Statements], keys: Verifiers, path: Path, number: int, statement: Checkpoint | Removal | None
+) -> Fault | None:
+    """Puts a statement to its stream's; what is wrong with it where something is."""
+    if statement is None:
+        return _fault(path, number, None, "unreadable", "the line is no checkpoint and no removal")
+    if not statement.is_signed(keys):
+        message = f"the key {statement.key} did not sign this"
+        return _fault(path, number, statement.size, "signature", message)
+    stream = found.setdefault(statement.stream, Statements())
+    if isinstance(statement, Removal):
+        stream.removals.append(statement)
+    else:
+        stream.checkpoints.append((path.name, statement))
+    return None
+
+
+class Witness:
+    """Holds the checkpoints of one stream against its entries, which it is given in runs without a gap."""
+
+    def __init__(self, statements: Statements) -> None:
+        self.newest: Checkpoint | None = None
+        self.removal: Removal | None = None
+        self._removals = {removal.size: removal for removal in statements.removals}
+        self._left = list(reversed(statements.checkpoints))
+        self._untrusted = statements.untrusted
+        sizes = {it.size for _, it in statements.checkpoints}
+        self._cuts = sorted(sizes | set(self._removals) | set(self._untrusted), reverse=True)
+        self._firsts = {it.first for _, it in statements.checkpoints}
+        self._trees: dict[int, Tree] = {}
+        self._seq = 0
+        self._head = ""
+
+    @property
+    def next_size(self) -> int:
+        """The number of the next entry that something was signed about; 0 when there is none."""
+        return self._cuts[-1] if self._cuts else 0
+
+    def let_go(self, seq: int, prev: str) -> bool:
+        """Whether policy removed what stood before entry `seq`, the first there is, and signed for it."""
+        for size, removal in self._removals.items():
+            # Where a crash interrupted the removal, some of what was to go is still there.
+            if size > seq - 1 or (size == seq - 1 and removal.head == prev):
+                self.removal = removal
+        return self.removal is not None
+
+    def walk(self, last: int, leaves: Sequence[bytes]) -> Iterator[tuple[int, str]]:
+        """Takes the entries that end with number `last`; tells of each one that is not what was signed, and how."""
+        start = last - len(leaves) + 1
+        if start != self._seq + 1:
+            self._trees.clear()
+            if (removal := self._removals.get(start - 1)) is not None and removal is self.removal:
+                self._seed(removal)
+        while self._cuts and self._cuts[-1] <= last:
+            cut = self._cuts.pop()
+            if cut >= start:
+                self._grow(start, leaves[: cut - start + 1])
+                leaves, start = leaves[cut - start + 1 :], cut + 1
+            yield from self._held(cut)
+            yield from self._held_removal(cut)
+            yield from self._held_untrusted(cut)
+            if (removal := self._removals.get(cut)) is not None and removal is self.removal:
+                self._seed(removal)
+        self._grow(start, leaves)
+
+    def _seed(self, removal: Removal) -> None:
+        if removal.first not in self._trees and (tree := removal.tree()) is not None:
+            self._trees[removal.first] = tree
+
+    def _grow(self, start: int, leaves: Sequence[bytes]) -> None:
+        if not leaves:
+            return
+        last = start + len(leaves) - 1
+        for first in self._firsts:
+            if start <= first <= last and first not in self._trees:
+                self._trees[first] = Tree(first=first)
+                self._trees[first].extend(leaves[first - start :])
+            elif first in self._trees and self._trees[first].size == start - 1:
+                self._trees[first].extend(leaves)
+        self._seq, self._head = last, leaves[-1].hex()
+
+    def _held(self, size: int) -> Iterator[tuple[int, str]]:
+        """Holds the checkpoints of this size against the entry of this number. One that is missing was told of already, or let go."""
+        while self._left and self._left[-1][1].size <= size:
+            _, checkpoint = self._left.pop()
+            if checkpoint.size != self._seq:
+                continue
+            tree = self._trees.get(checkpoint.first)
+            if checkpoint.head != self._head:
+                yield size, f"it is not the entry that was signed at {checkpoint.time}"
+            elif tree is not None and tree.size == size and tree.root().hex() != checkpoint.root:
+                yield size, f"the entries up to it are not those that were signed at {checkpoint.time}"
+            else:
+                self.newest = checkpoint
+
+    def _held_removal(self, size: int) -> Iterator[tuple[int, str]]:
+        """Holds a removal that was signed, and not carried out yet, against the last entry that it is about."""
+        removal = self._removals.get(size)
+        if removal is not None and self._seq == size and removal.head != self._head:
+            yield size, f"it is not the entry whose removal was signed at {removal.time}"
+
+    def _held_untrusted(self, size: int) -> Iterator[tuple[int, str]]:
+        """Holds a checkpoint that no trusted key signed against the entry of its number: a contradiction is told, whoever signed."""
+        checkpoint = self._untrusted.get(size)
+        if checkpoint is not None and self._seq == size and checkpoint.head != self._head:
+            yield size, f"it is not the entry that a checkpoint of {checkpoint.time} names, which no trusted key signed"
+
+
+def _files(kept: Sequence[Path]) -> Iterator[Path]:
+    for path in kept:
+        if path.is_dir():
+            yield from sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES)
+        elif path.is_file():
+            yield path
+        else:
+            raise AuditError("there is no such file", where=str(path))
+
+
+def _fault(path: Path, line: int, seq: int | None, kind: str, message: str) -> Fault:
+    return Fault(file=path.name, line=line, seq=seq, kind=kind, message=message)

@@ -1,0 +1,354 @@
+"""The index of a log: what a reviewer searches. Filled from the log, rebuilt from it, and never the truth.
+
+Brings the index up to date beside whoever reads it: a reader waits for a moment, and is told how far it is when that is not enough.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from toolgen.audit.entry import Entry, hashed
+from toolgen.audit.files import active_path, regular, stream_names
+from toolgen.audit.index.check import differences, here
+from toolgen.audit.index.filter import NONE, Condition, Filter, call_conditions, entry_conditions
+from toolgen.audit.index.indexer import Filled, fill, forget_log
+from toolgen.audit.index.row import STREAM_BITS
+from toolgen.audit.index.schema import Database
+from toolgen.audit.reader import entry_at, merged
+from toolgen.errors import AuditError, CanonicalError, ConfigError
+
+__all__ = ["MAX_SEARCH_S", "Cursor", "Filler", "Found", "Index", "Page", "Sample"]
+
+Cursor = tuple[int, ...]
+"""Where a page ended: opaque numbers, of the same listing's next page."""
+
+MAX_SEARCH_S = 20.0
+"""After which a page that was asked for is given up: the console has one thread that looks, and nobody holds it for longer."""
+_SOME = 500
+_COLUMNS = "e.id, e.prev, e.hash, e.body, s.name, s.log"
+_FROM = "audit_entries e JOIN audit_streams s ON s.id = e.stream"
+_TAMPERED = "`toolgen audit index --rebuild` makes it anew from the log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Some of what was asked for, newest first; `next` is None behind the last."""
+
+    rows: list[dict[str, Any]]
+    next: Cursor | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One entry, and where its log is. `checked` says whether it was held against the log: not where that is another machine's."""
+
+    entry: dict[str, Any]
+    log: str
+    checked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What statistics need of a call. `time` is in microseconds since the epoch."""
+
+    time: int
+    principal: str
+    tool: str
+    verdict: str
+    rule: str
+    status: str
+    code: str
+    duration_ms: float | None
+
+
+class Index:
+    """Over a database, of the log in `directory`. One thread at a time may use it; a context manager that closes it."""
+
+    def __init__(self, database: Database, directory: Path) -> None:
+        self._database = database
+        self._directory = directory
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._database.close()
+
+    def fill(self, progress: Callable[[int], None] = lambda entries: None) -> Filled:
+        """Takes over what is new in the log. Raises `AuditError`."""
+        return fill(self._database, self._directory, progress)
+
+    def rebuild(self, progress: Callable[[int], None] = lambda entries: None) -> Filled:
+        """Forgets this log, and nothing of others that share the index, and fills it anew."""
+        if self._database.shared:
+            forget_log(self._database, self._directory, here(self._database, self._directory).values())
+        else:
+            self._database.clear()
+        return self.fill(progress)
+
+    def calls(self, wanted: Filter = NONE, *, limit: int = 50, after: Cursor | None = None) -> Page:
+        """Calls, newest first, one row each as `query.calls` has them."""
+        conditions = call_conditions(wanted, self._database.dialect)
+        if after is not None:
+            conditions.append(_behind(("c.time", "c.id"), after))
+        where, values = _where(conditions)
+        found = self._database.search(
+            f"SELECT c.time, c.id, c.call_id FROM audit_calls c{where} ORDER BY c.time DESC, c.id DESC LIMIT ?",
+            (*values, limit + 1),
+            MAX_SEARCH_S,
+        )
+        rows = self._told([call_id for _, _, call_id in found[:limit]])
+        return Page(rows=rows, next=(found[limit - 1][0], found[limit - 1][1]) if len(found) > limit else None)
+
+    def entries(self, wanted: Filter = NONE, *, limit: int = 50, after: Cursor | None = None) -> Page:
+        """Entries, newest first; with what only calls have, those of the calls that match, newest call first."""
+        if wanted.of_calls:
+            return self._entries_of_calls(wanted, limit, after)
+        conditions = entry_conditions(wanted)
+        if after is not None:
+            conditions.append(_behind(("e.time", "e.id"), after))
+        where, values = _where(conditions)
+        found = self._database.search(
+            f"SELECT {_COLUMNS}, e.time, e.id FROM {_FROM}{where} ORDER BY e.time DESC, e.id DESC LIMIT ?",
+            (*values, limit + 1),
+            MAX_SEARCH_S,
+        )
+        return self._page(found, limit)
+
+    def story(self, call_id: str) -> list[dict[str, Any]]:
+        """Every entry of a call, in the order of their times."""
+        found = self._database.rows(
+            f"SELECT {_COLUMNS} FROM {_FROM} WHERE e.call_id = ? ORDER BY e.time, e.id", (call_id,)
+        )
+        return [self._entry(row) for row in found]
+
+    def find(self, seq: int, stream: str = "") -> list[Found]:
+        """The entries with a number: one, or one a stream that has it. Those of the log here are read from the log.
+
+        Raises `AuditError` when log and index disagree about one.
+        """
+        local = here(self._database, self._directory)
+        there = {str(entry.get("stream")): dict(entry) for entry in entry_at(self._directory, seq, stream)}
+        found = []
+        for row in self._database.rows(
+            f"SELECT {_COLUMNS} FROM {_FROM} WHERE e.id IN (SELECT id * {1 << STREAM_BITS} + ? FROM audit_streams) "
+            "ORDER BY e.id",
+            (seq,),
+        ):
+            name, log = row[4], row[5]
+            if stream not in {"", name}:
+                continue
+            mine = local.get(name) == row[0] >> STREAM_BITS
+            entry = self._entry(row)
+            if mine and not _same(entry, there.pop(name, {})):
+                raise AuditError(
+                    f"entry {seq} of {name} is not the same in the log and in its index",
+                    suggestion="`toolgen audit verify` says whether the log is what was written; `toolgen audit index --rebuild` "
+                    "makes the index anew",
+                )
+            found.append(Found(entry=entry, log=log, checked=mine))
+        found += [Found(entry=entry, log=str(self._directory), checked=False) for entry in there.values()]
+        return found
+
+    def newer(self, marks: dict[int, int], wanted: Filter = NONE) -> list[dict[str, Any]]:
+        """Entries that were indexed since the last time, in the order of their times; `marks` is what this keeps between times."""
+        found: list[tuple[Any, ...]] = []
+        conditions = entry_conditions(wanted)
+        if wanted.of_calls:
+            some, values = _where(call_conditions(wanted, self._database.dialect))
+            conditions.append((f"e.call_id IN (SELECT c.call_id FROM audit_calls c{some})", values))
+        for number, seq in self._database.rows("SELECT id, seq FROM audit_streams"):
+            ends = (number << STREAM_BITS | marks.get(number, 0), number << STREAM_BITS | seq)
+            where, values = _where([("e.id > ? AND e.id <= ?", ends), *conditions])
+            found += self._database.rows(f"SELECT {_COLUMNS}, e.time FROM {_FROM}{where} ORDER BY e.id", values)
+            marks[number] = seq
+        return [self._entry(row) for row in sorted(found, key=lambda row: (row[6], row[0]))]
+
+    def marks(self) -> dict[int, int]:
+        """What `newer` takes for everything up to now."""
+        return dict(self._database.rows("SELECT id, seq FROM audit_streams"))
+
+    def samples(self, wanted: Filter = NONE) -> Iterator[Sample]:
+        """What statistics need of every call that matches."""
+        where, values = _where(call_conditions(wanted, self._database.dialect))
+        columns = "c.time, c.principal, c.tool, c.verdict, c.rule, c.status, coalesce(c.code, ''), c.duration_ms"
+        for row in self._database.rows(f"SELECT {columns} FROM audit_calls c{where}", values):
+            yield Sample(*row)
+
+    def count(self) -> tuple[int, int]:
+        """How many entries and calls there are."""
+        entries, calls = (
+            self._database.rows(f"SELECT count(*) FROM {table}")[0][0] for table in ("audit_entries", "audit_calls")
+        )
+        return entries, calls
+
+    def check(self, progress: Callable[[int], None] = lambda entries: None) -> list[str]:
+        """Holds everything against the log here: a sentence for each difference. Raises `AuditError` when there is no log to read."""
+        return list(differences(self._database, self._directory, progress))
+
+    def _entries_of_calls(self, wanted: Filter, limit: int, after: Cursor | None) -> Page:
+        outer = entry_conditions(Filter(event=wanted.event, stream=wanted.stream, before=wanted.before))
+        enough = not outer  # each call has an entry, so as many calls are enough
+        inner = call_conditions(wanted, self._database.dialect)
+        order = ("c.time", "c.id", "e.time", "e.id")
+        if after is not None:
+            outer.append(_behind(order, after))
+            inner.append(("(c.time, c.id) <= (?, ?)", after[:2]))
+        where, values = _where(inner)
+        calls = f"SELECT c.id, c.time, c.call_id FROM audit_calls c{where}"
+        if enough:
+            calls += " ORDER BY c.time DESC, c.id DESC LIMIT ?"
+            values = (*values, limit + 2)
+        condition, more = _where(outer)
+        found = self._database.search(
+            f"SELECT {_COLUMNS}, {', '.join(order)} FROM ({calls}) c JOIN audit_entries e ON e.call_id = c.call_id "
+            f"JOIN audit_streams s ON s.id = e.stream{condition} "
+            f"ORDER BY {', '.join(f'{name} DESC' for name in order)} LIMIT ?",
+            (*values, *more, limit + 1),
+            MAX_SEARCH_S,
+        )
+        return self._page(found, limit)
+
+    def _page(self, found: Sequence[tuple[Any, ...]], limit: int) -> Page:
+        end = tuple(found[limit - 1][6:]) if len(found) > limit else None
+        return Page(rows=[self._entry(row) for row in found[:limit]], next=end)
+
+    def _told(self, calls: Sequence[str]) -> list[dict[str, Any]]:
+        """The rows of these calls, in their order."""
+        entries: list[Entry] = []
+        names: dict[int, str] = {}
+        for start in range(0, len(calls), _SOME):
+            some = calls[start : start + _SOME]
+            marks = ", ".join("?" * len(some))
+            for row in self._database.rows(
+                f"SELECT {_COLUMNS} FROM {_FROM} WHERE e.call_id IN ({marks}) ORDER BY e.id", some
+            ):
+                number = row[0] >> STREAM_BITS
+                names[number] = row[4]
+                entries.append({**self._entry(row), "stream": number})
+        told = {row["call_id"]: {**row, "stream": names[row["stream"]]} for row in merged(entries)}
+        return [told[call_id] for call_id in calls if call_id in told]
+
+    def _entry(self, row: Sequence[Any]) -> dict[str, Any]:
+        """The entry of a row, held against its own hash. Raises `AuditError`."""
+        prev, own, body = bytes(row[1]).hex(), bytes(row[2]).hex(), row[3]
+        if sha256((prev + body).encode()).hexdigest() != own:
+            seq = row[0] & (1 << STREAM_BITS) - 1
+            raise AuditError(f"entry {seq} of {row[4]} was changed in the index of the log", suggestion=_TAMPERED)
+        entry: dict[str, Any] = msgspec.json.decode(body)
+        return {**entry, "prev": prev, "hash": own, **({"log": row[5]} if self._database.shared else {})}
+
+
+def _same(entry: Entry, there: Entry) -> bool:
+    """Whether an entry of the index is that of the log, and that one what was written."""
+    try:
+        return bool(entry["hash"] == there["hash"] == hashed(there, there["prev"]))
+    except (KeyError, CanonicalError, UnicodeEncodeError, AttributeError):
+        return False
+
+
+def _behind(order: Sequence[str], after: Cursor) -> Condition:
+    """What follows where a page ended. Raises `ConfigError` for a cursor of another listing."""
+    if len(after) != len(order):
+        raise ConfigError("the cursor is of another listing", suggestion="ask for the first page again")
+    return f"({', '.join(order)}) < ({', '.join('?' * len(order))})", after
+
+
+def _where(conditions: Sequence[Condition]) -> tuple[str, tuple[object, ...]]:
+    if not conditions:
+        return "", ()
+    return " WHERE " + " AND ".join(text for text, _ in conditions), tuple(
+        value for _, values in conditions for value in values
+    )
+
+
+WAIT_S = 2.0
+_TAIL = 1024 * 1024
+
+
+class Filler:
+    """Fills one index, in one thread at a time, for all the readers of a process."""
+
+    def __init__(self, opened: Callable[[], Index], directory: Path) -> None:
+        """`opened` opens the index; it is closed again when everything new was taken over."""
+        self._opened = opened
+        self._directory = directory
+        self._changed = threading.Condition()
+        self._begun = self._ended = 0
+        self._entries = self._expected = 0
+        self._faults: tuple[str, ...] = ()
+        self._error: Exception | None = None
+
+    def bring_up(self, wait_s: float = WAIT_S) -> tuple[str, ...]:
+        """Takes over what is new in the log and waits for it, but no longer than that. Returns what keeps the index from showing all.
+
+        Raises `AuditError` where it cannot be filled, and what opening it raises.
+        """
+        until = time.monotonic() + wait_s
+        with self._changed:
+            wanted = self._begun + 1  # one that begins from now on sees all that is on record by now
+            while self._ended < wanted:
+                if self._ended == self._begun:
+                    self._begin()
+                if not self._changed.wait(max(0.0, until - time.monotonic())):
+                    break
+            if self._ended >= wanted and self._error is not None:
+                raise self._error
+            return self.warnings
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What keeps the index from showing all there is, in sentences."""
+        with self._changed:
+            if self._ended == self._begun:
+                return self._faults
+            far = f"{self._entries:,} entries" + (f" of {self._expected:,}" if self._expected > self._entries else "")
+        return (
+            *self._faults,
+            f"the index of the record is being brought up to date ({far}): not everything is shown yet",
+        )
+
+    def _begin(self) -> None:
+        self._begun += 1
+        self._entries = self._expected = 0
+        threading.Thread(target=self._run, name="audit-index", daemon=True).start()
+
+    def _run(self) -> None:
+        faults: tuple[str, ...] = ()
+        error: Exception | None = None
+        try:
+            with self._opened() as index:
+                self._expected = max(
+                    0, sum(map(self._newest, stream_names(self._directory))) - sum(index.marks().values())
+                )
+                faults = tuple(index.fill(self._count).faults)
+        except Exception as failure:  # noqa: BLE001 - it is raised again where somebody waits for it
+            error = failure
+        with self._changed:
+            self._faults, self._error = faults, error
+            self._ended += 1
+            self._changed.notify_all()
+
+    def _count(self, entries: int) -> None:
+        self._entries = entries
+
+    def _newest(self, stream: str) -> int:
+        """The number of the newest entry of a stream, 0 where its end does not say: it is for telling how far the filling is, no more."""
+        try:
+            with regular(active_path(self._directory, stream)) as file:
+                file.seek(max(0, file.seek(0, 2) - _TAIL))
+                whole = file.read(_TAIL).rpartition(b"\n")[0]
+            return int(msgspec.json.decode(whole[whole.rfind(b"\n") + 1 :])["seq"])
+        except (OSError, AuditError, msgspec.DecodeError, KeyError, TypeError, ValueError):
+            return 0

@@ -1,0 +1,376 @@
+"""Fills the index from a log: what is new since the last time, each entry held against its hash and the one before it.
+
+The lines of a stream behind a place in it, wherever its segments have gone meanwhile.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from toolgen.audit.files import DamagedError, SegmentFile, bounded, lines, opened, segments, stream_names
+from toolgen.audit.index.row import STREAM_BITS, Row, call_row, content_of, row_of
+from toolgen.audit.index.schema import Database
+from toolgen.audit.reader import merged
+
+__all__ = [
+    "Beginning",
+    "Filled",
+    "Place",
+    "Stream",
+    "begins",
+    "bodies",
+    "fill",
+    "forget_log",
+    "known_stream",
+    "lines_behind",
+]
+
+
+class _First(msgspec.Struct):
+    seq: int
+    hash: str
+    prev: str
+
+
+_first = msgspec.json.Decoder(_First).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The first entry that a stream still has."""
+
+    seq: int
+    hash: bytes
+    prev: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a line begins: in the segment whose first entry has number `segment`, so many bytes in."""
+
+    segment: int
+    offset: int
+
+
+def begins(directory: Path, stream: str) -> Beginning | None:
+    """Where a stream begins now; None while it has no whole entry. Raises `AuditError`."""
+    with segments(directory, stream) as found:
+        for segment, file in found:
+            with opened(segment, file) as plain:
+                first = _beginning(plain)
+            if first is not None:
+                return first
+    return None
+
+
+def lines_behind(directory: Path, stream: str, place: Place, seq: int) -> Iterator[tuple[bytes, Place]]:
+    """The line at `place`, which is that of entry `seq`, and every whole line behind it, each with its place.
+
+    Where that segment is gone (policy removed it) it is those of the segments from the one on that holds the entry after.
+    """
+    with segments(directory, stream) as found:
+        named = [_named(segment, file) for segment, file in found]
+        for index, (segment, file) in enumerate(found):
+            first = named[index]
+            later = [other for other in named[index + 1 :] if other]
+            if not first or (first != place.segment and later and later[0] <= seq + 1):
+                continue
+            with opened(segment, file) as plain:
+                offset = place.offset if first == place.segment else 0
+                plain.seek(offset)
+                for line, whole in lines(bounded(plain)):
+                    if not whole:
+                        return
+                    yield line, Place(first, offset)
+                    offset += len(line) + 1
+
+
+def _named(segment: SegmentFile, file: BinaryIO | None) -> int:
+    """The number of a segment's first entry; 0 while it has none."""
+    if segment.first or file is None:
+        return segment.first
+    first = _beginning(file)
+    return 0 if first is None else first.seq
+
+
+def _beginning(plain: BinaryIO) -> Beginning | None:
+    plain.seek(0)
+    line, whole = next(lines(bounded(plain)), (b"", False))
+    try:
+        found = _first(line)
+        return Beginning(found.seq, bytes.fromhex(found.hash), bytes.fromhex(found.prev)) if whole else None
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return None
+
+
+_BATCH = 4000
+_SOME = 500  # parameters of a statement
+_MANY = 20_000  # entries; after so many new ones the indexes are looked after
+_PUT = "INSERT INTO audit_entries (id, stream, time, event, call_id, prev, hash, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_PUT_CALL = f"INSERT INTO audit_calls VALUES ({', '.join('?' * 12)})"
+_BROKEN = "what follows entry {seq} is not what was written, and is not shown; `toolgen audit verify` says what it is"
+_REPLACED = (
+    "entry {seq} is not there any more as it was indexed; `toolgen audit verify` says what is wrong with the log, and "
+    "`toolgen audit index --rebuild` begins anew from it"
+)
+_STREAMS = "SELECT id, segment, place, seq, hash FROM audit_streams"
+
+
+@dataclass(slots=True)
+class Filled:
+    """What came of it: how many entries are new, and a sentence for each stream that could not be followed to its end."""
+
+    entries: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """How far a stream is indexed: `place` is where the line of its last entry, `seq`, begins; `hash` is that entry's."""
+
+    id: int
+    name: str
+    place: Place
+    seq: int
+    hash: bytes
+
+
+class _DisagreementError(Exception):
+    """What a stream holds is not what was written, or not what was indexed."""
+
+
+def fill(database: Database, directory: Path, progress: Callable[[int], None] = lambda entries: None) -> Filled:
+    """Takes over what is new in a log. `progress` is told how many entries that is so far. Raises `AuditError`.
+
+    What is not followed by a whole, chained entry ends its stream here, with a fault; other streams go on.
+    """
+    filled = Filled()
+    new = not database.rows("SELECT 1 FROM audit_entries LIMIT 1")
+    streams: list[Stream] = []
+    for name in stream_names(directory):
+        try:
+            beginning = begins(directory, name)
+        except DamagedError as error:
+            filled.faults.append(f"{name}: {error}")
+            continue
+        if beginning is not None:
+            stream = known_stream(database, name, beginning) or _begun(database, directory, name, beginning)
+            _forget(database, stream.id, beginning.seq)
+            streams.append(stream)
+    if not database.shared and not filled.faults:
+        seen = {stream.id for stream in streams}
+        for (gone,) in database.rows("SELECT id FROM audit_streams"):
+            if gone not in seen:
+                _forget(database, gone, 1 << STREAM_BITS)
+                database.run("DELETE FROM audit_streams WHERE id = ?", (gone,))
+    for stream in streams:
+        try:
+            _follow(database, directory, stream, lambda count: _count(filled, count, progress))
+        except (_DisagreementError, DamagedError) as error:
+            filled.faults.append(f"{stream.name}: {error}")
+    if new or filled.entries >= _MANY:
+        database.finish()
+    return filled
+
+
+def _count(filled: Filled, count: int, progress: Callable[[int], None]) -> None:
+    filled.entries += count
+    progress(filled.entries)
+
+
+def known_stream(database: Database, name: str, beginning: Beginning) -> Stream | None:
+    """The stream of the index that this is: the one that has its first entry, or ended right before it."""
+    for stream in _streams(database, "name = ?", name):
+        first = database.rows(
+            "SELECT hash FROM audit_entries WHERE id = ?", (stream.id << STREAM_BITS | beginning.seq,)
+        )
+        if any(bytes(row[0]) == beginning.hash for row in first):
+            return stream
+        if stream.seq == beginning.seq - 1 and stream.hash == beginning.prev:
+            return stream
+    for stream in _streams(database, "origin = ?", beginning.hash):
+        return stream
+    return None
+
+
+def _begun(database: Database, directory: Path, name: str, beginning: Beginning) -> Stream:
+    with database.transaction():
+        found = _streams(database, "origin = ?", beginning.hash)
+        if not found:
+            (last,) = database.rows("SELECT coalesce(max(id), 0) FROM audit_streams")[0]
+            database.run(
+                "INSERT INTO audit_streams VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    last + 1,
+                    name,
+                    _label(database, directory),
+                    beginning.hash,
+                    0,  # no segment yet
+                    0,
+                    beginning.seq - 1,
+                    beginning.prev,
+                ),
+            )
+            found = _streams(database, "origin = ?", beginning.hash)
+    return found[0]
+
+
+def _streams(database: Database, condition: str, value: object) -> list[Stream]:
+    named = _STREAMS.replace("id,", "id, name,", 1)
+    found = database.rows(f"{named} WHERE {condition} ORDER BY id DESC", (value,))
+    return [Stream(row[0], row[1], Place(row[2], row[3]), row[4], bytes(row[5])) for row in found]
+
+
+def forget_log(database: Database, directory: Path, numbers: Iterable[int]) -> None:
+    """Takes a log out of an index that others share: the streams with these numbers, and what was ever indexed from that folder."""
+    same = database.rows("SELECT id FROM audit_streams WHERE log = ?", (_label(database, directory),))
+    for number in sorted({*numbers, *(number for (number,) in same)}):
+        _forget(database, number, 1 << STREAM_BITS)
+        database.run("DELETE FROM audit_streams WHERE id = ?", (number,))
+    database.run(
+        "DELETE FROM audit_calls WHERE NOT EXISTS (SELECT 1 FROM audit_entries e WHERE e.call_id = audit_calls.call_id)"
+    )
+
+
+def _label(database: Database, directory: Path) -> str:
+    log = str(directory.resolve())
+    return f"{platform.node()}:{log}" if database.shared else log
+
+
+def _follow(database: Database, directory: Path, stream: Stream, count: Callable[[int], None]) -> None:
+    while True:
+        reading = _Reading(directory, stream)
+        lines = iter(reading)
+        before = (stream.seq, stream.hash)
+        while batch := list(islice(lines, _BATCH)):
+            rows = [row for row, _ in batch]
+            place, last = batch[-1][1], rows[-1]
+            with database.transaction():
+                (now,) = _streams(database, "id = ?", stream.id)
+                if (now.seq, now.hash) != before:
+                    break  # somebody else was here meanwhile: on from there
+                _put(database, stream.id, rows)
+                database.run(
+                    "UPDATE audit_streams SET segment = ?, place = ?, seq = ?, hash = ? WHERE id = ?",
+                    (place.segment, place.offset, last.seq, last.hash, stream.id),
+                )
+            before = (last.seq, last.hash)
+            count(len(rows))
+        else:
+            if reading.fault:
+                raise _DisagreementError(reading.fault)
+            return
+        lines.close()
+        (stream,) = _streams(database, "id = ?", stream.id)
+
+
+class _Reading:
+    """The entries behind a place in a stream. `fault` says afterwards what ended it, "" for the stream's end."""
+
+    def __init__(self, directory: Path, stream: Stream) -> None:
+        self._directory = directory
+        self._stream = stream
+        self.fault = ""
+
+    def __iter__(self) -> Generator[tuple[Row, Place]]:
+        stream, seq, last, some = self._stream, self._stream.seq, self._stream.hash, False
+        for line, place in lines_behind(self._directory, stream.name, stream.place, stream.seq):
+            some = True
+            row = row_of(line, stream.id)
+            if place == stream.place and stream.place.segment:
+                if row is None or row.hash != stream.hash:
+                    self.fault = _REPLACED.format(seq=seq)
+                    return
+                continue
+            # Of a segment that is read from its beginning, because the one that was read last is gone.
+            began = place.offset == 0 and seq == stream.seq
+            if row is not None and row.seq <= stream.seq and place.segment != stream.place.segment:
+                continue
+            chained = row is not None and (row.seq, row.prev) == (seq + 1, last)
+            # What was removed by policy before it was ever read: the rest begins anew.
+            if row is None or not (chained or (began and row.seq > seq + 1)):
+                self.fault = _BROKEN.format(seq=seq)
+                return
+            seq, last = row.seq, row.hash
+            yield row, place
+        if not some and stream.place.segment:
+            self.fault = _REPLACED.format(seq=seq)
+
+
+def _put(database: Database, stream: int, rows: Sequence[Row]) -> None:
+    calls = sorted({row.call_id for row in rows if row.call_id})
+    known = set(_known_calls(database, calls))
+    database.many(
+        _PUT,
+        [
+            (
+                stream << STREAM_BITS | row.seq,
+                stream,
+                row.time,
+                row.event,
+                row.call_id or None,
+                row.prev,
+                row.hash,
+                row.body,
+            )
+            for row in rows
+        ],
+    )
+    fresh = merged(row.told for row in rows if row.call_id and row.call_id not in known)
+    if known:
+        again = sorted(known)
+        for some in _portions(again):
+            marks = ", ".join("?" * len(some))
+            database.run(f"DELETE FROM audit_calls WHERE call_id IN ({marks})", some)
+        fresh += merged(content_of(bodies(database, again)))
+    database.many(_PUT_CALL, [call_row(call).values() for call in fresh])
+
+
+def _known_calls(database: Database, calls: Sequence[str]) -> Iterator[str]:
+    for some in _portions(calls):
+        marks = ", ".join("?" * len(some))
+        yield from (
+            found
+            for (found,) in database.rows(
+                f"SELECT DISTINCT call_id FROM audit_entries WHERE call_id IN ({marks})", some
+            )
+        )
+
+
+def bodies(database: Database, calls: Sequence[str]) -> Iterator[tuple[int, dict[str, object]]]:
+    """The entries of these calls without their chain, each with the number of its stream, in the order of their streams."""
+    for some in _portions(calls):
+        marks = ", ".join("?" * len(some))
+        found = database.rows(f"SELECT stream, body FROM audit_entries WHERE call_id IN ({marks}) ORDER BY id", some)
+        yield from ((stream, msgspec.json.decode(body)) for stream, body in found)
+
+
+def _portions(items: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (items[start : start + _SOME] for start in range(0, len(items), _SOME))
+
+
+def _forget(database: Database, stream: int, first: int) -> None:
+    """Takes out what the log does not have any more, before entry `first`: what policy let go is not kept here either."""
+    ends = (stream << STREAM_BITS, stream << STREAM_BITS | first - 1)
+    if not database.rows("SELECT 1 FROM audit_entries WHERE id BETWEEN ? AND ? LIMIT 1", ends):
+        return
+    with database.transaction():
+        database.run("DELETE FROM audit_entries WHERE id BETWEEN ? AND ?", ends)
+        left = [  # calls that other streams, or later entries, tell of too
+            call_id
+            for (call_id,) in database.rows(
+                "SELECT c.call_id FROM audit_calls c WHERE c.id BETWEEN ? AND ? "
+                "AND EXISTS (SELECT 1 FROM audit_entries e WHERE e.call_id = c.call_id)",
+                ends,
+            )
+        ]
+        database.run("DELETE FROM audit_calls WHERE id BETWEEN ? AND ?", ends)
+        again = merged(content_of(bodies(database, sorted(left))))
+        database.many(_PUT_CALL, [call_row(call).values() for call in again])

@@ -1,0 +1,341 @@
+"""Looks after a stream beside the calls: signs how far it has come, compresses closed segments, removes those that policy lets go.
+
+Removes closed segments that are kept long enough, after saying so: signed, and in the log itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+
+from toolgen.audit.checkpoint import (
+    Checkpoint,
+    Removal,
+    append_line,
+    checkpoint_path,
+    newest_checkpoints,
+    removal_path,
+    statements,
+)
+from toolgen.audit.checkpoint_shipper import Courier, Deliveries
+from toolgen.audit.config import Plan
+from toolgen.audit.entry import Entry
+from toolgen.audit.files import SegmentFile, closed_segments, pack, sync_directory
+from toolgen.audit.keys import PRIVATE, SigningKey, public_keys, signing_key
+from toolgen.audit.merkle_tree import Tree
+from toolgen.audit.reader import first_of, hashes_from
+from toolgen.audit.segment import Head
+from toolgen.clock import Clock, timestamp
+from toolgen.errors import AuditError, place_of
+
+__all__ = ["Keeper", "Retention"]
+
+_DAY_S = 86_400
+
+
+class Retention:
+    """What `keep:` of a project lets go. Without a key nothing is removed: who could tell it from a log that was cut?"""
+
+    def __init__(self, directory: Path, stream: str, plan: Plan, clock: Clock, record: Callable[[Entry], None]) -> None:
+        self._directory = directory
+        self._stream = stream
+        self._plan = plan
+        self._clock = clock
+        self._record = record
+        self.fault = ""
+
+    def run(self, key: SigningKey | None) -> None:
+        """Removes what may go now, and what a crash left of an earlier removal. Never the newest closed segment."""
+        if self._plan.keep_s is None and self._plan.keep_bytes is None:
+            return
+        try:
+            self._run(key)
+            self.fault = ""
+        except (AuditError, OSError) as error:
+            fault = f"closed segments of the log are not removed: {error}"
+            if fault != self.fault:
+                _logger.error("%s", fault)  # noqa: TRY400 - it says all there is to say
+            self.fault = fault
+
+    def _run(self, key: SigningKey | None) -> None:
+        closed = closed_segments(self._directory, self._stream)
+        said = max((removal.size for removal in self._removals()), default=0)
+        going, policy = self._going(closed)
+        last = max((after.first - 1 for _, after in going), default=0)
+        if last > said:
+            if key is None:
+                raise AuditError(
+                    "what is removed has to be signed for", suggestion="`toolgen audit keys new` makes a key"
+                )
+            checkpoint = self._signed_end({after.first - 1 for _, after in going if after.first - 1 > said})
+            self._say(key, checkpoint, policy)
+            said = checkpoint.size
+        for segment, after in pairwise(closed):
+            if after.first - 1 <= said:
+                segment.path.unlink(missing_ok=True)
+        sync_directory(self._directory)
+
+    def _going(self, closed: list[SegmentFile]) -> tuple[list[tuple[SegmentFile, SegmentFile]], str]:
+        """The segments that may go, each with the one after it, and why."""
+        old, keep_s, keep_bytes = 0, self._plan.keep_s, self._plan.keep_bytes
+        pairs = list(pairwise(closed))
+        if keep_s is not None:
+            until = self._clock.now() - keep_s
+            while (
+                old < len(pairs) and _began(pairs[old][1]) < until
+            ):  # all before the next one's first entry is older still
+                old += 1
+        large = 0
+        if keep_bytes is not None:
+            left = sum(segment.path.stat().st_size for segment in closed)
+            while large < len(pairs) and left > keep_bytes:
+                left -= pairs[large][0].path.stat().st_size
+                large += 1
+        said = f"older than {(keep_s or 0) / _DAY_S:g} days" if old >= large else f"more than {keep_bytes} bytes"
+        return pairs[: max(old, large)], said
+
+    def _say(self, key: SigningKey, checkpoint: Checkpoint, policy: str) -> None:
+        removal = Removal.make(key, last=checkpoint, time=timestamp(self._clock.now()), policy=policy)
+        gone = {"first": removal.first, "last": removal.size, "head": removal.head, "policy": policy}
+        self._record({"event": "retention", "arguments": gone, "status": "ok"})
+        append_line(removal_path(self._directory, self._stream), removal.line)
+
+    def _signed_end(self, ends: set[int]) -> Checkpoint:
+        """The checkpoint at the last of these segment ends that has one: what is removed up to there can still be proven to have been."""
+        keys = public_keys((), self._directory)
+        found = [
+            statement
+            for _, _, statement in statements(checkpoint_path(self._directory, self._stream))
+            if isinstance(statement, Checkpoint) and statement.size in ends and statement.is_signed(keys)
+        ]
+        if not found:
+            raise AuditError("no checkpoint says yet how the log stood where one of them ended")
+        return max(found, key=lambda checkpoint: checkpoint.size)
+
+    def _removals(self) -> list[Removal]:
+        found = (statement for _, _, statement in statements(removal_path(self._directory, self._stream)))
+        return [statement for statement in found if isinstance(statement, Removal)]
+
+
+def _began(segment: SegmentFile) -> float:
+    time = first_of(segment).get("time", "")
+    try:
+        return datetime.fromisoformat(time).timestamp()
+    except (TypeError, ValueError) as error:
+        raise AuditError("does not say when it begins", where=segment.path.name) from error
+
+
+_logger = logging.getLogger(__name__)
+_CHUNK = 512  # leaves added before other threads get a turn
+
+Batch = tuple[int, Sequence[str]]
+"""The number of the first of some entries, and their hashes. A batch without any says that a segment ended before that number."""
+
+
+class Keeper:
+    """One thread for one stream. What it does may fail without failing a call; what is wrong is in `fault`."""
+
+    def __init__(self, directory: Path, stream: str, plan: Plan, clock: Clock, record: Callable[[Entry], None]) -> None:
+        """`record` adds an entry to the log and returns once it is durable; it raises `AuditError` when that is not to be had."""
+        self.stream = stream
+        self._directory = directory
+        self._plan = plan
+        self._clock = clock
+        self._inbox: deque[Batch] = deque()
+        self._count = 0
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._round = threading.Lock()
+        self.rounds = 0
+        self._key_path = plan.key or directory / PRIVATE
+        self._key: SigningKey | None = None
+        self._signing = False
+        self._tree = Tree()
+        self._head = ""
+        self._signed = 0
+        deliveries = Deliveries(directory, stream)
+        self._couriers = [Courier(place, deliveries) for place in plan.places]
+        self._retention = Retention(directory, stream, plan, clock, record)
+        self._fault = ""
+        self.head: Callable[[], Head] = Head
+
+    def start(self, head: Callable[[], Head]) -> None:
+        """Begins to look after the stream. `head` says what its last acknowledged entry is."""
+        self.head = head
+        self._go_on_delivering()
+        self._thread = threading.Thread(target=self._run, name="audit-keeper", daemon=True)
+        self._thread.start()
+
+    def note(self, first: int, hashes: Sequence[str]) -> None:
+        """Takes notice of entries that were acknowledged, or, without any, of a segment that was closed before number `first`."""
+        if self._signing:
+            self._inbox.append((first, hashes))
+            self._count += len(hashes)
+        if not hashes or self._count >= self._plan.checkpoint_entries:
+            self._wake.set()
+
+    def leave(self) -> None:
+        """Ends without being waited for: the stream is somebody else's now."""
+        self._stopping = True
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Signs what is not signed yet and ends."""
+        self.leave()
+        if self._thread is not None:
+            self._thread.join()
+        for courier in self._couriers:
+            courier.stop()
+
+    def faults(self) -> tuple[str, ...]:
+        """What an operator should know, in sentences."""
+        wrong = [self._fault, self._retention.fault, *(courier.fault for courier in self._couriers)]
+        return tuple(fault for fault in wrong if fault)
+
+    def blocked(self) -> str:
+        """Why no call may begin; "" when calls may."""
+        most = self._plan.required_s
+        if most is None:
+            return ""
+        if self._fault:
+            return self._fault
+        if self._key is None:
+            return "checkpoints are required, and nothing signs them"
+        if self._couriers and all(courier.owing_s() > most for courier in self._couriers):
+            return f"no checkpoint has reached where it is kept for {most:g} s"
+        return ""
+
+    def tick(self) -> None:
+        """One round: key, tree, checkpoint, and what is to be done with closed segments."""
+        with self._round:
+            self._tick()
+            self.rounds += 1
+
+    def _tick(self) -> None:
+        self._count = 0
+        try:
+            self._look_for_key()
+            if self._signing:
+                self._drain()
+                self._sign()
+            self._fault = ""
+        except (AuditError, OSError) as error:
+            self._complain(f"the log is not signed: {error}")
+        if self._stopping:
+            return
+        try:
+            if self._plan.compress:
+                for segment in closed_segments(self._directory, self.stream):
+                    if not segment.packed and not self._stopping:
+                        pack(segment)
+        except (AuditError, OSError) as error:
+            self._complain(f"closed segments are not compressed: {error}")
+        self._retention.run(self._key)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            try:
+                self.tick()
+            except Exception as error:  # noqa: BLE001 - the thread goes on, whatever it was
+                message = "the audit log is not looked after: %s"
+                _logger.error(message, place_of(error))  # noqa: TRY400 - its text may quote anything
+            self._wake.wait(self._plan.checkpoint_s)
+            self._wake.clear()
+        self.tick()
+
+    def _go_on_delivering(self) -> None:
+        """Takes up what an earlier process of this stream left: its key, and the newest checkpoint where a place has not got it yet."""
+        try:
+            self._key = signing_key(self._key_path)
+            signed = newest_checkpoints(checkpoint_path(self._directory, self.stream)) if self._couriers else []
+        except (AuditError, OSError) as error:
+            self._complain(f"the log is not signed: {error}")
+            return
+        for courier in self._couriers:
+            courier.go_on(signed, self._clock.now())
+
+    def _complain(self, fault: str) -> None:
+        if fault != self._fault:
+            _logger.error("%s", fault)
+        self._fault = fault
+
+    def _look_for_key(self) -> None:
+        """A key that was made, replaced or taken away since is noticed here."""
+        self._key = signing_key(self._key_path)
+        if self._key is None:
+            self._signing = False
+            self._inbox.clear()
+        elif not self._signing:
+            # Entries are noted from here on; those up to the head read now are taken from the files, also where they are noted too.
+            self._inbox.clear()
+            self._signing = True
+            try:
+                self._catch_up(self.head())
+            except BaseException:
+                self._signing = False
+                raise
+
+    def _catch_up(self, head: Head) -> None:
+        """The tree up to `head`: from the last checkpoint, or from the first entry."""
+        tree, known = Tree(), ""
+        last = self._last_checkpoint()
+        if last is not None:
+            tree, known = last.tree() or tree, last.head
+            if last.size > head.seq:
+                raise AuditError(f"it ends at entry {head.seq}, though {last.size} entries were signed")
+        start = tree.size + 1
+        for seq, digest in hashes_from(self._directory, self.stream, max(1, tree.size)):
+            if seq > head.seq:
+                break
+            if last is not None and seq == last.size and digest != last.head:
+                raise AuditError(f"entry {seq} is not the one that was signed")
+            if seq <= tree.size:
+                continue
+            if seq != tree.size + 1:  # nobody has what stood before; the tree begins anew where the log does
+                tree = Tree(first=seq)
+            tree.extend((bytes.fromhex(digest),))
+            known = digest
+        if tree.size != head.seq:
+            tree = Tree(first=head.seq + 1)
+        self._tree, self._head, self._signed = tree, known, start - 1
+
+    def _last_checkpoint(self) -> Checkpoint | None:
+        keys = {**public_keys((), self._directory), **({self._key.id: self._key.public} if self._key else {})}
+        found = None
+        for _, _, statement in statements(checkpoint_path(self._directory, self.stream)):
+            if isinstance(statement, Checkpoint) and statement.stream == self.stream and statement.is_signed(keys):
+                found = statement
+        return found
+
+    def _drain(self) -> None:
+        while self._inbox:
+            first, hashes = self._inbox.popleft()
+            if not hashes:
+                self._sign()
+                continue
+            if first <= self._tree.size:
+                continue  # read from the files already
+            if first != self._tree.size + 1:
+                self._tree = Tree(first=first)
+            for start in range(0, len(hashes), _CHUNK):
+                self._tree.extend([bytes.fromhex(digest) for digest in hashes[start : start + _CHUNK]])
+            self._head = hashes[-1]
+
+    def _sign(self) -> None:
+        """Signs how far the stream has come, unless nothing was added since, and sends that on its ways."""
+        tree = self._tree
+        if self._key is None or tree.size <= self._signed or tree.size < tree.first:
+            return
+        made = Checkpoint.make(
+            self._key, stream=self.stream, head=self._head, tree=tree, time=timestamp(self._clock.now())
+        )
+        append_line(checkpoint_path(self._directory, self.stream), made.line)
+        self._signed = tree.size
+        for courier in self._couriers:
+            courier.bring(made)

@@ -1,0 +1,1 @@
+"""`toolgen build`: sources become a manifest."""

@@ -1,0 +1,188 @@
+"""Descriptions in, a manifest out: reads every source and puts together what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from types import MappingProxyType
+from typing import Any, TypeAlias, assert_never
+
+import msgspec
+
+from toolgen.config.settings import SourceSettings, from_mapping, from_specs, password_of, settings_digest
+from toolgen.errors import DescriptionError
+from toolgen.model.manifest import Manifest, Problem, assemble
+from toolgen.model.tool import Tool
+from toolgen.policy.arguments import check_schema
+from toolgen.sources.base import Reading, SourceConfig, is_remote
+from toolgen.sources.mcp import read_mcp
+from toolgen.sources.openapi import read_openapi
+from toolgen.sources.overrides import ToolOverride, override
+from toolgen.sources.python import read_python
+
+__all__ = ["Built", "Progress", "build", "build_sources", "usable"]
+
+Progress: TypeAlias = Callable[[str], None]
+"""Is told the name of each source as its reading begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """A manifest, and by source how many operations it offered (tools plus skips) and how many seconds reading it took.
+
+    `files` is everything that was read, as path -> `sha256:…`, or `None` when that cannot be told; databases are not among it.
+    `references` are, by source, the URLs of the remote documents it is made of, and `wanted` those that are not pinned yet.
+    """
+
+    manifest: Manifest
+    operations: Mapping[str, int]
+    seconds: Mapping[str, float]
+    files: Mapping[str, str] | None
+    references: Mapping[str, tuple[str, ...]]
+    wanted: Mapping[str, tuple[str, ...]]
+
+
+def build(sources: str | Path | Sequence[str | Path] | Mapping[str, Any], *, root: str | Path = ".") -> Manifest:
+    """Builds a manifest from a path, several, or a mapping shaped like toolgen.yaml's `sources:`.
+
+    Relative paths start at `root`, where toolgen.lock has the copies of what is a URL. Nothing is written or fetched. Raises
+    `DescriptionError` for a description that cannot be read at all and `ConfigError` for a source that is none; whatever is wrong with
+    single operations is in the manifest's problems.
+    """
+    base = Path(root).resolve()
+    if isinstance(sources, Mapping):
+        return build_sources(from_mapping(sources, base)).manifest
+    specs = (sources,) if isinstance(sources, (str, Path)) else tuple(sources)
+    return build_sources(from_specs(tuple(str(spec) for spec in specs), base)).manifest
+
+
+def build_sources(
+    sources: Mapping[str, SourceSettings],
+    overrides: tuple[ToolOverride, ...] = (),
+    progress: Progress = lambda _: None,
+) -> Built:
+    """Builds the sources of a project, and changes their tools as its `tools:` says. Raises as `build` does."""
+    readings: dict[str, Reading] = {}
+    seconds: dict[str, float] = {}
+    for name, source in sources.items():
+        progress(name)
+        started = perf_counter()
+        readings[name] = usable(_pinned(source.config, _read(source)))
+        seconds[name] = perf_counter() - started
+    changed = override(overrides, readings)
+    tools, problems = _gathered(changed)
+    infos = {
+        name: msgspec.structs.replace(reading.info, settings=settings_digest(sources[name].config, overrides))
+        for name, reading in changed.items()
+    }
+    manifest = assemble(infos, tools.values(), problems)
+    return Built(
+        manifest=manifest,
+        operations={name: reading.operations for name, reading in changed.items()},
+        seconds=seconds,
+        files=_files(changed),
+        references={name: reading.references for name, reading in changed.items()},
+        wanted={name: reading.wanted for name, reading in changed.items() if reading.wanted},
+    )
+
+
+def usable(reading: Reading) -> Reading:
+    """The reading without tools that would refuse every call: their arguments are checked before anything else, and could not be."""
+    kept: list[Tool] = []
+    unusable: list[Problem] = []
+    for tool in reading.tools:
+        if (fault := check_schema(tool.input_schema)) is None:
+            kept.append(tool)
+            continue
+        message = f"its arguments could not be checked: {fault}; the operation has no tool"
+        unusable.append(
+            Problem(level="error", source=tool.source, origin=tool.origin, code="bad_schema", message=message)
+        )
+    if not unusable:
+        return reading
+    return replace(reading, tools=tuple(kept), problems=(*reading.problems, *unusable))
+
+
+def _gathered(readings: Mapping[str, Reading]) -> tuple[dict[str, Tool], list[Problem]]:
+    tools: dict[str, Tool] = {}
+    problems: list[Problem] = []
+    for name, reading in readings.items():
+        problems += reading.problems
+        for tool in reading.tools:
+            if tool.name in tools:
+                problems.append(
+                    Problem(
+                        level="error",
+                        source=name,
+                        origin=tool.origin,
+                        code="duplicate_name",
+                        message=f"its tool would be called {tool.name}, as one of {tools[tool.name].source} already is; "
+                        "rename one of the two sources",
+                    )
+                )
+            else:
+                tools[tool.name] = tool
+    return tools, problems
+
+
+def _files(readings: Mapping[str, Reading]) -> Mapping[str, str] | None:
+    files: dict[str, str] = {}
+    for reading in readings.values():
+        if reading.info.kind == "sql":
+            continue
+        if not reading.files or not reading.complete:
+            return None
+        for path, digest in reading.files.items():
+            if files.setdefault(path, digest) != digest:
+                return None  # it changed between two readings
+    return MappingProxyType(files)
+
+
+def _pinned(config: SourceConfig, reading: Reading) -> Reading:
+    """Holds what was read, and not what is there a moment later, against the lock."""
+    if config.pin is None:
+        return reading
+    read = {reading.files.get(str(path), "") for path in (config.pin.path, config.pin.path.resolve())}
+    if config.pin.digest not in read:
+        raise DescriptionError(
+            "the copy is not what was pinned: it was changed since",
+            where=f"{config.pin.path.parent.parent.name}/{config.name}/{config.pin.path.name}",
+            suggestion="restore it from version control, or run `toolgen build --update-pins`",
+        )
+    return reading
+
+
+def _read(source: SourceSettings) -> Reading:
+    """The libraries of GraphQL and SQL are imported when there is such a source: either would be a tenth of a large OpenAPI build."""
+    config = source.config
+    if is_remote(config) and config.pin is None:
+        raise DescriptionError(
+            f"sources.{config.name} is remote and not pinned yet",
+            where=config.location.partition("?")[0],
+            suggestion="run `toolgen build` once: it fetches it and pins what it says",
+        )
+    if config.pin is not None and config.pin.url != config.location:
+        raise DescriptionError(
+            f"sources.{config.name} is pinned from another URL",
+            where=config.location.partition("?")[0],
+            suggestion="run `toolgen build`: it fetches this one and says what is different",
+        )
+    match config.kind:
+        case "openapi":
+            return read_openapi(config)
+        case "graphql":
+            from toolgen.sources.graphql import read_graphql  # noqa: PLC0415 - see above
+
+            return read_graphql(config)
+        case "sql":
+            from toolgen.builder.named_queries import read_database  # noqa: PLC0415 - see above
+
+            return read_database(config, password_of(source))
+        case "python":
+            return read_python(config)
+        case "mcp":
+            return read_mcp(config)
+        case _:
+            assert_never(config.kind)

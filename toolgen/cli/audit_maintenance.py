@@ -1,0 +1,218 @@
+"""`toolgen audit index`: fills the index, makes it anew, holds it against the log.
+
+`toolgen audit keys`: the key that checkpoints of the log are signed with.
+
+`toolgen audit reconcile`: calls of which nobody knows whether they took effect, and what somebody found out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toolgen.audit.index.index import Index
+from toolgen.audit.index.sqlite import remove
+from toolgen.audit.keys import PRIVATE, make_key, public_keys, signing_key
+from toolgen.cli.audit_reports import opened
+from toolgen.cli.options import as_json, config, default_principal
+from toolgen.cli.output import counted, print_json, print_table, printable
+from toolgen.config.settings import load as load_settings
+from toolgen.errors import AuditError, ToolgenError
+from toolgen.gateway.approvals import MAX_NOTE_LENGTH
+from toolgen.gateway.project_files import index_file
+from toolgen.gateway.service import Gateway
+
+__all__ = ["index", "reconcile"]
+
+_LOOK_S = 1.0
+
+
+@click.command("index")
+@click.option("--rebuild", "way", flag_value="rebuild", help="Rebuild the index from the log.")
+@click.option("--check", "way", flag_value="check", help="Hold all of it against the log; exit 1 when they differ.")
+@click.option(
+    "--follow", "way", flag_value="follow", help="Go on with what is recorded from now on, until interrupted."
+)
+@config
+def index(way: str | None, config_path: str) -> None:
+    """Bring the index of the log up to date. Every command that reads it does so itself; this is for what follows a log all the time."""
+    with ExitStack() as held:
+        found = held.enter_context(_index(config_path, anew=way == "rebuild"))
+        with counted("entries") as step:
+            filled = found.rebuild(step) if way == "rebuild" else found.fill(step)
+        faults = filled.faults
+        if way == "check":
+            with counted("entries") as step:
+                faults = [*faults, *found.check(step)]
+        entries, calls = found.count()
+        # What a running gateway takes over meanwhile is no less new: after a rebuild all that is there is.
+        new = entries if way == "rebuild" else filled.entries
+        click.echo(f"{new} new entries; {entries} entries of {calls} calls are indexed")
+        for fault in faults:
+            click.echo(printable(fault), err=way != "check")
+        if way == "follow":
+            held.close()
+            _follow(config_path)
+    sys.exit(1 if faults else 0)
+
+
+def _index(config_path: str, *, anew: bool) -> Index:
+    """A file that is no index cannot be opened; made anew, it need not be."""
+    try:
+        return opened(None, config_path)
+    except AuditError:
+        settings = load_settings(config_path)
+        if not anew or settings.audit.index is not None:
+            raise
+        remove(index_file(settings))
+        return opened(None, config_path)
+
+
+def _follow(config_path: str) -> None:
+    """Once a second, until interrupted. What goes wrong is told once; a database that was lost is connected to again."""
+    told: set[str] = set()
+
+    def tell(faults: Sequence[str]) -> None:
+        for fault in faults:
+            if fault not in told:
+                told.add(fault)
+                click.echo(f"toolgen: {printable(fault)}", err=True)
+
+    with suppress(KeyboardInterrupt):
+        while True:
+            try:
+                with opened(None, config_path) as found:
+                    while True:
+                        tell(found.fill().faults)
+                        time.sleep(_LOOK_S)
+            except AuditError as error:
+                tell([str(error)])
+            time.sleep(_LOOK_S)
+
+
+@click.group("keys")
+def keys() -> None:
+    """Make and list the keys that checkpoints of the log are signed with."""
+
+
+@keys.command("new")
+@as_json
+@config
+def new(as_json: bool, config_path: str) -> None:
+    """Make a new key. The private one signs from the next checkpoint on; one that was there before is gone, its public half stays.
+
+    Give the public file to whoever verifies the log, and keep a copy where nobody who can write the log can write.
+    """
+    private, directory = _places(config_path)
+    identifier, public = make_key(private, directory)
+    if as_json:
+        print_json({"key": identifier, "public": str(public), "private": str(private)})
+    else:
+        click.echo(f"key {identifier}\npublic  {public}\nprivate {private} (readable by its owner alone)")
+
+
+@keys.command("list")
+@as_json
+@config
+def list_keys(as_json: bool, config_path: str) -> None:
+    """List the public keys beside the log, and which of them signs."""
+    private, directory = _places(config_path)
+    signing = signing_key(private)
+    known = set(public_keys((), directory)) | ({signing.id} if signing else set())
+    rows = [{"key": name, "signs": signing is not None and signing.id == name} for name in sorted(known)]
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(("key", "signs"), [(row["key"], "yes" if row["signs"] else "no") for row in rows])
+    else:
+        click.echo("there is no key; `toolgen audit keys new` makes one")
+
+
+def _places(config_path: str) -> tuple[Path, Path]:
+    settings = load_settings(config_path)
+    return settings.audit.plan.key or settings.audit_dir / PRIVATE, settings.audit_dir
+
+
+_HEAD = (
+    "call_id",
+    "doubt",
+    "time",
+    "principal",
+    "on_behalf_of",
+    "tool",
+    "request",
+    "idempotency_key",
+    "sql",
+    "session",
+    "client",
+)
+
+
+@click.command()
+@click.argument("call_id", required=False)
+@click.option("--happened", "found", flag_value="happened", help="It took effect.")
+@click.option("--did-not-happen", "found", flag_value="did_not_happen", help="It had none; its key may be used again.")
+@click.option("--note", default="", help=f"How you know, for the record; up to {MAX_NOTE_LENGTH} characters.")
+@click.option("--as", "principal", metavar="PRINCIPAL", help="Who says so: a principal with the role reviewer.")
+@as_json
+@config
+def reconcile(
+    call_id: str | None, found: str | None, note: str, principal: str | None, as_json: bool, config_path: str
+) -> None:
+    """List the calls whose outcome is unknown, or that never ended, with what finds them in the system behind; or, with CALL_ID, record
+    what became of one."""
+    if (call_id is None) is not (found is None):
+        raise click.UsageError("name a call and what became of it: CALL_ID --happened, or CALL_ID --did-not-happen")
+    if len(note) > MAX_NOTE_LENGTH:
+        raise click.BadParameter(f"has more than {MAX_NOTE_LENGTH} characters", param_hint="--note")
+    gateway = Gateway.load(config_path)
+    if call_id is None or found is None:
+        rows = asyncio.run(_open(gateway))
+        if as_json:
+            print_json(rows)
+        else:
+            _print(rows)
+        return
+    who = default_principal(_reviewers(gateway), principal)
+    asyncio.run(_settle(gateway, call_id, found, who, note))
+    click.echo(f"recorded: {call_id} {found.replace('_', ' ')}")
+
+
+async def _open(gateway: Gateway) -> list[dict[str, Any]]:
+    try:
+        return await gateway.doubts.open()
+    finally:
+        await gateway.ledger.close()
+
+
+async def _settle(gateway: Gateway, call_id: str, found: str, who: str, note: str) -> None:
+    if not gateway.may_review(gateway.principal(who)):
+        raise ToolgenError(f"{who} does not have the role reviewer", suggestion="name somebody who has with --as")
+    async with gateway.errand():
+        await gateway.doubts.settle(call_id, found, by=who, note=note)
+
+
+def _reviewers(gateway: Gateway) -> tuple[str, ...]:
+    return tuple(name for name in gateway.principals if gateway.may_review(gateway.principal(name)))
+
+
+def _print(rows: Sequence[Mapping[str, Any]]) -> None:
+    """One block a call; what a caller wrote is shown as JSON, without anything a terminal would act on."""
+    for number, row in enumerate(rows):
+        if number:
+            click.echo()
+        for name in _HEAD:
+            if row.get(name):
+                click.echo(f"{name:<15}  {printable(row[name])}")
+        for name, value in row.get("arguments", {}).items():
+            click.echo(f"  {printable(name)} = {printable(json.dumps(value, ensure_ascii=False))}")
+    if not rows:
+        click.echo("no call is in doubt")

@@ -1,0 +1,283 @@
+"""The options that say which calls: shared by every view of the record.
+
+`toolgen audit export`: the record for other programs.
+
+`toolgen audit stats`: how many calls, how they ended, and how long they took, in figures and as a picture.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from toolgen import __version__
+from toolgen.audit.export import COLUMNS, OCSF_VERSION, csv_line, ocsf_event
+from toolgen.audit.index.filter import STATUSES, VERDICTS, Filter
+from toolgen.audit.index.index import Cursor, Index
+from toolgen.audit.index.sqlite import SqliteDatabase
+from toolgen.audit.stats import Group, Stats, stats_of
+from toolgen.cli.options import as_json, config
+from toolgen.cli.output import counted, json_line, print_json, print_table, printable
+from toolgen.clock import SystemClock
+from toolgen.config.settings import load as load_settings
+from toolgen.errors import ConfigError, ToolgenError
+from toolgen.gateway.project_files import catalog_of, index_of
+
+__all__ = ["dir_option", "export", "filled", "filters", "opened", "stats"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+_AGE = re.compile(r"(\d{1,9})(s|m|h|d)\Z")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+dir_option = click.option(
+    "--dir",
+    "directory",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Another log's directory; it is indexed for this command alone.",
+)
+
+
+def _moment(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """An age (30m, 7d), a date or a time; without a zone it is UTC. Microseconds since the epoch."""
+    if text is None:
+        return None
+    if found := _AGE.match(text):
+        return int((SystemClock().now() - int(found[1]) * _SECONDS[found[2]]) * 1e6)
+    try:
+        moment = datetime.fromisoformat(text)
+        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e6)
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            "is no moment like 30m, 7d, 2026-01-31 or 2026-01-31T12:00:00Z", ctx=context, param=parameter
+        ) from None
+
+
+_OPTIONS = (
+    click.option(
+        "--since", callback=_moment, metavar="WHEN", help="From then on: 30m or 7d ago, 2026-01-31, or a time (UTC)."
+    ),
+    click.option("--until", callback=_moment, metavar="WHEN", help="Before then."),
+    click.option("--principal", default="", help="Whose calls."),
+    click.option("--for", "on_behalf_of", default="", metavar="USER", help="Whom they were made for."),
+    click.option("--tool", default="", metavar="NAME|GLOB", help="Of which tools: shop__query, or 'shop__*'."),
+    click.option("--verdict", type=click.Choice(["", *VERDICTS]), default="", help="How the policy decided."),
+    click.option("--rule", default="", help="Which rule spoke."),
+    click.option("--status", type=click.Choice(["", *STATUSES]), default="", help="How they ended."),
+    click.option("--code", default="", help="With which code: forbidden, upstream_timeout, …"),
+    click.option("--session", default="", help="Of which conversation."),
+    click.option("--call", "call_id", default="", metavar="ID", help="That one call."),
+    click.option("--text", default="", help="With this in an entry, letter case aside; searched without an index."),
+)
+
+
+def filters(function: F) -> F:
+    """The options, given to the command as one `wanted`."""
+
+    def command(*arguments: Any, **given: Any) -> Any:
+        names = ("since", "until", "principal", "on_behalf_of", "tool", "verdict", "rule", "status", "code", "session")
+        wanted = Filter(**{name: given.pop(name) for name in (*names, "call_id", "text")})
+        return function(*arguments, wanted=wanted, **given)
+
+    command.__doc__ = function.__doc__
+    command.__name__ = function.__name__
+    command.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command  # type: ignore[return-value]
+
+
+def opened(directory: Path | None, config_path: str) -> Index:
+    """The index of the project's log, or of another directory's, not yet filled."""
+    if directory is not None:
+        return Index(SqliteDatabase(None), directory)
+    return index_of(load_settings(config_path))
+
+
+@contextmanager
+def filled(directory: Path | None, config_path: str) -> Iterator[Index]:
+    """The index, brought up to date. What keeps it from showing all there is goes to standard error, and makes the exit code 1."""
+    with opened(directory, config_path) as index:
+        with counted("entries indexed") as step:
+            faults = index.fill(step).faults
+        for fault in faults:
+            click.echo(f"toolgen: {printable(fault)}", err=True)
+        yield index
+    if faults:
+        sys.exit(1)
+
+
+_PAGE = 1000
+
+
+@click.command("export")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "csv", "ocsf"]),
+    default="jsonl",
+    show_default=True,
+    help=f"jsonl: entries as they were recorded; csv: a row a call; ocsf: an event a call, API Activity of OCSF {OCSF_VERSION}.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write there, not to standard output."
+)
+@filters
+@dir_option
+@config
+def export(form: str, output: Path | None, wanted: Filter, directory: Path | None, config_path: str) -> None:
+    """Export the calls that match, newest first, or their entries."""
+    with filled(directory, config_path) as index:
+        effects = _effects(config_path) if form == "ocsf" and directory is None else {}
+        lines = _lines(index, form, wanted, effects)
+        if output is None:
+            for line in lines:
+                sys.stdout.buffer.write(line.encode())
+            sys.stdout.buffer.flush()
+            return
+        with output.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(lines)
+
+
+def _lines(index: Index, form: str, wanted: Filter, effects: Mapping[str, str]) -> Iterator[str]:
+    if form == "csv":
+        yield csv_line(COLUMNS, printable)
+    for row in _rows(index, wanted, entries=form == "jsonl"):
+        match form:
+            case "csv":
+                yield csv_line([row.get(name) for name in COLUMNS], printable)
+            case "ocsf":
+                yield json_line(ocsf_event(row, effect=effects.get(str(row.get("tool")), ""), version=__version__))
+            case _:
+                yield json_line(row)
+
+
+def _rows(index: Index, wanted: Filter, *, entries: bool) -> Iterator[dict[str, Any]]:
+    after: Cursor | None = None
+    while True:
+        page = (index.entries if entries else index.calls)(wanted, limit=_PAGE, after=after)
+        yield from page.rows
+        if page.next is None:
+            return
+        after = page.next
+
+
+def _effects(config_path: str) -> dict[str, str]:
+    """The effects of a project's tools; of none where there is no catalog to be had, because a record outlives it."""
+    try:
+        return {name: tool.effect.value for name, tool in catalog_of(load_settings(config_path)).tools.items()}
+    except ToolgenError:
+        return {}
+
+
+_HEAD = ("calls", "ok", "refused", "errors", "p50 ms", "p90 ms", "p99 ms", "max ms")
+_MAX_BARS = 12
+_MAX_LABEL_LENGTH = 40
+
+
+@click.command("stats")
+@click.option(
+    "--plot",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw it too: a PNG or SVG file, by its ending. Needs toolgen[plot].",
+)
+@filters
+@dir_option
+@as_json
+@config
+def stats(plot: Path | None, wanted: Filter, directory: Path | None, as_json: bool, config_path: str) -> None:
+    """Count calls and their endings, with percentiles of how long they took, by tool and by principal."""
+    if plot is not None and plot.suffix.lower() not in {".png", ".svg"}:
+        raise click.BadParameter("takes a file that ends with .png or .svg", param_hint="--plot")
+    with filled(directory, config_path) as index:
+        found = stats_of(index.samples(wanted))
+        if plot is not None:
+            _draw(found, plot)
+        if as_json:
+            print_json(found.to_dict())
+        else:
+            _tell(found)
+
+
+def _tell(found: Stats) -> None:
+    if found.first is not None and found.last is not None:
+        click.echo(f"{found.total.calls} calls, begun {_step_label(found.first)} to {_step_label(found.last)}")
+    else:
+        click.echo("no calls")
+        return
+    for title, counts in (("status", found.statuses), ("code", found.codes), ("rule", found.rules)):
+        _print_counts(title, counts)
+    for title, groups in (("tool", found.tools), ("principal", found.principals)):
+        click.echo()
+        print_table((title, *_HEAD), [_row(group) for group in (*groups, found.total)])
+
+
+def _print_counts(title: str, counts: Mapping[str, int]) -> None:
+    if counts:
+        click.echo(f"by {title}: " + ", ".join(f"{printable(name)} {count}" for name, count in counts.items()))
+
+
+def _row(group: Group) -> Sequence[object]:
+    times = [None if time is None else f"{time:.1f}" for time in (group.p50, group.p90, group.p99, group.slowest)]
+    return (group.name, group.calls, group.ok, group.refused, group.errors, *times)
+
+
+def _step_label(micros: int) -> str:
+    return datetime.fromtimestamp(micros / 1e6, UTC).isoformat(timespec="seconds")
+
+
+def _draw(found: Stats, path: Path) -> None:
+    """Calls by ending, and percentiles of their times, of the tools and principals with the most calls."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - an extra
+        from matplotlib.figure import Figure  # noqa: PLC0415
+    except ImportError as error:
+        raise ConfigError(
+            "a picture needs matplotlib, which is not installed",
+            where="--plot",
+            suggestion='install it with: pip install "toolgen[plot]"',
+        ) from error
+    figure = Figure(figsize=(12, 8), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(2, 2)
+    for row, (title, groups) in enumerate((("tool", found.tools), ("principal", found.principals))):
+        shown = groups[:_MAX_BARS][::-1]
+        # A dollar sign would begin mathematics.
+        names = [printable(group.name)[:_MAX_LABEL_LENGTH].replace("$", r"\$") or "(none)" for group in shown]
+        places = range(len(shown))
+        ending, times = axes[row]
+        left = [0] * len(shown)
+        for label, colour, counts in (
+            ("ok", "#2a7f62", [group.ok for group in shown]),
+            ("refused", "#d9a441", [group.refused for group in shown]),
+            ("error", "#b33a3a", [group.errors for group in shown]),
+            ("other", "#8a8f98", [group.calls - group.ok - group.refused - group.errors for group in shown]),
+        ):
+            ending.barh(places, counts, left=left, label=label, color=colour)
+            left = [before + count for before, count in zip(left, counts, strict=True)]
+        ending.set_yticks(places, names)
+        ending.set_title(f"calls by {title}")
+        for label, marker, values in (
+            ("p50", "o", [group.p50 for group in shown]),
+            ("p90", "s", [group.p90 for group in shown]),
+            ("p99", "^", [group.p99 for group in shown]),
+        ):
+            known = [(value, place) for value, place in zip(values, places, strict=True) if value is not None]
+            times.plot([value for value, _ in known], [place for _, place in known], marker, label=label)
+        times.set_yticks(places, names)
+        times.set_xlabel("ms")
+        times.set_title(f"time by {title}")
+        for one in (ending, times):
+            one.grid(axis="x", alpha=0.3)
+    axes[0][0].legend(loc="lower right")
+    axes[0][1].legend(loc="lower right")
+    figure.suptitle(f"{found.total.calls} calls")
+    figure.savefig(path, format=path.suffix[1:].lower(), dpi=120)

@@ -1,0 +1,1 @@
+"""toolgen.yaml, read once into frozen objects."""

@@ -1,0 +1,206 @@
+"""What toolgen.yaml says about the gateway itself: the address that agents know it by, the proxies in front of it, and how it stops.
+
+`state:` of toolgen.yaml: where what all processes share is kept, in this one's memory or in Redis.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from toolgen.errors import ConfigError, SecretError
+from toolgen.execute.secrets.resolver import SecretReference, Secrets, parse_reference
+from toolgen.model.database_url import part_password
+from toolgen.model.names import nearest
+from toolgen.state.redis_location import RedisLocation
+from toolgen.units import parse_duration
+from toolgen.yaml_file import Document
+
+__all__ = ["Networks", "StateSettings", "contains", "read_drain", "read_networks", "read_public_url", "read_state"]
+
+Networks: TypeAlias = tuple[IPv4Network | IPv6Network, ...]
+
+_VISIBLE = re.compile(r"[\x21-\x7e]{1,300}\Z")
+_HOST = re.compile(r"[a-z0-9._-]{1,253}\Z")
+_MAX_DRAIN_S = 3600.0
+_DEFAULT = {"https": 443, "http": 80}
+
+
+def read_public_url(given: str | None, where: str) -> str:
+    """The origin (`https://tools.example.com`, a port only where it is not the usual one), "" where none is given.
+
+    Raises `ConfigError`. Tokens travel to it, so it is https; http is for loopback alone (RFC 9728 section 7, RFC 8252 section 8.3).
+    """
+    if given is None:
+        return ""
+    try:
+        parts = urlsplit(given)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        parts, host, port = urlsplit(""), "", None
+    if not _VISIBLE.match(given) or parts.scheme not in _DEFAULT or not (_HOST.match(host) or _is_address(host)):
+        raise ConfigError(
+            "url: is not an address like https://tools.example.com",
+            where=where,
+            suggestion="give the address that agents use, behind whatever proxy there is",
+        )
+    if parts.username is not None or parts.path not in {"", "/"} or "?" in given or "#" in given:
+        raise ConfigError(
+            "url: takes scheme, host and port alone",
+            where=where,
+            suggestion="leave user, path, query and fragment away; the gateway adds /mcp itself",
+        )
+    if parts.scheme != "https" and not _is_loopback(host):
+        raise ConfigError(
+            "url: must be https, because tokens are sent to it",
+            where=where,
+            suggestion="http is taken for 127.0.0.1, [::1] and localhost alone",
+        )
+    named = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{named}" + (f":{port}" if port not in {None, _DEFAULT[parts.scheme]} else "")
+
+
+def read_drain(given: str, where: str) -> float:
+    """How long calls in flight have to end when the gateway stops, in seconds. Raises `ConfigError`."""
+    seconds = parse_duration(given)
+    if seconds is None or not 1 <= seconds <= _MAX_DRAIN_S:
+        raise ConfigError(
+            "drain: takes 1s to 1h",
+            where=where,
+            suggestion="give a little less than what the system around waits before it kills",
+        )
+    return seconds
+
+
+def read_networks(given: Sequence[str], document: Document, *path: str, danger: str) -> Networks:
+    """The networks of a list like `["10.0.0.0/8"]`. Raises `ConfigError`; `danger` is what could happen if everybody were in one."""
+    networks = []
+    for index, text in enumerate(given):
+        where = document.where(*path, index)
+        try:
+            network = ip_network(text)
+        except ValueError as error:
+            raise ConfigError(f"'{text[:60]}' is no network like 10.0.0.0/8", where=where) from error
+        if network.prefixlen == 0:
+            raise ConfigError(f"{text} is everybody: {danger}", where=where)
+        networks.append(network)
+    return tuple(networks)
+
+
+def contains(networks: Networks, peer: str) -> bool:
+    """Whether an address is in one of these networks; text that is no address is in none."""
+    try:
+        address = ip_address(peer.partition("%")[0])
+    except ValueError:
+        return False
+    address = getattr(address, "ipv4_mapped", None) or address
+    return any(address in network for network in networks)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return "%" not in host
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
+
+
+_SHAPE = "memory, or redis://user:${env:REDIS_PASSWORD}@host:6379/0 (rediss:// with TLS)"
+_CERTIFICATES = ("sslrootcert", "sslcert", "sslkey")
+_OPTIONS = (*_CERTIFICATES, "prefix")
+_PREFIX = re.compile(r"[A-Za-z0-9_.:-]{1,64}\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSettings:
+    """Redis, and the reference of its password; None where there is none."""
+
+    location: RedisLocation
+    password: SecretReference | None
+
+    def secret(self) -> str:
+        """The password as it is now, "" where there is none. Raises `SecretError`."""
+        return "" if self.password is None else Secrets().resolve(self.password).reveal()
+
+
+def read_state(text: str, where: str, root: Path, warnings: list[str]) -> StateSettings | None:
+    """What `state:` says; None for memory. Raises `ConfigError`, which repeats nothing but the names of options."""
+    if text == "memory":
+        return None
+    location, password = part_password(text)
+    try:
+        parts = urlsplit(location)
+        port = parts.port
+    except ValueError:
+        raise ConfigError("state: is not understood", where=where, suggestion=f"use {_SHAPE}") from None
+    if parts.scheme not in {"redis", "rediss"} or not parts.hostname or parts.password or parts.fragment or port == 0:
+        raise ConfigError("state: is not understood", where=where, suggestion=f"use {_SHAPE}")
+    if find_spec("redis") is None:
+        raise ConfigError(
+            "state: in Redis needs its client", where=where, suggestion='install it with: pip install "toolgen[redis]"'
+        )
+    options = _options(parts, where)
+    certificates = {name: str(root / options[name]) for name in _CERTIFICATES if name in options}
+    tls = parts.scheme == "rediss"
+    if certificates and not tls:
+        raise ConfigError("state: certificates belong to rediss://", where=where)
+    for name, path in certificates.items():
+        if not Path(path).is_file():
+            raise ConfigError(f"state: the file of {name} is not there", where=where)
+    return StateSettings(
+        location=RedisLocation(
+            host=parts.hostname,
+            port=port or 6379,
+            database=_database(parts.path, where),
+            user=unquote(parts.username or ""),
+            tls=tls,
+            certificates=MappingProxyType(certificates),
+            prefix=options.get("prefix", "toolgen"),
+        ),
+        password=_password(password, where, warnings),
+    )
+
+
+def _options(parts: SplitResult, where: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in _OPTIONS or name in options or not value:
+            raise ConfigError(
+                f"state: the option {name[:40]!r} is unknown, empty or there twice{nearest(name, _OPTIONS)}",
+                where=where,
+                suggestion=f"known: {', '.join(_OPTIONS)}",
+            )
+        options[name] = value
+    if not _PREFIX.match(options.get("prefix", "toolgen")):
+        raise ConfigError("state: prefix takes 1 to 64 of A-Z a-z 0-9 _ . : -", where=where)
+    return options
+
+
+def _database(path: str, where: str) -> int:
+    text = path.removeprefix("/")
+    if text and not (text.isascii() and text.isdigit() and len(text) <= 4):
+        raise ConfigError("state: what stands behind the host is the number of a database, as in /0", where=where)
+    return int(text or 0)
+
+
+def _password(text: str, where: str, warnings: list[str]) -> SecretReference | None:
+    if not text:
+        return None
+    try:
+        reference = parse_reference(text)
+    except SecretError as error:
+        raise ConfigError(f"state: the password {error.message}", where=where, suggestion=error.suggestion) from error
+    if reference.provider == "literal":
+        warnings.append(f"{where}: a secret is written out; keep it outside with ${{env:NAME}} or ${{file:/path}}")
+    return reference

@@ -1,0 +1,189 @@
+"""What toolgen.yaml says about failures: of a source, how long and how often it is tried."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from toolgen.errors import ConfigError
+from toolgen.execute.resilience_config import Patience, Retries, Timeouts, Trip
+from toolgen.model.http import NO_KEY_HEADER, is_gateway_header
+from toolgen.sources.graphql_options import GraphKeys
+from toolgen.units import parse_duration, parse_size
+from toolgen.yaml_file import Document
+
+__all__ = ["FailureKeys", "read_patience"]
+
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,64}\Z")
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)%\Z")
+_KEYS = ("timeouts", "retries", "breaker", "concurrency", "idempotency_key", "answers")
+_EFFECTIVE: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "openapi": frozenset(_KEYS),
+        "graphql": frozenset(_KEYS),
+        "mcp": frozenset({"timeouts", "retries", "breaker", "concurrency", "answers"}),
+        "command": frozenset({"timeouts", "answers"}),
+    }
+)
+"""By kind of source, the keys that something reads: any other would be a promise that nobody keeps."""
+_INSTEAD: Mapping[str, str] = MappingProxyType(
+    {
+        "sql": "the policy's sql: says how long a statement may take",
+        "command": "a command that breaks is begun anew, and its calls are not repeated",
+        "mcp": "MCP has its own way with this",
+        "python": "a function runs in the gateway itself",
+    }
+)
+_MAX_ATTEMPTS = 10
+_MAX_PLACES = 10_000
+_MIN_CAP, _MAX_CAP = 65_536, 8_388_608  # four of the largest are read of one origin at once
+_MAX_CALLS = 100_000
+
+
+class _Timeouts(msgspec.Struct, forbid_unknown_fields=True):
+    connect: str = "5s"
+    first_byte: str = "30s"
+    total: str = "60s"
+
+
+class _Retries(msgspec.Struct, forbid_unknown_fields=True):
+    attempts: int = 3
+    longest_wait: str = "5s"
+    budget: str = "20%"
+
+
+class _Breaker(msgspec.Struct, forbid_unknown_fields=True):
+    failures: str = "50%"
+    calls: int = 10
+    window: str = "10s"
+    open: str = "10s"
+
+
+class _Answers(msgspec.Struct, forbid_unknown_fields=True):
+    largest: str = "1MiB"
+
+
+class FailureKeys(GraphKeys, forbid_unknown_fields=True):
+    """The keys of a source that this module reads, beside those of GraphQL: a Struct has one base."""
+
+    timeouts: _Timeouts | None = None
+    retries: _Retries | str | None = None
+    breaker: _Breaker | str | None = None
+    concurrency: int | None = None
+    idempotency_key: str = ""
+    answers: _Answers | None = None
+
+
+def read_patience(given: FailureKeys, document: Document, path: tuple[str, ...], kind: str) -> Patience:
+    """What stands below a source, `command` for an MCP server that is one. Raises `ConfigError` with its line, also for what would have
+    no effect there."""
+    for key in _KEYS:
+        if key not in _EFFECTIVE.get(kind, ()) and (value := getattr(given, key)) is not None and value != "":
+            raise ConfigError(
+                f"{key}: belongs to {_belongs(key)}",
+                where=document.where(*path, key),
+                suggestion=_INSTEAD.get(kind, ""),
+            )
+    reader = _Reader(document, path)
+    return Patience(
+        timeouts=reader.timeouts(given.timeouts or _Timeouts()),
+        retries=reader.retries(given.retries if given.retries is not None else _Retries()),
+        breaker=reader.breaker(given.breaker if given.breaker is not None else _Breaker()),
+        concurrency=reader.whole(
+            100 if given.concurrency is None else given.concurrency, "concurrency", most=_MAX_PLACES
+        ),
+        key_header=reader.header(given.idempotency_key),
+        largest=reader.cap((given.answers or _Answers()).largest),
+    )
+
+
+def _belongs(key: str) -> str:
+    """The kinds of sources that a key means something to, for people."""
+    if key in _EFFECTIVE["command"]:
+        return "openapi, graphql and mcp sources"
+    return "openapi and graphql sources" + (" and MCP servers with a URL" if key in _EFFECTIVE["mcp"] else "")
+
+
+class _Reader:
+    """Reads values, and says where what is wrong stands."""
+
+    def __init__(self, document: Document, path: tuple[str, ...]) -> None:
+        self._document = document
+        self._path = path
+
+    def timeouts(self, given: _Timeouts) -> Timeouts:
+        found = Timeouts(
+            connect_s=self.seconds(given.connect, "timeouts", "connect", least=0.01, most=30),
+            first_byte_s=self.seconds(given.first_byte, "timeouts", "first_byte", least=0.01, most=300),
+            total_s=self.seconds(given.total, "timeouts", "total", least=0.01, most=600),
+        )
+        if found.total_s < found.connect_s:
+            self._refuse("total: is shorter than connect:", "timeouts", "total")
+        return found
+
+    def retries(self, given: _Retries | str) -> Retries:
+        if isinstance(given, str):
+            self._never(given, "retries")
+            return Retries(attempts=1)
+        return Retries(
+            attempts=self.whole(given.attempts, "retries", "attempts", most=_MAX_ATTEMPTS),
+            longest_wait_s=self.seconds(given.longest_wait, "retries", "longest_wait", least=0, most=60),
+            budget=self.share(given.budget, "retries", "budget"),
+        )
+
+    def breaker(self, given: _Breaker | str) -> Trip | None:
+        if isinstance(given, str):
+            self._never(given, "breaker")
+            return None
+        return Trip(
+            failures=self.share(given.failures, "breaker", "failures"),
+            calls=self.whole(given.calls, "breaker", "calls", most=_MAX_CALLS),
+            window_s=self.seconds(given.window, "breaker", "window", least=1, most=600),
+            open_s=self.seconds(given.open, "breaker", "open", least=0.1, most=600),
+        )
+
+    def header(self, name: str) -> str:
+        if name != NO_KEY_HEADER and name and (not _HEADER.match(name) or is_gateway_header(name)):
+            self._refuse(
+                "idempotency_key: takes the name of a header, like Idempotency-Key, or never", "idempotency_key"
+            )
+        return name
+
+    def seconds(self, text: str, *keys: str, least: float, most: float) -> float:
+        found = parse_duration(text)
+        if found is None or not least <= found <= most:
+            between = f"{_spelled(least)} to {_spelled(most)}"
+            self._refuse(f"{keys[-1]}: takes a time like 500ms or 10s, from {between}", *keys)
+        return float(found or 0)
+
+    def cap(self, text: str) -> int:
+        found = parse_size(text)
+        if found is None or not _MIN_CAP <= found <= _MAX_CAP:
+            self._refuse("largest: takes a size like 4MiB, from 64KiB to 8MiB", "answers", "largest")
+        return found or 0
+
+    def whole(self, number: int, *keys: str, most: int) -> int:
+        if not 1 <= number <= most:
+            self._refuse(f"{keys[-1]}: takes a number from 1 to {most}", *keys)
+        return number
+
+    def share(self, text: str, *keys: str) -> float:
+        found = _PERCENT.match(text)
+        share = float(found[1]) / 100 if found else 0.0
+        if not 0 < share <= 1:
+            self._refuse(f"{keys[-1]}: takes a share like 20%, up to 100%", *keys)
+        return share
+
+    def _never(self, text: str, key: str) -> None:
+        if text != "never":
+            self._refuse(f"{key}: takes its settings, or the one word never", key)
+
+    def _refuse(self, message: str, *keys: str) -> None:
+        raise ConfigError(message, where=self._document.where(*self._path, *keys))
+
+
+def _spelled(seconds: float) -> str:
+    return f"{seconds * 1000:g}ms" if 0 < seconds < 1 else f"{seconds:g}s"

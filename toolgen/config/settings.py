@@ -1,0 +1,391 @@
+"""toolgen.yaml -> one frozen object, read once."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from toolgen.canonical import digest
+from toolgen.config.audit import AuditSettings, GivenAudit, read_audit
+from toolgen.config.console import ConsoleSettings, GivenConsole, read_console
+from toolgen.config.gateway import (
+    Networks,
+    StateSettings,
+    contains,
+    read_drain,
+    read_networks,
+    read_public_url,
+    read_state,
+)
+from toolgen.config.sources import Auth, SourceSettings, read_source, short
+from toolgen.config.tools import ToolKeys, ToolSettings, read_tool
+from toolgen.errors import ConfigError
+from toolgen.execute.secrets.resolver import SecretReference, Secrets
+from toolgen.files import read_file
+from toolgen.model.names import SOURCE_NAME
+from toolgen.model.tool import Effect
+from toolgen.sources.base import SourceConfig, SourceKind, is_networked, is_remote, is_served
+from toolgen.sources.graphql_options import GraphOptions
+from toolgen.sources.overrides import ToolOverride
+from toolgen.sources.pins import read_pins
+from toolgen.yaml_file import Document, decode, read
+
+__all__ = [
+    "Auth",
+    "ClientCertificates",
+    "Settings",
+    "SourceSettings",
+    "build_options",
+    "from_mapping",
+    "from_specs",
+    "load",
+    "password_of",
+    "settings_digest",
+]
+
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,64}\Z")
+_OTHER_HEADERS = frozenset(
+    {"authorization", "host", "content-type", "content-length", "connection", "transfer-encoding"}
+)
+_MAX_TITLE_LENGTH = 200
+_MAX_DESCRIPTION_LENGTH = 1024  # what every provider takes
+
+
+class _Override(ToolKeys, forbid_unknown_fields=True):
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    effect: str | None = None
+    hidden: bool = False
+
+
+class _ClientCertificates(msgspec.Struct, forbid_unknown_fields=True):
+    header: str
+    proxies: list[str]
+
+
+class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
+    host: str = "127.0.0.1"
+    port: int = 8080
+    url: str | None = None
+    workers: int = 1
+    drain: str = "30s"
+    search_above: int | str = 20_000
+    turn_limit: int | str = 4
+    search: Literal["words", "hybrid"] = "words"
+    spans: bool = False
+    client_certificates: _ClientCertificates | None = None
+    trusted_proxies: list[str] = []
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    sources: dict[str, Any]
+    tools: dict[str, Any] = {}
+    policies: str = "policies/"
+    generated: str = "generated/"
+    gateway: _Gateway = msgspec.field(default_factory=_Gateway)
+    state: str = "memory"
+    audit: GivenAudit = msgspec.field(default_factory=GivenAudit)
+    console: GivenConsole = msgspec.field(default_factory=GivenConsole)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCertificates:
+    """Where a client's certificate stands (a header's name in lower case), and the proxies that are believed to have verified it."""
+
+    header: str
+    proxies: Networks
+
+    def trusts(self, peer: str) -> bool:
+        """Whether a connection from this address is one of the proxies'."""
+        return contains(self.proxies, peer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """A project. Paths are absolute; `warnings` are sentences for a person.
+
+    `search_above` is how many tokens a principal's catalog may cost before tools that search it stand in its place; infinite for never.
+    `turn_limit` is how many turns of tool calls a conversation may have; infinite for any number.
+    `search` is what tools are searched by: words alone, or (hybrid) meaning too, with the extra `minilm`.
+    `spans` says whether requests are traced with OpenTelemetry.
+    `url` is the origin that agents know the gateway by (`https://tools.example.com`), "" where nobody said it.
+    `drain_s` is how long calls in flight have to end when the gateway stops.
+    `trusted_proxies` are believed when they say (`X-Forwarded-For`, `Forwarded`) which address a request comes from.
+    `state` is None where what is counted stays in this process's memory.
+    """
+
+    path: Path
+    sources: Mapping[str, SourceSettings]
+    overrides: tuple[ToolOverride, ...]
+    tools: tuple[ToolSettings, ...]
+    policies: Path
+    generated: Path
+    host: str
+    port: int
+    url: str
+    workers: int
+    drain_s: float
+    search_above: float
+    turn_limit: float
+    search: Literal["words", "hybrid"]
+    spans: bool
+    state: StateSettings | None
+    client_certificates: ClientCertificates | None
+    trusted_proxies: Networks
+    audit_dir: Path
+    audit: AuditSettings
+    console: ConsoleSettings
+    warnings: tuple[str, ...]
+
+    @property
+    def state_dir(self) -> Path:
+        """Where a project keeps what outlives a call."""
+        return self.path.parent / "var" / "state"
+
+
+def load(path: str | Path = "toolgen.yaml") -> Settings:
+    """Reads toolgen.yaml. Raises `ConfigError` with file and line for whatever is wrong in it."""
+    file = Path(path)
+    if not file.is_file():
+        raise ConfigError(
+            "there is no such file",
+            where=str(path),
+            suggestion="run toolgen where toolgen.yaml is, or name it with --config",
+        )
+    return _settings(read(file, file.name, ConfigError), file.resolve())
+
+
+def from_mapping(sources: Mapping[str, Any], root: Path) -> Mapping[str, SourceSettings]:
+    """The sources of a mapping shaped like toolgen.yaml's `sources:`, relative to `root`."""
+    document = Document("sources", {"sources": dict(sources)}, {})
+    return _pinned({name: read_source(document, name, root, []) for name in document.data["sources"]}, root)
+
+
+def from_specs(specs: tuple[str, ...], root: Path) -> Mapping[str, SourceSettings]:
+    """Sources for bare descriptions, as in `toolgen build specs/petstore.yaml`: the kind by looking, the name from the file's."""
+    entries: dict[str, dict[str, str]] = {}
+    for spec in specs:
+        name = _name_for(spec, entries)
+        entries[name] = {_kind_of(spec, root): spec}
+    return from_mapping(entries, root)
+
+
+def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -> str:
+    """`sha256:…` over what toolgen.yaml says about a source and its tools: the same on every machine, and other after every change.
+
+    Credentials are not among it: they are read when they are needed.
+    """
+    said = msgspec.to_builtins([{**msgspec.to_builtins(item), "where": ""} for item in overrides])
+    return digest(
+        {
+            "kind": config.kind,
+            "location": config.location if is_remote(config) or is_served(config) else Path(config.location).name,
+            "server": config.server,
+            "endpoint": config.endpoint,
+            "overlay": [Path(path).name for path in config.overlay],
+            **({"writes": True} if config.writes else {}),
+            **({"queries": [files.pattern for files in config.queries]} if config.queries else {}),
+            "include": {key: list(values) for key, values in config.include.items()},
+            "exclude": {key: list(values) for key, values in config.exclude.items()},
+            "tools": said,
+            **({"refs": list(config.refs)} if config.refs else {}),
+            **({"graph": _portable(config.graph)} if config.graph.to_dict() else {}),
+            **({"anonymous": True} if config.anonymous else {}),
+            **({"prefix": config.prefix} if config.prefix else {}),
+            **({"annotations": config.annotations} if config.annotations else {}),
+        }
+    )
+
+
+def _portable(options: GraphOptions) -> dict[str, object]:
+    said = options.to_dict()
+    return said | ({"operations": [Path(path).name for path in options.operations]} if options.operations else {})
+
+
+def build_options(
+    sources: Mapping[str, SourceSettings], overrides: tuple[ToolOverride, ...], formats: tuple[str, ...]
+) -> dict[str, object]:
+    """Everything that is said about a build besides its descriptions, as JSON: two builds of equal options and files write the same."""
+    configs: dict[str, object] = {}
+    for name, source in sources.items():
+        config = source.config
+        configs[name] = {
+            "kind": config.kind,
+            "location": config.location,
+            "file": config.file if "://" in config.file else str(Path(config.file).resolve()),
+            "server": config.server,
+            "endpoint": config.endpoint,
+            "overlay": list(config.overlay),
+            "include": {key: list(values) for key, values in config.include.items()},
+            "exclude": {key: list(values) for key, values in config.exclude.items()},
+            "pin": config.pin.digest if config.pin is not None else "",
+            "anonymous": config.anonymous,
+            "annotations": config.annotations,
+            "refs": list(config.refs),
+            "graph": config.graph.to_dict(),
+            "references": {url: [pin.digest, pin.base] for url, pin in sorted(config.references.items())},
+        }
+    return {"sources": configs, "overrides": msgspec.to_builtins(overrides), "formats": sorted(formats)}
+
+
+def password_of(source: SourceSettings) -> str:
+    """The password of a database, for a reader of its schema; "" when it has none. Raises `SecretError` when it cannot be had."""
+    reference = source.auth.get("password")
+    return Secrets().resolve(reference).reveal() if isinstance(reference, SecretReference) else ""
+
+
+def _settings(document: Document, path: Path) -> Settings:
+    file = decode(document, (), _File, ConfigError)
+    root = path.parent
+    if not file.sources:
+        raise ConfigError("names no source", where=document.where("sources"), suggestion="add one under sources:")
+    if not 0 <= file.gateway.port <= 65535:
+        raise ConfigError(f"{file.gateway.port} is not a port", where=document.where("gateway", "port"))
+    warnings: list[str] = []
+    entries = [_override(document, key) for key in file.tools]
+    return Settings(
+        path=path,
+        sources=_pinned({name: read_source(document, name, root, warnings) for name in file.sources}, root),
+        overrides=tuple(one for one, _ in entries if one is not None),
+        tools=tuple(one for _, one in entries if one is not None),
+        policies=root / file.policies,
+        generated=root / file.generated,
+        host=file.gateway.host,
+        port=file.gateway.port,
+        url=read_public_url(file.gateway.url, document.where("gateway", "url")),
+        workers=file.gateway.workers,
+        drain_s=read_drain(file.gateway.drain, document.where("gateway", "drain")),
+        search_above=_number_or_never(
+            document, "search_above", file.gateway.search_above, least=0, takes="a number of tokens, 0 for always"
+        ),
+        turn_limit=_number_or_never(
+            document, "turn_limit", file.gateway.turn_limit, least=1, takes="a number of turns, 1 or more"
+        ),
+        search=file.gateway.search,
+        spans=file.gateway.spans,
+        state=read_state(file.state, document.where("state"), root, warnings),
+        client_certificates=_client_certificates(document, file.gateway.client_certificates),
+        trusted_proxies=read_networks(
+            file.gateway.trusted_proxies,
+            document,
+            "gateway",
+            "trusted_proxies",
+            danger="anyone could pass for any address",
+        ),
+        audit_dir=root / file.audit.dir,
+        audit=read_audit(file.audit, document, root, warnings),
+        console=read_console(file.console, document),
+        warnings=tuple(warnings),
+    )
+
+
+def _number_or_never(document: Document, key: str, given: int | str, *, least: int, takes: str) -> float:
+    """A number of the gateway's, or infinity for `never`."""
+    if given == "never":
+        return math.inf
+    if not isinstance(given, int) or given < least:
+        raise ConfigError(f"{key}: takes {takes}, or never", where=document.where("gateway", key))
+    return given
+
+
+def _client_certificates(document: Document, given: _ClientCertificates | None) -> ClientCertificates | None:
+    if given is None:
+        return None
+    path = ("gateway", "client_certificates")
+    if not _HEADER.match(given.header) or given.header.lower() in _OTHER_HEADERS:
+        raise ConfigError(
+            f"'{short(given.header)}' is no header for a certificate; use one like X-Client-Cert, which the proxy always sets",
+            where=document.where(*path, "header"),
+        )
+    if not given.proxies:
+        raise ConfigError(
+            "names no proxy, so no certificate would be believed",
+            where=document.where(*path, "proxies"),
+            suggestion='list the addresses its connections come from, like "10.0.0.0/8"',
+        )
+    networks = read_networks(given.proxies, document, *path, "proxies", danger="anyone could send any certificate")
+    return ClientCertificates(header=given.header.lower(), proxies=networks)
+
+
+def _pinned(sources: Mapping[str, SourceSettings], root: Path) -> Mapping[str, SourceSettings]:
+    """The same sources, the remote ones with the copies that toolgen.lock in `root` has of them."""
+    if not any(is_networked(source.config) for source in sources.values()):
+        return MappingProxyType(dict(sources))
+    pins = read_pins(root)
+    found: dict[str, SourceSettings] = {}
+    for name, source in sources.items():
+        config = source.config
+        if is_remote(config):
+            config = replace(config, pin=pins.descriptions.get(name))
+        if config.refs:
+            config = replace(config, references=pins.references.get(name, {}))
+        found[name] = replace(source, config=config)
+    return MappingProxyType(found)
+
+
+def _override(document: Document, key: str) -> tuple[ToolOverride | None, ToolSettings | None]:
+    """What an entry says about the tool, and about its calls. Only the former is part of a build."""
+    path = ("tools", key)
+    given = decode(document, path, _Override, ConfigError)
+    where = document.where(*path)
+    if given.effect is not None and given.effect not in set(Effect):
+        raise ConfigError(
+            f"'{short(given.effect)}' is not read, write or destructive", where=document.where(*path, "effect")
+        )
+    for name, text, longest in (
+        ("title", given.title, _MAX_TITLE_LENGTH),
+        ("description", given.description, _MAX_DESCRIPTION_LENGTH),
+    ):
+        if text is not None and not 0 < len(text.strip()) <= longest:
+            raise ConfigError(f"{name}: takes 1 to {longest} characters", where=document.where(*path, name))
+    if given == _Override():
+        raise ConfigError(f"'{short(key)}' changes nothing", where=where, suggestion="give it a key or remove it")
+    calls = read_tool(given, document, key, given.name or "")
+    if given == _Override(cache=given.cache, fallback=given.fallback, pages=given.pages):
+        return None, calls
+    override = ToolOverride(
+        key=key,
+        where=where,
+        name=given.name,
+        title=given.title.strip() if given.title else None,
+        description=given.description.strip() if given.description else None,
+        effect=Effect(given.effect) if given.effect else None,
+        hidden=given.hidden,
+    )
+    return override, calls
+
+
+def _kind_of(spec: str, root: Path) -> SourceKind:
+    """By what the file is, not by its ending alone: a GraphQL schema, a database, or else an OpenAPI document."""
+    if "://" in spec and not spec.startswith(("http://", "https://")):
+        return "sql"
+    if spec.endswith((".graphql", ".graphqls", ".gql")):
+        return "graphql"
+    path = root / spec
+    if spec.endswith(".json"):
+        with suppress(OSError):
+            if b'"__schema"' in read_file(path, 65536):
+                return "graphql"
+    return "openapi"
+
+
+def _name_for(spec: str, taken: Mapping[str, object]) -> str:
+    stem = Path(urlsplit(spec).path if "://" in spec else spec).name.split(".")[0]
+    letters = "".join(character if character.isalnum() and character.isascii() else "_" for character in stem.lower())
+    base = "_".join(part for part in letters.split("_") if part)[:20].rstrip("_")
+    base = base if SOURCE_NAME.match(base) else f"api_{base}"[:20].rstrip("_")
+    name, number = base, 2
+    while name in taken:
+        name = f"{base[:17]}_{number}"
+        number += 1
+    return name

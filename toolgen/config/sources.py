@@ -1,0 +1,396 @@
+"""One source of toolgen.yaml: its keys, its filters, where it is, and the references of its credentials.
+
+What toolgen.yaml says about an MCP server: where it is, or which command it is, and how far its annotations are believed.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+from urllib.parse import urlsplit
+
+import msgspec
+
+from toolgen.config.resilience import FailureKeys, read_patience
+from toolgen.errors import ConfigError
+from toolgen.execute.resilience_config import Patience
+from toolgen.model.auth import AuthError, literals, parsed_auth, read_form
+from toolgen.model.auth_schemes import HEADERS
+from toolgen.model.database_url import parse_location, part_password
+from toolgen.model.names import SOURCE_NAME
+from toolgen.model.secret import SecretReference
+from toolgen.sources.base import QueryFiles, SourceConfig, SourceKind
+from toolgen.sources.graphql_options import check_headers, graph_options
+from toolgen.sources.pins import LOCK
+from toolgen.sources.references import UnsafeUrlError, canonical, is_loopback
+from toolgen.yaml_file import Document, decode
+
+__all__ = ["Auth", "McpKeys", "McpServer", "SourceSettings", "read_mcp", "read_source", "short"]
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
+_CREDENTIAL = re.compile(r"(?:key|token|secret|password|credential)s?\Z", re.IGNORECASE)
+
+
+class McpKeys(msgspec.Struct, forbid_unknown_fields=True):
+    """The keys below `mcp:`."""
+
+    url: str = ""
+    command: list[str] = msgspec.field(default_factory=list)
+    env: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: Literal["", "trusted"] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServer:
+    """One server. `environment` are the variables that its command is given beside the few that every program needs."""
+
+    location: str = ""
+    command: tuple[str, ...] = ()
+    annotations: Literal["", "trusted"] = ""
+    environment: Mapping[str, SecretReference] = field(default_factory=dict)
+
+
+def read_mcp(keys: McpKeys, document: Document, source: str, warnings: list[str], has_auth: bool) -> McpServer:
+    """The server of a source. Raises `ConfigError`, with the line, for what is none."""
+    path = ("sources", source, "mcp")
+    if bool(keys.url) == bool(keys.command):
+        raise ConfigError(
+            "mcp: takes either a url or a command",
+            where=document.where(*path),
+            suggestion="write mcp: {url: https://…/mcp}, or mcp: {command: [program, argument]}",
+        )
+    if keys.url:
+        if keys.env:
+            raise ConfigError("env: belongs to a command", where=document.where(*path, "env"))
+        return McpServer(location=keys.url, annotations=keys.annotations)
+    if has_auth:
+        raise ConfigError(
+            "auth: belongs to a server with a URL",
+            where=document.where("sources", source, "auth"),
+            suggestion='a command has its credentials in its environment: env: {TOKEN: "${env:TOKEN}"}',
+        )
+    if not keys.command[0] or any("\0" in one for one in keys.command):
+        raise ConfigError("command: names no program", where=document.where(*path, "command"))
+    return McpServer(
+        location="stdio:" + shlex.join(keys.command),
+        command=tuple(keys.command),
+        annotations=keys.annotations,
+        environment={name: _variable(name, keys.env[name], document, path, warnings) for name in keys.env},
+    )
+
+
+def _variable(name: str, value: str, document: Document, path: tuple[str, ...], warnings: list[str]) -> SecretReference:
+    where = document.where(*path, "env", name)
+    if not _VARIABLE.match(name):
+        raise ConfigError("env: takes names of environment variables", where=where)
+    try:
+        parsed = parsed_auth(value)
+    except AuthError as error:
+        raise ConfigError(f"env {name}: {error.message}", where=where, suggestion=error.suggestion) from error
+    if not isinstance(parsed, SecretReference):
+        raise ConfigError(f"env {name}: takes text", where=where)
+    if parsed.provider == "literal" and _CREDENTIAL.search(name):
+        warnings.append(f"{where}: a secret is written out; keep it outside with ${{env:NAME}} or ${{file:/path}}")
+    return parsed
+
+
+Auth = Mapping[str, SecretReference | Mapping[str, Any]]
+"""By security scheme: the reference of the one value, or a mapping of OpenAPI-independent names to references and plain settings."""
+
+_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
+_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
+
+
+class _Filter(msgspec.Struct, forbid_unknown_fields=True):
+    tags: list[str] | msgspec.UnsetType = msgspec.UNSET
+    operations: list[str] | msgspec.UnsetType = msgspec.UNSET
+    methods: list[str] | msgspec.UnsetType = msgspec.UNSET
+    effects: list[str] | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Source(FailureKeys, forbid_unknown_fields=True):
+    openapi: str | None = None
+    graphql: str | None = None
+    sql: str | None = None
+    python: str | None = None
+    mcp: McpKeys | None = None
+    prefix: str = ""
+    server: str = ""
+    endpoint: str = ""
+    overlay: str | list[str] = msgspec.field(default_factory=list)
+    refs: list[str] = msgspec.field(default_factory=list)
+    writes: bool = False
+    trace: bool = False
+    include: _Filter | None = None
+    exclude: _Filter | None = None
+    auth: dict[str, Any] | str = msgspec.field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSettings:
+    """One source: what a build needs, and the references of its credentials, which only an executor resolves."""
+
+    config: SourceConfig
+    auth: Auth
+    patience: Patience = field(default_factory=Patience)
+    trace: bool = False  # whether its systems are told which trace a call belongs to
+    environment: Mapping[str, SecretReference] = field(default_factory=dict)  # of a command
+
+
+def read_source(document: Document, name: str, root: Path, warnings: list[str]) -> SourceSettings:
+    """What stands below `sources.<name>`; what a person should know goes to `warnings`. Raises `ConfigError` with its line."""
+    where = document.where("sources", name)
+    if not SOURCE_NAME.match(name):
+        raise ConfigError(
+            f"'{short(name)}' is not a source name",
+            where=where,
+            suggestion="use up to 20 lower-case letters, digits and _, starting with a letter",
+        )
+    source = decode(document, ("sources", name), _Source, ConfigError)
+    given = [kind for kind in _KINDS if getattr(source, kind) is not None]
+    if len(given) != 1:
+        raise ConfigError(f"source {name} must have exactly one of {', '.join(_KINDS)}", where=where)
+    kind = given[0]
+    if source.overlay and kind != "openapi":
+        raise ConfigError("overlay: belongs to openapi sources", where=document.where("sources", name, "overlay"))
+    for key, owner in (("server", "openapi"), ("endpoint", "graphql")):
+        address = getattr(source, key)
+        if address and kind != owner:
+            raise ConfigError(f"{key}: belongs to {owner} sources", where=document.where("sources", name, key))
+        if address and not _is_origin(address):
+            raise ConfigError(
+                f"{key}: is not an http(s) URL without user name, query and fragment",
+                where=document.where("sources", name, key),
+            )
+    if source.writes and kind != "sql":
+        raise ConfigError("writes: belongs to sql sources", where=document.where("sources", name, "writes"))
+    if source.trace and kind not in {"openapi", "graphql"}:
+        raise ConfigError(
+            "trace: belongs to openapi and graphql sources", where=document.where("sources", name, "trace")
+        )
+    if source.prefix and (kind, source.prefix) != ("python", "none"):
+        raise ConfigError(
+            "prefix: takes none, and belongs to python sources", where=document.where("sources", name, "prefix")
+        )
+    auth = {} if isinstance(source.auth, str) else dict(source.auth)
+    if kind == "python" and source.auth:
+        raise ConfigError(
+            "auth: does not belong to python sources; a function has its credentials from its own surroundings",
+            where=document.where("sources", name, "auth"),
+        )
+    if kind in {"graphql", "mcp"}:
+        check_headers(auth, document, ("sources", name, "auth"))
+    server = McpServer() if source.mcp is None else read_mcp(source.mcp, document, name, warnings, bool(source.auth))
+    location = getattr(source, kind) if source.mcp is None else server.location
+    if kind == "sql":
+        location, auth = _parted(location, auth, where)
+    return SourceSettings(
+        config=SourceConfig(
+            name=name,
+            kind=kind,
+            location=_location(kind, location, root, where),
+            server=source.server.rstrip("/"),
+            endpoint=source.endpoint,
+            graph=graph_options(source, document, ("sources", name), root, kind),
+            overlay=_overlays(document, name, source, root),
+            anonymous=_is_anonymous(document, name, source.auth, kind),
+            key_header=source.idempotency_key if kind == "openapi" else "",
+            refs=_refs(document, name, source.refs, kind),
+            writes=source.writes,
+            root=str(root) if kind in {"python", "mcp"} else "",
+            command=server.command,
+            annotations=server.annotations,
+            prefix=source.prefix,
+            queries=_queries(document, name, source, root),
+            include=_filter(source.include),
+            exclude=_filter(source.exclude),
+        ),
+        auth=_auth(document, name, auth, warnings, kind),
+        environment=server.environment,
+        trace=source.trace,
+        patience=read_patience(source, document, ("sources", name), "command" if server.command else kind),
+    )
+
+
+def _overlays(document: Document, name: str, source: _Source, root: Path) -> tuple[str, ...]:
+    given = [source.overlay] if isinstance(source.overlay, str) else source.overlay
+    for path in given:
+        if not path or "://" in path:
+            raise ConfigError("overlay: takes files", where=document.where("sources", name, "overlay"))
+    return tuple(str(root / path) for path in given)
+
+
+def _queries(document: Document, name: str, source: _Source, root: Path) -> tuple[QueryFiles, ...]:
+    """Which files hold named queries. What the globs match is a matter of the build: a gateway serves what was built."""
+    path = ("sources", name, "queries")
+    if source.sql is None:
+        return ()  # what the key says of a GraphQL source, and that no other has it, is seen to with its other keys
+    given = source.queries
+    if given is False:
+        return ()
+    if not isinstance(given, (str, list)):
+        raise ConfigError(
+            "queries: of a database takes files or globs",
+            where=document.where(*path),
+            suggestion="write it like specs/shop/*.sql",
+        )
+    listed = isinstance(given, list)
+    files: list[QueryFiles] = []
+    for index, pattern in enumerate(given if isinstance(given, list) else [given]):
+        where = document.where(*path, index) if listed else document.where(*path)
+        if not pattern or "://" in pattern or Path(pattern).is_absolute() or ".." in Path(pattern).parts:
+            raise ConfigError(
+                f"queries: '{short(pattern)}' is no file or glob below the project's folder",
+                where=where,
+                suggestion="write it like specs/shop/*.sql",
+            )
+        files.append(QueryFiles(pattern=pattern, root=str(root), where=where))
+    return tuple(files)
+
+
+def _refs(document: Document, name: str, given: list[str], kind: SourceKind) -> tuple[str, ...]:
+    """Where a description may pull documents in from, in their one spelling."""
+    found = []
+    for index, url in enumerate(given):
+        where = document.where("sources", name, "refs", index)
+        if kind != "openapi":
+            raise ConfigError("refs: belongs to openapi sources", where=where)
+        try:
+            found.append(canonical(url))
+        except UnsafeUrlError as error:
+            raise ConfigError(
+                f"refs: '{short(url)}' {error}",
+                where=where,
+                suggestion="name a document or a folder, as https://schemas.example.com/v1/",
+            ) from error
+    return tuple(found)
+
+
+def _filter(given: _Filter | None) -> Mapping[str, Any]:
+    if given is None:
+        return MappingProxyType({})
+    built = msgspec.to_builtins(given)
+    return MappingProxyType({key: tuple(value) for key, value in built.items()})
+
+
+def _is_origin(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        return (
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and parts.port != 0
+            and not (parts.username or parts.password or parts.query or parts.fragment)
+        )
+    except ValueError:
+        return False
+
+
+def _location(kind: SourceKind, given: str, root: Path, where: str) -> str:
+    if kind == "sql":
+        scheme, separator, path = given.partition(":///")
+        if separator and scheme in {"sqlite", "duckdb"} and path:
+            return f"{scheme}:///{root / path}"
+        try:
+            parse_location(given)
+        except ConfigError as error:
+            raise ConfigError(error.message, where=where, suggestion=error.suggestion) from error
+        return given
+    if kind == "python":
+        if not _MODULE.match(given):
+            raise ConfigError(f"python: '{short(given)}' is no module like my_package.tools", where=where)
+        return given
+    if kind == "mcp" and given.startswith("stdio:"):
+        return given
+    if given.startswith(("http://", "https://")):
+        _check_remote(kind, given, where)
+        return given
+    if kind == "mcp":
+        raise ConfigError("mcp: url: takes an http(s) URL", where=where)
+    if "://" in given:
+        raise ConfigError(f"{kind}: takes a file or an http(s) URL", where=where)
+    return str(root / given)
+
+
+def _parted(location: str, auth: Mapping[str, Any], where: str) -> tuple[str, dict[str, Any]]:
+    """A database's location without its password, and its credentials with it."""
+    location, password = part_password(location)
+    if password and auth:
+        raise ConfigError("the password stands both in the location and under auth:", where=where)
+    if unknown := auth.keys() - {"password"}:
+        raise ConfigError(f"auth: of a database takes password alone, and not {short(min(unknown))}", where=where)
+    return location, {"password": password} if password else dict(auth)
+
+
+def _check_remote(kind: SourceKind, url: str, where: str) -> None:
+    """What a description says decides what an agent can do, so nobody on the way may write it."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise ConfigError(f"{kind}: is not a URL", where=where) from error
+    if not host or parts.fragment:
+        raise ConfigError(f"{kind}: is not a URL that names a host, without fragment", where=where)
+    if parts.username or parts.password:
+        raise ConfigError(
+            f"{kind}: the URL holds a credential, which would be written into {LOCK}",
+            where=where,
+            suggestion="download the description and name the file",
+        )
+    if parts.scheme == "http" and not is_loopback(host):
+        raise ConfigError(
+            f"{kind}: a description over plain http could be anybody's",
+            where=where,
+            suggestion="use https, or download it, review it and name the file",
+        )
+
+
+def _is_anonymous(document: Document, source: str, auth: Mapping[str, Any] | str, kind: SourceKind) -> bool:
+    """`auth: none` stands alone: as one word beside nothing else, which YAML itself sees to."""
+    if not isinstance(auth, str):
+        return False
+    where = document.where("sources", source, "auth")
+    if auth != "none":
+        raise ConfigError(
+            "auth: takes credentials by the security scheme's name, or the one word none",
+            where=where,
+            suggestion="name the scheme that this is for: auth: {api_key: …}",
+        )
+    if kind != "openapi":
+        raise ConfigError("auth: none belongs to openapi sources; leave auth out", where=where)
+    return True
+
+
+def _auth(document: Document, source: str, auth: Mapping[str, Any], warnings: list[str], kind: SourceKind) -> Auth:
+    parsed: dict[str, SecretReference | Mapping[str, Any]] = {}
+    for scheme, value in auth.items():
+        path = ("sources", source, "auth", scheme)
+        if not isinstance(value, (str, dict)):
+            raise ConfigError(f"auth {scheme}: must be text or a mapping", where=document.where(*path))
+        try:
+            parsed[scheme] = parsed_auth(value)
+            if kind != "sql" and not (kind in {"graphql", "mcp"} and scheme == HEADERS):
+                read_form(parsed[scheme])
+        except AuthError as error:
+            raise ConfigError(
+                f"{(scheme, *error.path)[-1]} {error.message}",
+                where=document.where(*path, *error.path),
+                suggestion=error.suggestion,
+            ) from error
+        except ValueError as error:
+            raise ConfigError(f"auth {scheme}: {error}", where=document.where(*path)) from error
+        warnings += [
+            f"{document.where(*path, *key)}: a secret is written out; keep it outside with ${{env:NAME}} or ${{file:/path}}"
+            for key in literals(parsed[scheme])
+        ]
+    return MappingProxyType(parsed)
+
+
+def short(text: str) -> str:
+    """At most 40 characters of what somebody wrote, to be said back."""
+    return text if len(text) <= 40 else text[:39] + "…"

@@ -1,0 +1,203 @@
+"""What every answer of the console has in common: a page and its headers, a redirect, a cookie, and the form that came with a POST.
+
+What a page shows of text from anywhere: every character that would hide, or turn others around, is spelled out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from toolgen.gateway.asgi.request import Rejected, Request, Response
+from toolgen.model.prompt_injection import ANY_INVISIBLE, spelled
+
+__all__ = [
+    "Cookie",
+    "Header",
+    "ago",
+    "asset",
+    "cookie_header",
+    "cookies",
+    "form_of",
+    "moment",
+    "page",
+    "pretty",
+    "redirect",
+    "render",
+    "seconds_of",
+    "shown",
+    "span",
+]
+
+
+def shown(value: object) -> object:
+    """A value as a template prints it: text with nothing hidden in it. An approver must see what they approve."""
+    if isinstance(value, Markup):
+        return value
+    if isinstance(value, str):
+        return spelled(value, ANY_INVISIBLE).replace("\r", "\\u{d}")
+    return "" if value is None else value
+
+
+def pretty(value: object) -> str:
+    """JSON as a person reads it. What has no JSON form is shown by the name of its type."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=lambda item: type(item).__name__)
+
+
+def seconds_of(text: object) -> float | None:
+    """The seconds since the epoch of a time in the record; None for what is none."""
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return None
+
+
+def moment(value: object) -> str:
+    """A time of the record, or seconds since the epoch, to the second and in UTC."""
+    seconds = value if isinstance(value, int | float) else seconds_of(value)
+    if seconds is None:
+        return str(value)
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def span(seconds: float) -> str:
+    """A length of time in its largest unit."""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if abs(seconds) >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def ago(seconds: float | None, now: float) -> str:
+    """How long ago, or how long until, a time is."""
+    if seconds is None:
+        return ""
+    distance = now - seconds
+    return f"{span(distance)} ago" if distance >= 0 else f"in {span(-distance)}"
+
+
+Header = tuple[bytes, bytes]
+_HERE = Path(__file__).parent
+_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+# `same-origin` and not `no-referrer`: with that, browsers send `Origin: null` with a form, and such an origin is refused.
+_HEADERS: tuple[Header, ...] = (
+    (b"content-security-policy", _POLICY.encode("ascii")),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+)
+_ASSETS = {
+    "console.css": b"text/css; charset=utf-8",
+    "console.js": b"text/javascript; charset=utf-8",
+    "icon.svg": b"image/svg+xml",
+}
+_MAX_FIELDS = 500
+_FORM = b"application/x-www-form-urlencoded"
+
+
+def _templates() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"pretty": pretty, "moment": moment, "ago": ago, "span": span}
+    return environment
+
+
+_ENVIRONMENT = _templates()
+_BYTES = {name: (_HERE / "static" / name).read_bytes() for name in _ASSETS}
+
+
+def page(name: str, *, status: int = 200, headers: tuple[Header, ...] = (), **values: object) -> Response:
+    """A page made of a template."""
+    body = render(name, **values).encode("utf-8", "replace")
+    return Response(status=status, body=body, headers=(*_HEADERS, *headers), media_type=b"text/html; charset=utf-8")
+
+
+def render(name: str, **values: object) -> str:
+    """The text a template makes, every value escaped."""
+    return _ENVIRONMENT.get_template(name).render(values)
+
+
+def asset(name: str) -> Response:
+    """The stylesheet, the script or the icon. Raises `Rejected` for any other name."""
+    if name not in _ASSETS:
+        raise Rejected(404, "not_found", "there is nothing at this path")
+    return Response(body=_BYTES[name], headers=_HEADERS, media_type=_ASSETS[name])
+
+
+def redirect(location: str, *headers: Header) -> Response:
+    """Sends the browser on to a path of the console, with GET."""
+    return Response(status=303, headers=(*_HEADERS, (b"location", location.encode("ascii")), *headers))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cookie:
+    """A cookie's name and where it goes. `lax` is for coming back from another site, to which `Strict` cookies are not shown."""
+
+    name: str
+    path: str
+    lax: bool = False
+    secure: bool = False
+
+    def over_tls(self) -> Cookie:
+        """The same where the console is reached over https: with a name that a browser lets no other host, and nobody over http, set
+        (RFC 6265bis, section 4.1.3.2), so that nobody finds themselves in a session that somebody else chose for them."""
+        return replace(self, name=f"__Host-{self.name}", path="/", secure=True)
+
+
+def cookie_header(cookie: Cookie, value: str, *, age_s: float | None = None) -> Header:
+    """Sets a cookie, or takes it away where the value is ""."""
+    age = 0 if not value else age_s
+    parts = [
+        f"{cookie.name}={value}",
+        f"Path={cookie.path}",
+        "HttpOnly",
+        f"SameSite={'Lax' if cookie.lax else 'Strict'}",
+        *(["Secure"] if cookie.secure else []),
+        *([f"Max-Age={age:.0f}"] if age is not None else []),
+    ]
+    return b"set-cookie", "; ".join(parts).encode("ascii")
+
+
+def cookies(request: Request) -> Mapping[str, str]:
+    """The cookies of a request. One that comes twice is none: whoever can set cookies for a parent domain could have added it."""
+    found: dict[str, str] = {}
+    twice: set[str] = set()
+    for part in request.text(b"cookie").split(";"):
+        name, equals, value = part.strip().partition("=")
+        if equals and len(value) <= 128:
+            twice |= {name} if name in found else set()
+            found[name] = value
+    return {name: value for name, value in found.items() if name not in twice}
+
+
+async def form_of(request: Request) -> Mapping[str, str]:
+    """The fields of a form. Raises `Rejected` for a body that is none, or has a field twice."""
+    if request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _FORM:
+        raise Rejected(415, "bad_request", "the console takes the forms of its own pages alone")
+    body = await request.body()
+    try:
+        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
+    except ValueError:
+        raise Rejected(400, "bad_request", "the form cannot be read") from None
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise Rejected(400, "bad_request", "a field of the form was sent more than once")
+    return fields

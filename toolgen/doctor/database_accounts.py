@@ -1,0 +1,231 @@
+"""Where a database's account could do more than the policy, one finding a thing: pure, from its rights and what the policy needs.
+
+The statements that make an account which can do what the policy opens, and nothing else.
+
+What a database's account needs for what the policy opens: no privilege on any table or column beyond these.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from toolgen.model.database import Database, Grant, Rights, Sequence, Table
+from toolgen.model.database_url import ServerLocation
+from toolgen.policy.sql.filters import columns_of, read_filter
+from toolgen.policy.sql.grants import SqlScope, TableScope, find_table, fold_column, full_name, visible_columns
+from toolgen.policy.sql.names import DEFAULT_SCHEMA
+
+__all__ = ["Finding", "cascading", "excess", "fitting_account", "lacking", "needs", "password_hint", "row_hints"]
+
+_MAX_NAMES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing about an account. `too_much` is what makes doctor fail; the rest only needs to be known."""
+
+    code: str
+    message: str
+    too_much: bool = True
+    remedy: str = ""
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form."""
+        told: dict[str, object] = {
+            "level": "too-much" if self.too_much else "note",
+            "code": self.code,
+            "message": self.message,
+        }
+        return told | ({"remedy": self.remedy} if self.remedy else {})
+
+
+def excess(rights: Rights, needed: frozenset[Grant], database: Database) -> list[Finding]:
+    """What the account can do and need not: powers first, then grants by table and privilege."""
+    found = [
+        Finding(code=power.code, message=power.message, too_much=not power.harmless, remedy=power.remedy)
+        for power in rights.powers
+    ]
+    tables = {full_name(table): table for table in database.tables}
+    columns: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    owners = {sequence.name: sequence.table for sequence in rights.sequences}
+    for grant in sorted(rights.grants):
+        for column in _beyond(grant, needed, tables.get(grant.table), owners):
+            columns[grant.table, grant.privilege].append(column)
+    for (table, privilege), names in columns.items():
+        what = f" ({_listed(names)})" if any(names) else ""
+        found.append(
+            Finding(
+                code=f"grant-{privilege.lower().replace(' ', '-')}",
+                message=f"may {privilege} {table}{what}, which the policy does not open",
+            )
+        )
+    return found
+
+
+def _beyond(grant: Grant, needed: frozenset[Grant], table: Table | None, owners: dict[str, str]) -> Iterator[str]:
+    """The columns of a grant that are not needed; "" for a grant that has no use for any column."""
+    if grant.privilege == "USAGE":
+        owner = owners.get(grant.table)
+        if not any(need.table == owner and need.privilege == "INSERT" for need in needed):
+            yield ""
+        return
+    mine = {need.column for need in needed if (need.table, need.privilege) == (grant.table, grant.privilege)}
+    if grant.column:
+        if not mine & {grant.column, ""}:
+            yield grant.column
+    elif not mine or table is None:
+        yield ""
+    elif "" not in mine:
+        yield from (column.name for column in table.columns if column.name not in mine)
+
+
+def lacking(rights: Rights, needed: frozenset[Grant]) -> list[Finding]:
+    """What the policy opens and the account cannot do: a statement of it fails at the database."""
+    wide = rights.unlimited or any(power.code in {"database", "global"} for power in rights.powers)
+    missing: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    held = {*rights.grants}
+    for need in sorted(needed):
+        whole = Grant(table=need.table, privilege=need.privilege)
+        if not wide and need not in held and whole not in held:
+            missing[need.table, need.privilege].append(need.column)
+    return [
+        Finding(
+            code="lacking",
+            message=f"may not {privilege} {table}{f' ({_listed(names)})' if any(names) else ''}, which the policy opens",
+            too_much=False,
+        )
+        for (table, privilege), names in missing.items()
+    ]
+
+
+def cascading(database: Database, scope: SqlScope) -> list[Finding]:
+    """What statements that the policy opens set off in the database, as the build found it: refused, or run uncounted or unfiltered."""
+    found = []
+    for name, entry in scope.tables.items():
+        table = find_table(database, name)
+        own = sorted({one.by for one in table.cascades if one.on in entry.writes}) if table is not None else []
+        if own:
+            done = "the policy opens with cascades: true" if entry.cascades else "such statements are refused"
+            found.append(
+                Finding(code="cascades", message=f"changing {name} sets off {_listed(own)}: {done}", too_much=False)
+            )
+    return found
+
+
+def _listed(names: Iterable[str]) -> str:
+    shown = [*names]
+    more = f", and {len(shown) - _MAX_NAMES} more" if len(shown) > _MAX_NAMES else ""
+    return ", ".join(shown[:_MAX_NAMES]) + more
+
+
+_PRIVILEGES = ("SELECT", "INSERT", "UPDATE", "DELETE")
+
+
+def fitting_account(
+    location: ServerLocation,
+    database: Database,
+    needed: frozenset[Grant],
+    sequences: tuple[Sequence, ...],
+    account: str,
+) -> list[str]:
+    """SQL for an administrator, in order. The account it makes has no password yet, and a comment says how it gets one."""
+    name = _quoted(account, database.dialect)
+    statements: list[str] = []
+    if database.dialect == "postgres":
+        statements.append(f"CREATE ROLE {name} LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION")
+        if not any(grant.privilege != "SELECT" for grant in needed):
+            statements.append(f"ALTER ROLE {name} SET default_transaction_read_only = on")
+        statements.append(f"GRANT CONNECT ON DATABASE {_quoted(location.database, 'postgres')} TO {name}")
+        opened = {grant.table for grant in needed}
+        schemas = sorted({table.schema or "public" for table in database.tables if full_name(table) in opened})
+        statements.extend(f"GRANT USAGE ON SCHEMA {_quoted(schema, 'postgres')} TO {name}" for schema in schemas)
+    else:
+        name = f"{name}@{_quoted('%', 'mysql')}"
+        statements.append(f"CREATE USER {name} ACCOUNT LOCK")
+    for table in database.tables:
+        statements.extend(_on_table(table, location, database.dialect, needed, name))
+    inserting = {grant.table for grant in needed if grant.privilege == "INSERT"}
+    statements.extend(f"GRANT USAGE ON SEQUENCE {one.name} TO {name}" for one in sequences if one.table in inserting)
+    return statements
+
+
+def password_hint(dialect: str, account: str) -> str:
+    """How the account gets a password that no output of ours has held."""
+    name = _quoted(account, dialect)
+    if dialect == "postgres":
+        return f"\\password {name}  -- in psql: gives the role a password"
+    return f"ALTER USER {name}@`%` IDENTIFIED BY '…' ACCOUNT UNLOCK"
+
+
+def row_hints(database: Database, scope: SqlScope) -> Iterator[str]:
+    """Row filters are the gateway's work; a sentence for each says what the database could hold as well."""
+    for name, entry in scope.tables.items():
+        table = find_table(database, name)
+        if entry.rows is not None and table is not None:
+            means = "row-level security or a view" if database.dialect == "postgres" else "a view"
+            yield f"{full_name(table)}: rows where {entry.rows}; the gateway adds this itself, {means} can hold it in the database too"
+
+
+def _on_table(
+    table: Table, location: ServerLocation, dialect: str, needed: frozenset[Grant], account: str
+) -> Iterator[str]:
+    columns: defaultdict[str, set[str]] = defaultdict(set)
+    for grant in needed:
+        if grant.table == full_name(table):
+            columns[grant.privilege].add(grant.column)
+    schema = table.schema or (DEFAULT_SCHEMA["postgres"] if dialect == "postgres" else location.database)
+    place = f"{_quoted(schema, dialect)}.{_quoted(table.name, dialect)}"
+    for privilege in _PRIVILEGES:
+        if privilege not in columns:
+            continue
+        named = [column.name for column in table.columns if column.name in columns[privilege]]
+        whole = "" in columns[privilege] or len(named) == len(table.columns)
+        listed = "" if whole else f" ({', '.join(_quoted(column, dialect) for column in named)})"
+        yield f"GRANT {privilege}{listed} ON {place} TO {account}"
+
+
+def _quoted(name: str, dialect: str) -> str:
+    mark = '"' if dialect == "postgres" else "`"
+    return f"{mark}{name.replace(mark, mark * 2)}{mark}"
+
+
+_BY_COLUMN = {"insert": "INSERT", "update": "UPDATE"}
+
+
+def needs(database: Database, scope: SqlScope) -> frozenset[Grant]:
+    """One `Grant` a column, and one a table for DELETE."""
+    found: set[Grant] = set()
+    for name, table_scope in scope.tables.items():
+        table = find_table(database, name)
+        if table is not None:
+            found |= _of_table(table, table_scope, database.dialect)
+    return frozenset(found)
+
+
+def _of_table(table: Table, scope: TableScope, dialect: str) -> set[Grant]:
+    """Reading takes the columns that are opened and those the row filter asks about; a masked one is never read."""
+    name = full_name(table)
+    opened = visible_columns(table, scope, dialect)
+    asked = columns_of(read_filter(scope.rows, dialect)[0], table, dialect) if scope.rows else ()
+    read = ({*opened} - {*scope.masks}) | {*asked}
+    found = {Grant(table=name, privilege="SELECT", column=column) for column in read}
+    for kind, privilege in _BY_COLUMN.items():
+        if kind in scope.writes:
+            # No statement sets a column that the row filter asks about; a new row gets the principal's own value there.
+            set_by_statement = _settable(scope, opened, dialect) - {*asked}
+            columns = set_by_statement | {*asked} if kind == "insert" else set_by_statement
+            found |= {Grant(table=name, privilege=privilege, column=column) for column in columns}
+    if "delete" in scope.writes:
+        found.add(Grant(table=name, privilege="DELETE"))
+    return found
+
+
+def _settable(scope: TableScope, opened: tuple[str, ...], dialect: str) -> set[str]:
+    named = None if scope.writable is None else {fold_column(dialect, name, quoted=True) for name in scope.writable}
+    return {
+        column
+        for column in opened
+        if column not in scope.masks and (named is None or fold_column(dialect, column, quoted=True) in named)
+    }

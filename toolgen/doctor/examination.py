@@ -1,0 +1,253 @@
+"""The whole examination of a project: the trials, then every database's account against the policy.
+
+What must not be possible, tried for real; each trial shows first that it would notice if its guard were gone.
+
+Which references to secrets lead nowhere, here and now: of toolgen.yaml and of the policy alike.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from toolgen.audit.reader import entry_at
+from toolgen.config.audit import AuditSettings
+from toolgen.config.settings import SourceSettings, password_of
+from toolgen.doctor.call_trials import attempts_at_calls, free_pass
+from toolgen.doctor.database_accounts import (
+    Finding,
+    cascading,
+    excess,
+    fitting_account,
+    lacking,
+    needs,
+    password_hint,
+    row_hints,
+)
+from toolgen.doctor.identity_trials import attempts_at_the_console, attempts_to_be_somebody
+from toolgen.doctor.network_trials import attempts_at_places, attempts_at_the_record
+from toolgen.doctor.scratch_gateway import Attempt, Echo, Guard, Trial, tried
+from toolgen.errors import SecretError, ToolgenError
+from toolgen.execute.base import Destination
+from toolgen.execute.secrets.resolver import SecretReference, Secrets
+from toolgen.gateway.service import Gateway
+from toolgen.model.call import Principal
+from toolgen.model.database import Database
+from toolgen.model.database_url import ServerLocation, parse_location
+from toolgen.model.verdict import Verdict
+from toolgen.policy.access import Access
+from toolgen.policy.sql.grants import SqlScope
+from toolgen.sources.sql.rights import read_rights
+
+__all__ = ["DatabaseReport", "ReferenceReport", "Report", "attempts_on", "check_references", "examine", "run_trials"]
+
+_NOBODY: Final = Principal(id="toolgen-doctor", roles=frozenset({"toolgen-doctor"}))
+
+
+async def run_trials(gateway: Gateway) -> list[Trial]:
+    """Tries everything, for a gateway that is not open, in a process that serves nobody: guards are taken away in it meanwhile.
+
+    One call, which must be refused, is made through the project's own gateway, so it stands in the project's own record. All others are
+    made in scratch gateways of this installation's code. Nothing is dialled that is not on loopback.
+    """
+    return [await tried(attempt) for attempt in attempts_on(gateway)]
+
+
+def attempts_on(gateway: Gateway) -> tuple[Attempt, ...]:
+    """All attempts, in the order in which they are made and told."""
+    guards = (Guard(owner=Access, name="visible", instead=lambda *_: True), free_pass())
+    denied = Attempt(
+        name="denied call",
+        shown="a call that no rule of the project allows was refused, and the refusal is in its record",
+        guards=guards,
+        make=partial(_denied, gateway),
+        rehearsed=partial(_denied_in_a_twin, gateway),
+    )
+    return (
+        denied,
+        *attempts_to_be_somebody(),
+        *attempts_at_calls(),
+        *attempts_at_places(gateway),
+        *attempts_at_the_console(),
+        *attempts_at_the_record(gateway.settings.audit_dir),
+    )
+
+
+async def _denied(gateway: Gateway) -> str:
+    """A tool of the catalog, called by a principal no rule speaks of."""
+    tool = next(iter(gateway.manifest.tools), "toolgen-doctor")
+    async with gateway.errand():
+        envelope = await gateway.call(tool, {}, principal=_NOBODY)
+    code = envelope.error.code if envelope.error is not None else ""
+    if code not in {"unknown_tool", "forbidden"}:
+        return f"{tool} was not forbidden to a principal no rule should speak of: {code or envelope.status}"
+    entries = entry_at(gateway.settings.audit_dir, envelope.meta.audit_seq or 0)
+    written = [entry for entry in entries if entry.get("call_id") == envelope.call_id]
+    return "" if written and written[0].get("status") == "refused" else "the refusal is not in the audit log"
+
+
+async def _denied_in_a_twin(gateway: Gateway) -> str:
+    """The same in a gateway of the same catalog and policy with nobody behind it, which shares no file with the project."""
+    with tempfile.TemporaryDirectory(prefix="toolgen-doctor-") as name:
+        folder = Path(name)
+        settings = replace(
+            gateway.settings,
+            path=folder / gateway.settings.path.name,
+            audit_dir=folder / "var" / "audit",
+            audit=AuditSettings(),  # signed by nobody and sent nowhere
+            state=None,
+        )
+        stand_in = {source: Echo() for source in gateway.settings.sources}
+        twin = Gateway(settings=settings, manifest=gateway.manifest, policy=gateway.policy, stand_in=stand_in)
+        return await _denied(twin)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceReport:
+    """One reference: where it stands, what it is, and why it cannot be resolved ("" when it can)."""
+
+    where: str
+    reference: str
+    fault: str
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form."""
+        return {"where": self.where, "reference": self.reference, "ok": not self.fault, "fault": self.fault}
+
+
+async def check_references(gateway: Gateway) -> tuple[ReferenceReport, ...]:
+    """Resolves every reference, as a call would, and keeps none of the values. Nobody is asked for a token."""
+    egress = gateway.policy.egress
+
+    def permit(to: Destination) -> Verdict:
+        return egress.check_keys(to.host, to.port, to.address)
+
+    secrets = Secrets(permit=permit)
+    found = []
+    for where, reference in _references(gateway):
+        try:
+            await secrets.fetch(reference)
+        except SecretError as error:
+            fault = error.message
+        else:
+            fault = ""
+        text = f"{reference.prefix}${{{reference.provider}:{reference.locator}}}"
+        found.append(ReferenceReport(where=where, reference=text, fault=fault))
+    return tuple(found)
+
+
+def _references(gateway: Gateway) -> Iterator[tuple[str, SecretReference]]:
+    for name, source in gateway.settings.sources.items():
+        yield from _inside(f"sources.{name}.auth", source.auth)
+    state = gateway.settings.state
+    if state is not None and state.password is not None:
+        yield from _inside("state", state.password)
+    for index, entry in enumerate(gateway.policy.assignments):
+        yield from _inside(f"credentials[{index}].use", entry.use)
+
+
+def _inside(where: str, value: object) -> Iterator[tuple[str, SecretReference]]:
+    if isinstance(value, SecretReference):
+        if value.provider != "literal":
+            yield where, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _inside(f"{where}.{key}", inner)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseReport:
+    """One source: what its account can do beyond the policy, and how one is made that cannot.
+
+    `account` is "" for a file. `public` takes from everybody what no account's own grants can be without; `unread` says why nothing
+    could be found out.
+    """
+
+    source: str
+    dialect: str
+    account: str = ""
+    findings: tuple[Finding, ...] = ()
+    grants: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+    unread: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.unread and not any(finding.too_much for finding in self.findings)
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form."""
+        return {
+            "source": self.source,
+            "dialect": self.dialect,
+            "account": self.account,
+            "ok": self.ok,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "grants": list(self.grants),
+            "public": list(self.public),
+            "hints": list(self.hints),
+            **({"unread": self.unread} if self.unread else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What an examination found."""
+
+    trials: tuple[Trial, ...]
+    databases: tuple[DatabaseReport, ...]
+    references: tuple[
+        ReferenceReport, ...
+    ] = ()  # no fault of the project's: secrets may be where only the gateway runs
+
+    @property
+    def ok(self) -> bool:
+        return all(trial.ok for trial in self.trials) and all(one.ok for one in self.databases)
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form."""
+        return {
+            "ok": self.ok,
+            "trials": [trial.to_dict() for trial in self.trials],
+            "databases": [one.to_dict() for one in self.databases],
+            "references": [one.to_dict() for one in self.references],
+        }
+
+
+async def examine(gateway: Gateway) -> Report:
+    """Examines a project whose gateway is not open. Never raises for what is wrong with a database: that is in the report."""
+    trials = await run_trials(gateway)
+    databases = [
+        _database(source, database, gateway.policy.sql.get(name, SqlScope()))
+        for name, source in gateway.settings.sources.items()
+        if (database := gateway.manifest.sources[name].database) is not None
+    ]
+    return Report(trials=tuple(trials), databases=tuple(databases), references=await check_references(gateway))
+
+
+def _database(source: SourceSettings, database: Database, scope: SqlScope) -> DatabaseReport:
+    name, dialect = source.config.name, database.dialect
+    try:
+        rights = read_rights(source.config, password_of(source))
+    except ToolgenError as error:
+        return DatabaseReport(source=name, dialect=dialect, unread=str(error))
+    needed = needs(database, scope)
+    findings = (*excess(rights, needed, database), *cascading(database, scope))
+    location = parse_location(source.config.location)
+    if not isinstance(location, ServerLocation):
+        return DatabaseReport(source=name, dialect=dialect, findings=findings)
+    account = f"toolgen_{name}"
+    return DatabaseReport(
+        source=name,
+        dialect=dialect,
+        account=rights.account,
+        findings=(*findings, *lacking(rights, needed)),
+        grants=tuple(fitting_account(location, database, needed, rights.sequences, account)),
+        public=tuple(power.remedy for power in rights.powers if power.remedy),
+        hints=(password_hint(dialect, account), *row_hints(database, scope)),
+    )

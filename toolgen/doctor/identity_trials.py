@@ -1,0 +1,251 @@
+"""Attempts to be somebody: with keys and tokens that nobody should take.
+
+Attempts at the console: forms that another site sends in the name of whoever is signed in.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, MutableMapping
+from http.cookies import SimpleCookie
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from toolgen.console import app as console_app
+from toolgen.console.app import console_of
+from toolgen.doctor.scratch_gateway import KEY, Attempt, Guard, UselessError, scratch
+from toolgen.gateway.asgi.app import App
+from toolgen.gateway.identity import Identity, KeySets, Unaccepted, principals
+
+__all__ = ["attempts_at_the_console", "attempts_to_be_somebody"]
+
+_ISSUER: Final = "https://issuer.invalid"
+_AUDIENCE: Final = "doctor"
+_HEADER: Final = {"alg": "EdDSA", "typ": "JWT", "kid": "one"}
+_PAST, _FUTURE = "2001-01-01T00:00:00Z", "2201-01-01T00:00:00Z"
+
+
+def attempts_to_be_somebody() -> tuple[Attempt, ...]:
+    """Each with credentials that are good but for one thing."""
+    return (
+        Attempt(
+            name="bad key",
+            shown="keys that are wrong, expired or revoked opened nothing",
+            guards=(Guard(owner=Identity, name="_known", instead=lambda self, _: self.named("agent")),),
+            make=_bad_keys,
+        ),
+        Attempt(
+            name="forged token",
+            shown="tokens without a good signature of their issuer opened nothing",
+            guards=(Guard(owner=KeySets, name="verify", instead=_verifies),),
+            make=_forged_tokens,
+        ),
+        Attempt(
+            name="expired token",
+            shown="tokens that have expired, are not valid yet or never end opened nothing",
+            guards=(Guard(owner=principals, name="check_claims", instead=lambda _, now: now + 60),),
+            make=_untimely_tokens,
+        ),
+        Attempt(
+            name="token for another",
+            shown="tokens for another audience opened nothing",
+            guards=(Guard(owner=principals, name="audience_fits", instead=lambda *_: True),),
+            make=_tokens_for_others,
+        ),
+    )
+
+
+async def _verifies(*_: object) -> None:
+    """Every signature is good."""
+
+
+async def _bad_keys() -> str:
+    def hashed(key: str) -> str:
+        return f"sha256:{hashlib.sha256(key.encode()).hexdigest()}"
+
+    keys = [hashed(KEY), {"hash": hashed("late"), "expires": _PAST}, {"hash": hashed("gone"), "expires": _FUTURE}]
+    agent = {"agent": {"api_key": keys, "roles": ["agent"]}}
+    revoked = [{"key": hashed("gone")}]
+    tried = {
+        "": "no key",
+        "wrong": "a wrong key",
+        KEY[:-1]: "part of a key",
+        "late": "an expired key",
+        "gone": "a revoked key",
+    }
+    async with scratch(policy={"principals": agent, "revoked": revoked, **_NO_RULES}) as place:
+        for key, what in tried.items():
+            if not isinstance(await place.gateway.authenticate(key), Unaccepted):
+                return f"{what} was taken"
+        if isinstance(await place.gateway.authenticate(KEY), Unaccepted):
+            raise UselessError("a good key was refused too")
+    return ""
+
+
+_NO_RULES: Final[Mapping[str, Any]] = {"rules": [], "approvals": None}
+
+
+async def _forged_tokens() -> str:
+    key, other = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+    good = _token(key)
+    head, _, signature = good.split(".")
+    public = key.public_key().public_bytes_raw()
+    by_secret = f"{_part({**_HEADER, 'alg': 'HS256'})}.{_part(_claims())}"
+    own_key = {**_HEADER, "jwk": _jwk(other)}
+    forged = {
+        "a token signed by another key": _token(other),
+        "a token that brings its own key": _token(other, header=own_key),
+        "a token changed after it was signed": f"{head}.{_part(_claims(scope='all'))}.{signature}",
+        "a token with a signature cut short": good[:-4],
+        "a token of algorithm none": f"{_part({**_HEADER, 'alg': 'none'})}.{_part(_claims())}.AA",
+        "a token signed with the public key as a secret": (
+            f"{by_secret}.{_coded(hmac.new(public, by_secret.encode(), hashlib.sha256).digest())}"
+        ),
+    }
+    return await _taken(key, forged.items(), good)
+
+
+async def _untimely_tokens() -> str:
+    key, now = Ed25519PrivateKey.generate(), int(time.time())
+    untimely = {
+        "an expired token": _token(key, exp=now - 3600),
+        "a token that is not valid yet": _token(key, nbf=now + 3600),
+        "a token that never ends": _token(key, exp=None),
+    }
+    return await _taken(key, untimely.items(), _token(key))
+
+
+async def _tokens_for_others() -> str:
+    key = Ed25519PrivateKey.generate()
+    others = {
+        "a token for another audience": _token(key, aud="another"),
+        "a token for no audience": _token(key, aud=None),
+    }
+    return await _taken(key, others.items(), _token(key))
+
+
+async def _taken(key: Ed25519PrivateKey, forged: Iterable[tuple[str, str]], good: str) -> str:
+    with tempfile.TemporaryDirectory(prefix="toolgen-doctor-") as folder:
+        keys = Path(folder) / "keys.json"
+        keys.write_text(json.dumps({"keys": [_jwk(key)]}), encoding="utf-8")
+        jwt = {"issuer": _ISSUER, "audience": _AUDIENCE, "jwks": str(keys), "subject": "agent"}
+        policy = {"principals": {"agent": {"jwt": jwt, "roles": ["agent"]}}, **_NO_RULES}
+        async with scratch(policy=policy) as place:
+            for what, token in forged:
+                if not isinstance(await place.gateway.authenticate(token), Unaccepted):
+                    return f"{what} was taken"
+            if isinstance(await place.gateway.authenticate(good), Unaccepted):
+                raise UselessError("a good token was refused too")
+    return ""
+
+
+def _token(key: Ed25519PrivateKey, *, header: Mapping[str, Any] = _HEADER, **changes: Any) -> str:
+    text = f"{_part(header)}.{_part(_claims(**changes))}"
+    return f"{text}.{_coded(key.sign(text.encode()))}"
+
+
+def _claims(**changes: Any) -> dict[str, Any]:
+    now = int(time.time())
+    whole = {"iss": _ISSUER, "aud": _AUDIENCE, "sub": "agent", "iat": now, "exp": now + 600} | changes
+    return {name: value for name, value in whole.items() if value is not None}
+
+
+def _jwk(key: Ed25519PrivateKey) -> dict[str, str]:
+    public = _coded(key.public_key().public_bytes_raw())
+    return {"kty": "OKP", "crv": "Ed25519", "x": public, "kid": "one", "use": "sig"}
+
+
+def _part(value: object) -> str:
+    return _coded(json.dumps(value).encode())
+
+
+def _coded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+_KEY: Final = "admins-own-key"
+_ADMIN: Final = {"api_key": f"sha256:{hashlib.sha256(_KEY.encode()).hexdigest()}", "roles": ["admin"]}
+_FORGED: Final = {
+    "/console/pauses": {"principal": "admin", "reason": "forged"},
+    "/console/sign-out": {},
+}
+
+
+def attempts_at_the_console() -> tuple[Attempt, ...]:
+    """One: the form's token."""
+    return (
+        Attempt(
+            name="CSRF",
+            shown="forms without the token of their session were refused",
+            guards=(Guard(owner=console_app, name="_check_form", instead=lambda _, form: dict(form)),),
+            make=_forged_forms,
+        ),
+    )
+
+
+async def _forged_forms() -> str:
+    policy: dict[str, Any] = {"principals": {"admin": _ADMIN}, "rules": [], "approvals": None}
+    async with scratch(policy=policy, console={"admins": ["admin"]}) as place:
+        app = App(place.gateway)
+        app.open_console(lambda door: console_of(place.gateway, door))
+        browser = _Browser(app)
+        try:
+            await browser.sign_in(_KEY)
+            for path, form in _FORGED.items():
+                for token in ({}, {"form_token": ""}, {"form_token": "forged"}):
+                    status, _ = await browser.post(path, {**form, **token})
+                    if status != 403:
+                        return f"a form without its session's token was taken at {path} (status {status})"
+        finally:
+            await app.close()
+    return ""
+
+
+class _Browser:
+    """Sends requests to an application in this process, and keeps its cookies."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._cookies: dict[str, str] = {}
+
+    async def sign_in(self, key: str) -> None:
+        """Raises `UselessError` where that does not open the console."""
+        _, page = await self._ask("GET", "/console/sign-in", {})
+        token = page.partition('name="form_token" value="')[2].partition('"')[0]
+        status, _ = await self.post("/console/sign-in", {"credential": key, "form_token": token})
+        shown, _ = await self._ask("GET", "/console/pauses", {})
+        if (status, shown) != (200, 200):
+            raise UselessError(f"nobody could sign in to the console (status {status}, then {shown})")
+
+    async def post(self, path: str, form: dict[str, str]) -> tuple[int, str]:
+        """The status and the page that a form is answered with."""
+        return await self._ask("POST", path, form)
+
+    async def _ask(self, method: str, path: str, form: dict[str, str]) -> tuple[int, str]:
+        body = urlencode(form).encode()
+        cookie = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
+        headers = [(b"host", b"localhost"), (b"content-type", b"application/x-www-form-urlencoded")]
+        headers += [(b"content-length", str(len(body)).encode()), (b"cookie", cookie.encode())]
+        scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": headers}
+        sent: list[MutableMapping[str, Any]] = []
+
+        async def receive() -> MutableMapping[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            sent.append(message)
+
+        await self._app({**scope, "client": ("127.0.0.1", 1)}, receive, send)
+        for name, value in sent[0]["headers"]:
+            if name == b"set-cookie":
+                self._cookies |= {one.key: one.value for one in SimpleCookie(value.decode()).values()}
+        page = b"".join(message.get("body", b"") for message in sent[1:])
+        return int(sent[0]["status"]), page.decode("utf-8", "replace")

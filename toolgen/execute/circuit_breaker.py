@@ -1,0 +1,142 @@
+"""A circuit breaker: a system that is down is left alone, and asked again by one call at a time."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from toolgen.clock import Clock
+from toolgen.execute.resilience_config import Trip
+
+__all__ = ["Breaker", "Ending"]
+
+_MISSES = 3
+_FIRST_S = 1.0
+_PROBE_S = 1.0
+
+
+class Ending(Enum):
+    """What one attempt says about the system: it answered, it failed, it could not be reached (at once, or after the whole
+    timeout), or nothing at all, as where the request was never sent."""
+
+    ANSWERED = auto()
+    FAILED = auto()
+    REFUSED = auto()
+    UNREACHED = auto()
+    SILENT = auto()
+
+
+class Breaker:
+    """Closed until the failures of a window are too many, no connection is made three times in a row, or one is waited for in vain
+    while nobody else gets through; then open for a while; then half-open: one call is let through, and decides.
+
+    What refuses connections at once costs nobody time, so it is asked again after a second, and then after ever longer.
+    """
+
+    __slots__ = (
+        "_answered",
+        "_calls",
+        "_clock",
+        "_earlier",
+        "_failures",
+        "_misses",
+        "_pause",
+        "_probing",
+        "_trip",
+        "_turn",
+        "_until",
+        "epoch",
+    )
+
+    def __init__(self, trip: Trip, clock: Clock) -> None:
+        self._trip = trip
+        self._clock = clock
+        self.epoch = 0  # what an attempt says counts only in the epoch it began in
+        self._until: float | None = None  # until when it is open; None while it is closed
+        self._probing = False
+        self._pause = _FIRST_S
+        self._answered = -1.0
+        self._calls = self._failures = self._misses = 0
+        self._earlier = (0, 0)
+        self._turn = clock.monotonic() + trip.window_s / 2
+
+    def enter(self) -> float:
+        """0.0 to a call that may go on, and must `leave`; otherwise in how many seconds another may be worth it."""
+        if self._until is None:
+            return 0.0
+        left = self._until - self._clock.monotonic()
+        if left > 0:
+            return left
+        if self._probing:
+            return _PROBE_S
+        self._probing = True
+        self.epoch += 1
+        return 0.0
+
+    def left(self) -> float:
+        """In how many seconds a call may be worth it; 0.0 while it is closed."""
+        return 0.0 if self._until is None else max(self._until - self._clock.monotonic(), _PROBE_S)
+
+    def leave(self, epoch: int, ending: Ending, began: float) -> None:
+        """Takes in how an attempt ended that was let through in `epoch` and began at this monotonic time."""
+        if epoch != self.epoch:
+            return
+        if self._until is not None:
+            self._probed(ending)
+            return
+        if ending is Ending.SILENT:
+            return
+        now = self._clock.monotonic()
+        if now >= self._turn:
+            self._rotate(now)
+        self._calls += 1
+        if ending is Ending.ANSWERED:
+            self._misses, self._answered = 0, now
+            return
+        self._failures += 1
+        self._misses = self._misses + 1 if ending is not Ending.FAILED else 0
+        if ending is Ending.UNREACHED and self._answered < began:
+            self._open(self._trip.open_s)
+        elif self._misses >= _MISSES:
+            self._open(self._shorter())
+        elif self._spoilt():
+            self._open(self._trip.open_s)
+
+    def _spoilt(self) -> bool:
+        calls, failures = self._calls + self._earlier[0], self._failures + self._earlier[1]
+        return calls >= self._trip.calls and failures >= calls * self._trip.failures
+
+    def _probed(self, ending: Ending) -> None:
+        self._probing = False
+        match ending:
+            case Ending.ANSWERED:
+                self._until, self._pause = None, _FIRST_S
+                self.epoch += 1
+                self._answered = self._clock.monotonic()
+                self._forget()
+            case Ending.REFUSED:
+                self._pause *= 2
+                self._open(self._shorter())
+            case Ending.FAILED | Ending.UNREACHED:
+                self._open(self._trip.open_s)
+            case Ending.SILENT:
+                pass  # it said nothing, so the next call finds out
+
+    def _shorter(self) -> float:
+        self._pause = min(self._pause, self._trip.open_s)
+        return self._pause
+
+    def _open(self, seconds: float) -> None:
+        self._until = self._clock.monotonic() + seconds
+        self.epoch += 1
+
+    def _forget(self) -> None:
+        self._calls = self._failures = self._misses = 0
+        self._earlier = (0, 0)
+        self._turn = self._clock.monotonic() + self._trip.window_s / 2
+
+    def _rotate(self, now: float) -> None:
+        """A window is two halves, so that what was just now is not forgotten at its end."""
+        half = self._trip.window_s / 2
+        self._earlier = (self._calls, self._failures) if now < self._turn + half else (0, 0)
+        self._calls = self._failures = 0
+        self._turn = now + half

@@ -1,0 +1,330 @@
+"""Fields that a caller chooses: a selection set, held against the schema's index and put in place of the stored one.
+
+Whether a JSON value is one of a type of the schema's index (spec, section 3), as a service would coerce it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from graphql import (
+    ArgumentNode,
+    DocumentNode,
+    FieldNode,
+    GraphQLError,
+    InlineFragmentNode,
+    NamedTypeNode,
+    NameNode,
+    Node,
+    OperationDefinitionNode,
+    SelectionNode,
+    SelectionSetNode,
+    VariableDefinitionNode,
+    VariableNode,
+    parse,
+    parse_type,
+    print_ast,
+    value_from_ast_untyped,
+)
+from graphql.language import ValueNode
+
+from toolgen.execute.http.parameter_styles import UnbindableError
+from toolgen.model.graphql_schema import (
+    PAGE_SIZES,
+    Graph,
+    GraphField,
+    GraphType,
+    identifies,
+    named,
+    page_sizes,
+    size_fault,
+)
+from toolgen.model.names import nearest
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import GraphQLBinding
+
+__all__ = ["choose_fields", "fault_of"]
+
+_MAX_VALUE_DEPTH = 30
+
+
+def fault_of(graph: Graph, type_: str, value: Any, depth: int = 0) -> str:
+    """What is wrong with the value, as a sentence without its subject; "" for nothing."""
+    if depth > _MAX_VALUE_DEPTH:
+        return "is nested too deeply"
+    if type_.endswith("!"):
+        return "must not be null" if value is None else fault_of(graph, type_[:-1], value, depth)
+    if value is None:
+        return ""
+    if type_.startswith("["):
+        items = value if isinstance(value, list) else [value]  # a single value is a list of one (spec, section 3.11)
+        faults = (fault_of(graph, type_[1:-1], item, depth + 1) for item in items)
+        return next((fault for fault in faults if fault), "")
+    known = graph.types.get(type_)
+    if known is None:
+        return f"is of the type {type_}, which the index does not have"
+    match known.kind:
+        case "enum":
+            return "" if value in known.members else f"must be one of {', '.join(known.members[:20])}"
+        case "input":
+            return _input(graph, type_, known, value, depth)
+        case _:
+            return _scalar(type_, value)
+
+
+def _scalar(name: str, value: Any) -> str:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    fits = {
+        "Int": whole and -(2**31) <= value < 2**31,
+        "Float": whole or isinstance(value, float),
+        "String": isinstance(value, str),
+        "Boolean": isinstance(value, bool),
+        "ID": whole or isinstance(value, str),
+    }
+    return "" if fits.get(name, True) else f"must be of the type {name}"
+
+
+def _input(graph: Graph, name: str, type_: GraphType, value: Any, depth: int) -> str:
+    if not isinstance(value, dict):
+        return f"must be an object of the type {name}"
+    for key, inner in value.items():
+        if key not in type_.inputs:
+            return f"has {key[:60]!r}, which {name} does not have{nearest(key[:60], type_.inputs)}"
+        if fault := fault_of(graph, type_.inputs[key].type, inner, depth + 1):
+            return f"has {key}, which {fault}"
+    missing = [key for key, one in type_.inputs.items() if one.required and key not in value]
+    if missing:
+        return f"lacks {missing[0]}"
+    if type_.one_of and (len(value) != 1 or None in value.values()):
+        return f"must have exactly one member of {name}, and not null"
+    return ""
+
+
+_MAX_LENGTH, _TOKENS = 4000, 1000
+_MAX_DEPTH, _MAX_FIELDS, _MAX_COST = 8, 200, 10_000
+_PAGE, _ASSUMED = 10, 10  # asked for where a page has no size; taken for the length of a list
+_TYPENAME = "__typename"
+_LISTED = re.compile(r"\[")
+_AnyNode = TypeVar("_AnyNode", bound=Node)
+
+
+def choose_fields(
+    graph: Graph, binding: GraphQLBinding, stored: DocumentNode, fields: str, max_page: int | None
+) -> tuple[str, JsonObject]:
+    """The stored operation with another selection below its root field, and the variables that the selection adds.
+
+    What is written is parsed and rendered from its tree; arguments in it become variables. Raises `UnbindableError`, naming the field,
+    for whatever the schema does not have, an alias, a directive, a way back to a root type, or too much.
+    """
+    root = graph.root(binding.type)
+    definition = root.fields.get(binding.field) if root is not None else None
+    if definition is None:
+        raise UnbindableError(f"the schema's index has no {binding.type} {binding.field}")
+    written = _parsed(fields)
+    chooser = _Chooser(graph, binding.fields, max_page)
+    inner = graph.types[named(definition.type)]
+    several = _ASSUMED if _LISTED.search(definition.type) or "pageInfo" in inner.fields else 1
+    chosen = chooser.below(named(definition.type), written, binding.field, 1, several)
+    operation = stored.definitions[0]
+    if not isinstance(operation, OperationDefinitionNode) or len(stored.definitions) != 1:
+        raise UnbindableError("the stored operation has no fields to choose")
+    [field_] = operation.selection_set.selections
+    replaced = SelectionSetNode(selections=(_with(field_, selection_set=chosen),))
+    variables = (*(operation.variable_definitions or ()), *chooser.definitions)
+    made = _with(operation, selection_set=replaced, variable_definitions=variables)
+    return print_ast(made), chooser.variables
+
+
+def _parsed(fields: str) -> SelectionSetNode:
+    suggestion = "write a GraphQL selection set: { id name owner { login } }"
+    if len(fields) > _MAX_LENGTH:
+        raise UnbindableError(f"the fields take more than {_MAX_LENGTH} characters", suggestion="ask for less")
+    try:
+        document = parse(fields, no_location=True, max_lexical_tokens=_TOKENS)
+    except (GraphQLError, RecursionError) as error:
+        reason = error.message if isinstance(error, GraphQLError) else "nested too deeply"
+        raise UnbindableError(f"the fields are no selection set: {reason[:200]}", suggestion=suggestion) from error
+    [first, *others] = document.definitions
+    if others or not isinstance(first, OperationDefinitionNode) or first.name is not None:
+        raise UnbindableError("the fields are more than one selection set", suggestion=suggestion)
+    if not fields.lstrip("\ufeff \t\r\n,").startswith("{"):
+        raise UnbindableError("the fields are no selection set", suggestion=suggestion)
+    return first.selection_set
+
+
+@dataclass(slots=True)
+class _Chooser:
+    """Walks one selection, counting what it costs and collecting the variables it needs."""
+
+    graph: Graph
+    argument: str
+    max_page: int | None
+    fields: int = 0
+    cost: int = 0
+    variables: dict[str, Json] = field(default_factory=dict)
+    definitions: list[VariableDefinitionNode] = field(default_factory=list)
+    fronts: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.fronts = self.graph.fronts
+
+    def below(self, type_: str, written: SelectionSetNode, where: str, depth: int, several: int) -> SelectionSetNode:
+        """The selection below a field of this type, which may be there `several` times."""
+        if depth > _MAX_DEPTH:
+            raise UnbindableError(f"{where} is more than {_MAX_DEPTH} levels deep", suggestion="ask for less")
+        found = self.graph.types[type_]
+        if found.is_leaf:
+            raise UnbindableError(f"{where} is a {type_}, which has no fields")
+        seen: dict[str, str] = {}
+        selections = [one for node in written.selections for one in self._one(type_, node, where, depth, several, seen)]
+        if not selections:
+            raise UnbindableError(f"nothing is chosen below {where}")
+        return SelectionSetNode(selections=tuple(selections))
+
+    def _one(
+        self, type_: str, node: SelectionNode, where: str, depth: int, several: int, seen: dict[str, str]
+    ) -> Iterable[SelectionNode]:
+        if node.directives:
+            raise UnbindableError(f"a directive below {where} is not taken")
+        match node:
+            case FieldNode(alias=None):
+                yield self._field(type_, node, where, depth, several, seen)
+            case FieldNode():
+                raise UnbindableError(
+                    f"an alias below {where} is not taken", suggestion="ask for fields by their names"
+                )
+            case InlineFragmentNode():
+                on = node.type_condition.name.value if node.type_condition is not None else type_
+                possible = self._possible(type_)
+                if possible.isdisjoint(self._possible(on)):
+                    raise UnbindableError(f"{where} is never a {on[:60]}{nearest(on[:60], possible)}")
+                inner = [
+                    one
+                    for below in node.selection_set.selections
+                    for one in self._one(on, below, where, depth, several, seen)
+                ]
+                yield InlineFragmentNode(
+                    type_condition=NamedTypeNode(name=NameNode(value=on)),
+                    directives=(),
+                    selection_set=SelectionSetNode(selections=tuple(inner)),
+                )
+            case _:
+                raise UnbindableError(f"a named fragment below {where} is not taken", suggestion="write `... on Type`")
+
+    def _field(
+        self, type_: str, node: FieldNode, where: str, depth: int, several: int, seen: dict[str, str]
+    ) -> FieldNode:
+        name = node.name.value
+        place = f"{where}.{name}"
+        self.fields += 1
+        self.cost += several
+        if self.fields > _MAX_FIELDS or self.cost > _MAX_COST:
+            raise UnbindableError(
+                "the fields are too many, or would be read too often", suggestion="ask for fewer, or for smaller pages"
+            )
+        if name == _TYPENAME:
+            return FieldNode(name=NameNode(value=name), arguments=(), directives=())
+        known = self.graph.types[type_]
+        definition = known.fields.get(name)
+        if definition is None:
+            raise UnbindableError(f"{type_} has no field {name[:60]!r}{nearest(name[:60], known.fields)} (at {place})")
+        inner = self.graph.types[named(definition.type)]
+        if named(definition.type) in self.graph.roots:
+            raise UnbindableError(f"{place} leads back to everything, which other tools are for")
+        if type_ in self.fronts and not identifies(definition.type):
+            raise UnbindableError(
+                f"{place} may be a field of everything, which other tools are for",
+                suggestion="say whose field it is: { ... on Type { name } }",
+            )
+        if seen.setdefault(name, definition.type) != definition.type:
+            raise UnbindableError(f"{place} is of another type elsewhere, so only one of the two can be read at a time")
+        arguments, size = self._arguments(node, definition, inner, place)
+        below = None
+        if not inner.is_leaf:
+            if node.selection_set is None:
+                raise UnbindableError(
+                    f"{place} is a {named(definition.type)}, of which fields must be chosen, as {{ id }}"
+                )
+            many = several * _items(known, name, definition, inner, size)
+            below = self.below(named(definition.type), node.selection_set, place, depth + 1, many)
+        elif node.selection_set is not None:
+            raise UnbindableError(f"{place} is a {named(definition.type)}, which has no fields")
+        return FieldNode(name=NameNode(value=name), arguments=arguments, directives=(), selection_set=below)
+
+    def _arguments(
+        self, node: FieldNode, definition: GraphField, inner: GraphType, place: str
+    ) -> tuple[tuple[ArgumentNode, ...], int | None]:
+        """The arguments with variables for values, and how many items they ask for. A page that nobody sized is a small one."""
+        values: dict[str, Any] = {}
+        for argument in node.arguments or ():
+            name = argument.name.value
+            if name not in definition.arguments:
+                known = nearest(name[:60], definition.arguments)
+                raise UnbindableError(f"{place} has no argument {name[:60]!r}{known}")
+            if name in values:
+                raise UnbindableError(f"{place} is given {name} twice")
+            values[name] = _value(argument.value, place)
+            if fault := fault_of(self.graph, definition.arguments[name].type, values[name]):
+                raise UnbindableError(f"the argument {name} of {place} {fault}")
+        for name, declared in definition.arguments.items():
+            if declared.required and name not in values:
+                raise UnbindableError(f"{place} needs the argument {name}")
+        sizes = []
+        for name, value in values.items():
+            for path, size in page_sizes(value, name, sized=name in PAGE_SIZES):
+                if fault := size_fault(size, self.max_page):
+                    raise UnbindableError(f"the argument {path} of {place} {fault}")
+                sizes.append(int(size))
+        if values.keys().isdisjoint(PAGE_SIZES) and "pageInfo" in inner.fields and "first" in definition.arguments:
+            values["first"] = _PAGE
+            sizes.append(_PAGE)
+        made = tuple(
+            ArgumentNode(name=NameNode(value=name), value=self._variable(definition.arguments[name].type, value))
+            for name, value in values.items()
+        )
+        return made, max(sizes) if sizes else None
+
+    def _variable(self, type_: str, value: Json) -> VariableNode:
+        name = f"{self.argument}_{len(self.definitions) + 1}"
+        node = VariableNode(name=NameNode(value=name))
+        self.definitions.append(VariableDefinitionNode(variable=node, type=parse_type(type_, no_location=True)))
+        self.variables[name] = value
+        return node
+
+    def _possible(self, type_: str) -> frozenset[str]:
+        """The objects that a value of this type may turn out to be; none of a type that has no fields or is not there."""
+        known = self.graph.types.get(type_)
+        match known.kind if known is not None else "":
+            case "object":
+                return frozenset({type_})
+            case "union" if known is not None:
+                return frozenset(known.members)
+            case "interface":
+                types = self.graph.types.items()
+                return frozenset(name for name, one in types if one.kind == "object" and type_ in one.members)
+            case _:
+                return frozenset()
+
+
+def _items(type_: GraphType, name: str, definition: GraphField, inner: GraphType, size: int | None) -> int:
+    """How many objects a field leads to. A connection counts its items once, and not again as its nodes or edges."""
+    if size is not None:
+        return max(size, 1)
+    if "pageInfo" in inner.fields:
+        return _ASSUMED
+    listed = bool(_LISTED.search(definition.type)) and not ("pageInfo" in type_.fields and name in {"edges", "nodes"})
+    return _ASSUMED if listed else 1
+
+
+def _value(node: ValueNode, place: str) -> Any:
+    try:
+        return value_from_ast_untyped(node, {})
+    except (ValueError, TypeError) as error:
+        raise UnbindableError(f"an argument of {place} is no value") from error
+
+
+def _with(node: _AnyNode, **changes: object) -> _AnyNode:
+    return type(node)(**{**{key: getattr(node, key) for key in node.keys if hasattr(node, key)}, **changes})

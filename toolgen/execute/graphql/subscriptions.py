@@ -1,0 +1,244 @@
+"""Subscriptions, bounded by count, time and size: over graphql-transport-ws, or as Server-Sent Events by graphql-sse."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from urllib.parse import urlsplit
+
+import orjson
+from pyreqwest.exceptions import PyreqwestError
+
+from toolgen.clock import Clock
+from toolgen.errors import SecretError
+from toolgen.execute.base import Permit
+from toolgen.execute.graphql.subscription_transports import HEARD, Refused, Unaccepted, events_of
+from toolgen.execute.http.connector import Dialer, Refusal, Resolver, Target, Timeouts
+from toolgen.execute.http.credential_selection import Wallet
+from toolgen.execute.http.credentials import NoTokenError, Signed
+from toolgen.execute.http.parameter_styles import UnbindableError
+from toolgen.execute.http.request_builder import Request
+from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, decode
+from toolgen.execute.http.scrubber import Scrubber
+from toolgen.model.call import Principal
+from toolgen.model.result import Error, Failed, Shape, Success, bounded
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import GraphQLSubscription
+
+__all__ = ["Listener"]
+
+_CONNECT_S = 10.0
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What has come in so far. `ended` says why nothing more is awaited: complete, events, seconds or bytes."""
+
+    events: list[Json] = field(default_factory=list)
+    size: int = 0
+    begun: bool = False
+    attempts: int = 1
+    ended: str = ""
+    errors: Json = None
+
+
+class Listener:
+    """Listens for one source, with its credentials and under its egress rules."""
+
+    def __init__(
+        self,
+        *,
+        wallet: Wallet,
+        permit: Permit,
+        resolver: Resolver,
+        clock: Clock,
+    ) -> None:
+        self._wallet = wallet
+        timeouts = Timeouts(
+            connect_s=_CONNECT_S, first_byte_s=600.0, total_s=600.0
+        )  # the subscription's own bound is shorter
+        self._dialer = Dialer(permit=permit, resolver=resolver, timeouts=timeouts, clock=clock)
+
+    async def listen(
+        self,
+        subscription: GraphQLSubscription,
+        request: JsonObject,
+        security: tuple[tuple[str, ...], ...],
+        principal: Principal,
+    ) -> Success | Failed:
+        """`{"events": […], "ended": …}`, with the `data` of each event. Never raises for what the service does."""
+        if subscription.transport == "websocket" and find_spec("websockets") is None:
+            return _failed("handler_error", "subscriptions over WebSocket need toolgen[subscriptions]", "install it")
+        heard = _Heard()
+        until = asyncio.get_running_loop().time() + subscription.seconds
+        scrubber = Scrubber(())
+        try:
+            signed = await self._signed(subscription, request, security, principal)
+            scrubber = Scrubber(signed.secrets)
+            try:
+                await self._hear(subscription, signed, request, heard, until)
+            except Unaccepted:
+                # As for any call: a token is replaced once, and only where nothing was begun with it.
+                if heard.begun or signed.renewal is None or not signed.renewal.mends():
+                    raise
+                signed = await self._signed(subscription, request, security, principal)
+                scrubber, heard.attempts = Scrubber(signed.secrets), 2
+                await self._hear(subscription, signed, request, heard, until)
+        except (UnbindableError, SecretError, NoTokenError) as error:
+            return _failed(error.code, error.message, error.suggestion)
+        except Refusal as refusal:
+            verdict = refusal.verdict
+            return Failed(
+                error=Error(
+                    code="egress_refused", message=verdict.reason, suggestion=verdict.suggestion, rule=verdict.rule
+                )
+            )
+        except Refused as refused:
+            return Failed(
+                error=Error(
+                    code="upstream_error",
+                    message=f"the service ended the subscription: {scrubber.text(bounded(refused.reason, 300))}",
+                ),
+                data=_data(heard),
+                shape=Shape.EVENTS,
+            )
+        except (OSError, ValueError, PyreqwestError):
+            return Failed(
+                error=Error(
+                    code="upstream_unavailable",
+                    message=f"no subscription at {urlsplit(subscription.url).hostname}: the connection failed or broke",
+                    suggestion="try again later",
+                ),
+                data=_data(heard) if heard.events else None,
+                shape=Shape.EVENTS,
+            )
+        if not heard.ended:
+            message = f"the service did not begin to answer within {subscription.seconds:g} seconds"
+            return _failed("upstream_timeout", message, "try again later")
+        if heard.errors is not None:
+            return Failed(
+                error=Error(
+                    code="upstream_error",
+                    message=f"the service reported: {_told(heard.errors)}",
+                    suggestion="change the arguments as the errors say",
+                ),
+                data={**_data(heard), "errors": heard.errors},
+                shape=Shape.EVENTS,
+            )
+        return Success(
+            data=_data(heard),
+            truncated=heard.ended == "bytes",
+            facts={"bytes": heard.size, "attempts": heard.attempts},
+            shape=Shape.EVENTS,
+        )
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        await self._dialer.close()
+
+    async def _signed(
+        self,
+        subscription: GraphQLSubscription,
+        request: JsonObject,
+        security: tuple[tuple[str, ...], ...],
+        principal: Principal,
+    ) -> Signed:
+        url = "http" + subscription.url.removeprefix("ws") if subscription.url.startswith("ws") else subscription.url
+        body = orjson.dumps(request, default=dict)
+        plain = Request(method="POST", url=url, headers=(("User-Agent", "toolgen"),), body=body)
+        signed = await self._wallet.sign(plain, security, principal)
+        if signed.certificate is not None and subscription.transport == "websocket":
+            raise SecretError("subscriptions over WebSocket show no client certificate")
+        return signed
+
+    async def _hear(
+        self, subscription: GraphQLSubscription, signed: Signed, request: JsonObject, heard: _Heard, until: float
+    ) -> None:
+        """Listens with these credentials until the loop's time `until`. Raises what a stream raises, and `Refusal`."""
+        target = Target.of(signed.request.url)
+        addresses = await self._dialer.addresses(target)
+        stream = self._stream(subscription, signed, target, addresses[0], request)
+        await _collect(stream, subscription, heard, Scrubber(signed.secrets), until)
+
+    def _stream(
+        self,
+        subscription: GraphQLSubscription,
+        signed: Signed,
+        target: Target,
+        address: str,
+        request: JsonObject,
+    ) -> AsyncIterator[bytes | None]:
+        if subscription.transport == "sse":
+            return self._sse(signed, target, address)
+        from toolgen.execute.graphql.subscription_transports import messages_of  # noqa: PLC0415 - behind the extra `subscriptions`
+
+        url = "ws" + signed.request.url.removeprefix("http")
+        return messages_of(url, signed.request.headers, address, request)
+
+    async def _sse(self, signed: Signed, target: Target, address: str) -> AsyncIterator[bytes | None]:
+        request = signed.request
+        headers = (*request.headers, ("Accept", "text/event-stream"), ("Content-Type", "application/json"))
+        async with self._dialer.client(target, address, certificate=signed.certificate) as client:
+            async for event in events_of(client, replace(request, headers=headers)):
+                yield event
+
+
+async def _collect(
+    stream: AsyncIterator[bytes | None],
+    subscription: GraphQLSubscription,
+    heard: _Heard,
+    scrubber: Scrubber,
+    until: float,
+) -> None:
+    """Takes events until there are enough, or long enough. `None` in the stream says that the service is done."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout_at(until), aclosing(stream) as events:  # type: ignore[type-var]
+            async for event in events:
+                if event is None:
+                    heard.ended = "complete"
+                    return
+                heard.begun = True
+                # A cancellation can be lost where an answer comes at the same moment, so the time is looked at too.
+                if loop.time() >= until:
+                    heard.ended = "seconds"
+                    return
+                if event == HEARD:
+                    continue
+                heard.size += len(event)
+                if heard.size > MAX_ANSWER_SIZE:
+                    heard.ended = "bytes"
+                    return
+                payload = decode(
+                    Answer(status=200, content_type="application/json", body=event, truncated=False, headers={}),
+                    scrubber,
+                )
+                if isinstance(payload, list) or (isinstance(payload, Mapping) and payload.get("errors")):
+                    heard.errors = payload if isinstance(payload, list) else payload["errors"]
+                if isinstance(payload, Mapping) and "data" in payload:
+                    heard.events.append(payload["data"])
+                elif heard.errors is None:
+                    raise Refused("it told something that is no GraphQL response")
+                if heard.errors is not None or len(heard.events) >= subscription.events:
+                    heard.ended = "events"
+                    return
+            heard.ended = "complete"
+    except TimeoutError:
+        heard.ended = "seconds" if heard.begun else ""
+
+
+def _data(heard: _Heard) -> dict[str, Json]:
+    return {"events": list(heard.events), "ended": heard.ended or "broken"}
+
+
+def _told(errors: Json) -> str:
+    first = errors[0] if isinstance(errors, list) and errors else None
+    message = first.get("message") if isinstance(first, Mapping) else None
+    return bounded(" ".join(message.split()), 300) if isinstance(message, str) else "an error without a message"
+
+
+def _failed(code: str, message: str, suggestion: str) -> Failed:
+    return Failed(error=Error(code=code, message=message, suggestion=suggestion))

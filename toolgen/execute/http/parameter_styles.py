@@ -1,0 +1,318 @@
+"""OpenAPI's parameter styles (3.1.1, section 4.8.12 and appendix C), which are RFC 6570 with exceptions."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import quote, quote_plus, unquote
+
+import orjson
+
+from toolgen.errors import ToolgenError
+from toolgen.model.http import JSON
+from toolgen.model.schema import Json
+from toolgen.model.tool import HttpParameter, HttpPart
+
+__all__ = [
+    "UnbindableError",
+    "content",
+    "cookie_pairs",
+    "encode_json",
+    "form_pairs",
+    "header_text",
+    "joined",
+    "percent",
+    "query_pairs",
+    "scalar",
+    "styled_parts",
+    "template",
+    "undefined",
+]
+
+_DELIMITERS: Mapping[str, str] = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C", "tabDelimited": "%09"}
+# With allowReserved these stay as they are. Not among them: & ; # + (they can end a value or become a space) and ' (never needed).
+_RESERVED = ":/?[]@!$()*,="
+_PATH_RESERVED = ":@!$&()*+,="
+_MAX_DEPTH = 20
+_UNRESERVED = re.compile(r"[A-Za-z0-9_.~-]*\Z")
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+_TRIPLE = re.compile(r"(%[0-9A-Fa-f]{2})")
+_COOKIE_UNSAFE = re.compile(r'[^\x21-\x7e]|[",;\\]')
+_UNENCODABLE = re.compile(r"[\ud800-\udfff]")
+
+
+class UnbindableError(ToolgenError):
+    """Arguments that cannot become the request they are for; nothing was sent."""
+
+    code = "validation"
+
+
+def percent(text: str, *, keep: str = "") -> str:
+    """Percent-encodes everything but unreserved characters (RFC 3986, section 2.3) and `keep`."""
+    if _UNRESERVED.match(text):
+        return text
+    if _UNENCODABLE.search(text):
+        raise UnbindableError("an argument holds a lone surrogate, which is not Unicode text")
+    return quote(text, safe=keep)
+
+
+def reserved(text: str, *, keep: str = _RESERVED) -> str:
+    """As `allowReserved` has it (RFC 6570, section 3.2.3): what is percent-encoded already stays, and so does `keep`."""
+    if "%" not in text:
+        return percent(text, keep=keep)
+    return "".join(piece if index % 2 else percent(piece, keep=keep) for index, piece in enumerate(_TRIPLE.split(text)))
+
+
+def encode_json(value: Json) -> bytes:
+    """Compact JSON that keeps every integer exact. Raises `UnbindableError` for NaN and infinities, which JSON has no form for."""
+    try:
+        # orjson writes NaN as null and refuses integers beyond 64 bits; Python's own writer handles both.
+        raw = orjson.dumps(value, default=_plain)
+        if b"null" not in raw:
+            return raw
+    except TypeError:
+        pass
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
+        return text.encode("utf-8")
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UnbindableError("an argument is not a JSON value that can be sent") from error
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, tuple):
+        return list(value)
+    raise TypeError(type(value).__name__)
+
+
+def scalar(value: Json) -> str:
+    """A primitive as text: booleans as `true`, numbers as JSON writes them. Anything nested is JSON text, which no style defines."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case None:
+            return "null"
+        case int():
+            return str(value)
+        case _:
+            return encode_json(value).decode()
+
+
+def _list(value: Json) -> Sequence[Json] | None:
+    return value if isinstance(value, (list, tuple)) else None
+
+
+def _members(value: Mapping[str, Json]) -> list[tuple[str, Json]]:
+    """An undefined member is not sent (RFC 6570, section 2.3); null is the only way JSON has to say undefined."""
+    return [(name, item) for name, item in value.items() if item is not None]
+
+
+def _texts(value: Json) -> list[str]:
+    if isinstance(value, Mapping):
+        return [text for key, item in _members(value) for text in (key, scalar(item))]
+    return [scalar(item) for item in _list(value) or ()]
+
+
+def joined(value: Json, styles: Sequence[str]) -> Json:
+    """The arrays within an array as the texts that their own collectionFormat makes of them (2.0, Items Object)."""
+    items = _list(value)
+    return value if items is None or not styles else [_joined(item, styles) for item in items]
+
+
+def _joined(item: Json, styles: Sequence[str]) -> Json:
+    inner = _list(item)
+    if inner is None or not styles:
+        return item
+    delimiter = unquote(_DELIMITERS.get(styles[0], ","))
+    texts: list[Json] = [_joined(one, styles[1:]) for one in inner]
+    undivided(texts, delimiter)
+    return delimiter.join(map(scalar, texts))
+
+
+def undivided(value: Json, delimiter: str) -> None:
+    """Raises `UnbindableError` when a part of an array or object holds what divides the parts: it would arrive as another value."""
+    if any(delimiter in text for text in _texts(value)):
+        raise UnbindableError(f"a part of an argument holds {delimiter!r}, which divides its parts")
+
+
+def simple(value: Json, explode: bool, encode: Callable[[str], str], delimiter: str = ",") -> str:
+    """`a,b` for arrays; `R,100,G,200` or, exploded, `R=100,G=200` for objects. 2.0 has other delimiters for arrays."""
+    if (items := _list(value)) is not None:
+        return delimiter.join(encode(scalar(item)) for item in items)
+    if isinstance(value, Mapping):
+        between = "=" if explode else ","
+        return ",".join(f"{encode(name)}{between}{encode(scalar(item))}" for name, item in _members(value))
+    return encode(scalar(value))
+
+
+def template(parameter: HttpParameter, value: Json) -> str:
+    """A value in the path: simple, label or matrix."""
+    encode = _path_reserved if parameter.allow_reserved else percent
+    match parameter.style:
+        case "label":
+            text = simple(value, parameter.explode, encode)
+            if parameter.explode and not isinstance(value, str):
+                undivided(value, ".")
+            return "." + (text.replace(",", ".") if parameter.explode else text)
+        case "matrix":
+            return _matrix(percent(parameter.name), value, parameter.explode, encode)
+        case "simple":
+            return simple(value, parameter.explode, encode)
+        case style:
+            delimiter = _DELIMITERS.get(style)
+            if delimiter is None:
+                raise UnbindableError(f"the style {style!r} does not exist in a path")
+            undivided(value, unquote(delimiter))
+            return delimiter.join(percent(scalar(item)) for item in (_list(value) or [value]))
+
+
+def _path_reserved(text: str) -> str:
+    """What stays in a path: no `/ ? #` (3.2, section 4.8.2), and no `;`, behind which some servers see a dot segment."""
+    return reserved(text, keep=_PATH_RESERVED)
+
+
+def _matrix(name: str, value: Json, explode: bool, encode: Callable[[str], str]) -> str:
+    if explode:
+        if (items := _list(value)) is not None:
+            return "".join(f";{name}={encode(scalar(item))}" for item in items)
+        if isinstance(value, Mapping):
+            return "".join(f";{encode(key)}={encode(scalar(item))}" for key, item in _members(value))
+    text = simple(value, False, encode)
+    return f";{name}={text}" if text else f";{name}"
+
+
+def undefined(value: Json) -> bool:
+    """Whether an array or an object has nothing in it that could be sent (RFC 6570, section 2.3)."""
+    return not _members(value) if isinstance(value, Mapping) else _list(value) is not None and not value
+
+
+def header_text(parameter: HttpParameter, value: Json) -> str:
+    """A value in a header, where nothing is encoded; empty where there is nothing to send."""
+    delimiter = unquote(_DELIMITERS.get(parameter.style, ","))
+    for divider in (delimiter, "=") if parameter.explode and isinstance(value, Mapping) else (delimiter,):
+        undivided(value, divider)
+    if any(text != text.strip() for text in _texts(value)):
+        raise UnbindableError("a part of an argument begins or ends with a space, which a header cannot keep")
+    return simple(value, parameter.explode, str, delimiter)
+
+
+def cookie_pairs(parameter: HttpParameter, value: Json) -> list[str]:
+    """`style: cookie` (3.2): nothing is encoded, so every part must be a cookie's already (RFC 6265, section 4.1.1)."""
+
+    def plain(text: str) -> str:
+        if _COOKIE_UNSAFE.search(text):
+            raise UnbindableError(f"the argument {parameter.argument!r} holds a character that a cookie cannot")
+        return text
+
+    if isinstance(value, Mapping) and parameter.explode and not all(map(_TOKEN.match, value)):
+        raise UnbindableError(f"the argument {parameter.argument!r} holds a name that is no cookie's")
+    return _pairs(parameter.name, value, "form", parameter.explode, plain)
+
+
+def query_pairs(parameter: HttpParameter, value: Json) -> list[str]:
+    """Encoded `name=value` pairs in the query or, joined otherwise, in the Cookie header. An empty array or object sends nothing."""
+    encode = reserved if parameter.allow_reserved else percent
+    return _pairs(percent(parameter.name), value, parameter.style, parameter.explode, encode)
+
+
+def _pairs(name: str, value: Json, style: str, explode: bool, encode: Callable[[str], str]) -> list[str]:
+    items = _list(value)
+    members = _members(value) if isinstance(value, Mapping) else None
+    if items is None and members is None:
+        return [f"{name}={encode(scalar(value))}"]
+    if not items and not members:
+        return []
+    if style == "deepObject":
+        return _deep(name, value, encode, 0)
+    if explode:
+        if members is not None:
+            return [f"{encode(key)}={encode(scalar(item))}" for key, item in members]
+        return [f"{name}={encode(scalar(item))}" for item in items or ()]
+    delimiter = _DELIMITERS.get(style)
+    if delimiter is None:
+        raise UnbindableError(f"the style {style!r} does not exist in a query")
+    flat = _texts(value)
+    if style != "form":  # whose comma is told from a value's by its encoding; the others are encoded as in a value
+        undivided(value, unquote(delimiter))
+    return [f"{name}={delimiter.join(encode(text) for text in flat)}"]
+
+
+def _deep(name: str, value: Json, encode: Callable[[str], str], depth: int) -> list[str]:
+    """`color[R]=100`. What is deeper, or an array, the standard leaves open; it is sent as Stripe, PHP, Rails and qs read it.
+
+    `a[]=1&a[]=2` and `a[0][b]=1`: a name that is only repeated loses all but its last value there, or is no list when there is one.
+    """
+    if depth > _MAX_DEPTH:
+        raise UnbindableError("an argument is nested too deeply for a query")
+    opening, closing = encode("["), encode("]")
+    if isinstance(value, Mapping):
+        return [
+            pair
+            for key, item in _members(value)
+            for pair in _deep(f"{name}{opening}{encode(key)}{closing}", item, encode, depth + 1)
+        ]
+    if (items := _list(value)) is not None:
+        nested = any(isinstance(item, (Mapping, list, tuple)) for item in items)
+        below = [
+            _deep(f"{name}{opening}{index if nested else ''}{closing}", item, encode, depth + 1)
+            for index, item in enumerate(items)
+        ]
+        if not all(below):
+            raise UnbindableError("a list holds something empty, which a query cannot say")
+        return [pair for pairs in below for pair in pairs]
+    return [f"{name}={encode(scalar(value))}"]
+
+
+def styled_parts(name: str, value: Json, part: HttpPart) -> list[tuple[str, str]]:
+    """The parts of one multipart property that has a style (3.1.1, section 4.8.15.1.2): names and texts, as they are."""
+    value = joined(value, part.nested)
+    style = part.style or "form"
+    explode = part.explode if part.explode is not None else style == "form"
+    if not explode and style != "deepObject":
+        undivided(value, unquote(_DELIMITERS.get(style, ",")))  # nothing is percent-encoded in a part
+    written = _pairs(percent(name), value, style, explode, percent)
+    return [(unquote(key), unquote(text)) for key, _, text in (pair.partition("=") for pair in written)]
+
+
+def form_pairs(value: Mapping[str, Json], parts: Mapping[str, HttpPart]) -> list[str]:
+    """application/x-www-form-urlencoded, property by property (3.1.1, section 4.8.15): a space is `+`, an object without a style JSON."""
+    pairs: list[str] = []
+    for name, item in value.items():
+        if item is None:
+            continue
+        part = parts.get(name)
+        styled = part is not None and (part.style is not None or part.explode is not None or part.allow_reserved)
+        if part is not None and styled:
+            style, value_ = part.style or "form", joined(item, part.nested)
+            explode = part.explode if part.explode is not None else style == "form"
+            pairs += _pairs(_plus(name), value_, style, explode, _reserved_plus if part.allow_reserved else _plus)
+        elif isinstance(item, Mapping) or (part is not None and "json" in (part.content_type or "")):
+            pairs.append(f"{_plus(name)}={_plus(encode_json(item).decode())}")
+        else:
+            pairs += _pairs(_plus(name), item, "form", True, _plus)
+    return pairs
+
+
+def content(media_type: str, value: Json, parts: Mapping[str, HttpPart]) -> str:
+    """A parameter that has `content`, as its media type writes it: JSON, a form, or else the text that it is."""
+    if JSON.match(media_type):
+        return encode_json(value).decode()
+    plain = media_type.partition(";")[0].strip().lower()
+    if plain == "application/x-www-form-urlencoded" and isinstance(value, Mapping):
+        return "&".join(form_pairs(value, parts))
+    return scalar(value)
+
+
+def _plus(text: str) -> str:
+    if _UNENCODABLE.search(text):
+        raise UnbindableError("an argument holds a lone surrogate, which is not Unicode text")
+    return quote_plus(text)
+
+
+def _reserved_plus(text: str) -> str:
+    return reserved(text, keep=f"{_RESERVED} ").replace(" ", "+")

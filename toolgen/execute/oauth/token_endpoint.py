@@ -1,0 +1,180 @@
+"""One request to a token endpoint, and its answer read strictly (RFC 6749 sections 4.4, 5 and 6, RFC 7523, RFC 8693, RFC 8705)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+import secrets as randomness
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote_plus, urlencode
+
+import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, SECP384R1, EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from toolgen.errors import SecretError
+from toolgen.execute.outbound.request import Asked, RareError, Replied
+from toolgen.model.auth import OAuth
+
+__all__ = ["Held", "Issued", "read_answer", "request"]
+
+_TYPES = "urn:ietf:params:oauth:token-type:"
+_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+_TOKEN = re.compile(r"[\x21-\x7e]{1,16384}\Z")
+_USUAL_S = 300.0  # where an answer does not say how long its token lives
+_MAX_DURATION_S = 86_400.0
+_ASSERTED_S = 60
+# RFC 6749 section 5.2, RFC 8707 section 2, RFC 9449 section 5, and what many say besides. Any other code is the endpoint's own text: it
+# may hold what it was sent, and agents would read it.
+_ERRORS = {
+    "invalid_request": "it finds something wrong with the request",
+    "invalid_client": "it does not accept the client's credentials",
+    "invalid_grant": "it does not accept the refresh token or the caller's token",
+    "invalid_scope": "it does not give these scopes",
+    "unauthorized_client": "this client may not use this grant",
+    "invalid_target": "it does not give tokens for this audience or resource",
+    "unsupported_grant_type": "it does not know this grant",
+    "access_denied": "it denies the client a token",
+    "invalid_dpop_proof": "it wants a proof of possession, which is not given here",
+    "use_dpop_nonce": "it wants a proof of possession, which is not given here",
+    "interaction_required": "it wants a person to sign in or agree first",
+    "login_required": "it wants a person to sign in or agree first",
+    "consent_required": "it wants a person to sign in or agree first",
+    "server_error": "it failed",
+    "temporarily_unavailable": "it cannot answer for a while",
+    "slow_down": "it was asked too often",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Held:
+    """The secrets of one request, resolved: the client's own, and what is exchanged or refreshed."""
+
+    client_id: str = ""
+    client_secret: str = ""
+    private_key: str = ""
+    refresh_token: str = ""
+    subject_token: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Issued:
+    """What a token endpoint gave out: a bearer token, how many seconds it lives, and the refresh token that takes the place of the old."""
+
+    token: str
+    seconds: float
+    refresh_token: str = ""
+
+
+def request(form: OAuth, endpoint: str, held: Held, now: float) -> Asked:
+    """The request for a token. Raises `SecretError` for a private key that signs nothing."""
+    fields: dict[str, str] = {"grant_type": form.grant}
+    match form.grant:
+        case "refresh_token":
+            fields["refresh_token"] = held.refresh_token
+        case "token_exchange":
+            fields |= {
+                "grant_type": _EXCHANGE,
+                "subject_token": held.subject_token,
+                "subject_token_type": f"{_TYPES}access_token",
+            }
+            if form.token_type:
+                fields["requested_token_type"] = form.token_type
+    given = {"scope": " ".join(form.scopes), "audience": form.audience, "resource": form.resource}
+    fields |= {name: value for name, value in given.items() if value}
+    headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
+    match form.authentication:
+        case "client_secret_basic":
+            # Section 2.3.1: both are form-encoded first, so that a colon in the id is no separator.
+            pair = f"{quote_plus(held.client_id)}:{quote_plus(held.client_secret)}"
+            headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        case "client_secret_post":
+            fields |= {"client_id": held.client_id, "client_secret": held.client_secret}
+        case "private_key_jwt":
+            assertion = _assertion(form, endpoint, held, now)
+            fields |= {"client_id": held.client_id, "client_assertion_type": _ASSERTION, "client_assertion": assertion}
+        case _:
+            if held.client_id:
+                fields["client_id"] = held.client_id
+    return Asked(method="POST", url=endpoint, headers=headers, body=urlencode(fields).encode())
+
+
+def read_answer(reply: Replied, scopes: tuple[str, ...]) -> Issued:
+    """The token in an answer. Raises `RareError`, with nothing in it that the endpoint could have chosen, for whatever is not one."""
+    if 300 <= reply.status < 400:
+        raise RareError("it redirects, which is not followed: name the endpoint itself as token_url")
+    answer = _object(reply.body)
+    if reply.status != 200:
+        code = answer.get("error")
+        known = _ERRORS.get(code, "") if isinstance(code, str) else ""
+        raise RareError(f"it answered {reply.status}{f': {known}' if known else ''}")
+    token, kind = answer.get("access_token"), answer.get("token_type")
+    if not isinstance(token, str) or not _TOKEN.match(token):
+        raise RareError("its answer has no access_token that could be sent in a header")
+    if not isinstance(kind, str) or kind.lower() != "bearer":
+        raise RareError("its token is no bearer token")
+    granted = answer.get("scope")
+    if isinstance(granted, str) and (lacking := [one for one in scopes if one not in granted.split()]):
+        raise RareError(f"its token lacks the scope {lacking[0][:80]}")
+    refreshed = answer.get("refresh_token")
+    if refreshed is not None and (not isinstance(refreshed, str) or not _TOKEN.match(refreshed)):
+        raise RareError("its answer has a refresh_token that could never be sent back")
+    return Issued(token=token, seconds=_seconds(answer.get("expires_in")), refresh_token=refreshed or "")
+
+
+def _seconds(value: object) -> float:
+    """How long a token lives; some services write the number as text."""
+    if value is None:
+        return _USUAL_S
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value[:9])
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        raise RareError("its answer says of no time how long the token lives (expires_in)")
+    return float(min(value, _MAX_DURATION_S))
+
+
+def _object(body: bytes) -> Mapping[str, object]:
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        raise RareError("its answer is not JSON") from None
+    if not isinstance(answer, dict):
+        raise RareError("its answer is no JSON object")
+    return answer
+
+
+def _assertion(form: OAuth, endpoint: str, held: Held, now: float) -> str:
+    """RFC 7523 section 3: the client signs, for this endpoint and this minute, that it is itself."""
+    claims = {
+        "iss": held.client_id,
+        "sub": held.client_id,
+        "aud": endpoint,
+        "jti": randomness.token_urlsafe(16),
+        "iat": int(now),
+        "exp": int(now) + _ASSERTED_S,
+    }
+    try:
+        key = load_pem_private_key(held.private_key.encode(), None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise SecretError("the private_key of an OAuth client is no PEM key without a password") from None
+    headers = {"kid": form.key_id} if form.key_id else None
+    match key:
+        case RSAPrivateKey():
+            return jwt.encode(claims, key, "RS256", headers)
+        case EllipticCurvePrivateKey(curve=SECP256R1()):
+            return jwt.encode(claims, key, "ES256", headers)
+        case EllipticCurvePrivateKey(curve=SECP384R1()):
+            return jwt.encode(claims, key, "ES384", headers)
+        case Ed25519PrivateKey():
+            return jwt.encode(claims, key, "EdDSA", headers)
+        case _:
+            raise SecretError(
+                "the private_key of an OAuth client is of a kind that signs no assertions (RSA, P-256, P-384, Ed25519 do)"
+            )

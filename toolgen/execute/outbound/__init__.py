@@ -1,0 +1,1 @@
+"""Requests of the gateway itself: to token endpoints, key sets, Vault and checkpoint sinks."""

@@ -1,0 +1,25 @@
+"""Sends rare requests. What it takes is loaded with the first of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from toolgen.execute.outbound.request import Asked, Replied, Via
+
+__all__ = ["ask"]
+
+
+async def ask(asked: Asked, via: Via) -> Replied:
+    """Sends one request, once. Raises `RareError`.
+
+    A connection of its own each time: these are minutes apart, and what was allowed once need not be allowed any more.
+    """
+    exchange = await asyncio.to_thread(_exchange)  # loading it takes a quarter of a second, and holds up no call
+    return await exchange(asked, via)
+
+
+def _exchange() -> Callable[[Asked, Via], Awaitable[Replied]]:
+    from toolgen.execute.outbound.transport import exchange  # noqa: PLC0415 - httpx is a tenth of a start, and most never ask anything
+
+    return exchange

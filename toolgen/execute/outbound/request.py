@@ -1,0 +1,70 @@
+"""What a rare request, to a token endpoint or a Vault, is: what is asked, by whose leave, and what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from toolgen.execute.base import Destination, Permit
+from toolgen.execute.dns import Resolver, system_resolver
+
+__all__ = ["Asked", "RareError", "Replied", "Tls", "UnreachableError", "Via"]
+
+_TOTAL_S = 10.0
+
+
+class RareError(Exception):
+    """There is no answer. The text is for a person and never holds what was sent or said."""
+
+
+class UnreachableError(RareError):
+    """There is no answer because nobody gave one: no connection, no time, no name. Who answered something else was reached."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Tls:
+    """What a connection shows, a certificate with its key, and the authorities it believes besides the usual ones: PEM, "" for none."""
+
+    certificate: str = ""
+    key: str = ""
+    authorities: str = ""
+
+    def __repr__(self) -> str:
+        return "Tls(***)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Via:
+    """How a place is reached: whose verdict is asked (None: the operator's own errand), as what, and how TLS is made."""
+
+    permit: Permit | None = None
+    destination: Destination = field(default_factory=lambda: Destination(host="", port=0))
+    resolver: Resolver = system_resolver
+    tls: Tls = field(default_factory=Tls)
+    total_s: float = _TOTAL_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Asked:
+    """A request; its headers and body may hold secrets."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    def __repr__(self) -> str:
+        return f"Asked({self.method} ***)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Replied:
+    """An answer, whole."""
+
+    status: int
+    content_type: str
+    body: bytes
+    retry_after: str = ""
+
+    def __repr__(self) -> str:
+        return f"Replied({self.status})"

@@ -1,0 +1,89 @@
+"""Sends a few bytes to a place that the operator named: its address checked as every other, nothing followed, within a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from pyreqwest.exceptions import PyreqwestError
+
+from toolgen.clock import Clock
+from toolgen.errors import SecretError
+from toolgen.execute.base import Destination, Permit
+from toolgen.execute.http.connector import Dialer, Refusal, Resolver, Target, Timeouts, system_resolver
+from toolgen.execute.http.request_builder import Request
+from toolgen.execute.http.sigv4 import AwsKey, sign_aws
+from toolgen.execute.secrets.resolver import SecretReference, Secrets
+from toolgen.model.verdict import Verdict
+
+__all__ = ["Parcel", "upload"]
+
+_TIMEOUTS = Timeouts(connect_s=5.0, first_byte_s=10.0, total_s=15.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parcel:
+    """One request: how and where, its headers (secrets among them are resolved when it is sent) and what it carries."""
+
+    method: str
+    url: str
+    headers: Mapping[str, SecretReference]
+    content_type: str
+    body: bytes
+    region: str = ""
+    aws: Mapping[str, SecretReference] = field(default_factory=dict)
+
+    def request(self, secrets: Secrets, now: float) -> Request:
+        """As it is sent, with its secrets; signed for S3 where it has a region. Raises `SecretError`."""
+        headers = {name: secrets.resolve(it).reveal() for name, it in self.headers.items()}
+        made = Request(
+            method=self.method,
+            url=self.url,
+            headers=(("Content-Type", self.content_type), *headers.items()),
+            body=self.body,
+        )
+        if not self.region:
+            return made
+        parts = {name: secrets.resolve(it).reveal() for name, it in self.aws.items()}
+        key = AwsKey(
+            access_key_id=parts["access_key_id"],
+            secret_access_key=parts["secret_access_key"],
+            session_token=parts.get("session_token", ""),
+            region=self.region,
+            service="s3",
+        )
+        return sign_aws(made, key, now)
+
+
+async def upload(parcel: Parcel, *, permit: Permit, clock: Clock, resolver: Resolver = system_resolver) -> None:
+    """Returns once the other side said that it has it (any 2xx). Raises `OSError`, with a text that holds no secret."""
+
+    def permitted(destination: Destination) -> Verdict:
+        return permit(replace(destination, service="keys"))
+
+    dialer = Dialer(permit=permitted, resolver=resolver, timeouts=_TIMEOUTS, clock=clock)
+    try:
+        sent = parcel.request(Secrets(), clock.now())
+        async with asyncio.timeout(_TIMEOUTS.total_s):
+            target = Target.of(parcel.url)
+            addresses = await dialer.addresses(target)
+            async with dialer.client(target, addresses[0]) as client:
+                request = client.request(parcel.method, parcel.url)
+                for name, value in sent.headers:
+                    request = request.header(name, value)
+                async with request.body_bytes(parcel.body).build_streamed() as response:
+                    if not 200 <= response.status < 300:
+                        raise OSError(f"the answer is {response.status}")
+    except Refusal as refusal:
+        raise OSError(refusal.verdict.reason) from None
+    except TimeoutError:
+        raise OSError("it did not answer in time") from None
+    except SecretError as error:
+        raise OSError(str(error)) from None
+    except PyreqwestError as error:
+        raise OSError(f"it cannot be reached: {type(error).__name__}") from None
+    except ValueError as error:
+        raise OSError(f"it cannot be sent: {type(error).__name__}") from error
+    finally:
+        await dialer.close()

@@ -1,0 +1,364 @@
+"""Keeps failures small: in front of an executor, for each system behind it, a breaker, a number of places and a budget of retries."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+import msgspec
+
+from toolgen.clock import Clock, SystemClock
+from toolgen.execute.base import Executor
+from toolgen.execute.circuit_breaker import Breaker, Ending
+from toolgen.execute.resilience_config import Patience
+from toolgen.model.call import Call
+from toolgen.model.result import Error, Failed, Refused, Success
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Effect, GraphQLBinding, GraphQLDocumentBinding, HttpBinding, McpBinding
+
+__all__ = ["Chance", "SteadyExecutor", "transient"]
+
+_SAVED = 10.0  # retries that a budget is worth at most
+_FIRST_PAUSE_S = 0.1
+_CROWDED_RETRY_S = 1.0
+_BUSY = frozenset({429, 502, 503, 504})  # what may be otherwise in a moment
+# Answers to a repetition that say nothing of the request it repeats: it may be under way, or have been carried out.
+_UNDECIDED = frozenset({401, 403, 408, 409, 425, 429})
+_CLOCK = SystemClock()
+_STOPPED = Error(code="internal", message="whether the call may still be sent was not found out")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chance:
+    """What must not be left to chance in a test: jitter, and waiting."""
+
+    draw: Callable[[], float] = random.random
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+_CHANCE = Chance()
+
+
+class _Line:
+    """One system: its breaker, the places there are, and the retries it may still cost."""
+
+    __slots__ = ("breaker", "free", "name", "tokens", "waiting")
+
+    def __init__(self, name: str, patience: Patience, clock: Clock) -> None:
+        self.name = name
+        self.breaker = None if patience.breaker is None else Breaker(patience.breaker, clock)
+        self.free = patience.concurrency
+        self.waiting: deque[asyncio.Future[None]] = deque()
+        self.tokens = _SAVED
+
+
+class SteadyExecutor:
+    """Sends calls with `inner`, as often as `patience` allows.
+
+    Sent again is what failed for the moment, and only where that is harmless: `repeatable` says so of a call, and anything is where
+    nothing was sent. An `outcome_unknown` never is. Refused, unlike Failed, says that nothing was tried.
+    """
+
+    def __init__(
+        self,
+        inner: Executor,
+        *,
+        patience: Patience,
+        repeatable: Callable[[Call], bool],
+        clock: Clock = _CLOCK,
+        chance: Chance = _CHANCE,
+    ) -> None:
+        self._inner = inner
+        self._patience = patience
+        self._repeatable = repeatable
+        self._clock = clock
+        self._chance = chance
+        self._lines: dict[str, _Line] = {}  # by the address as it is written; as many as the catalog has
+        self._systems: dict[str, _Line] = {}
+
+    async def execute(self, call: Call) -> Success | Failed | Refused:
+        """As `inner` does, with what every attempt but the last came to under `retried` in the facts."""
+        address = _address(call)
+        if not address:
+            return await self._inner.execute(call)
+        line = self._lines.get(address) or self._add(address)
+        began = self._clock.monotonic()
+        outcome = await self._attempt(line, call, began)
+        line.tokens = min(_SAVED, line.tokens + self._patience.retries.budget)
+        if not isinstance(outcome, Failed):
+            return outcome
+        if not transient(outcome):
+            return _in_doubt(call, outcome, sent=_unanswered(outcome))
+        return await self._again(line, call, began, outcome)
+
+    def preview(self, call: Call) -> JsonObject:
+        return self._inner.preview(call)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    def _add(self, address: str) -> _Line:
+        """The line of an address: paths of one host are one system."""
+        name = _system(address)
+        line = self._systems.get(name)
+        if line is None:
+            line = self._systems[name] = _Line(name, self._patience, self._clock)
+        self._lines[address] = line
+        return line
+
+    async def _again(self, line: _Line, call: Call, began: float, failed: Failed) -> Success | Failed:
+        """The attempts after the first, for as long as there is a point to them."""
+        retries = self._patience.retries
+        tried: list[Json] = []
+        outcome: Success | Failed = failed
+        since, sent = began, _unanswered(failed)
+        for number in range(1, retries.attempts):
+            if not isinstance(outcome, Failed) or not transient(outcome) or not self._harmless(call, outcome):
+                break
+            pause = self._pause(number, outcome)
+            ends = self._clock.monotonic() + pause - began
+            if pause > retries.longest_wait_s or ends >= self._patience.timeouts.total_s or line.tokens < 1:
+                break
+            if line.breaker is not None and (wait := line.breaker.left()) > 0:
+                return _in_doubt(call, _later(outcome, tried, wait), sent=sent)
+            line.tokens -= 1
+            await self._chance.sleep(pause)
+            if (held := await _withheld(call)) is not None:
+                outcome = _not_again(outcome, held)
+                break
+            entry = _entry(outcome, self._clock.monotonic() - since - pause)
+            since = self._clock.monotonic()
+            latest = await self._attempt(line, call, since, self._left(call, since - began))
+            if isinstance(latest, Refused):  # the breaker opened meanwhile, say
+                outcome = _not_again(outcome, latest.error)
+                break
+            tried.append(entry)
+            outcome = latest
+            sent = sent or _unanswered(latest)
+        return _in_doubt(call, _told(outcome, tried), sent=sent)
+
+    def _harmless(self, call: Call, failed: Failed) -> bool:
+        return failed.facts.get("unsent") is True or self._repeatable(call)
+
+    def _left(self, call: Call, spent: float) -> float | None:
+        """How long a further attempt may take: what is left of the whole, where breaking it off does no harm."""
+        return self._patience.timeouts.total_s - spent if self._repeatable(call) else None
+
+    def _pause(self, number: int, failed: Failed) -> float:
+        """Full jitter, on top of what the system asked for."""
+        most = min(self._patience.retries.longest_wait_s, _FIRST_PAUSE_S * 2.0 ** (number - 1))
+        asked = failed.error.retry_after_s or 0.0
+        pause = asked + self._chance.draw() * most
+        return min(pause, max(asked, self._patience.retries.longest_wait_s))
+
+    async def _attempt(
+        self, line: _Line, call: Call, began: float, seconds: float | None = None
+    ) -> Success | Failed | Refused:
+        breaker = line.breaker
+        if breaker is not None and (wait := breaker.enter()) > 0:
+            return _open(line.name, wait)
+        epoch = 0 if breaker is None else breaker.epoch
+        ending = Ending.SILENT
+        try:
+            if line.free > 0 and not line.waiting:
+                line.free -= 1
+            elif not await self._place(line):
+                return _crowded(line.name)
+            elif (held := await self._held(line, call)) is not None:
+                return Refused(error=held)
+            elif breaker is not None and breaker.epoch != epoch:  # it opened while this call stood in line
+                _give_back(line)
+                return _open(line.name, breaker.left())
+            try:
+                outcome = await self._bounded(line, call, seconds)
+            finally:
+                _give_back(line)
+            ending = _ending(outcome)
+        finally:
+            if breaker is not None:
+                breaker.leave(epoch, ending, began)
+        return outcome
+
+    async def _held(self, line: _Line, call: Call) -> Error | None:
+        """Why a call that stood in line is not sent; its place is given back then, whatever happens."""
+        held: Error | None = _STOPPED
+        try:
+            held = await _withheld(call)
+        finally:
+            if held is not None:
+                _give_back(line)
+        return held
+
+    async def _bounded(self, line: _Line, call: Call, seconds: float | None) -> Success | Failed | Refused:
+        if seconds is None:
+            return await self._inner.execute(call)
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._inner.execute(call)
+        except TimeoutError:
+            error = Error(
+                code="upstream_timeout",
+                message=f"{line.name} did not answer in time",
+                suggestion="try again later",
+            )
+            return Failed(error=error, facts={"attempts": 1, "broken": True})
+
+    async def _place(self, line: _Line) -> bool:
+        """Waits in line for a place, for as long as a connection is waited for; there are as many places to wait as to be served."""
+        if len(line.waiting) >= self._patience.concurrency:
+            return False
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        line.waiting.append(turn)
+        try:
+            async with asyncio.timeout(self._patience.timeouts.connect_s):
+                await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():
+                _give_back(line)  # it was this call's turn just now
+            else:
+                with suppress(ValueError):
+                    line.waiting.remove(turn)
+            if isinstance(error, TimeoutError):
+                return False
+            raise
+        return True
+
+
+def transient(failed: Failed) -> bool:
+    """Whether a failure says more of the moment than of the call. What was sent and not answered is none: nobody knows what it is."""
+    if failed.error.code in {"upstream_timeout", "upstream_unavailable"}:
+        return "attempts" in failed.facts
+    return failed.facts.get("broken") is True or failed.facts.get("upstream_status") in _BUSY
+
+
+def _unanswered(outcome: Success | Failed) -> bool:
+    """Whether an attempt was sent and got no answer."""
+    return isinstance(outcome, Failed) and outcome.facts.get("broken") is True
+
+
+def _in_doubt(call: Call, outcome: Success | Failed, *, sent: bool) -> Success | Failed:
+    """How a call ends of which an attempt was `sent` and not answered: whatever became of the others, that one may have taken effect.
+
+    Where doing it again is no harm, or its caller can do so under the same key, it has just failed. Otherwise nobody knows how it ended.
+    """
+    if not sent or not isinstance(outcome, Failed):
+        return outcome
+    facts = {name: value for name, value in outcome.facts.items() if name != "unsent"}
+    status = facts.get("upstream_status")
+    final = isinstance(status, int) and 400 <= status < 500 and status not in _UNDECIDED
+    harmless = call.tool.idempotent or call.tool.effect is Effect.READ or bool(call.idempotency_key)
+    if final or harmless:
+        return replace(outcome, facts=facts)
+    error = Error(
+        code="outcome_unknown",
+        message=f"it was sent, and an attempt got no answer; in the end: {outcome.error.message}",
+        suggestion="find out what happened before trying again; with an idempotency key of its caller's a call may be repeated",
+    )
+    return replace(outcome, error=error, facts=facts)
+
+
+def _ending(outcome: Success | Failed | Refused) -> Ending:
+    if isinstance(outcome, Success):
+        return Ending.ANSWERED
+    if isinstance(outcome, Refused):
+        return Ending.SILENT
+    facts = outcome.facts
+    if facts.get("unsent") is True:
+        return Ending.UNREACHED if outcome.error.code == "upstream_timeout" else Ending.REFUSED
+    status = facts.get("upstream_status")
+    if isinstance(status, int):
+        return Ending.FAILED if status >= 500 else Ending.ANSWERED
+    return Ending.FAILED if facts.get("broken") is True else Ending.SILENT
+
+
+def _entry(failed: Failed, seconds: float) -> Mapping[str, Json]:
+    """What the record says of an attempt that was made again."""
+    return {"code": failed.error.code, "duration_ms": round(max(0.0, seconds) * 1000, 3)}
+
+
+async def _withheld(call: Call) -> Error | None:
+    """Why a call may not be sent any more: the gateway's word, which may have changed while it waited."""
+    return None if call.withheld is None else await call.withheld(call)
+
+
+def _not_again(failed: Failed, held: Error) -> Failed:
+    """What is known of the call is how it failed before, and why that was its last attempt."""
+    error = msgspec.structs.replace(
+        failed.error,
+        message=f"{failed.error.message}; it was not sent again: {held.message}",
+        suggestion=held.suggestion or failed.error.suggestion,
+        retry_after_s=held.retry_after_s,
+    )
+    return replace(failed, error=error)
+
+
+def _told(outcome: Success | Failed, tried: list[Json]) -> Success | Failed:
+    return replace(outcome, facts={**outcome.facts, "attempts": len(tried) + 1, "retried": tried}) if tried else outcome
+
+
+def _later(failed: Failed, tried: list[Json], wait: float) -> Success | Failed:
+    """A failure that there is no point in trying to mend before `wait` is over."""
+    wait = round(max(wait, failed.error.retry_after_s or 0.0), 3)
+    return _told(replace(failed, error=msgspec.structs.replace(failed.error, retry_after_s=wait)), tried)
+
+
+def _give_back(line: _Line) -> None:
+    """A place goes to who waits longest, or is free again."""
+    while line.waiting:
+        turn = line.waiting.popleft()
+        if not turn.done():
+            turn.set_result(None)
+            return
+    line.free += 1
+
+
+def _address(call: Call) -> str:
+    """Where a call goes, as its binding says; "" where nothing is sent."""
+    match call.tool.binding:
+        case HttpBinding(servers=servers):
+            return servers[0] if servers else ""
+        case McpBinding(url=url):
+            return url
+        case GraphQLBinding(endpoint=endpoint) | GraphQLDocumentBinding(endpoint=endpoint):
+            return endpoint
+        case _:
+            return ""
+
+
+def _system(address: str) -> str:
+    try:
+        parts = urlsplit(address)
+        port = parts.port
+    except ValueError:
+        return address[:100]
+    default = 443 if parts.scheme == "https" else 80
+    return f"{parts.hostname or ''}:{port or default}"
+
+
+def _open(name: str, wait: float) -> Refused:
+    return Refused(
+        error=Error(
+            code="upstream_unavailable",
+            message=f"{name} failed too often just now; nothing was sent",
+            suggestion="try again later, or go on without it",
+            retry_after_s=round(wait, 3),
+            rule="breaker",
+        )
+    )
+
+
+def _crowded(name: str) -> Refused:
+    return Refused(
+        error=Error(
+            code="upstream_unavailable",
+            message=f"too many calls to {name} are under way; nothing was sent",
+            suggestion="wait for some of them to end before calling again",
+            retry_after_s=_CROWDED_RETRY_S,
+            rule="concurrency",
+        )
+    )

@@ -1,0 +1,1 @@
+"""Secret references, resolved just before a request is sent."""

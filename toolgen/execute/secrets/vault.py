@@ -1,0 +1,228 @@
+"""`${vault:path#key}`: HashiCorp Vault's KV version 2 over its HTTP API, configured as Vault's own tools are, by VAULT_ADDR and so on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from urllib.parse import quote, urlsplit
+
+from toolgen.clock import Clock
+from toolgen.errors import SecretError
+from toolgen.execute.base import Destination, Permit
+from toolgen.execute.outbound.client import ask
+from toolgen.execute.outbound.request import Asked, RareError, Replied, Tls, UnreachableError, Via
+from toolgen.files import read_file
+
+__all__ = ["Vault"]
+
+_TTL_S = 300.0
+_FAILED_S = 5.0
+_MAX_DURATION_S = 86_400
+_MAX_SECRETS = 1024
+_MAX_FILE_SIZE = 65_536
+_MAX_PEM_SIZE = 1_048_576
+_AWAY = frozenset({429, 472, 473})  # https://developer.hashicorp.com/vault/api-docs/system/health
+_EARLY = 0.9  # of its time, after which a token is asked for anew
+
+log = logging.getLogger("toolgen.secrets")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Entry:
+    """The fields of one secret, or a sentence about why there are none; both for a time. Fields may be used until `last` where there are
+    no others."""
+
+    fields: Mapping[str, str]
+    fault: str
+    until: float
+    last: float = 0.0
+
+
+class _LoginError(RareError):
+    """Vault does not let this gateway in."""
+
+
+class Vault:
+    """Reads secrets of one Vault. What was read is remembered for `TOOLGEN_VAULT_TTL` seconds (300), or a shorter lease.
+
+    When Vault cannot be reached, what was read before is used for as long again. Whatever else keeps it from being read is a no, and it is
+    used no more, at once; a login that is refused ends what all earlier ones brought.
+    """
+
+    def __init__(self, environment: Mapping[str, str], *, permit: Permit | None, clock: Clock) -> None:
+        self._environment = environment
+        self._permit = permit
+        self._clock = clock
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._reading: dict[str, asyncio.Task[_Entry]] = {}
+        self._token: tuple[str, float] = ("", 0.0)
+
+    def __repr__(self) -> str:
+        return "Vault(***)"
+
+    def known(self, locator: str) -> str | None:
+        """What was read of `path#key` not long ago, or None. Raises `SecretError` for what lately could not be."""
+        path, _, key = locator.rpartition("#")
+        entry = self._entries.get(path)
+        if entry is None or entry.until <= self._clock.monotonic():
+            return None
+        return _field(entry, path, key)
+
+    async def read(self, locator: str) -> str:
+        """What is at `path#key`; callers that want it at once share one request. Raises `SecretError`."""
+        path, _, key = locator.rpartition("#")
+        task = self._reading.get(path)
+        if task is None:
+            task = self._reading[path] = asyncio.create_task(self._renewed(path))
+            task.add_done_callback(lambda _: self._reading.pop(path, None))
+        return _field(await asyncio.shield(task), path, key)
+
+    async def _renewed(self, path: str) -> _Entry:
+        old = self._entries.get(path)
+        now = self._clock.monotonic()
+        try:
+            entry = await self._entry(path)
+        except RareError as error:
+            until = self._clock.monotonic() + _FAILED_S  # a Vault that does not answer is not waited for by every call
+            entry = _Entry({}, str(error), until)
+            if isinstance(error, _LoginError):
+                self._entries = OrderedDict.fromkeys(self._entries, entry)
+            elif isinstance(error, UnreachableError) and old is not None and not old.fault and now < old.last:
+                log.warning("Vault cannot be reached for %s, so what it said before is used: %s", path, error)
+                entry = replace(old, until=min(until, old.last))
+        self._entries[path] = entry
+        self._entries.move_to_end(path)
+        while len(self._entries) > _MAX_SECRETS:
+            self._entries.popitem(last=False)
+        return entry
+
+    async def _entry(self, path: str) -> _Entry:
+        reply = await self._get(path, await self._login(again=False))
+        if reply.status == 403 and self._role()[0]:
+            reply = await self._get(path, await self._login(again=True))
+        now = self._clock.monotonic()
+        _check_up(reply)
+        if reply.status != 200:
+            why = {403: "Vault does not let this gateway read it", 404: "Vault has no such secret"}
+            return _Entry({}, why.get(reply.status, f"Vault answered {reply.status}"), now + _FAILED_S)
+        answer = _object(reply)
+        inner = answer.get("data")
+        data = inner.get("data") if isinstance(inner, Mapping) else None
+        if not isinstance(data, Mapping):
+            return _Entry({}, "what Vault answered is no secret of KV version 2", now + _FAILED_S)
+        lease = answer.get("lease_duration")
+        ttl = float(min(self._ttl(), lease)) if isinstance(lease, int) and lease > 0 else self._ttl()
+        fields = {str(key): value for key, value in data.items() if isinstance(value, str)}
+        return _Entry(fields, "", now + ttl, now + ttl + self._ttl())
+
+    async def _get(self, path: str, token: str) -> Replied:
+        mount, _, rest = path.partition("/")
+        inner = rest if rest.startswith("data/") else f"data/{rest}"
+        return await self._ask("GET", f"{quote(mount, safe='')}/{quote(inner, safe='/')}", token)
+
+    async def _login(self, *, again: bool) -> str:
+        """A token: the one that was given, or that of the AppRole, asked for anew before its time is over."""
+        role, secret = self._role()
+        if not role:
+            return self._given("VAULT_TOKEN", needed="a token, or VAULT_ROLE_ID and VAULT_SECRET_ID")
+        known, until = self._token
+        if known and not again and self._clock.monotonic() < until:
+            return known
+        mount = self._environment.get("VAULT_APPROLE_MOUNT", "") or "approle"
+        body = json.dumps({"role_id": role, "secret_id": secret}).encode()
+        reply = await self._ask("POST", f"auth/{quote(mount, safe='/')}/login", "", body)
+        _check_up(reply)
+        auth = _object(reply).get("auth") if reply.status == 200 else None
+        if not isinstance(auth, Mapping) or not isinstance(token := auth.get("client_token"), str) or not token:
+            self._token = ("", 0.0)
+            raise _LoginError(f"Vault did not log this gateway's AppRole in ({reply.status})")
+        lease = auth.get("lease_duration")
+        seconds = float(min(lease, _MAX_DURATION_S)) if isinstance(lease, int) and lease > 0 else self._ttl()
+        self._token = (token, self._clock.monotonic() + seconds * _EARLY)
+        return token
+
+    async def _ask(self, method: str, path: str, token: str, body: bytes = b"") -> Replied:
+        base = self._environment.get("VAULT_ADDR", "").rstrip("/")
+        parts = urlsplit(base)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise RareError("VAULT_ADDR is not set to the address of a Vault")
+        headers = {"X-Vault-Request": "true", "Accept": "application/json"}
+        if token:
+            headers["X-Vault-Token"] = token
+        if namespace := self._environment.get("VAULT_NAMESPACE", ""):
+            headers["X-Vault-Namespace"] = namespace
+        via = Via(
+            permit=self._permit,
+            destination=Destination(host="", port=0, service="keys"),
+            tls=Tls(
+                certificate=self._pem("VAULT_CLIENT_CERT"),
+                key=self._pem("VAULT_CLIENT_KEY"),
+                authorities=self._pem("VAULT_CACERT"),
+            ),
+        )
+        if any(not value.isascii() or not value.isprintable() for value in headers.values()):
+            raise RareError("VAULT_TOKEN or VAULT_NAMESPACE holds a character that cannot be sent in a header")
+        return await ask(Asked(method=method, url=f"{base}/v1/{path}", headers=headers, body=body), via)
+
+    def _pem(self, name: str) -> str:
+        """What stands in the file that a variable names, read every time: it may have been replaced."""
+        file = self._environment.get(name, "")
+        try:
+            return read_file(file, _MAX_PEM_SIZE).decode("utf-8") if file else ""
+        except (OSError, UnicodeDecodeError):
+            raise RareError(f"the file that {name} names cannot be read") from None
+
+    def _role(self) -> tuple[str, str]:
+        role = self._environment.get("VAULT_ROLE_ID", "")
+        return (role, self._given("VAULT_SECRET_ID", needed="the AppRole's secret")) if role else ("", "")
+
+    def _given(self, name: str, *, needed: str) -> str:
+        """A variable, or the file that NAME_FILE names, which an agent may renew."""
+        if value := self._environment.get(name, ""):
+            return value
+        file = self._environment.get(f"{name}_FILE", "")
+        try:
+            value = read_file(file, _MAX_FILE_SIZE).decode("utf-8").strip() if file else ""
+        except (OSError, UnicodeDecodeError):
+            value = ""
+        if not value:
+            raise RareError(f"Vault needs {needed}: set {name} or {name}_FILE")
+        return value
+
+    def _ttl(self) -> float:
+        text = self._environment.get("TOOLGEN_VAULT_TTL", "")
+        return float(text) if text.isascii() and text.isdigit() and int(text) > 0 else _TTL_S
+
+
+def _check_up(reply: Replied) -> None:
+    """Raises `UnreachableError` for what a Vault answers that is sealed, standing by or asked too much, and a proxy in its place."""
+    if reply.status >= 500 or reply.status in _AWAY:
+        raise UnreachableError(f"Vault answered {reply.status}")
+
+
+def _field(entry: _Entry, path: str, key: str) -> str:
+    if entry.fault:
+        raise SecretError(
+            f"${{vault:{path}#{key}}} cannot be read: {entry.fault}",
+            suggestion="see what VAULT_ADDR and its token may read",
+        )
+    value = entry.fields.get(key, "")
+    if not value:
+        raise SecretError(
+            f"${{vault:{path}#{key}}}: the secret has no text under '{key}'", suggestion="set it in Vault"
+        )
+    return value
+
+
+def _object(reply: Replied) -> Mapping[str, object]:
+    try:
+        value = json.loads(reply.body)
+    except (ValueError, RecursionError):
+        raise RareError("what Vault answered is no JSON") from None
+    if not isinstance(value, dict):
+        raise RareError("what Vault answered is no JSON object")
+    return value

@@ -1,0 +1,383 @@
+"""What a statement gives back: rows taken one by one until a cap is reached, every cell as JSON that loses nothing unsaid.
+
+What is shown of a table's values: their shapes, and whole values only where the policy says so and many rows share each.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+import struct
+import unicodedata
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+import orjson
+
+from toolgen.model.call import Sampling, Statement
+from toolgen.model.result import Error, Failed, Success
+from toolgen.model.schema import Json, JsonObject
+
+__all__ = [
+    "Answer",
+    "Column",
+    "failed",
+    "iso_interval",
+    "iso_timestamp",
+    "not_a_query",
+    "shape",
+    "shortest_float",
+    "timed_out",
+    "unavailable",
+    "with_samples",
+]
+
+_MAX_INTEGER: Final = 2**63 - 1  # what JSON writers and readers agree on; larger ones are text
+_MAX_EXACT: Final = 2**53
+_MAX_DEPTH: Final = 32
+_INTERVAL: Final = re.compile(
+    r"(?:(-?\d+) years? ?|(-?\d+) mon(?:th)?s? ?|(-?\d+) days? ?|([+-]?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?)", re.ASCII
+)
+_FRACTION: Final = re.compile(r"(?<=:\d\d)\.(\d{1,6})")
+_SHORT_ZONE: Final = re.compile(r"([+-]\d\d)( BC)?\Z")
+_FIXED: Final = len("false")
+_QUOTES: Final = '""'
+
+
+@dataclass(slots=True, kw_only=True)
+class Column:
+    """A column of the answer. `computed`: no column of a table, so its digits are what arithmetic left; `rounded` then says some went."""
+
+    name: str
+    type: str
+    declared: str = ""  # what it is without a value
+    computed: bool = False
+    rounded: bool = False
+
+    def to_json(self) -> JsonObject:
+        told: dict[str, Json] = {"name": self.name, "type": self.type or self.declared or "null"}
+        if self.rounded:
+            told["rounded"] = True
+        return told
+
+
+@dataclass(slots=True)
+class Answer:
+    """Rows as they come, until a cap is reached. A column whose type is "" takes that of its first value (SQLite types values)."""
+
+    statement: Statement
+    columns: Sequence[Column]
+    rows: list[list[Json]] = field(default_factory=list)
+    size: int = 0
+    cut: bool = False
+    full: bool = False  # there was a row more than is given
+
+    def take(self, row: Iterable[object]) -> bool:
+        """Adds a row; False when it does not fit and nothing more should be read."""
+        if len(self.rows) >= self.statement.max_rows:
+            self.cut = self.full = True
+            return False
+        cells: list[Json] = []
+        size = 0
+        for column, value in zip(self.columns, row, strict=True):
+            cell, weight = self._cell(value, column)
+            size += weight + 1
+            if self.size + size > self.statement.max_bytes:
+                self.cut = self.full = True
+                return False
+            cells.append(cell)
+            if value is not None and not column.type:
+                column.type = _storage_class(value)
+        self.size += size
+        self.rows.append(cells)
+        return True
+
+    def success(self) -> Success:
+        """The rows as `data` of a query tool."""
+        columns: list[Json] = [column.to_json() for column in self.columns]
+        rows: list[Json] = list(self.rows)
+        count = len(rows)
+        return Success(
+            data={"columns": columns, "rows": rows, "row_count": count},
+            next_cursor=self._next_page(count),
+            truncated=self.cut or (self.statement.limited and count >= self.statement.max_rows),
+            facts={"sql": self.statement.sql, "rows": count, "bytes": self.size},
+        )
+
+    def _next_page(self, count: int) -> str:
+        """Where the rows go on: behind those given, when the query has an order and there may be more of them."""
+        more = self.full or (self.statement.limited and count >= self.statement.max_rows)
+        return f"{self.statement.skip + count}-{self.statement.page}" if self.statement.page and more and count else ""
+
+    def _cell(self, value: object, column: Column) -> tuple[Json, int]:
+        """A cell as JSON, and how many bytes it is in JSON. One over its cap is cut; a list or object over it becomes cut text."""
+        most = self.statement.max_cell_bytes
+        match value:
+            case None | bool():
+                return value, _FIXED
+            case str():
+                return self._text(value)
+            case bytes() | bytearray() | memoryview():
+                return self._blob(bytes(value))
+            case list() | tuple() | dict():
+                cell = self._nested(value, column, 0)
+                weight = _weight(cell)
+                return (cell, weight) if weight <= most else self._text(orjson.dumps(cell).decode())
+            case _:
+                cell = _plain(value, column)
+                return self._text(cell) if isinstance(cell, str) else (cell, _weight(cell))
+
+    def _text(self, value: str) -> tuple[str, int]:
+        """A text whose characters are at most so many bytes as JSON writes them: a control character is six."""
+        most = self.statement.max_cell_bytes
+        text = value[:most].encode("utf-8", "replace").decode()
+        weight = _weight(text) - len(_QUOTES)
+        if weight > most:
+            fits = bisect_right(range(len(text)), most, key=lambda end: _weight(text[: end + 1]) - len(_QUOTES))
+            text = text[:fits]
+            weight = _weight(text) - len(_QUOTES)
+        if len(text) < len(value):
+            self.cut = True
+        return text, weight + len(_QUOTES)
+
+    def _blob(self, value: bytes) -> tuple[Json, int]:
+        most = self.statement.max_cell_bytes * 3 // 4
+        if len(value) > most:
+            self.cut = True
+        cell: Json = {"base64": base64.b64encode(value[:most]).decode("ascii")}
+        return cell, _weight(cell)
+
+    def _nested(self, value: object, column: Column, depth: int) -> Json:
+        if depth > _MAX_DEPTH:
+            self.cut = True
+            return "…"
+        match value:
+            case list() | tuple():
+                return [self._nested(item, column, depth + 1) for item in value]
+            case dict():
+                return {
+                    key if isinstance(key, str) else str(key): self._nested(item, column, depth + 1)
+                    for key, item in value.items()
+                }
+            case bytes() | bytearray() | memoryview():
+                return {"base64": base64.b64encode(bytes(value)).decode("ascii")}
+            case None | bool():
+                return value
+            case str():
+                return value.encode("utf-8", "replace").decode("utf-8")
+            case _:
+                return _plain(value, column)
+
+
+def _plain(value: object, column: Column) -> Json:
+    """A scalar that is neither text nor bytes. What JSON has no form for is text in the engine's or ISO 8601's."""
+    match value:
+        case int():
+            return value if -_MAX_INTEGER - 1 <= value <= _MAX_INTEGER else str(value)
+        case float():
+            return value if math.isfinite(value) else _not_finite(value)
+        case Decimal():
+            return _decimal(value, column)
+        case datetime():
+            return value.isoformat(
+                " "
+            )  # RFC 3339, section 5.6, lets a space stand for T, and every engine reads it back
+        case date() | time():
+            return value.isoformat()
+        case timedelta():
+            return iso_duration(0, value.days, value.seconds * 1_000_000 + value.microseconds)
+        case UUID():
+            return str(value)
+        case _:
+            return str(value)
+
+
+def _not_finite(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _decimal(value: Decimal, column: Column) -> Json:
+    """A number when a double says exactly that number, else text with every digit.
+
+    A quotient that has more digits than a double only because a division does not end (PostgreSQL gives at least 16) is a number all the
+    same, and its column says `rounded`; a cast to text gives all of its digits.
+    """
+    if not value.is_finite():
+        return "NaN" if value.is_nan() else "Infinity" if value > 0 else "-Infinity"
+    if value == value.to_integral_value():
+        whole = int(value) if abs(value.adjusted()) < 20 else None
+        return whole if whole is not None and abs(whole) <= _MAX_INTEGER else format(value, "f")
+    double = float(value)
+    if Decimal(repr(double)) == value:
+        return double
+    if column.computed and abs(double) < _MAX_EXACT and len(value.as_tuple().digits) > 15:
+        column.rounded = True
+        return double
+    return format(value, "f")
+
+
+def iso_duration(months: int, days: int, microseconds: int) -> str:
+    """ISO 8601, section 4.4.3, every part with its own sign as PostgreSQL writes it: `P1Y2M3DT4H5M6.5S`."""
+    years = int(months / 12)
+    sign = "-" if microseconds < 0 else ""
+    minutes, rest = divmod(abs(microseconds), 60_000_000)
+    hours, minutes = divmod(minutes, 60)
+    seconds = f"{rest // 1_000_000}.{rest % 1_000_000:06d}".rstrip("0").rstrip(".")
+    day = "".join(
+        f"{number}{unit}" for number, unit in ((years, "Y"), (months - 12 * years, "M"), (days, "D")) if number
+    )
+    parts = ((str(hours), "H"), (str(minutes), "M"), (seconds, "S"))
+    clock = "".join(f"{sign}{number}{unit}" for number, unit in parts if number != "0")
+    return f"P{day}T{clock}" if clock else f"P{day}" if day else "PT0S"
+
+
+def iso_interval(text: str) -> str:
+    """The same out of what PostgreSQL (`intervalstyle` postgres) and DuckDB write: `1 year 2 mons 3 days 04:05:06.5`."""
+    months = days = microseconds = end = 0
+    for found in _INTERVAL.finditer(text):
+        if found.start() != end:
+            return text
+        end = found.end()
+        year, month, day, sign, hour, minute, second, fraction = found.groups()
+        months += int(year or 0) * 12 + int(month or 0)
+        days += int(day or 0)
+        if hour is not None:
+            size = ((int(hour) * 60 + int(minute)) * 60 + int(second)) * 1_000_000 + int(f"{fraction or 0:0<6}")
+            microseconds += -size if sign == "-" else size
+    return iso_duration(months, days, microseconds) if text and end == len(text) else text
+
+
+def iso_timestamp(text: str) -> str:
+    """What an engine writes, with six digits of a fraction when there is one and minutes in every offset."""
+    written = _FRACTION.sub(lambda found: f".{found[1]:0<6}", text)
+    return _SHORT_ZONE.sub(r"\1:00\2", written) if ":" in written else written
+
+
+def shortest_float(value: float) -> float:
+    """A float of four bytes as it is written: 1.1, and not the double 1.100000023841858 that is nearest to it."""
+    if not math.isfinite(value):
+        return value
+    for digits in range(6, 9):
+        written = float(f"{value:.{digits}g}")
+        if struct.pack("<f", written) == struct.pack("<f", value):
+            return written
+    return value
+
+
+def _storage_class(value: object) -> str:
+    """https://www.sqlite.org/datatype3.html, section 2."""
+    match value:
+        case int():
+            return "integer"
+        case float():
+            return "real"
+        case str():
+            return "text"
+        case _:
+            return "blob"
+
+
+def _weight(cell: Json) -> int:
+    """How many bytes the cell is in JSON."""
+    return len(orjson.dumps(cell))
+
+
+def failed(code: str, message: str, suggestion: str, facts: JsonObject | None = None) -> Failed:
+    """A failure in our own words; nothing an engine said goes into it."""
+    return Failed(error=Error(code=code, message=message, suggestion=suggestion), facts=facts or {})
+
+
+def timed_out(statement: Statement) -> Failed:
+    """The statement's time is up."""
+    return failed(
+        "upstream_timeout",
+        f"the statement took longer than {statement.timeout_s:g} s",
+        "ask for less: filter on indexed columns, or aggregate",
+        {"sql": statement.sql},
+    )
+
+
+def unavailable(message: str, suggestion: str, *, retry_after_s: float) -> Failed:
+    """The database takes no statement now; nothing of this one was run."""
+    return Failed(
+        error=Error(code="upstream_unavailable", message=message, suggestion=suggestion, retry_after_s=retry_after_s)
+    )
+
+
+def not_a_query(statement: Statement) -> Failed:
+    """The engine says that what it was given has no rows to give."""
+    return failed("upstream_error", "the statement is not a query", "send a SELECT", {"sql": statement.sql})
+
+
+_MAX_LENGTH: Final = 24  # characters of a shape
+_MAX_SHAPES: Final = 3
+_MAX_VALUES: Final = 8
+_SHARED_BY: Final = 3  # rows, at least: a value that fewer have may be about one of them
+_MAX_VALUE_LENGTH: Final = 64
+
+
+def with_samples(described: Success, read: Success, sampling: Sampling) -> Success:
+    """The description of a table with `samples` at each column that was read and has a value."""
+    table: Any = described.data
+    rows: Any = read.data
+    samples: dict[str, list[Json]] = {}
+    for place, name in enumerate(sampling.columns):
+        values = [text for row in rows["rows"] if (text := _text(row[place])) is not None]
+        if values and (shown := _shown(values, sampling.shows)):
+            samples[name] = [*shown]
+    columns = [
+        {**column, "samples": samples[column["name"]]} if column["name"] in samples else column
+        for column in table["columns"]
+    ]
+    facts = {**described.facts, **{key: read.facts[key] for key in ("sql", "bytes") if key in read.facts}}
+    return replace(described, data={**table, "columns": columns}, facts=facts)
+
+
+def shape(text: str) -> str:
+    """Letters as a and A, digits as 9, ASCII punctuation and spaces as they are, anything else as ?; cut at 24 characters."""
+    cut = text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 1]
+    return "".join(map(_kind, cut)) + ("…" if len(cut) < len(text) else "")
+
+
+def _kind(character: str) -> str:
+    match unicodedata.category(character)[0]:
+        case "L":
+            return "A" if character.isupper() else "a"
+        case "N":
+            return "9"
+        case "P" | "S" | "Z" if character.isascii():
+            return character
+        case _:
+            return "?"
+
+
+def _text(value: Json) -> str | None:
+    """A scalar as text. Null says nothing of a shape; a document or bytes have none."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str() | int() | float():
+            return str(value)
+        case _:
+            return None
+
+
+def _shown(values: list[str], shows: str) -> list[str]:
+    counted = Counter(values)
+    if (
+        shows == "values"
+        and len(counted) <= _MAX_VALUES
+        and min(counted.values()) >= _SHARED_BY
+        and max(map(len, counted)) <= _MAX_VALUE_LENGTH
+    ):
+        return [value for value, _ in counted.most_common()]
+    if counted.keys() <= {"true", "false"}:
+        return []  # the length of these shapes would be their value
+    return [text for text, _ in Counter(map(shape, values)).most_common(_MAX_SHAPES)]

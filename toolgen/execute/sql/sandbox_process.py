@@ -1,0 +1,177 @@
+"""The process that statements on a file run in: one at a time, in bounded memory, ended with the gateway or by it.
+
+It is told what to do by pickles and answers in JSON: it believes the gateway, and the gateway believes nothing it says to be code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import resource
+import select
+import struct
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Final
+
+import orjson
+
+from toolgen.clock import SystemClock
+from toolgen.core_dumps import forbid_core_dumps
+from toolgen.execute.sql.engine import EXPLAIN, Change, Watch
+from toolgen.execute.sql.result_rows import failed
+from toolgen.model.call import Statement
+from toolgen.model.result import Failed, Success
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["ANSWER", "COMMITTING", "HEAD", "LAST_ANSWER", "OUT_OF_MEMORY", "READY", "Order", "main"]
+
+HEAD: Final = struct.Struct("<cI")
+"""Before every message of a child: what it is, and how many bytes of JSON follow."""
+READY: Final = b"r"
+COMMITTING: Final = b"c"
+ANSWER: Final = b"a"
+LAST_ANSWER: Final = b"l"
+"""An answer after which the child ends: it holds more memory than it should."""
+OUT_OF_MEMORY: Final = ("the statement needs more memory than it may use", "ask for less: filter, or aggregate")
+
+_NAG_S: Final = 0.05
+_MEMORY: Final = {"sqlite": 256 * 2**20, "duckdb": 768 * 2**20}  # bytes beyond what the child has when it is ready
+_LENGTH: Final = struct.Struct("<I")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One statement and what is to be done with it: query, explain or change."""
+
+    statement: Statement
+    operation: str
+    path: Path
+
+
+def main(dialect: str) -> None:
+    """Serves orders until the gateway closes its end. Loads the engine's library first, so that its memory is not counted."""
+    forbid_core_dumps()
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # whatever prints must not come between answers
+    engine = _engine(dialect)
+    roof = _bound_memory(_MEMORY[dialect])
+    orders: SimpleQueue[tuple[Order, Watch]] = SimpleQueue()
+    Thread(target=_listen, args=(orders,), daemon=True).start()
+    _send(answers.fileno(), READY, b"")
+    while True:
+        order, watch = orders.get()
+        try:
+            result = _obeyed(engine, order, watch, answers.fileno())
+        except (MemoryError, RecursionError):
+            result = failed("response_too_large", *OUT_OF_MEMORY, {"sql": order.statement.sql})
+        finally:
+            watch.ended = True
+        last = bool(roof) and _memory() > roof
+        _send(answers.fileno(), LAST_ANSWER if last else ANSWER, _written(result, order))
+        if last:
+            os._exit(0)
+
+
+def _engine(dialect: str) -> ModuleType:
+    # Each child needs one library, and the other one costs a tenth of a second.
+    if dialect == "duckdb":
+        from toolgen.execute.sql import duckdb  # noqa: PLC0415 - see above
+
+        return duckdb
+    from toolgen.execute.sql import sqlite  # noqa: PLC0415 - see above
+
+    return sqlite
+
+
+def _obeyed(engine: ModuleType, order: Order, watch: Watch, answers: int) -> Success | Failed:
+    statement = order.statement
+    result: Success | Failed
+    if order.operation == "change":
+        change = Change(statement)
+        result = engine.change(order.path, change, watch, partial(_send, answers, COMMITTING, b""))
+        return change.ended(result)
+    prefix = EXPLAIN[engine.DIALECT] if order.operation == "explain" else ""
+    result = engine.query(order.path, statement, prefix, watch)
+    return result
+
+
+def _listen(orders: SimpleQueue[tuple[Order, Watch]]) -> None:
+    """Takes orders, looks at the clock of the one that runs, and ends the process when nobody is there to give more."""
+    clock = SystemClock()
+    poll = select.poll()
+    poll.register(0, select.POLLIN | select.POLLHUP)
+    watch: Watch | None = None
+    while True:
+        if watch is None or watch.ended:
+            wait = None
+        else:
+            left = watch.deadline - clock.monotonic()
+            wait = 1000 * (left if left > 0 else _NAG_S)
+        if poll.poll(wait):
+            order: Order = pickle.loads(_read(_LENGTH.unpack(_read(_LENGTH.size))[0]))  # noqa: S301 - the gateway's own
+            watch = Watch(clock=clock, deadline=clock.monotonic() + order.statement.timeout_s)
+            orders.put((order, watch))
+        elif watch is not None:
+            watch.nag()
+
+
+def _read(count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        piece = os.read(0, count - len(data))
+        if not piece:
+            os._exit(0)
+        data += piece
+    return data
+
+
+def _send(file: int, kind: bytes, data: bytes) -> None:
+    message = memoryview(HEAD.pack(kind, len(data)) + data)
+    try:
+        while message:
+            message = message[os.write(file, message) :]
+    except OSError:
+        os._exit(0)
+
+
+def _written(result: Success | Failed, order: Order) -> bytes:
+    match result:
+        case Success():
+            shown: dict[str, object] = {
+                "data": result.data, "truncated": result.truncated, "next_cursor": result.next_cursor, "facts": dict(result.facts)
+            }  # fmt: skip
+        case Failed():
+            error = result.error
+            shown = {
+                "error": {name: getattr(error, name) for name in error.__struct_fields__},
+                "facts": dict(result.facts),
+            }
+    try:
+        return orjson.dumps(shown)
+    except (orjson.JSONEncodeError, MemoryError):
+        return _written(failed("response_too_large", *OUT_OF_MEMORY), order)
+
+
+def _bound_memory(more: int) -> int:
+    """From here on at most `more` bytes of address space are given; returns at how many the process should end by itself, 0: unknown."""
+    used = _memory()
+    if not used:
+        return 0
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_AS, (used + more, used + more))
+    return used + more // 2
+
+
+def _memory() -> int:
+    """Bytes of address space (Linux: proc(5), statm); 0 where nothing says so."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except (OSError, ValueError):
+        return 0

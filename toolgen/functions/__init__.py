@@ -1,0 +1,1 @@
+"""Python functions as tools: the decorator and the schemas drawn from signatures."""

@@ -1,0 +1,266 @@
+"""What a module of marked functions offers: for each its schemas, drawn from its annotations, and how its arguments are had from JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import re
+import sys
+import threading
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from toolgen.errors import DescriptionError
+from toolgen.functions.annotations import NOTHING, honoured, is_any, parameter
+from toolgen.functions.decorator import MARK, Audio, EmbeddedResource, Image, Mark, ToolContext
+from toolgen.model.schema import JsonObject, Schema
+
+__all__ = ["Broken", "Offer", "load_offers", "module_file"]
+
+_CONTENT = (Image, Audio, EmbeddedResource)
+_SECTION = re.compile(r"\s*(?:Args|Arguments|Parameters|Returns|Raises|Yields|Example|Examples|Note|Notes):\s*\Z")
+_ARGUMENTS = re.compile(r"\s*(?:Args|Arguments|Parameters):\s*\Z")
+_ENTRY = re.compile(r"\s*\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)\Z")
+_ANY = {"$toolgen": "any JSON"}
+_IMPORTING = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """One marked function. `struct` takes its arguments from JSON, None where it takes them as they are (`**arguments`).
+
+    `context` is the parameter that gets the `ToolContext`, "" where there is none. `content`: it answers with pictures, recordings or
+    documents. `code` is the SHA-256 of its text.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    mark: Mark
+    summary: str
+    input_schema: Schema
+    output_schema: Schema | None
+    struct: type[msgspec.Struct] | None
+    context: str
+    content: bool
+    code: str
+    line: int
+
+    @property
+    def is_async(self) -> bool:
+        """Whether it runs on a loop, and not in a thread of its own."""
+        return inspect.iscoroutinefunction(self.function)
+
+    def arguments(self, given: JsonObject) -> dict[str, Any]:
+        """The keyword arguments of a call. Raises `msgspec.ValidationError`."""
+        if self.struct is None:
+            return dict(given)
+        made = msgspec.convert(dict(given), self.struct, dec_hook=_any)
+        return {name: getattr(made, name) for name in self.struct.__struct_fields__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """A marked function that cannot be a tool, and why."""
+
+    name: str
+    reason: str
+    line: int
+
+
+def load_offers(module: str, root: str) -> Mapping[str, Offer | Broken]:
+    """The marked functions that a module defines, by the function's name, in the order they stand.
+
+    Imports it, from `root` before any other place, which runs it: it is the project's own code. Raises `DescriptionError`.
+    """
+    loaded = _imported(module, root)
+    found: dict[str, Offer | Broken] = {}
+    for name, function in vars(loaded).items():
+        mark = getattr(function, MARK, None)
+        if isinstance(mark, Mark) and getattr(function, "__module__", "") == module:
+            found[name] = _offer(name, function, mark)
+    return found
+
+
+def module_file(module: str, root: str) -> Path | None:
+    """The file that a module stands in; None for one that has none."""
+    file = getattr(_imported(module, root), "__file__", None)
+    return Path(file) if file else None
+
+
+def _imported(module: str, root: str) -> types.ModuleType:
+    with _IMPORTING:
+        if module in sys.modules:
+            return sys.modules[module]
+        added = root not in sys.path
+        if added:
+            sys.path.insert(0, root)
+        try:
+            return importlib.import_module(module)
+        except Exception as error:
+            raise DescriptionError(
+                f"the module cannot be imported: {_told(error, module)}",
+                where=module,
+                suggestion="it is looked for in the project's folder first, and then where Python looks",
+            ) from error
+        finally:
+            if added:
+                sys.path.remove(root)
+
+
+def _told(error: Exception, module: str) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name and module.startswith(error.name):
+        return f"there is no module {error.name}"
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{type(error).__name__}, line {trace.tb_lineno}" if trace is not None else type(error).__name__
+
+
+def _offer(name: str, function: Callable[..., Any], mark: Mark) -> Offer | Broken:
+    try:
+        text, line = "".join(inspect.getsourcelines(function)[0]), inspect.getsourcelines(function)[1]
+    except (OSError, TypeError):
+        text, line = name, 0
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+        summary, told = _documented(inspect.getdoc(function) or "")
+        context, struct, schema = _input(name, function, mark, hints, told)
+        content, output = _output(hints.get("return"))
+    except (AttributeError, TypeError, ValueError, NameError) as error:
+        return Broken(name=name, reason=str(error), line=line)
+    return Offer(
+        name=name,
+        function=function,
+        mark=mark,
+        summary=mark.description or summary,
+        input_schema=schema,
+        output_schema=output,
+        struct=struct,
+        context=context,
+        content=content,
+        code=hashlib.sha256(text.encode()).hexdigest(),
+        line=line,
+    )
+
+
+def _input(
+    name: str, function: Callable[..., Any], mark: Mark, hints: Mapping[str, Any], told: Mapping[str, str]
+) -> tuple[str, type[msgspec.Struct] | None, Schema]:
+    context, fields, rest = "", [], False
+    for given in inspect.signature(function).parameters.values():
+        hint = hints.get(given.name)
+        if hint is ToolContext:
+            context = given.name
+        elif given.kind is given.VAR_KEYWORD:
+            rest = True
+        elif given.kind in {given.POSITIONAL_ONLY, given.VAR_POSITIONAL}:
+            raise TypeError(f"{given.name} has no name that an argument could have")
+        elif hint is None:
+            raise TypeError(f"{given.name} has no type")
+        else:
+            fields.append(_field(given, hint, told.get(given.name, "")))
+    if rest != (mark.input_schema is not None) or (rest and fields):
+        raise TypeError("**arguments and input_schema go with each other, and with nothing but a context")
+    if mark.input_schema is not None:
+        return context, None, dict(mark.input_schema)
+    struct = msgspec.defstruct(name, fields, kw_only=True)
+    return context, struct, _schema(struct)
+
+
+def _field(given: inspect.Parameter, hint: Any, told: str) -> Any:
+    found = parameter(given.name, hint, NOTHING if given.default is given.empty else given.default)
+    kind = Annotated[found.kind, msgspec.Meta(description=told)] if told and not found.described else found.kind
+    default, alias = found.default, found.alias or None
+    if found.factory is not None:
+        return given.name, kind, msgspec.field(default_factory=found.factory, name=alias)
+    if default is NOTHING:
+        return (given.name, kind, msgspec.field(name=alias)) if alias else (given.name, kind)
+    if isinstance(default, (list, dict, set, bytearray)):
+        return given.name, kind, msgspec.field(default_factory=lambda: copy(default), name=alias)
+    return given.name, kind, msgspec.field(default=default, name=alias)
+
+
+def _schema(struct: type[msgspec.Struct]) -> Schema:
+    """The struct's schema with the struct itself as its root."""
+    whole = _schema_of(struct)
+    definitions: dict[str, Any] = dict(whole.get("$defs", {}))
+    root = definitions.pop(struct.__name__)
+    built: dict[str, Any] = {"type": "object", "properties": root.get("properties", {})}
+    if root.get("required"):
+        built["required"] = root["required"]
+    return built | ({"$defs": definitions} if definitions else {})
+
+
+def _schema_of(kind: Any) -> dict[str, Any]:
+    schema: dict[str, Any] = _unmarked(msgspec.json.schema(kind, schema_hook=_any_schema))
+    return schema
+
+
+def _any(kind: type, value: Any) -> Any:
+    """A value of a type that msgspec does not know by itself."""
+    if kind is object:
+        return value
+    raise NotImplementedError
+
+
+def _any_schema(kind: type) -> dict[str, Any]:
+    if kind is object:
+        return _ANY  # msgspec takes {} for no answer
+    raise NotImplementedError
+
+
+def _unmarked(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {name: _unmarked(value) for name, value in schema.items() if (name, value) not in _ANY.items()}
+    return [_unmarked(value) for value in schema] if isinstance(schema, list) else schema
+
+
+def _output(hint: Any) -> tuple[bool, Schema | None]:
+    """Whether an answer is more than JSON, and the schema of one that is not."""
+    if hint is None or hint is type(None) or is_any(hint):
+        return False, None
+    if any(one in _CONTENT for one in _mentioned(hint)):
+        return True, None
+    schema = _schema_of(honoured(hint, "the answer"))
+    reference = schema.get("$ref")
+    if isinstance(reference, str):  # providers and clients look for the type at the root
+        name = reference.rpartition("/")[2]
+        root = dict(schema["$defs"][name])
+        inner = {key: value for key, value in schema["$defs"].items() if key != name}
+        if f'"#/$defs/{name}"' in msgspec.json.encode([root, inner]).decode():  # it holds others of itself
+            inner = dict(schema["$defs"])
+        schema = root | ({"$defs": inner} if inner else {})
+    return False, schema
+
+
+def _mentioned(hint: Any) -> Iterator[Any]:
+    yield hint
+    for inner in typing.get_args(hint):
+        yield from _mentioned(inner)
+
+
+def _documented(text: str) -> tuple[str, Mapping[str, str]]:
+    """A docstring's description, and what its `Args:` say of each argument (Google's style)."""
+    said: list[str] = []
+    told: dict[str, str] = {}
+    within, last = "", ""
+    for line in text.splitlines():
+        if _SECTION.match(line):
+            within = "arguments" if _ARGUMENTS.match(line) else "other"
+        elif within == "arguments" and line.strip():
+            if found := _ENTRY.match(line):
+                last = found[1]
+                told[last] = found[2].strip()
+            elif last:
+                told[last] = f"{told[last]} {line.strip()}".strip()
+        elif not within:
+            said.append(line)
+    return "\n".join(said).strip(), told

@@ -1,0 +1,170 @@
+"""Carries out what people approved, once each, and looks after calls whose time or whose worker is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from toolgen.background import Background, FaultLog
+from toolgen.clock import Clock
+from toolgen.errors import ToolgenError, place_of
+from toolgen.gateway.approvals import LEASE_S, Approvals, of_party
+from toolgen.gateway.compiled_policy import Governance
+from toolgen.model.call import Call, parties
+from toolgen.model.result import Envelope, Error
+from toolgen.state.invocations import Invocation
+from toolgen.state.pauses import Pauses
+from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.redis_connection import UnreachableError
+
+__all__ = ["KEPT_S", "Runner"]
+
+_logger = logging.getLogger(__name__)
+
+KEPT_S = 3600.0
+"""How long a caller can fetch how its call ended."""
+_INTERVAL_S = 0.2
+_ROUND_S = 1.0
+_MAX_AT_ONCE = 32
+_NOT_BEGUN = frozenset({"paused", "rate_limited", "audit_unavailable", "upstream_unavailable"})
+"""What a call may be refused with before anything happened: it stays approved, and is tried again."""
+
+CarryOut = Callable[[Governance, Call], Awaitable[Envelope]]
+"""One call through every stage of a policy's road."""
+
+
+class Runner:
+    """One worker's part in calls that everybody's workers see. Claiming a call is what makes it this worker's, and happens once.
+
+    A claimed call whose worker died is never carried out again: nobody knows how far it came, and it ends `outcome_unknown`.
+    """
+
+    def __init__(
+        self,
+        *,
+        approvals: Approvals,
+        pauses: Pauses | SharedPauses,
+        clock: Clock,
+        carry_out: CarryOut,
+        background: Background,
+    ) -> None:
+        self._background = background
+        self._approvals = approvals
+        self._store = approvals.store
+        self._pauses = pauses
+        self._clock = clock
+        self._carry_out = carry_out
+        self._claims: dict[str, Invocation] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+        self.trouble = FaultLog(clock, "calls that wait are not looked after")
+
+    def start(self) -> None:
+        """Begins to look for work."""
+        self._task = self._background.start("carrying out approved calls", self._run)
+
+    async def stop(self) -> None:
+        """Begins nothing more, and waits for what is under way."""
+        self._stopping = True
+        self._approvals.announce()
+        if self._task is not None:
+            await self._task
+
+    async def _run(self) -> None:
+        due = 0.0
+        while self._tasks or not self._stopping:
+            await self._approvals.changed(_INTERVAL_S)
+            try:
+                changed = await self._store.changed()
+                if changed or self._clock.monotonic() >= due:
+                    due = self._clock.monotonic() + _ROUND_S
+                    if changed:
+                        self._approvals.announce()
+                    await self.round()
+                self.trouble.clear()
+            except ToolgenError as error:
+                self.trouble.say(str(error), passing=isinstance(error.__cause__, UnreachableError))
+
+    async def round(self) -> None:
+        """Moves on every call that can be."""
+        for known in await self._store.unfinished():
+            try:
+                await self._look_after(known)
+            except (ToolgenError, asyncio.CancelledError):
+                raise
+            except Exception as error:  # noqa: BLE001 - a call that nobody can look after holds up no other
+                _logger.error("call %s is left alone: %s", known.id, place_of(error))  # noqa: TRY400
+        await self._store.forget(await self._store.now() - KEPT_S)
+
+    async def _look_after(self, known: Invocation) -> None:
+        now = await self._store.now()
+        if known.id in self._claims:
+            await self._renew(known, now)
+        elif known.lease > now:
+            return
+        elif known.status == "running":
+            error = Error(
+                code="outcome_unknown",
+                message="the gateway stopped while it carried this call out, and nobody knows how far it came",
+                suggestion="look at what it was to change before making it again",
+                rule=known.rule,
+            )
+            await self._approvals.close(known, by="", verdict="lose", error=error)
+        elif stale := (self._approvals.stale(known, now) if known.status == "approved" or known.expires <= now else ""):
+            error = Error(code="expired", message=stale, rule=known.rule)
+            await self._approvals.close(known, by="", verdict="expire", error=error)
+        elif known.status == "approved":
+            await self._begin(known, now)
+
+    async def _renew(self, known: Invocation, now: float) -> None:
+        if known.owner != self._approvals.owner or known.lease - now < LEASE_S / 2:
+            await self._store.replace(known, msgspec.structs.replace(known, lease=now + LEASE_S))
+
+    async def _begin(self, known: Invocation, now: float) -> None:
+        governance = self._approvals.in_force()
+        call = self._approvals.call(known, governance)
+        if call is None or self._stopping or len(self._claims) >= _MAX_AT_ONCE:
+            return
+        if self._pauses.stale and not await self._pauses.refresh():
+            return
+        if self._pauses.covering(parties(of_party(known.principal)), call.tool.source, call.tool.name) is not None:
+            return
+        claimed = await self._store.replace(
+            known,
+            msgspec.structs.replace(known, status="running", owner=self._approvals.owner, lease=now + LEASE_S),
+        )
+        if claimed is None:
+            return
+        self._claims[known.id] = claimed
+        task = asyncio.create_task(self._carry(claimed, governance, call))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, claimed: Invocation, governance: Governance, call: Call) -> None:
+        try:
+            envelope = await self._carry_out(governance, call)
+            await self._settle(claimed.id, envelope)
+        except ToolgenError as error:
+            _logger.error(  # noqa: TRY400 - what it came from may quote anything
+                "how call %s ended could not be kept for its caller; the record has it: %s", call.id, place_of(error)
+            )
+        finally:
+            del self._claims[claimed.id]
+
+    async def _settle(self, call_id: str, envelope: Envelope) -> None:
+        """Whoever carried a call out knows how it ended. Where others had to give it up meanwhile, what its caller was told stands."""
+        while (known := await self._store.get(call_id)) is not None and known.status != "ended":
+            error = envelope.error
+            unbegun = envelope.status == "refused" and error is not None and error.code in _NOT_BEGUN
+            if known.status == "running" and unbegun and error is not None:
+                again = await self._store.now() + (error.retry_after_s or _ROUND_S)
+                back = msgspec.structs.replace(known, status="approved", lease=again)
+                settled = await self._store.replace(known, back)
+            else:
+                settled = await self._approvals.end(known, envelope)
+            if settled is not None:
+                return

@@ -1,0 +1,1 @@
+"""HTTP: connections, requests, authentication and the ASGI application."""

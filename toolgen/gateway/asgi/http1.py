@@ -1,0 +1,304 @@
+"""HTTP/1.1 requests out of the bytes of one connection: each is read in one way, or refused (RFC 9112). Without any I/O.
+
+Whoever stands in front of the gateway has read the same bytes before. Where two readers could differ about where a request ends, or
+what its headers are, one of them can be made to see a request that the other never saw; so nothing is corrected and nothing guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Protocol, TypeAlias
+from urllib.parse import unquote
+
+__all__ = ["MAX_HEAD_SIZE", "BadRequest", "Event", "Head", "Header", "Mark", "RequestReader", "read_head"]
+
+MAX_HEAD_SIZE = 65_536
+MAX_FIELDS = 128
+MAX_TRAILER_SIZE = 8_192
+
+Header: TypeAlias = tuple[bytes, bytes]
+
+_CRLF = b"\r\n"
+_NO_CONTROLS = bytes((*b"\t\r\n", *range(0x20, 0x7F), *range(0x80, 0x100)))
+_TOKEN = b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_METHOD = rb"(?!CONNECT )[A-Z]{1,32}"  # any of letters: what the application does not take it answers 405 itself
+_REQUEST_LINE = re.compile(rb"(" + _METHOD + rb") ([\x21\x22\x24-\x7e]+) HTTP/(1\.[01])")
+_ABSOLUTE = re.compile(rb"(https?)://([^/?]+)(/[^?]*)?(\?.*)?", re.IGNORECASE)
+_LENGTH = re.compile(rb"0|[1-9][0-9]{0,14}")
+_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})\r\n")
+_PART_OF_SIZE = re.compile(rb"(?:[0-9A-Fa-f]{1,8}\r?)?")
+_DECIDING = frozenset({b"host", b"content-length", b"transfer-encoding", b"connection", b"expect"})
+_PORTS = {b"http": b"80", b"https": b"443"}
+
+
+class BadRequest(Exception):  # noqa: N818 - what it says of the request, not of us
+    """Bytes that are no request, or could be taken for two. The text is a fixed sentence for the client."""
+
+
+class Mark(Enum):
+    """What has no bytes of its own."""
+
+    END = auto()  # of a request
+    MORE = auto()  # is needed before anything can be said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """Request line and headers, names in lower case. `length` is that of the body; None where it comes in chunks."""
+
+    method: str
+    path: str
+    raw_path: bytes
+    query: bytes
+    version: str
+    headers: tuple[Header, ...]
+    length: int | None
+    keep_alive: bool
+    expects_continue: bool
+
+
+Event: TypeAlias = Head | bytes | Mark
+"""A head, a part of its body, or a mark."""
+
+
+class _Body(Protocol):
+    done: bool
+
+    def take(self, data: bytes) -> tuple[bytes, bytes]:
+        """What of `data` is body, and what is not read yet. Raises `BadRequest`."""
+
+
+class RequestReader:
+    """Reads one request after the other, until one is the last (RFC 9112, section 9.6): what comes behind that is nothing. After a
+    `BadRequest` nothing more can be read, since nobody knows where the next one begins.
+    """
+
+    __slots__ = ("_blank", "_body", "_data", "_last")
+
+    def __init__(self) -> None:
+        self._data = b""
+        self._body: _Body | None = None
+        self._blank = False
+        self._last = False
+
+    @property
+    def held(self) -> int:
+        """How many bytes have come and are not read."""
+        return len(self._data)
+
+    def feed(self, data: bytes) -> None:
+        """Takes what has come."""
+        if self._last and self._body is None:
+            return
+        self._data = self._data + data if self._data else data
+
+    def next(self) -> Event:
+        """What comes next. Raises `BadRequest`."""
+        body = self._body
+        if body is None:
+            return Mark.MORE if self._last else self._head()
+        if not body.done:
+            piece, self._data = body.take(self._data)
+            if piece:
+                return piece
+            if not body.done:
+                return Mark.MORE
+        self._body = None
+        if self._last:
+            self._data = b""
+        return Mark.END
+
+    def _head(self) -> Head | Mark:
+        # One empty line before a request is left over from the one before it (RFC 9112, section 2.2).
+        if not self._blank and self._data.startswith(_CRLF):
+            self._data, self._blank = self._data[2:], True
+        end = self._data.find(b"\r\n\r\n")
+        if max(end, 0) > MAX_HEAD_SIZE or (end < 0 and len(self._data) > MAX_HEAD_SIZE):
+            raise BadRequest("the request's headers are too large")
+        if end < 0:
+            _check_beginning(self._data)
+            return Mark.MORE
+        head = read_head(self._data[:end])
+        self._data, self._blank = self._data[end + 4 :], False
+        self._last = not head.keep_alive
+        self._body = _Chunked() if head.length is None else _Counted(head.length)
+        return head
+
+
+class _Counted:
+    """A body of a length that was told."""
+
+    __slots__ = ("_left", "done")
+
+    def __init__(self, length: int) -> None:
+        self._left = length
+        self.done = length == 0
+
+    def take(self, data: bytes) -> tuple[bytes, bytes]:
+        piece = data[: self._left]
+        self._left -= len(piece)
+        self.done = self._left == 0
+        return piece, data[len(piece) :]
+
+
+class _Chunked:
+    """A body in chunks (RFC 9112, section 7.1), without extensions: nothing here would read them, and readers differ in where they end.
+    The fields behind the last chunk are read and dropped: what a proxy decided about headers, it did not decide about them."""
+
+    __slots__ = ("_at_trailer", "_behind_data", "_fields", "_left", "_trailer", "done")
+
+    def __init__(self) -> None:
+        self._left = 0  # bytes of the chunk that is being read
+        self._behind_data = False
+        self._at_trailer = False
+        self._trailer = 0
+        self._fields = 0
+        self.done = False
+
+    def take(self, data: bytes) -> tuple[bytes, bytes]:
+        pieces, at = list[bytes](), 0
+        while not self._at_trailer:
+            if self._left:
+                pieces.append(data[at : at + self._left])
+                at += len(pieces[-1])
+                self._left -= len(pieces[-1])
+                if self._left:
+                    return b"".join(pieces), b""
+                self._behind_data = True
+            if self._behind_data:
+                behind = data[at : at + 2]
+                if behind != _CRLF:
+                    if not _CRLF.startswith(behind):
+                        raise BadRequest("a chunk of the body is longer than it says")
+                    break
+                at += 2
+                self._behind_data = False
+            size = _SIZE.match(data, at)
+            if size is None:
+                if not _PART_OF_SIZE.fullmatch(data, at):
+                    raise BadRequest("a chunk of the body has no plain size")
+                break
+            at = size.end()
+            self._left = int(size[1], 16)
+            self._at_trailer = self._left == 0
+        if self._at_trailer:
+            at = self._drop_trailer(data, at)
+        return b"".join(pieces), data[at:]
+
+    def _drop_trailer(self, data: bytes, at: int) -> int:
+        while not self.done:
+            end = data.find(_CRLF, at)
+            line = data[at:] if end < 0 else data[at:end]
+            if self._trailer + len(line) > MAX_TRAILER_SIZE or self._fields > MAX_FIELDS:
+                raise BadRequest("the trailer fields are too large")
+            if end < 0:
+                _check_text(line.removesuffix(b"\r"))
+                break
+            at = end + 2
+            self._trailer += len(line) + 2
+            self._fields += 1
+            _check_text(line)
+            if line:
+                _read_field(line)
+            self.done = not line
+        return at
+
+
+def read_head(data: bytes) -> Head:
+    """A request line and headers, without the empty line behind them. Raises `BadRequest`."""
+    lines = data.split(_CRLF)
+    _check_text(data, len(lines) - 1)
+    method, target, version = _read_request_line(lines[0])
+    if len(lines) > MAX_FIELDS + 1:
+        raise BadRequest(f"the request has more than {MAX_FIELDS} headers")
+    headers = tuple([_read_field(line) for line in lines[1:]])
+    deciding: dict[bytes, list[bytes]] = {}
+    for name, value in headers:
+        if name in _DECIDING:
+            deciding.setdefault(name, []).append(value)
+    hosts = deciding.get(b"host", [])
+    if len(hosts) > 1 or (not hosts and version == "1.1"):
+        raise BadRequest("a request has exactly one Host header")
+    raw_path, query = _read_target(method, target, hosts)
+    connection = b",".join(deciding.get(b"connection", ())).lower().split(b",")
+    return Head(
+        method=method,
+        path=unquote(raw_path.decode("ascii")),
+        raw_path=raw_path,
+        query=query,
+        version=version,
+        headers=headers,
+        length=_read_length(deciding, version),
+        keep_alive=version == "1.1" and b"close" not in [option.strip() for option in connection],
+        expects_continue=version == "1.1" and [one.lower() for one in deciding.get(b"expect", ())] == [b"100-continue"],
+    )
+
+
+def _read_request_line(line: bytes) -> tuple[str, bytes, str]:
+    found = _REQUEST_LINE.fullmatch(line)
+    if found is None:
+        raise BadRequest("the request line is none of HTTP/1.1 or HTTP/1.0")
+    return found[1].decode("ascii"), found[2], found[3].decode("ascii")
+
+
+def _read_field(line: bytes) -> Header:
+    name, colon, value = line.partition(b":")
+    if (
+        not colon or not name or name.translate(None, _TOKEN)
+    ):  # a folded line begins with a space, and is no field either
+        raise BadRequest("a header is not a name, a colon and a value on one line")
+    return name.lower(), value.strip(b" \t")
+
+
+def _read_target(method: str, target: bytes, hosts: list[bytes]) -> tuple[bytes, bytes]:
+    """Path and query. A target with a host of its own (RFC 9112, section 3.2.2) must name the one that Host names."""
+    if target.startswith(b"/") or (target == b"*" and method == "OPTIONS"):
+        path, _, query = target.partition(b"?")
+        return path, query
+    found = _ABSOLUTE.fullmatch(target)
+    if found is None:
+        raise BadRequest("the request line names no path of this gateway")
+    scheme = found[1].lower()
+    if not hosts or _authority(found[2], scheme) != _authority(hosts[0], scheme):
+        raise BadRequest("the request line and the Host header name different hosts")
+    return found[3] or b"/", (found[4] or b"?")[1:]
+
+
+def _authority(text: bytes, scheme: bytes) -> bytes:
+    port = b":" + _PORTS[scheme]
+    return text.lower().removesuffix(port)
+
+
+def _read_length(deciding: dict[bytes, list[bytes]], version: str) -> int | None:
+    """How long the body is; None where it comes in chunks (RFC 9112, section 6.3)."""
+    lengths, codings = deciding.get(b"content-length", ()), deciding.get(b"transfer-encoding", ())
+    if codings:
+        if len(codings) > 1 or codings[0].lower() != b"chunked":
+            raise BadRequest("Transfer-Encoding is taken as `chunked`, once, and as nothing else")
+        if lengths:
+            raise BadRequest("Content-Length and Transfer-Encoding both say how long the body is")
+        if version == "1.0":
+            raise BadRequest("HTTP/1.0 has no Transfer-Encoding")
+        return None
+    if not lengths:
+        return 0
+    if len(lengths) > 1 or not _LENGTH.fullmatch(lengths[0]):
+        raise BadRequest("Content-Length is taken as one plain number")
+    return int(lengths[0])
+
+
+def _check_text(data: bytes, lines: int = 0) -> None:
+    """Refuses control characters, and line ends other than so many of CR and LF together."""
+    if data.translate(None, _NO_CONTROLS) or not data.count(b"\r") == data.count(b"\n") == lines:
+        raise BadRequest("the request holds a control character, or a line that does not end with CR LF")
+
+
+def _check_beginning(data: bytes) -> None:
+    """Refuses what no end could make a request: nobody should wait for it."""
+    whole = data.removesuffix(b"\r")
+    _check_text(whole, whole.count(_CRLF))
+    line, ended, _ = whole.partition(_CRLF)
+    if ended:
+        _read_request_line(line)

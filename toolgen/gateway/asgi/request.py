@@ -1,0 +1,376 @@
+"""HTTP without a framework: a request, an answer, and the checks every request passes before anybody reads it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl, urlsplit
+
+from toolgen.gateway.asgi.connections import Crowded
+from toolgen.gateway.json_body import MAX_BODY_SIZE, encode
+from toolgen.model.call import Trace, parse_trace
+from toolgen.pipeline.call_context import Presence
+
+__all__ = [
+    "ACCEPTED",
+    "ANY_HOST",
+    "CROWDED",
+    "LOOPBACK_HOSTS",
+    "PRESENCE",
+    "CredentialInUrl",
+    "Receive",
+    "Rejected",
+    "Request",
+    "Response",
+    "Scope",
+    "Send",
+    "Stream",
+    "check_host",
+    "json_response",
+    "read_json_body",
+    "refusal",
+    "too_crowded",
+]
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
+
+ANY_HOST = frozenset({"*"})
+LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
+PRESENCE = "toolgen.presence"
+"""Where in an ASGI scope the connection says whether its client still waits."""
+ACCEPTED = "toolgen.accepted"
+"""Is in a scope as soon as the request has shown a credential that is accepted."""
+CROWDED = "toolgen.crowded"
+"""Is in the scope of a request that only health and callers that were accepted before are answered, and says why (`Crowded`)."""
+SLOWEST_BODY_S = 30.0
+_LATER = ((b"retry-after", b"5"),)
+
+# A second copy of one of these is how two readers of one request come to different conclusions.
+_SINGLE = frozenset(
+    {
+        b"x-on-behalf-of",
+        b"x-toolset",
+        b"authorization",
+        b"host",
+        b"origin",
+        b"content-type",
+        b"content-length",
+        b"content-encoding",
+        b"x-conversation-id",
+        b"idempotency-key",
+    }
+)
+_TOKEN_NAMES = frozenset(
+    {
+        *(
+            "access_token",
+            "access-token",
+            "accesstoken",
+            "api_key",
+            "api-key",
+            "apikey",
+            "auth",
+            "auth_token",
+            "authorization",
+        ),
+        *(
+            "bearer",
+            "bearer_token",
+            "client_secret",
+            "id_token",
+            "jwt",
+            "key",
+            "password",
+            "secret",
+            "token",
+            "x-api-key",
+        ),
+    }
+)
+_CLOSE: Headers = ((b"connection", b"close"),)
+_PLAIN: Headers = (
+    (b"content-type", b"application/json"),
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """A whole answer; nothing is streamed."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: Headers = ()
+    media_type: bytes = b""  # of a body that is not JSON
+
+    async def send(self, send: Send) -> None:
+        """Puts it on the wire."""
+        await send({"type": "http.response.start", "status": self.status, "headers": self.fields()})
+        await send({"type": "http.response.body", "body": self.body})
+
+    def fields(self) -> list[tuple[bytes, bytes]]:
+        """All of its headers."""
+        fixed = _PLAIN if self.body and not self.media_type else _PLAIN[1:]
+        if self.media_type:
+            fixed = ((b"content-type", self.media_type), *fixed)
+        return [*fixed, *self.headers, (b"content-length", b"%d" % len(self.body))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """An answer of Server-Sent Events, of which nobody knows how many there will be."""
+
+    events: AsyncIterator[bytes]
+    status: int = 200
+
+    async def send(self, send: Send) -> None:
+        """Puts the events on the wire as they come."""
+        headers = [(b"content-type", b"text/event-stream"), *_PLAIN[1:], (b"x-accel-buffering", b"no")]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        async for event in self.events:
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+class Rejected(Exception):  # noqa: N818  (an answer on its way out, not a fault of ours)
+    """A request that goes no further. The text is for the client and never repeats a value it sent."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        suggestion: str = "",
+        pointer: str | None = None,
+        headers: Headers = (),
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.suggestion = suggestion
+        self.pointer = pointer
+        self.headers = headers
+
+
+class CredentialInUrl(Rejected):
+    """A request with something in its URL that is, or could be, a credential."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            400,
+            "bad_request",
+            "a credential is never taken from the URL, where logs and histories keep it",
+            suggestion="send it as `Authorization: Bearer …`, and replace this one",
+        )
+
+
+class Request:
+    """What a handler needs of an ASGI scope. `headers` holds the first of each name; `repeated` the names that came twice.
+
+    `peer` is the address at the other end of the connection, whatever headers say; `client` the one that counts as who asks, which a
+    trusted proxy may have said. `presence` says whether the client still waits, where the connection tells (uvicorn_protocol.py),
+    and `crowded` what there are too many of.
+    """
+
+    __slots__ = (
+        "_receive",
+        "_scope",
+        "_unread",
+        "client",
+        "crowded",
+        "headers",
+        "method",
+        "path",
+        "peer",
+        "presence",
+        "query",
+        "repeated",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.query: bytes = scope["query_string"]
+        client = scope.get("client")
+        self.peer: str = client[0] if client else ""
+        self.client = self.peer
+        self.crowded: Crowded | None = scope.get(CROWDED)
+        self._scope = scope
+        self.headers: dict[bytes, bytes] = {}
+        self.repeated: frozenset[bytes] = frozenset()
+        self._receive = receive
+        self.presence: Presence = scope.get(PRESENCE) or Presence()
+        for name, value in scope["headers"]:
+            if name in self.headers:
+                self.repeated |= {name}
+            else:
+                self.headers[name] = value
+        length = self.headers.get(b"content-length", b"0")
+        self._unread = b"transfer-encoding" in self.headers or length != b"0"
+
+    def finish(self, response: Response | Stream) -> Response | Stream:
+        """The answer, and the end of the connection where a body is still to come: nobody may hold it open with one we do not want."""
+        if isinstance(response, Stream) or not self._unread or _CLOSE[0] in response.headers:
+            return response
+        return replace(response, headers=(*response.headers, *_CLOSE))
+
+    def accept(self) -> None:
+        """Tells the connection that a credential was accepted: whoever is known is not the first to give way."""
+        self._scope[ACCEPTED] = True
+
+    def text(self, name: bytes) -> str:
+        """A header's value, "" when it is absent."""
+        return self.headers.get(name, b"").decode("latin-1").strip()
+
+    def check(self) -> None:
+        """Refuses repeated security headers. Raises `CredentialInUrl` for one (RFC 6750 section 2.3, RFC 9700 section 4.3.2)."""
+        if self.repeated and (twice := self.repeated & _SINGLE):
+            raise Rejected(400, "bad_request", f"the header {min(twice).decode()} was sent more than once")
+        if self.query and any(name.lower() in _TOKEN_NAMES for name, _ in self._pairs()):
+            raise CredentialInUrl
+
+    def take(self, method: str) -> None:
+        """Refuses every other method."""
+        if self.method != method:
+            allow = ((b"allow", method.encode("ascii")),)
+            raise Rejected(405, "bad_request", f"this route takes {method}", headers=allow)
+
+    def parameters(self, *known: str) -> Mapping[str, str]:
+        """The query as a mapping. A name that is unknown or repeated is refused."""
+        found: dict[str, str] = {}
+        for name, value in self._pairs():
+            if name not in known:
+                raise Rejected(
+                    400, "validation", "the query holds a parameter this route does not have", suggestion=_known(known)
+                )
+            if name in found:
+                raise Rejected(400, "validation", f"the query parameter {name} was sent more than once")
+            found[name] = value
+        return found
+
+    def trace(self) -> Trace | None:
+        """The trace that the headers say this belongs to; None where they name none, or two."""
+        if b"traceparent" not in self.headers or b"traceparent" in self.repeated:
+            return None
+        state = "" if b"tracestate" in self.repeated else self.text(b"tracestate")
+        return parse_trace(self.text(b"traceparent"), state)
+
+    async def body(self) -> bytes:
+        """The whole body, up to 1 MiB and 30 seconds."""
+        try:
+            async with asyncio.timeout(SLOWEST_BODY_S):
+                return await self._read()
+        except TimeoutError:
+            raise Rejected(408, "bad_request", "the body did not arrive in time", headers=_CLOSE) from None
+
+    async def _read(self) -> bytes:
+        message = await self._receive()
+        received = bytearray()
+        while True:
+            if message["type"] != "http.request":
+                raise Rejected(400, "bad_request", "the client left before its body was complete")
+            received += message.get("body", b"")
+            if len(received) > MAX_BODY_SIZE:
+                raise _too_large()
+            if not message.get("more_body", False):
+                self._unread = False
+                return bytes(received)
+            message = await self._receive()
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        try:
+            return parse_qsl(self.query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=32)
+        except ValueError:
+            raise Rejected(400, "bad_request", "the query is not form-encoded text") from None
+
+
+async def read_json_body(request: Request) -> bytes:
+    """The bytes of a body that says it is JSON, uncompressed and not too large."""
+    kind = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if kind != b"application/json":
+        raise Rejected(415, "bad_request", "the body must be sent as Content-Type: application/json")
+    if request.headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+        raise Rejected(415, "bad_request", "a compressed body is not accepted", headers=_CLOSE)
+    length = request.headers.get(b"content-length")
+    if length is not None and length.isdigit() and (len(length) > 9 or int(length) > MAX_BODY_SIZE):
+        raise _too_large()
+    return await request.body()
+
+
+def check_host(request: Request, hosts: frozenset[str]) -> None:
+    """Refuses a Host this gateway does not answer to (421) and a browser page of another origin (403).
+
+    Together they end DNS rebinding: a page that had its own name pointed at this address still says so in Host and Origin.
+    """
+    host, port = _netloc(request.text(b"host"))
+    if not host or not ("*" in hosts or host in hosts):
+        raise Rejected(421, "bad_request", "this gateway does not answer to that Host")
+    origin = request.headers.get(b"origin")
+    if origin is None:
+        return
+    parts = origin.decode("latin-1").strip().partition("://")
+    origin_host, origin_port = _netloc(parts[2]) if parts[0] in {"http", "https"} else ("", None)
+    same_name = origin_host == host or (origin_host in hosts and host in hosts)
+    if not origin_host or not same_name or _port(origin_port, parts[0]) != _port(port, parts[0]):
+        raise Rejected(403, "forbidden", "pages of another origin may not call this gateway")
+
+
+def json_response(value: object, *, status: int = 200, headers: Headers = ()) -> Response:
+    """A JSON answer."""
+    return Response(status=status, body=encode(value), headers=headers)
+
+
+def refusal(rejected: Rejected) -> Response:
+    """The JSON a rejected request is answered with: an error of the envelope's shape, and the pointer when a body was at fault."""
+    error: dict[str, object] = {"code": rejected.code, "message": rejected.message}
+    if rejected.suggestion:
+        error["suggestion"] = rejected.suggestion
+    if rejected.pointer is not None:
+        error["pointer"] = rejected.pointer
+    return json_response({"status": "refused", "error": error}, status=rejected.status, headers=rejected.headers)
+
+
+def too_crowded(crowded: Crowded = Crowded.ALL) -> Rejected:
+    """What somebody is told whom there is no room for now."""
+    status, code = (429, "rate_limited") if crowded is Crowded.ADDRESS else (503, "overloaded")
+    return Rejected(status, code, f"{crowded.value} now", suggestion="try again in a few seconds", headers=_LATER)
+
+
+def _too_large() -> Rejected:
+    return Rejected(413, "bad_request", f"the body is larger than {MAX_BODY_SIZE} bytes", headers=_CLOSE)
+
+
+def _known(known: tuple[str, ...]) -> str:
+    return f"use {', '.join(known)}" if known else "leave the query away"
+
+
+_MAX_NETLOC_LENGTH = 300  # a name has at most 253 characters (RFC 1035, section 2.3.4)
+
+
+def _netloc(text: str) -> tuple[str, int | None]:
+    """Host (lower case, without brackets) and port of `host[:port]`; ("", None) for anything else, a path or a user included."""
+    return _parted(text) if len(text) <= _MAX_NETLOC_LENGTH else ("", None)
+
+
+@lru_cache(maxsize=256)
+def _parted(text: str) -> tuple[str, int | None]:
+    try:
+        parts = urlsplit("//" + text)
+        if parts.netloc != text or parts.username is not None or parts.password is not None:
+            return "", None
+        return (parts.hostname or "").rstrip("."), parts.port
+    except ValueError:
+        return "", None
+
+
+def _port(port: int | None, scheme: str) -> int:
+    return port if port is not None else (443 if scheme == "https" else 80)

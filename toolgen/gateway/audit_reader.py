@@ -1,0 +1,76 @@
+"""The record of a project as reviewers read it: all streams, by an index that is brought up to date beside each answer."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from toolgen.audit.index.filter import Filter
+from toolgen.audit.index.index import Cursor, Filler, Found, Index, Page
+from toolgen.config.settings import Settings
+from toolgen.errors import AuditError, SecretError
+from toolgen.gateway.project_files import index_of
+
+__all__ = ["ProjectRecords", "Records", "Review"]
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """A page of entries or of calls, and what keeps the index from showing all there is."""
+
+    page: Page
+    warnings: tuple[str, ...] = ()
+
+
+class Records(Protocol):
+    """What front ends read the record by. All of it takes a disk's time, so it belongs into a thread. Raises `AuditError`."""
+
+    def entries(self, wanted: Filter, limit: int, after: Cursor | None = None) -> Review:
+        """Entries, newest first. Raises `ConfigError` for a cursor of another listing."""
+
+    def calls(self, wanted: Filter, limit: int, after: Cursor | None = None) -> Review:
+        """Calls, newest first, one row each. Raises `ConfigError` for a cursor of another listing."""
+
+    def find(self, seq: int, stream: str = "") -> list[Found]:
+        """The entries with a number, held against the log: one, or one a stream that has it."""
+
+    def story(self, call_id: str) -> list[dict[str, Any]]:
+        """Every entry of a call, oldest first."""
+
+
+class ProjectRecords:
+    """Opened for each answer: then no connection is shared between threads, and none is left open."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.filler = Filler(self._index, settings.audit_dir)
+
+    def entries(self, wanted: Filter, limit: int, after: Cursor | None = None) -> Review:
+        warnings = self.filler.bring_up()
+        with self._index() as index:
+            return Review(page=index.entries(wanted, limit=limit, after=after), warnings=warnings)
+
+    def calls(self, wanted: Filter, limit: int, after: Cursor | None = None) -> Review:
+        warnings = self.filler.bring_up()
+        with self._index() as index:
+            return Review(page=index.calls(wanted, limit=limit, after=after), warnings=warnings)
+
+    def find(self, seq: int, stream: str = "") -> list[Found]:
+        self.filler.bring_up()
+        with self._index() as index:
+            return index.find(seq, stream)
+
+    def story(self, call_id: str) -> list[dict[str, Any]]:
+        self.filler.bring_up()
+        with self._index() as index:
+            return index.story(call_id)
+
+    def _index(self) -> Index:
+        try:
+            return index_of(self._settings)
+        except SecretError as error:
+            _logger.error("the password of audit.index cannot be had: %s", error)  # noqa: TRY400 - it says all there is
+            raise AuditError("the password of the index of the log cannot be had") from None

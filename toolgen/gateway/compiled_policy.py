@@ -1,0 +1,326 @@
+"""One policy in force: everything that is made of it, and replaced whole when its files change."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+
+from toolgen.audit.entry import keyed_digest
+from toolgen.audit.log import AuditLog
+from toolgen.clock import Clock
+from toolgen.config.settings import Settings
+from toolgen.execute.base import Executor
+from toolgen.gateway.audit_redaction import Concealing
+from toolgen.gateway.identity import Identity, KeySets
+from toolgen.gateway.metrics import Metrics
+from toolgen.model.call import Call, Principal, parties
+from toolgen.model.manifest import Manifest
+from toolgen.model.result import Error, Result
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Tool, absent
+from toolgen.model.verdict import Deny, Verdict
+from toolgen.pipeline.graphql_documents import GuardParts, document_guards
+from toolgen.pipeline.input_validation import Meant, meant
+from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.order import Parts, dry_road, inspection, road
+from toolgen.pipeline.response_cache import Caching
+from toolgen.pipeline.session_history import Earlier
+from toolgen.pipeline.stages.approval import STALE, ApproveStage, Desk
+from toolgen.pipeline.stages.deliver import Deliver, Preview
+from toolgen.pipeline.stages.guards import AccessStage, ArgumentsStage, InspectStage, RedactStage
+from toolgen.pipeline.stages.idempotency import LedgerStage, key_digest
+from toolgen.pipeline.stages.inspect_guards import destination_of, sql_verdict
+from toolgen.pipeline.stages.pause import PauseStage
+from toolgen.pipeline.stages.policy_recheck import CurrentStage
+from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage
+from toolgen.pipeline.stages.record import Record, Users
+from toolgen.pipeline.stages.turn_limit import TurnStage
+from toolgen.policy.access import Access
+from toolgen.policy.answer_redaction import redactor
+from toolgen.policy.binding import Bound
+from toolgen.policy.credentials import Credentials
+from toolgen.policy.document.policy import Policy
+from toolgen.policy.limits import Limits
+from toolgen.policy.policy_fingerprint import concern_digest
+from toolgen.policy.rules import Note, Rule
+from toolgen.responses.answer_argument import ARGUMENT, WHOLE, Reading, offering, taken
+from toolgen.responses.pagination import Pagings
+from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
+from toolgen.state.buckets import Buckets
+from toolgen.state.history import Histories
+from toolgen.state.history_redis import SharedHistories
+from toolgen.state.idempotency import Ledger
+from toolgen.state.pauses import Pauses
+from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.upstream_quotas import Upstreams
+
+__all__ = ["Governance", "Runtime"]
+
+_MAX_PLACES = 1024  # whose verdicts are kept: a policy that is in force never changes its mind about one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """What outlives a policy: the project, its log and executors, and everything that is counted. `in_force` is the policy by now."""
+
+    settings: Settings
+    manifest: Manifest
+    clock: Clock
+    log: AuditLog
+    executors: Mapping[str, Executor]
+    exchanged: Callable[[Call], bool]
+    buckets: Buckets
+    upstreams: Upstreams
+    histories: Histories
+    shared_histories: SharedHistories | None
+    pauses: Pauses | SharedPauses
+    desk: Desk
+    key_sets: KeySets
+    caching: Caching | None = None
+    ledger: Ledger | None = None
+    ledger_key: Callable[[], bytes]
+    pagings: Pagings = field(default_factory=Pagings)
+    metrics: Metrics = field(default_factory=Metrics)
+    in_force: Callable[[], Governance]
+
+
+class Governance:
+    """What a policy says, compiled. A call that began under it ends under it, whatever replaces it meanwhile."""
+
+    def __init__(self, policy: Policy, runtime: Runtime) -> None:
+        self.policy = policy
+        self.identity = Identity(_credentials(policy, runtime.settings), runtime.clock, runtime.key_sets)
+        self.access = Access(policy.rules, runtime.manifest.tools, policy.toolsets)
+        # Counting for all costs a round trip a call, so only for a policy that asks.
+        shared = runtime.shared_histories if any(_asks(rule) for rule in policy.rules) else None
+        self.earlier = Earlier(histories=shared or runtime.histories, clock=runtime.clock, labels=policy.labels)
+        self._tools = runtime.manifest.tools
+        self._pagings = runtime.pagings
+        self._in_force = runtime.in_force
+        self._concerns: dict[tuple[object, ...], str] = {}
+        self._sources = runtime.manifest.sources
+        self._log = runtime.log
+        self._clock, self._metrics = runtime.clock, runtime.metrics
+        self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
+        self._pause = PauseStage(pauses=runtime.pauses, tolerant=_tolerant(policy))
+        self._concealing = Concealing(policy, runtime.manifest, self._digest_of)
+        parts = self._parts(runtime)
+        self._road = road(parts)
+        self.dry_road = dry_road(parts)
+        self.inspected = inspection(parts)
+
+    async def run(self, call: Call, trail: Trail) -> Result:
+        """The call through every stage; what they leave for its record is in `trail`."""
+        began, result = self._clock.monotonic(), None
+        self._metrics.begin()
+        try:
+            result = await self._road(call, trail)
+        finally:
+            self._metrics.end(result, self._clock.monotonic() - began)
+        return result
+
+    def catalog(self, principal: Principal) -> tuple[Tool, ...]:
+        """The tools this principal may call, in name order. The same object every time."""
+        user = principal.on_behalf_of
+        key = (principal.toolsets, principal.roles, *(() if user is None else (user.roles,)))
+        found = self._catalogs.get(key)
+        if found is None:
+            visible = (tool for tool in self._tools.values() if self.access.visible(principal, tool))
+            shown = (self.access.shown(principal, tool) for tool in visible)
+            found = self._catalogs[key] = tuple(offering(tool, self._pagings) for tool in shown)
+        return found
+
+    def current(self, principal: Principal) -> Principal | None:
+        """The same principal as this policy has it, or None when it has it no more."""
+        found = self.identity.current(principal)
+        return None if found is None else replace(found, toolsets=principal.toolsets)
+
+    def by_now(self, principal: Principal | str) -> Principal | str | None:
+        """Whoever was let in under another policy as this one has them: a request may take longer than a policy lasts."""
+        if isinstance(principal, str) or principal.under in {None, self.identity.mark}:
+            return principal
+        return self.current(principal)
+
+    def call(
+        self,
+        name: str,
+        arguments: JsonObject,
+        principal: Principal,
+        session: str = "",
+        client: str = "",
+        parent: str = "",
+        idempotency_key: str = "",
+    ) -> Call:
+        """The call as the stages see it. A tool this principal may not see is the same as one that does not exist, from here on."""
+        tool = self._tools.get(name)
+        if tool is None or not self.access.visible(principal, tool):
+            tool, seen = absent(name), Meant(arguments=arguments)
+            bound = Bound(arguments=arguments)
+        else:
+            seen = meant(tool.input_schema, arguments)
+            bound = self.access.bind(principal, tool, seen.arguments)
+        return Call(
+            id=f"call_{secrets.token_hex(12)}",
+            tool=tool,
+            arguments=bound.arguments,
+            principal=principal,
+            session=session,
+            client=client,
+            parent=parent,
+            idempotency_key=key_digest(principal, name, idempotency_key) if idempotency_key else "",
+            repaired=seen.repaired,
+            dropped=seen.dropped,
+            left_out=seen.left_out,
+            bound=bound.names,
+            denied=bound.denied,
+            withheld=self.withheld,
+        )
+
+    def reading(self, name: str, arguments: JsonObject, principal: Principal) -> tuple[Reading | Error, JsonObject]:
+        """How much of its answer a call asks for, and its arguments without that; an error where it cannot be read."""
+        tool = self._tools.get(name) if ARGUMENT in arguments else None
+        if tool is None or not self.access.visible(principal, tool):
+            return WHOLE, arguments
+        try:
+            return taken(tool, arguments)
+        except ValueError as error:
+            message = f"{ARGUMENT}: {error}"
+            return Error(
+                code="validation", message=message, suggestion="leave it out, or correct it", rule="arguments"
+            ), {}
+
+    def concern(self, principal: Principal, tool: Tool) -> str:
+        """The digest of what this policy says about calls of a principal to a tool."""
+        user = principal.on_behalf_of
+        key = (tool.digest, principal.toolsets, principal.roles, *(() if user is None else (user.roles,)))
+        found = self._concerns.get(key)
+        if found is None:
+            found = self._concerns[key] = concern_digest(self.policy, self.access, self._tools, principal, tool)
+        return found
+
+    def tool(self, name: str) -> Tool | None:
+        """The catalog's tool of this name, whoever may see it."""
+        return self._tools.get(name)
+
+    async def withheld(self, call: Call) -> Error | None:
+        """Why a call that was let on under this policy may not be sent any more: paused meanwhile, or decided otherwise by now."""
+        if (paused := await self._pause.withheld(call)) is not None:
+            return paused
+        return None if self._stands(call) else Error(code="expired", message=STALE, rule="current")
+
+    def _stands(self, call: Call) -> bool:
+        """Whether the policy in force says of this call what this one does, and still knows its caller."""
+        now = self._in_force()
+        if now is self:
+            return True
+        return now.current(call.principal) == call.principal and now.concern(call.principal, call.tool) == self.concern(
+            call.principal, call.tool
+        )
+
+    def _decide_root(self, call: Call, tool: Tool, arguments: JsonObject, notes: list[Note]) -> Verdict:
+        """The verdict on a root field of a document, as on a call of its tool; nothing can be set inside of what an agent wrote."""
+        if self.access.bound(call.principal, tool):
+            return Deny(
+                rule="graphql",
+                reason="the gateway sets arguments of a field in this document",
+                suggestion=f"call {tool.name} instead",
+            )
+        judgement = self.access.judge(call.principal, tool, arguments, self.earlier.circumstances(call))
+        notes += judgement.notes
+        if not isinstance(judgement.verdict, Deny):
+            self.earlier.add(call, tool, arguments)
+        return judgement.verdict
+
+    def _answerable(self, principal: Principal) -> bool:
+        """Whether the policy has somebody who could answer for a call of this principal's: one of its own, or a user of an issuer."""
+        approval, credentials = self.policy.approval, self.policy.credentials
+        if any(not approval.roles.isdisjoint(issuer.all_roles) for issuer in credentials.issuers.values()):
+            return True
+        involved = parties(principal)
+        people = credentials.principals.values()
+        return any(approval.may_answer(person.id, person.roles, involved) for person in people)
+
+    def _parts(self, runtime: Runtime) -> Parts:
+        policy, manifest = self.policy, runtime.manifest
+        guards = {
+            source: partial(sql_verdict, database=info.database, scope=policy.sql[source])
+            for source, info in manifest.sources.items()
+            if info.database is not None and source in policy.sql
+        }
+        documents = GuardParts(
+            decide=self._decide_root,
+            visible=self.access.visible,
+            bound=lambda principal, tool: bool(self.access.bound(principal, tool)),
+            redacted=lambda tool: redactor(policy.redactions, tool) is not None,
+            max_pages={
+                name: source.config.graph.max_page or DEFAULT_MAX_PAGE
+                for name, source in runtime.settings.sources.items()
+            },
+        )
+        limits = Limits(policy.limits, runtime.clock)
+        redact = RedactStage(redactor=partial(redactor, policy.redactions))
+        return Parts(
+            record=Record(
+                journal=runtime.log,
+                clock=runtime.clock,
+                policy_digest=policy.digest,
+                conceal=self._concealing,
+                users=self._users(),
+            ),
+            turn=TurnStage(limit=runtime.settings.turn_limit),
+            pause=self._pause,
+            limit=LimitStage(limits=limits, buckets=runtime.buckets),
+            access=AccessStage(access=self.access, earlier=self.earlier),
+            arguments=ArgumentsStage(),
+            inspect=InspectStage(
+                guards=guards,
+                destination=lru_cache(_MAX_PLACES)(partial(destination_of, policy.egress)),
+                documents=document_guards(manifest, documents),
+                earlier=self.earlier,
+            ),
+            ledger=LedgerStage(
+                ledger=runtime.ledger, clock=runtime.clock, secret=runtime.ledger_key, redact=redact.applied
+            ),
+            approve=ApproveStage(
+                policy_digest=policy.digest,
+                concern=self.concern,
+                roles=policy.approval.roles,
+                expires_s=policy.approval.expires_s,
+                answerable=self._answerable,
+                exchanged=runtime.exchanged,
+                desk=runtime.desk,
+                elicits=policy.approval.elicits,
+            ),
+            meter=MeterStage(limits=limits, buckets=runtime.buckets, upstreams=runtime.upstreams),
+            current=CurrentStage(stands=self._stands),
+            redact=redact,
+            deliver=Deliver(executors=runtime.executors, policy_digest=policy.digest, caching=runtime.caching),
+            preview=Preview(executors=runtime.executors),
+        )
+
+    def _users(self) -> Users:
+        return Users(
+            named=self.policy.principals,
+            conceal=self._concealing.said,
+        )
+
+    def _digest_of(self, value: Json) -> Json:
+        return keyed_digest(self._log.key, value)
+
+
+def _credentials(policy: Policy, settings: Settings) -> Credentials:
+    sign_in = settings.console.sign_in
+    return policy.credentials if sign_in is None else policy.credentials.with_console(sign_in.issuer, sign_in.client_id)
+
+
+def _tolerant(policy: Policy) -> bool:
+    """Whether whoever wrote the policy prefers calls to certainty while Redis cannot be reached: then they go by what was paused when it
+    last could."""
+    return bool(policy.limits) and all(limit.on_failure == "share" for limit in policy.limits)
+
+
+def _asks(rule: Rule) -> bool:
+    """Whether a rule reads earlier calls."""
+    return any(expression.asks_history for expression in (rule.when, *rule.bind.values()) if expression is not None)

@@ -1,0 +1,153 @@
+"""JSON Web Tokens, read strictly: one meaning or none, and nothing in a token decides how the token is checked (RFC 8725).
+
+Why a credential leads to nobody.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+__all__ = ["LEEWAY_S", "RefusedTokenError", "Token", "Told", "Unaccepted", "check_claims", "read_token"]
+
+
+class Told(Enum):
+    """What whoever showed a credential may know of it. That one was good once is worth knowing to whoever found it somewhere."""
+
+    NOTHING = auto()
+    UNAVAILABLE = auto()  # it could not be checked now, whether it is good or not
+    SCOPES = auto()  # it is good, but for the scopes it lacks: its client can ask for them (RFC 6750, section 3.1)
+
+
+@dataclass(frozen=True, slots=True)
+class Unaccepted:
+    """No principal. `reason` is for the operator's log: a fixed sentence, with nothing in it that came with the credential. `scopes` are
+    what it would have had to have, where that is told."""
+
+    reason: str
+    told: Told = Told.NOTHING
+    scopes: frozenset[str] = frozenset()
+
+
+class RefusedTokenError(Exception):
+    """A token that is not accepted; caught where it is verified."""
+
+    def __init__(self, reason: str, told: Told = Told.NOTHING, scopes: frozenset[str] = frozenset()) -> None:
+        super().__init__(reason)
+        self.unaccepted = Unaccepted(reason, told, scopes)
+
+
+LEEWAY_S = 60.0
+"""How far apart two clocks may be."""
+
+_SHAPE = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\Z")
+_MAX_LENGTH = 16_384
+_MAX_KEY_ID_LENGTH = 256
+_TYPES = frozenset(
+    {"jwt", "at+jwt", "application/jwt", "application/at+jwt"}
+)  # RFC 7519 section 5.1, RFC 9068 section 4
+_LATEST = 253_402_300_800  # the year 10000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A token as it was written. Nothing in it is believed before the signature over `signed` is."""
+
+    algorithm: str
+    key_id: str
+    claims: Mapping[str, Any]
+    signed: bytes
+    signature: bytes
+
+
+def read_token(text: str) -> Token:
+    """A signed JWT in its compact form (RFC 7515 section 7.1). Raises `RefusedTokenError`.
+
+    Headers that offer a key of their own (`jwk`, `jku`, `x5c`, `x5u`) mean nothing here and are never looked at.
+    """
+    found = _SHAPE.match(text) if len(text) <= _MAX_LENGTH else None
+    if found is None:
+        raise RefusedTokenError("it is neither a key nor a token")
+    header, claims = _object(found[1], "header"), _object(found[2], "payload")
+    if "crit" in header or "b64" in header:
+        raise RefusedTokenError("its header demands extensions")
+    kind = header.get("typ", "JWT")
+    if not isinstance(kind, str) or kind.lower() not in _TYPES:
+        raise RefusedTokenError("its type is not that of an access token")
+    key_id = header.get("kid", "")
+    if not isinstance(key_id, str) or len(key_id) > _MAX_KEY_ID_LENGTH:
+        raise RefusedTokenError("its key id is no short text")
+    algorithm = header.get("alg")
+    return Token(
+        algorithm=algorithm if isinstance(algorithm, str) else "",
+        key_id=key_id,
+        claims=claims,
+        signed=text[: found.end(2)].encode("ascii"),
+        signature=_bytes(found[3]),
+    )
+
+
+def check_claims(claims: Mapping[str, Any], now: float) -> float:
+    """Holds verified claims against the time, and returns when they end (seconds since the epoch). Raises `RefusedTokenError`."""
+    expires = _time(claims, "exp")
+    if expires is None:
+        raise RefusedTokenError("it never expires")
+    if expires + LEEWAY_S <= now:
+        raise RefusedTokenError("it has expired")
+    for name in ("nbf", "iat"):
+        begins = _time(claims, name)
+        if begins is not None and begins - LEEWAY_S > now:
+            raise RefusedTokenError("it is not valid yet")
+    if "cnf" in claims:  # RFC 9449 section 7.1, RFC 8705 section 3: such a token is no bearer token
+        raise RefusedTokenError("it is bound to a key whose possession is not proven here")
+    return expires + LEEWAY_S
+
+
+def _time(claims: Mapping[str, Any], name: str) -> float | None:
+    value = claims.get(name)
+    if name not in claims:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise RefusedTokenError("one of its times is no number")
+    if not 0 <= value < _LATEST or not math.isfinite(value):
+        raise RefusedTokenError("one of its times is none")
+    return float(value)
+
+
+def _object(text: str, part: str) -> dict[str, Any]:
+    """Strict JSON: a name that stands twice has two meanings, and NaN is no number."""
+    try:
+        value = json.loads(_bytes(text).decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise RefusedTokenError(f"its {part} is not JSON with one meaning") from error
+    if not isinstance(value, dict):
+        raise RefusedTokenError(f"its {part} is no JSON object")
+    return value
+
+
+def _bytes(text: str) -> bytes:
+    """base64url without padding, in the one form that these bytes have."""
+    try:
+        found = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except ValueError as error:
+        raise RefusedTokenError("it is not base64url") from error
+    if base64.urlsafe_b64encode(found).rstrip(b"=") != text.encode("ascii"):
+        raise RefusedTokenError("it is not base64url in its one form")
+    return found
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands twice")
+    return found
+
+
+def _refuse_constant(text: str) -> float:
+    raise ValueError(text)

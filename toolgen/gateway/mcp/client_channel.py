@@ -1,0 +1,219 @@
+"""MCP's ways back to a caller while it waits: progress, and questions of both eras.
+
+Calls that wait for approval, put to the person at the caller's own MCP client as a form, where the policy lets that person answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from toolgen.canonical import encodable
+from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.json_body import encode
+from toolgen.model.call import Principal
+from toolgen.model.client_channel import InputNeeded, Unasked
+from toolgen.model.schema import Json, JsonObject
+from toolgen.pipeline.call_context import Presence
+from toolgen.state.invocations import Invocation
+
+__all__ = [
+    "APPROVAL",
+    "ASKED_WITH",
+    "NO_LINE",
+    "Mailbox",
+    "StatefulLine",
+    "StatelessLine",
+    "capabilities_of",
+    "form_of",
+    "said",
+]
+
+ASKED_WITH: Mapping[str, str] = {
+    "elicitation/create": "elicitation",
+    "sampling/createMessage": "sampling",
+    "roots/list": "roots",
+}
+"""The capability that answers a request."""
+NO_LINE: frozenset[str] = frozenset()
+MAX_QUESTION_S = 600.0
+_MAX_QUESTIONS = 16
+
+
+def capabilities_of(given: object) -> frozenset[str]:
+    """What a client that declares these capabilities can be asked for. Elicitation is asked by forms, not by URLs."""
+    if not isinstance(given, Mapping):
+        return NO_LINE
+    found = {name for name in ASKED_WITH.values() if isinstance(given.get(name), Mapping)}
+    modes = given.get("elicitation")
+    if isinstance(modes, Mapping) and modes and "form" not in modes:
+        found.discard("elicitation")
+    return frozenset(found)
+
+
+class Mailbox:
+    """Questions that were sent to clients of the handshake era, until their answers come: those of this process."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[tuple[str, ...], asyncio.Future[Json]]] = {}
+
+    def open(self, parties: tuple[str, ...]) -> tuple[str, asyncio.Future[Json]]:
+        """An id for a question, which nobody can guess, and what its answer will be."""
+        question = secrets.token_hex(16)
+        answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        self._waiting[question] = (parties, answer)
+        return question, answer
+
+    def close(self, question: str) -> None:
+        """Waits for an answer no more."""
+        self._waiting.pop(question, None)
+
+    def put(self, parties: tuple[str, ...], question: object, result: Json) -> None:
+        """The answer of whoever was asked; anybody else's, or one that nobody waits for, is dropped."""
+        known = self._waiting.get(question) if isinstance(question, str) else None
+        if known is not None and known[0] == parties and not known[1].done():
+            known[1].set_result(result)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Line:
+    """What both eras share. `token` is what the client wants to be told its progress by, None where it does not."""
+
+    presence: Presence
+    capabilities: frozenset[str]
+    token: int | str | None = None
+    send: Callable[[bytes], None] | None = None
+    _told: float = -1.0
+
+    @property
+    def listens(self) -> bool:
+        """Whether the client asked to be told the progress of this call."""
+        return self.token is not None and self.send is not None
+
+    def left(self) -> bool:
+        """Whether nobody waits any more."""
+        return self.presence.left()
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        """One notification. Progress only grows (2025-06-18, basic/utilities/progress), so what does not is not said."""
+        if self.token is None or self.send is None or not done > self._told:
+            return
+        self._told = done
+        params: dict[str, object] = {"progressToken": self.token, "progress": done}
+        if total is not None:
+            params["total"] = total
+        if message:
+            params["message"] = message
+        with suppress(asyncio.QueueFull):  # who does not read is told less
+            self.send(encode({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
+
+    def _check(self, method: str) -> None:
+        if ASKED_WITH[method] not in self.capabilities or self.left():
+            raise Unasked
+
+
+@dataclass(slots=True, kw_only=True)
+class StatefulLine(_Line):
+    """A client of the handshake era: a question is a request to it, and the call goes on when the answer comes."""
+
+    mailbox: Mailbox
+    parties: tuple[str, ...]
+
+    async def ask(self, key: str, method: str, params: JsonObject) -> Json:
+        """The answer. Raises `Unasked` where the client cannot be asked, or does not answer in ten minutes."""
+        self._check(method)
+        if self.send is None:
+            raise Unasked
+        question, answer = self.mailbox.open(self.parties)
+        try:
+            self.send(encode({"jsonrpc": "2.0", "id": question, "method": method, "params": params}))
+            async with asyncio.timeout(MAX_QUESTION_S):
+                return await answer
+        except (TimeoutError, asyncio.QueueFull):
+            raise Unasked from None
+        finally:
+            self.mailbox.close(question)
+
+
+@dataclass(slots=True, kw_only=True)
+class StatelessLine(_Line):
+    """A client of 2026-07-28: a question ends the call, which is made again with the answer (basic/utilities/mrtr)."""
+
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    wanted: dict[str, JsonObject] = field(default_factory=dict)
+
+    async def ask(self, key: str, method: str, params: JsonObject) -> Json:
+        """The answer that the call came with; a question that has none, or one that does not fit, is asked."""
+        self._check(method)
+        answer = self.answers.get(key)
+        if isinstance(answer, Mapping) and _fits(method, params, answer):
+            return answer
+        if len(self.wanted) < _MAX_QUESTIONS:
+            self.wanted[key] = {"method": method, "params": params}
+        raise InputNeeded
+
+
+def _fits(method: str, params: JsonObject, answer: Mapping[str, Any]) -> bool:
+    """Whether an answer has the shape of one to this question."""
+    if method != "elicitation/create":
+        return bool(answer)
+    action = answer.get("action")
+    if action != "accept":
+        return action in {"decline", "cancel"}
+    schema = params.get("requestedSchema")
+    try:
+        return isinstance(schema, Mapping) and jsonschema_rs.validator_for(dict(schema), offline=True).is_valid(
+            answer.get("content", {})
+        )
+    except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError):
+        return isinstance(answer.get("content"), Mapping)
+
+
+APPROVAL = "approval"
+MAX_SHOWN_LENGTH = 16_384
+_SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "approve": {
+            "type": "boolean",
+            "title": "Approve",
+            "description": "Whether this call may be made, exactly as shown",
+        }
+    },
+    "required": ["approve"],
+}
+
+
+def form_of(known: Invocation) -> JsonObject | None:
+    """The parameters of an elicitation about exactly this call; None where a person could not read it whole."""
+    written = _visible(msgspec.json.format(msgspec.json.encode(encodable(known.arguments)), indent=2).decode())
+    if len(written) + len(known.sql) > MAX_SHOWN_LENGTH:
+        return None
+    parts = [f"{known.tool} ({known.effect}) is to be called with exactly these arguments:", written]
+    if known.sql:
+        parts.append(f"It would run:\n{_visible(known.sql)}")
+    return {"message": "\n".join(parts), "requestedSchema": _SCHEMA}
+
+
+async def said(approvals: Approvals, call_id: str, answer: Mapping[str, Any] | None, principal: Principal) -> None:
+    """Takes the answer: approved, denied, or neither, which withdraws the call. Raises `AuditError` and `StateError`."""
+    action = answer.get("action") if answer is not None else None
+    content = answer.get("content") if answer is not None else None
+    if action == "accept" and isinstance(content, Mapping) and isinstance(content.get("approve"), bool):
+        await approvals.agree(call_id, approve=content["approve"], caller=principal)
+    elif action == "decline":
+        await approvals.agree(call_id, approve=False, caller=principal)
+    else:
+        await approvals.cancel(call_id, principal)
+
+
+def _visible(text: str) -> str:
+    """The text with nothing in it that a person would not see, or see in another place than it stands."""
+    return "".join(sign if sign.isprintable() or sign == "\n" else f"\\u{ord(sign):04x}" for sign in text)

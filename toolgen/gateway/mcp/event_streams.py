@@ -1,0 +1,211 @@
+"""What MCP streams over HTTP: an answer with notifications before it, and the changes a client listens for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from typing import Any
+
+from toolgen.errors import ToolgenError
+from toolgen.gateway.asgi.request import Rejected, Response, Stream
+from toolgen.gateway.json_body import encode
+from toolgen.gateway.mcp.messages import INTERNAL_ERROR, Fault, Id, Reply, failed, response
+from toolgen.gateway.mcp.server import Mcp
+from toolgen.model.call import Principal, parties
+from toolgen.pipeline.call_context import Presence
+
+__all__ = [
+    "LIST_CHANGED",
+    "Channel",
+    "Listeners",
+    "acknowledged",
+    "ended",
+    "event",
+    "notification",
+    "subscribed",
+    "watch",
+]
+
+LIST_CHANGED = "notifications/tools/list_changed"
+_MAX_UNREAD = 256
+_QUIET_S = 15.0
+_MAX_LISTENERS = 1024
+_MAX_EACH = 256
+_STILL_HERE = b":\n\n"
+log = logging.getLogger("toolgen.gateway")
+
+
+def event(body: bytes) -> bytes:
+    """One message as a Server-Sent Event; JSON holds no line break."""
+    return b"event: message\ndata: " + body + b"\n\n"
+
+
+class Channel:
+    """What is said to a client before the answer to one request. What a client does not read is bounded."""
+
+    def __init__(self) -> None:
+        self._unread: asyncio.Queue[bytes] = asyncio.Queue(_MAX_UNREAD)
+
+    def send(self, body: bytes) -> None:
+        """Says one message. Raises `asyncio.QueueFull` where too much is unread already."""
+        self._unread.put_nowait(body)
+
+    async def answer(
+        self, request: Id | None, answering: Coroutine[None, None, Reply], respond: Callable[[Reply], Response]
+    ) -> Response | Stream:
+        """The answer: alone where nothing was said before it, and otherwise the end of a stream that begins now."""
+        task: asyncio.Future[Reply] = asyncio.ensure_future(answering)
+        first: asyncio.Future[bytes] = asyncio.ensure_future(self._unread.get())
+        both: tuple[asyncio.Future[Any], ...] = (task, first)
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not first.done():
+                first.cancel()
+        if not first.done() or first.cancelled():
+            return respond(await task)
+        return Stream(events=self._events(request, first.result(), task))
+
+    async def _events(self, request: Id | None, first: bytes, task: asyncio.Future[Reply]) -> AsyncIterator[bytes]:
+        yield event(first)
+        while not task.done() or not self._unread.empty():
+            getting: asyncio.Future[bytes] = asyncio.ensure_future(self._unread.get())
+            both: tuple[asyncio.Future[Any], ...] = (task, getting)
+            await asyncio.wait(both, timeout=_QUIET_S, return_when=asyncio.FIRST_COMPLETED)
+            if getting.done():
+                yield event(getting.result())
+                continue
+            getting.cancel()
+            if not task.done():
+                yield _STILL_HERE
+        yield event(_ending(request, task).body)
+
+
+def _ending(request: Id | None, task: asyncio.Future[Reply]) -> Reply:
+    """The reply of a task that is done. Once a stream has begun there is no status left to say what went wrong."""
+    try:
+        return task.result()
+    except ToolgenError as error:
+        log.error("a request to /mcp ended in %s", type(error).__name__)  # noqa: TRY400 - its text may hold anything
+    except Exception as error:  # noqa: BLE001 - the outermost boundary of what was streamed
+        log.error("a request to /mcp ended in %s", type(error).__name__)  # noqa: TRY400 - as above
+    return failed(request, Fault(code=INTERNAL_ERROR, message="the gateway failed; the operator's log says where"))
+
+
+async def _departure(presence: Presence) -> None:
+    """Returns when the client leaves."""
+    await presence.awaiting(asyncio.Event().wait())
+
+
+async def watch(mcp: Mcp, principal: Principal, presence: Presence, closing: asyncio.Event) -> AsyncIterator[bool]:
+    """True each time what this principal is listed has changed, False when nothing was said for a while.
+
+    Ends when the client leaves, the gateway closes, or the policy has the principal no more.
+    """
+    listed = mcp.listed(principal)
+    if listed is None:
+        return
+    over: tuple[asyncio.Future[Any], ...] = (
+        asyncio.ensure_future(closing.wait()),
+        asyncio.ensure_future(_departure(presence)),
+    )
+    try:
+        while listed is not None and not any(end.done() for end in over):
+            changed: asyncio.Future[Any] = asyncio.ensure_future(mcp.changed())
+            await asyncio.wait((changed, *over), timeout=_QUIET_S, return_when=asyncio.FIRST_COMPLETED)
+            if not changed.done():
+                changed.cancel()
+                yield False
+                continue
+            before, listed = listed, mcp.listed(principal)
+            if listed is not None and listed != before:
+                yield True
+    finally:
+        for end in over:
+            end.cancel()
+
+
+class Listeners:
+    """Everybody who listens, counted, so that no principal holds more connections than it has use for."""
+
+    def __init__(self, mcp: Mcp) -> None:
+        self._mcp = mcp
+        self._each: dict[tuple[str, ...], int] = {}
+        self._closing = asyncio.Event()
+
+    def close(self) -> None:
+        """Ends every stream, so that nobody waits for one when the gateway stops."""
+        self._closing.set()
+
+    def of_session(self, principal: Principal, presence: Presence) -> Stream:
+        """The handshake era's stream: a notification whenever the tools have changed."""
+        self._admit(principal)
+        return Stream(events=self._counted(principal, self._changes(principal, presence, {})))
+
+    def of_request(self, request: Id, principal: Principal, presence: Presence, *, tools: bool) -> Stream:
+        """`subscriptions/listen` (2026-07-28): first what will be said, then that, and at the end that it has ended."""
+        self._admit(principal)
+        return Stream(events=self._counted(principal, self._subscribed(request, principal, presence, tools=tools)))
+
+    def _admit(self, principal: Principal) -> None:
+        if self._each.get(parties(principal), 0) >= _MAX_EACH or sum(self._each.values()) >= _MAX_LISTENERS:
+            raise Rejected(
+                429,
+                "rate_limited",
+                "too many streams are open already",
+                suggestion="close one",
+                headers=((b"retry-after", b"5"),),
+            )
+
+    async def _counted(self, principal: Principal, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        who = parties(principal)
+        self._each[who] = self._each.get(who, 0) + 1
+        try:
+            async for one in events:
+                yield one
+        finally:
+            self._each[who] -= 1
+            if not self._each[who]:
+                del self._each[who]
+
+    async def _subscribed(
+        self, request: Id, principal: Principal, presence: Presence, *, tools: bool
+    ) -> AsyncIterator[bytes]:
+        yield event(acknowledged(request, tools=tools))
+        async for one in self._changes(principal, presence, {"_meta": subscribed(request)}, tools=tools):
+            yield one
+        yield event(ended(request))
+
+    async def _changes(
+        self, principal: Principal, presence: Presence, params: dict[str, object], *, tools: bool = True
+    ) -> AsyncIterator[bytes]:
+        yield _STILL_HERE  # the head of the answer leaves with the first of its body
+        async for changed in watch(self._mcp, principal, presence, self._closing):
+            if not changed:
+                yield _STILL_HERE
+            elif tools:
+                yield event(notification(LIST_CHANGED, params))
+
+
+def notification(method: str, params: Mapping[str, object]) -> bytes:
+    """A message that nobody answers."""
+    return encode({"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})})
+
+
+def subscribed(request: Id) -> dict[str, object]:
+    """The `_meta` of whatever belongs to a subscription."""
+    return {"io.modelcontextprotocol/subscriptionId": request}
+
+
+def acknowledged(request: Id, *, tools: bool) -> bytes:
+    """The first message of a subscription: what of it will be said."""
+    agreed = {"toolsListChanged": True} if tools else {}
+    params = {"notifications": agreed, "_meta": subscribed(request)}
+    return notification("notifications/subscriptions/acknowledged", params)
+
+
+def ended(request: Id) -> bytes:
+    """The last."""
+    result = {"resultType": "complete", "_meta": subscribed(request)}
+    return response(request, "result", result)

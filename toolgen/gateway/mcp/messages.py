@@ -1,0 +1,298 @@
+"""MCP's messages: JSON-RPC as this server reads and writes it, and what each era says in `_meta`.
+
+MCP's `requestState`: what a call that waits for an answer is, sealed, so that any worker may go on with it and nobody can change it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeAlias
+
+import msgspec
+
+from toolgen.canonical import digest, encodable
+from toolgen.clock import Clock
+from toolgen.errors import CanonicalError, StateError
+from toolgen.gateway.json_body import Malformed, decode, encode
+from toolgen.model.call import Principal, Trace, parse_trace, parties
+from toolgen.model.schema import JsonObject
+from toolgen.pipeline.call_context import Presence
+from toolgen.state.encryption import Seal
+
+__all__ = [
+    "HANDSHAKE_VERSIONS",
+    "MAX_STATE_LENGTH",
+    "MODERN_VERSIONS",
+    "VERSIONS",
+    "Caller",
+    "Era",
+    "Fault",
+    "Id",
+    "Message",
+    "Reply",
+    "RequestState",
+    "States",
+    "cancelled_request",
+    "claimed_version",
+    "client_label",
+    "failed",
+    "parse",
+    "request_id",
+    "response",
+    "trace_of",
+    "unsupported",
+]
+
+MODERN_VERSIONS = ("2026-07-28",)
+HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
+VERSIONS = MODERN_VERSIONS + HANDSHAKE_VERSIONS
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+RESOURCE_NOT_FOUND = -32002
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+
+CANCELLED = "notifications/cancelled"
+
+META_VERSION = "io.modelcontextprotocol/protocolVersion"
+META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+META_CLIENT = "io.modelcontextprotocol/clientInfo"
+META_SERVER = "io.modelcontextprotocol/serverInfo"
+META_CONVERSATION = "conversationId"
+META_TOOLSET = "toolset"
+META_PROGRESS = "progressToken"
+META_IDEMPOTENCY = "idempotencyKey"
+META_TRACE = "traceparent"
+META_TRACE_STATE = "tracestate"
+
+_MAX_CLIENT_LENGTH = 120
+
+Id: TypeAlias = int | str
+
+
+class Era(Enum):
+    """How a peer speaks: after a handshake (2025), or with everything in each request (2026-07-28)."""
+
+    HANDSHAKE = "handshake"
+    MODERN = "modern"
+
+
+class Message(msgspec.Struct):
+    """One JSON-RPC message. A request has an id and a method, a notification a method alone, a response neither method nor place here."""
+
+    jsonrpc: str
+    method: str | msgspec.UnsetType = msgspec.UNSET
+    id: int | str | msgspec.UnsetType | None = msgspec.UNSET
+    params: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    result: Any = msgspec.UNSET
+    error: Any = msgspec.UNSET
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """`params._meta`, empty when it is absent or no object."""
+        found = self.params.get("_meta") if isinstance(self.params, dict) else None
+        return found if isinstance(found, dict) else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Whom a message comes from, and whether they still wait for its answer.
+
+    `client`, `connection` (its own session) and `session` (the conversation that the caller named) are what the transport knows; a
+    message may say more. `capabilities` are those of a client that shook hands; `send` says something to it before the answer. `version` is
+    the protocol's, where the transport knows it; `key` the idempotency key that the transport was given, which `_meta` does not contradict.
+    """
+
+    principal: Principal
+    client: str = ""
+    session: str = ""
+    connection: str = ""
+    presence: Presence = field(default_factory=Presence)
+    capabilities: frozenset[str] = frozenset()
+    send: Callable[[bytes], None] | None = None
+    version: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A JSON-RPC error. Its text never repeats a value that was sent."""
+
+    code: int
+    message: str
+    data: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What goes back: nothing after a notification. `fault` is the JSON-RPC error code inside `body`, 0 for a result."""
+
+    body: bytes = b""
+    fault: int = 0
+
+
+def parse(data: bytes) -> Message | Reply:
+    """One message, or the error reply to bytes that are none; a batch is none (2025-06-18 removed them, and no client here sends one)."""
+    try:
+        message = decode(data, Message)
+    except Malformed as error:
+        return _unreadable(data, error)
+    if message.jsonrpc != "2.0":
+        return failed(request_id(message), Fault(code=INVALID_REQUEST, message='jsonrpc must be "2.0"'))
+    if message.id is None:
+        return failed(None, Fault(code=INVALID_REQUEST, message="a request's id is a string or an integer"))
+    if message.method is msgspec.UNSET and message.result is msgspec.UNSET and message.error is msgspec.UNSET:
+        return failed(request_id(message), Fault(code=INVALID_REQUEST, message="the message has no method"))
+    return message
+
+
+def failed(request: Id | None, fault: Fault) -> Reply:
+    """The reply that carries a fault."""
+    error: dict[str, object] = {"code": fault.code, "message": fault.message}
+    if fault.data is not None:
+        error["data"] = fault.data
+    return Reply(body=response(request, "error", error), fault=fault.code)
+
+
+def response(request: Id | None, name: str, value: object) -> bytes:
+    """A JSON-RPC response with `result` or `error`. An id is given back exactly, however many digits it has."""
+    identifier = str(request).encode() if isinstance(request, int) else encode(request)
+    return b'{"jsonrpc":"2.0","id":%b,"%b":%b}' % (identifier, name.encode(), encode(value))
+
+
+def claimed_version(message: Message) -> str:
+    """The modern protocol version a message says it speaks, "" when it carries no such claim.
+
+    `initialize` belongs to the handshake even when a client stamps the claim on it.
+    """
+    claim = message.meta.get(META_VERSION)
+    return claim if isinstance(claim, str) and message.method != "initialize" else ""
+
+
+def cancelled_request(message: Message) -> Id | None:
+    """The id of the request that a `notifications/cancelled` calls off; None for any other message, and for one that names none."""
+    if message.method != CANCELLED or message.id is not msgspec.UNSET or not isinstance(message.params, dict):
+        return None
+    request = message.params.get("requestId")
+    return request if isinstance(request, (int, str)) and not isinstance(request, bool) else None
+
+
+def trace_of(message: Message) -> Trace | None:
+    """The trace that `params._meta` says a request belongs to (MCP's reserved keys of W3C Trace Context)."""
+    meta = message.meta
+    return parse_trace(meta[META_TRACE], meta.get(META_TRACE_STATE)) if META_TRACE in meta else None
+
+
+def unsupported(requested: str) -> Fault:
+    """The fault for a version nobody here speaks."""
+    return Fault(
+        code=UNSUPPORTED_VERSION,
+        message="this protocol version is not supported",
+        data={"supported": list(VERSIONS), "requested": requested[:32]},
+    )
+
+
+def envelope_fault(message: Message) -> Fault | None:
+    """What is wrong with a modern request's `_meta` (2026-07-28, basic, section Per-request protocol fields)."""
+    for key in (META_VERSION, META_CAPABILITIES):
+        if key not in message.meta:
+            return Fault(code=INVALID_PARAMS, message=f"params._meta must hold {key}")
+    claim = message.meta[META_VERSION]
+    if not isinstance(claim, str) or not isinstance(message.meta[META_CAPABILITIES], dict):
+        return Fault(code=INVALID_PARAMS, message="params._meta holds a value of the wrong type")
+    return None if claim in MODERN_VERSIONS else unsupported(claim)
+
+
+def client_label(info: object) -> str:
+    """`name/version` of a clientInfo object, printable and bounded; "" for anything else. Self-reported: for the record only."""
+    if not isinstance(info, Mapping) or not isinstance(info.get("name"), str):
+        return ""
+    label = info["name"] + (f"/{info['version']}" if isinstance(info.get("version"), str) else "")
+    return "".join(sign if sign.isprintable() else "?" for sign in label[:_MAX_CLIENT_LENGTH])
+
+
+def request_id(message: Message) -> Id | None:
+    return message.id if isinstance(message.id, (int, str)) else None
+
+
+def _unreadable(data: bytes, error: Malformed) -> Reply:
+    """The most exact error for bytes that are no message, with the id when one can still be read."""
+    try:
+        value = decode(data, object)
+    except Malformed as unreadable:
+        return failed(None, Fault(code=PARSE_ERROR, message=unreadable.message))
+    if isinstance(value, list):
+        return failed(None, Fault(code=INVALID_REQUEST, message="batches are not accepted; send one message at a time"))
+    request: Id | None = None
+    if isinstance(value, dict) and isinstance(value.get("id"), (int, str)) and not isinstance(value["id"], bool):
+        request = value["id"]
+    code = INVALID_PARAMS if error.pointer.startswith("/params") else INVALID_REQUEST
+    return failed(request, Fault(code=code, message=f"{error.pointer or 'the message'}: {error.message}"))
+
+
+MAX_STATE_LENGTH = 262_144
+_ABOUT = "toolgen mcp requestState"
+_EXPIRES_S = 3600.0
+
+
+class RequestState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One round of a call: whose it is, of which tool, with what (a digest), until when; `nonce` names the round.
+
+    `answers` are those given so far. `call_id` is the call that waits for approval, "" where a function asked.
+    """
+
+    caller: tuple[str, ...]
+    tool: str
+    arguments: str
+    expires: float
+    nonce: str
+    answers: dict[str, Any] = {}
+    call_id: str = ""
+
+
+class States:
+    """Makes and opens them. `seal` is the same in every worker."""
+
+    def __init__(self, seal: Callable[[], Seal], clock: Clock) -> None:
+        self._seal = seal
+        self._clock = clock
+
+    def close(
+        self, principal: Principal, name: str, arguments: JsonObject, *, answers: Mapping[str, Any], call_id: str = ""
+    ) -> str:
+        """The text a client gives back. Raises `StateError` where the key cannot be had, `CanonicalError` for odd arguments."""
+        state = RequestState(
+            caller=parties(principal),
+            tool=name,
+            arguments=digest(encodable(arguments)),
+            expires=self._clock.now() + _EXPIRES_S,
+            nonce=secrets.token_hex(16),
+            answers=dict(answers),
+            call_id=call_id,
+        )
+        box = self._seal().close(msgspec.json.encode(state), _ABOUT)
+        return base64.urlsafe_b64encode(box).decode("ascii")
+
+    def open(self, text: str, principal: Principal, name: str, arguments: JsonObject) -> RequestState | None:
+        """The state, if we made it, for this caller, this tool and these arguments, and its time is not over; None otherwise."""
+        try:
+            box = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
+            state = msgspec.json.decode(self._seal().open(box, _ABOUT), type=RequestState)
+            same = (state.caller, state.tool, state.arguments) == (
+                parties(principal),
+                name,
+                digest(encodable(arguments)),
+            )
+        except (UnicodeError, binascii.Error, StateError, CanonicalError, msgspec.MsgspecError):
+            return None
+        return state if same and state.expires > self._clock.now() else None

@@ -1,0 +1,230 @@
+"""MCP for a tool server: one JSON-RPC message in, at most one out, whatever carries them and whichever era they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.metadata import version
+from types import MappingProxyType
+from typing import Any
+
+from toolgen.clock import Clock, SystemClock
+from toolgen.gateway.json_body import Malformed
+from toolgen.gateway.mcp.client_channel import Mailbox
+from toolgen.gateway.mcp.messages import (
+    HANDSHAKE_VERSIONS,
+    INVALID_PARAMS,
+    META_TOOLSET,
+    METHOD_NOT_FOUND,
+    RESOURCE_NOT_FOUND,
+    VERSIONS,
+    Caller,
+    Era,
+    Fault,
+    Id,
+    Message,
+    Reply,
+    States,
+    claimed_version,
+    client_label,
+    envelope_fault,
+    failed,
+    parse,
+    request_id,
+    response,
+    trace_of,
+)
+from toolgen.gateway.mcp.results import read_resource
+from toolgen.gateway.mcp.tool_calls import ToolCalls
+from toolgen.gateway.protocol import Facade
+from toolgen.gateway.tool_lists import Listings
+from toolgen.gateway.tracing import METHODS, Operation, Span, Spans
+from toolgen.model.call import Principal, parties
+from toolgen.model.result import Error
+from toolgen.model.schema import Json
+
+__all__ = ["Caller", "Era", "Fault", "Mcp", "Message", "Reply", "client_label", "parse"]
+
+META_SERVER = "io.modelcontextprotocol/serverInfo"
+_TOOLS_PER_PAGE = 250
+_TTL_MS = 5000
+_MAX_URI_LENGTH = 2048
+_SERVER_INFO = {"name": "toolgen", "title": "toolgen", "version": version("toolgen")}
+_CAPABILITIES: dict[str, object] = {"tools": {"listChanged": True}, "resources": {}}
+_CLOCK = SystemClock()
+_NOTHING: Mapping[str, Json] = MappingProxyType({})
+
+
+class Mcp:
+    """The methods of a tool server over one gateway."""
+
+    def __init__(self, gateway: Facade, listings: Listings, clock: Clock = _CLOCK) -> None:
+        self._gateway = gateway
+        self._listings = listings
+        self._mailbox = Mailbox()
+        self._clock = clock
+        self._spans = gateway.spans
+        self._calls = ToolCalls(gateway, listings, States(lambda: gateway.seal, clock), self._mailbox)
+
+    async def answer(self, message: Message, *, era: Era, caller: Caller) -> Reply:
+        """The reply to one parsed message. Notifications are accepted and have none, nor have responses.
+
+        `notifications/cancelled` is among them: which request it means is for the transport to know, which then says so by the
+        `presence` of that request's caller.
+        """
+        request = request_id(message)
+        if request is None or not isinstance(message.method, str):
+            return Reply()
+        began, error = self._clock.monotonic(), "internal"
+        trace = trace_of(message)
+        if trace is not None:
+            caller.presence.trace = trace
+        span = None if self._spans is None else self._begun(self._spans, message, request, caller)
+        try:
+            outcome = await self._outcome(message, era, caller)
+            error = _error(outcome)
+        finally:
+            if span is not None:
+                span.end(error)
+            method = message.method if message.method in METHODS else "other"
+            self._gateway.metrics.operated(method, error, self._clock.monotonic() - began)
+        if isinstance(outcome, Fault):
+            return failed(request, outcome)
+        if era is Era.MODERN:
+            outcome.setdefault("resultType", "complete")
+            outcome["_meta"] = {META_SERVER: _SERVER_INFO}
+        return Reply(body=response(request, "result", outcome))
+
+    async def respond(self, message: Message, principal: Principal) -> None:
+        """Takes a client's answer to a question of ours; what answers none is dropped. Raises `AuditError` and `StateError`."""
+        result = message.result if isinstance(message.result, Mapping) else None
+        if isinstance(message.id, str) and not await self._calls.agreed(message.id, result, principal):
+            self._mailbox.put(parties(principal), message.id, result)
+
+    def converses(self, message: Message, caller: Caller) -> bool:
+        """Whether something may be said to the caller of this before its answer."""
+        if message.method != "tools/call" or not isinstance(message.params, dict):
+            return False
+        name = message.params.get("name")
+        return isinstance(name, str) and self._calls.converses(name, message.meta, caller)
+
+    def header_parameters(self, message: Message, principal: Principal) -> Mapping[str, Json]:
+        """The arguments of a call that its tool wants repeated in headers, by the header's name; None for one that was not given."""
+        params = message.params if isinstance(message.params, dict) else {}
+        name, arguments = params.get("name"), params.get("arguments")
+        if message.method != "tools/call" or not isinstance(name, str):
+            return _NOTHING
+        wanted = self._listings.of(principal).headers(name)
+        if not wanted:
+            return _NOTHING
+        given = arguments if isinstance(arguments, dict) else {}
+        return {header: given.get(argument) for argument, header in wanted.items()}
+
+    def listed(self, principal: Principal) -> tuple[object, ...] | None:
+        """What a principal is listed now, to be held against what it was listed before; None for one that the policy has no more."""
+        current = self._gateway.current(principal)
+        return None if current is None else self._listings.of(current).tools
+
+    async def changed(self) -> None:
+        """Returns when what is listed may have changed."""
+        await self._gateway.changed()
+
+    def _begun(self, spans: Spans, message: Message, request: Id, caller: Caller) -> Span:
+        """A span for one request, which the call then belongs to. A tool that its caller may not see is not named."""
+        name = (
+            message.params.get("name") if message.method == "tools/call" and isinstance(message.params, dict) else None
+        )
+        listing = self._listings.of(caller.principal)
+        span = spans.begin(
+            Operation(
+                method=message.method if message.method in METHODS else "other",
+                tool=name if isinstance(name, str) and listing.tool(name) is not None else "",
+                version=claimed_version(message) or caller.version,
+                request=client_label({"name": str(request)}),
+                parent=caller.presence.trace,
+            )
+        )
+        caller.presence.trace = span.trace
+        return span
+
+    async def _outcome(self, message: Message, era: Era, caller: Caller) -> dict[str, object] | Fault:
+        if era is Era.MODERN and (fault := envelope_fault(message)):
+            return fault
+        return await self._dispatch(message, era, caller)
+
+    async def _dispatch(self, message: Message, era: Era, caller: Caller) -> dict[str, object] | Fault:
+        params = message.params if isinstance(message.params, dict) else {}
+        if (toolset := message.meta.get(META_TOOLSET)) is not None:
+            narrowed = self._gateway.narrowed(caller.principal, toolset) if isinstance(toolset, str) else None
+            if narrowed is None:
+                return Fault(code=INVALID_PARAMS, message=f"params._meta.{META_TOOLSET} names no toolset of the policy")
+            caller = replace(caller, principal=narrowed)
+        match message.method, era:
+            case "tools/call", _:
+                return await self._calls.answer(params, message.meta, era, caller)
+            case "tools/list", _:
+                return self._list(params, era, caller)
+            case "resources/read", _:
+                return _cached(await self._read(params, era, caller), era)
+            case "resources/list", _:
+                # Files are linked in the answers they belong to, and to nobody else.
+                return _cached({"resources": []}, era)
+            case "resources/templates/list", _:
+                return _cached({"resourceTemplates": []}, era)
+            case "initialize", Era.HANDSHAKE:
+                return _initialize(params)
+            case "ping", Era.HANDSHAKE:
+                return {}
+            case "server/discover", Era.MODERN:
+                return _cached({"supportedVersions": list(VERSIONS), "capabilities": _CAPABILITIES}, era)
+            case _:
+                return Fault(code=METHOD_NOT_FOUND, message="this server does not have that method")
+
+    async def _read(self, params: Mapping[str, Any], era: Era, caller: Caller) -> dict[str, object] | Fault:
+        uri = params.get("uri")
+        if not isinstance(uri, str):
+            return Fault(code=INVALID_PARAMS, message="params.uri must be a string")
+        found = await read_resource(self._gateway, caller.principal, uri)
+        if isinstance(found, Error):
+            # Of 2026-07-28 (server/resources, error handling); before it there was a code of its own.
+            code = INVALID_PARAMS if era is Era.MODERN else RESOURCE_NOT_FOUND
+            return Fault(code=code, message=found.message, data={"uri": uri[:_MAX_URI_LENGTH]})
+        return found
+
+    def _list(self, params: Mapping[str, Any], era: Era, caller: Caller) -> dict[str, object] | Fault:
+        cursor = params.get("cursor")
+        if cursor is not None and not isinstance(cursor, str):
+            return Fault(code=INVALID_PARAMS, message="params.cursor must be a string")
+        try:
+            page = self._listings.of(caller.principal).page("mcp", cursor=cursor or "", limit=_TOOLS_PER_PAGE)
+        except Malformed as error:
+            return Fault(code=INVALID_PARAMS, message=f"params.cursor {error.message}")
+        result: dict[str, object] = {"tools": page.tools}
+        if page.next_cursor:
+            result["nextCursor"] = page.next_cursor
+        return _cached(result, era)
+
+
+def _cached(result: dict[str, object] | Fault, era: Era) -> dict[str, object] | Fault:
+    """How long a client may keep it, where clients ask (2026-07-28): never to be shared between callers."""
+    if era is Era.MODERN and not isinstance(result, Fault):
+        result |= {"ttlMs": _TTL_MS, "cacheScope": "private"}
+    return result
+
+
+def _error(outcome: dict[str, object] | Fault) -> str:
+    """What went wrong, in words of OpenTelemetry's `error.type`."""
+    if isinstance(outcome, Fault):
+        return str(outcome.code)
+    return "tool_error" if outcome.get("isError") is True else ""
+
+
+def _initialize(params: Mapping[str, Any]) -> dict[str, object] | Fault:
+    requested = params.get("protocolVersion")
+    if not isinstance(requested, str):
+        return Fault(code=INVALID_PARAMS, message="params.protocolVersion must be a string")
+    return {
+        "protocolVersion": requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0],
+        "capabilities": _CAPABILITIES,
+        "serverInfo": _SERVER_INFO,
+    }

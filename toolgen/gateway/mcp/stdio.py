@@ -1,0 +1,284 @@
+"""MCP over a pair of byte streams: one message a line, many calls at a time, each answered when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import select
+import threading
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import msgspec
+
+from toolgen.gateway.json_body import MAX_BODY_SIZE
+from toolgen.gateway.mcp.client_channel import capabilities_of
+from toolgen.gateway.mcp.event_streams import LIST_CHANGED, acknowledged, ended, notification, subscribed, watch
+from toolgen.gateway.mcp.messages import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    Caller,
+    Era,
+    Fault,
+    Message,
+    Reply,
+    cancelled_request,
+    claimed_version,
+    client_label,
+    envelope_fault,
+    failed,
+    parse,
+)
+from toolgen.gateway.mcp.server import Mcp
+from toolgen.gateway.protocol import Facade
+from toolgen.gateway.tool_lists import Listings
+from toolgen.model.call import Principal
+from toolgen.pipeline.call_context import Presence
+
+__all__ = ["serve_streams"]
+
+log = logging.getLogger("toolgen.gateway")
+
+_FAILED = Fault(code=INTERNAL_ERROR, message="the gateway failed; the operator's log says where")
+_MAX_AT_ONCE = 64
+_MAX_AHEAD = 16
+_MAX_UNREAD = 64
+_MAX_SUBSCRIPTIONS = 16
+_CHUNK = 65_536
+_LOOK_S = 0.1
+
+
+async def serve_streams(gateway: Facade, principal: Principal, source: BinaryIO, sink: BinaryIO) -> None:
+    """Answers the messages of `source` on `sink` until `source` ends; the calls in flight then run to their end, for as long as there
+    is somebody to read their answers.
+
+    `source` is unbuffered: its `read` returns what has arrived. A thread that still waits in a buffered one when the interpreter ends
+    aborts the process.
+    """
+    session = _Session(gateway, principal, sink)
+    lines = _Lines(source)
+    async with asyncio.TaskGroup() as group:
+        speaking = [group.create_task(session.speak()), group.create_task(session.watch())]
+        while line := await lines.next():
+            await session.take(line, group)
+        await session.end()
+        for task in speaking:
+            task.cancel()
+
+
+class _Session:
+    """One peer, whose identity is the process it started. Each message says its era: one with the modern `_meta` is modern."""
+
+    def __init__(self, gateway: Facade, principal: Principal, sink: BinaryIO) -> None:
+        self._gateway = gateway
+        self._mcp = Mcp(gateway, Listings(gateway))
+        self._principal = principal
+        self._sink = sink
+        self._id = secrets.token_hex(16)
+        self._client = ""
+        self._greeted = False
+        self._subscriptions: dict[int | str, bool] = {}
+        self._capabilities: frozenset[str] = frozenset()
+        self._said: asyncio.Queue[bytes] = asyncio.Queue(_MAX_UNREAD)
+        self._open: dict[Presence, int | str] = {}  # two requests with one id, which no client may send, are two
+        self._slots = asyncio.Semaphore(_MAX_AT_ONCE)
+
+    async def take(self, line: bytes, group: asyncio.TaskGroup) -> None:
+        """Starts on one line; returns at once unless as many calls are running as may."""
+        if len(line) > MAX_BODY_SIZE:
+            too_long = Fault(code=INVALID_REQUEST, message=f"the message is larger than {MAX_BODY_SIZE} bytes")
+            await self._write(failed(None, too_long))
+            return
+        parsed = parse(line)
+        if isinstance(parsed, Reply):
+            await self._write(parsed)
+            return
+        self._note(parsed)
+        if parsed.method is msgspec.UNSET:
+            group.create_task(self._respond(parsed))
+            return
+        if parsed.method == "subscriptions/listen" and isinstance(parsed.id, (int, str)) and claimed_version(parsed):
+            await self._listen(parsed, parsed.id)
+            return
+        if isinstance(parsed.id, (int, str)) and isinstance(parsed.method, str):
+            await self._slots.acquire()
+            presence = Presence()
+            self._open[presence] = parsed.id
+            group.create_task(self._answer(parsed, parsed.id, presence))
+
+    async def speak(self) -> None:
+        """Writes what is said, in the order in which it was said."""
+        while True:
+            body = await self._said.get()
+            await asyncio.to_thread(_write_all, self._sink, body + b"\n")
+            self._said.task_done()
+
+    async def watch(self) -> None:
+        """Says when the tools of this peer have changed, once it has shaken hands."""
+        async for changed in watch(self._mcp, self._principal, Presence(), asyncio.Event()):
+            if changed and self._greeted:
+                await self._said.put(notification(LIST_CHANGED, {}))
+            for subscription, tools in self._subscriptions.items() if changed else ():
+                if tools:
+                    await self._said.put(notification(LIST_CHANGED, {"_meta": subscribed(subscription)}))
+
+    async def end(self) -> None:
+        """Waits for the answers on their way. Where nobody is left to read them, whoever asked has left."""
+        while self._open:
+            if _unread(self._sink):
+                for presence in self._open:
+                    presence.leave()
+                return
+            await asyncio.sleep(_LOOK_S)
+        for subscription in tuple(self._subscriptions):
+            await self._said.put(ended(subscription))
+        await self._said.join()
+
+    async def _listen(self, message: Message, request: int | str) -> None:
+        """`subscriptions/listen` (2026-07-28): its answer comes when it ends."""
+        fault = envelope_fault(message)
+        params = message.params if isinstance(message.params, dict) else {}
+        wanted = params.get("notifications")
+        if fault is None and not isinstance(wanted, dict):
+            fault = Fault(code=INVALID_PARAMS, message="params.notifications must be an object")
+        if fault is None and len(self._subscriptions) >= _MAX_SUBSCRIPTIONS:
+            fault = Fault(code=INVALID_REQUEST, message="too many subscriptions are open already")
+        if fault is not None:
+            await self._write(failed(request, fault))
+            return
+        tools = isinstance(wanted, dict) and wanted.get("toolsListChanged") is True
+        await self._said.put(acknowledged(request, tools=tools))
+        self._subscriptions[request] = tools
+
+    def _note(self, message: Message) -> None:
+        """What outlives a message: who the client says it is, and answers it no longer waits for."""
+        params = message.params if isinstance(message.params, dict) else {}
+        if message.method == "initialize":
+            self._client = client_label(params.get("clientInfo"))
+            self._capabilities = capabilities_of(params.get("capabilities"))
+            self._greeted = True
+        elif (request := cancelled_request(message)) is not None and request in self._subscriptions:
+            del self._subscriptions[request]
+        elif (request := cancelled_request(message)) is not None:
+            for presence, asked in self._open.items():
+                if asked == request:
+                    presence.leave()
+
+    async def _answer(self, message: Message, request: int | str, presence: Presence) -> None:
+        reply = failed(request, _FAILED)
+        try:
+            with _bounded():
+                reply = await self._reply(message, request, presence)
+            if not presence.left():
+                await self._write(reply)
+        finally:
+            del self._open[presence]
+            self._slots.release()
+
+    async def _respond(self, message: Message) -> None:
+        with _bounded():
+            await self._mcp.respond(message, self._principal)
+
+    async def _reply(self, message: Message, request: int | str, presence: Presence) -> Reply:
+        """The policy may have changed since the process was started: each message is answered as it stands now."""
+        principal = self._gateway.current(self._principal)
+        if principal is None:
+            return failed(request, Fault(code=INVALID_REQUEST, message="the policy has this principal no more"))
+        era = Era.MODERN if claimed_version(message) else Era.HANDSHAKE
+        caller = Caller(
+            principal=principal,
+            client=self._client,
+            connection=self._id,
+            presence=presence,
+            capabilities=self._capabilities,
+            send=self._said.put_nowait,
+        )
+        return await self._mcp.answer(message, era=era, caller=caller)
+
+    async def _write(self, reply: Reply) -> None:
+        if reply.body:
+            await self._said.put(reply.body)
+
+
+@contextlib.contextmanager
+def _bounded() -> Iterator[None]:
+    """The outermost boundary of one message: whatever happens to it, the others go on."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - as above
+        log.error("a message ended in %s", type(error).__name__)  # noqa: TRY400 - its text may hold anything
+
+
+def _unread(sink: BinaryIO) -> bool:
+    """Whether nobody holds the other end of a pipe or a socket; a file is always read by somebody."""
+    try:
+        file = sink.fileno()
+    except (OSError, ValueError):
+        return False
+    poll = select.poll()
+    poll.register(file, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+
+
+def _write_all(sink: BinaryIO, data: bytes) -> None:
+    """Writes everything; a peer that has gone reads nothing, and its calls end all the same."""
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[sink.write(rest) :]
+        sink.flush()
+    except (BrokenPipeError, ValueError):
+        return
+
+
+class _Lines:
+    """Lines as a thread reads them: any kind of file works, and a read that never returns does not keep the process alive."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source = source
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[bytes] = asyncio.Queue()
+        self._room = threading.Semaphore(_MAX_AHEAD)
+        threading.Thread(target=self._read, name="toolgen-stdin", daemon=True).start()
+
+    async def next(self) -> bytes:
+        """The next line, or the front of one that is too long; empty at the end."""
+        line = await self._queue.get()
+        self._room.release()
+        return line
+
+    def _read(self) -> None:
+        with contextlib.suppress(
+            OSError, ValueError, RuntimeError
+        ):  # the stream or the loop has gone: nobody waits any more
+            for line in _split(self._source):
+                self._put(line)
+            self._put(b"")
+
+    def _put(self, line: bytes) -> None:
+        self._room.acquire()
+        self._loop.call_soon_threadsafe(self._queue.put_nowait, line)
+
+
+def _split(source: BinaryIO) -> Iterator[bytes]:
+    """Lines that hold something, without their end. Of one beyond the cap the front is given, longer than the cap, and the rest dropped."""
+    line, dropping = bytearray(), False
+    while chunk := source.read(_CHUNK):
+        *ended, rest = chunk.split(b"\n")
+        for part in ended:
+            line += part
+            if not dropping and line.strip():
+                yield bytes(line)
+            line.clear()
+            dropping = False
+        line += rest
+        if dropping:
+            line.clear()
+        elif len(line) > MAX_BODY_SIZE:
+            yield bytes(line)
+            dropping = True
+    if not dropping and line.strip():
+        yield bytes(line)

@@ -1,0 +1,378 @@
+"""MCP's streamable HTTP at /mcp, both eras told apart by `MCP-Protocol-Version`; an answer is plain JSON, unless
+something is said before it."""
+
+from __future__ import annotations
+
+import base64
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TypeAlias
+
+from toolgen.gateway.asgi.request import Rejected, Request, Response, Stream, read_json_body
+from toolgen.gateway.idempotency_header import agreed_key
+from toolgen.gateway.json_body import encode, identifier
+from toolgen.gateway.mcp.client_channel import ASKED_WITH, capabilities_of
+from toolgen.gateway.mcp.event_streams import Channel, Listeners
+from toolgen.gateway.mcp.messages import (
+    HANDSHAKE_VERSIONS,
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    META_IDEMPOTENCY,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    MODERN_VERSIONS,
+    PARSE_ERROR,
+    UNSUPPORTED_VERSION,
+    Caller,
+    Era,
+    Fault,
+    Id,
+    Message,
+    Reply,
+    cancelled_request,
+    claimed_version,
+    client_label,
+    envelope_fault,
+    failed,
+    parse,
+    request_id,
+    unsupported,
+)
+from toolgen.gateway.mcp.server import Mcp
+from toolgen.model.call import Principal, parties
+from toolgen.model.schema import Json
+from toolgen.pipeline.call_context import Presence
+
+__all__ = ["McpEndpoint"]
+
+VERSION_HEADER = b"mcp-protocol-version"
+METHOD_HEADER = b"mcp-method"
+NAME_HEADER = b"mcp-name"
+SESSION_HEADER = b"mcp-session-id"
+CONVERSATION_HEADER = b"x-conversation-id"
+
+_Asked: TypeAlias = tuple[tuple[str, ...], str, Id]
+"""Who asked, in which session, by which id: another principal's cancellation never finds it."""
+
+_ROUTING = (VERSION_HEADER, METHOD_HEADER, NAME_HEADER, SESSION_HEADER)
+_SENTINEL = re.compile(r"=\?base64\?(.*)\?=\Z", re.DOTALL)
+_SESSION = re.compile(r"([0-9a-f]{32})(?:\.([A-Za-z0-9_-]{1,640}))?(?:~([ers]{1,3}))?\Z")
+_JSON = frozenset({"application/json", "application/*", "*/*"})
+_EVENTS = frozenset({"text/event-stream", "text/*", "*/*"})
+
+# 2026-07-28, basic/transports: errors found before a method runs carry an HTTP status of their own.
+_MODERN_STATUS: Mapping[int, int] = MappingProxyType(
+    {
+        PARSE_ERROR: 400,
+        INVALID_REQUEST: 400,
+        INVALID_PARAMS: 400,
+        HEADER_MISMATCH: 400,
+        UNSUPPORTED_VERSION: 400,
+        METHOD_NOT_FOUND: 404,
+        MISSING_CAPABILITY: 400,
+        INTERNAL_ERROR: 500,
+    }
+)
+# Before it, only a message that could not be read at all did; the rest are answers like any other.
+_HANDSHAKE_STATUS: Mapping[int, int] = MappingProxyType(
+    {PARSE_ERROR: 400, INVALID_REQUEST: 400, UNSUPPORTED_VERSION: 400, HEADER_MISMATCH: 400}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Session:
+    """What `initialize` said, as it comes back with each request of a session."""
+
+    id: str = ""
+    client: str = ""
+    capabilities: frozenset[str] = frozenset()
+
+
+_NO_SESSION = _Session()
+
+
+class McpEndpoint:
+    """One POST, one message, one answer. There is no state between two requests, so any worker may answer any of them.
+
+    Only what is in flight is known: in the handshake era a notification calls off a request of its session (2025-11-25,
+    basic/utilities/cancellation), and an answer reaches the function that asked, if the worker that carries the request out is the one
+    that is told. Closing the request's connection, the modern era's only way, always reaches it, and so do answers about approvals.
+    """
+
+    def __init__(self, mcp: Mcp) -> None:
+        self._mcp = mcp
+        self._in_flight: dict[_Asked, Presence] = {}
+        self._listeners = Listeners(mcp)
+
+    def close(self) -> None:
+        """Ends the streams that clients listen to."""
+        self._listeners.close()
+
+    async def handle(self, request: Request, principal: Principal) -> Response | Stream:
+        """Answers an authenticated request. Raises `Rejected` for what is wrong before there is a message."""
+        if request.method != "POST":
+            return self._stream(request, principal)
+        if not _takes(request, _JSON):
+            raise Rejected(406, "bad_request", "the client must accept application/json")
+        parsed = parse(await read_json_body(request))
+        version = request.text(VERSION_HEADER)
+        if isinstance(parsed, Reply):
+            return _response(parsed, Era.MODERN)
+        if isinstance(parsed.method, str) and (fault := _routing_fault(request, parsed)):
+            return _response(_refused(parsed, fault), Era.MODERN)
+        claim = claimed_version(parsed)
+        if version in HANDSHAKE_VERSIONS or not (version or claim):
+            return await self._handshake(request, parsed, principal, claim)
+        return await self._modern(request, parsed, principal, version)
+
+    def _stream(self, request: Request, principal: Principal) -> Stream:
+        """The handshake era's GET (2025-03-26 to 2025-11-25, basic/transports): a stream of what changes, for a session."""
+        session = _opened(request.text(SESSION_HEADER)) if request.method == "GET" else None
+        old = request.text(VERSION_HEADER) in {"", *HANDSHAKE_VERSIONS}
+        if session is None or not old or not _takes(request, _EVENTS):
+            message = "this endpoint takes POST, and GET for the event stream of a session that initialize opened"
+            raise Rejected(405, "bad_request", message, headers=((b"allow", b"POST"),))
+        return self._listeners.of_session(principal, request.presence)
+
+    async def _handshake(
+        self, request: Request, message: Message, principal: Principal, claim: str
+    ) -> Response | Stream:
+        if claim:
+            return _response(
+                _refused(message, Fault(code=HEADER_MISMATCH, message=_MISMATCH[VERSION_HEADER])), Era.HANDSHAKE
+            )
+        session = _NO_SESSION
+        if (text := request.text(SESSION_HEADER)) and message.method != "initialize":
+            known = _opened(text)
+            if known is None:
+                raise Rejected(
+                    404, "bad_request", "this session is not one of this gateway's", suggestion="initialize again"
+                )
+            session = known
+        if (cancelled := cancelled_request(message)) is not None:
+            if found := self._in_flight.get((parties(principal), text, cancelled)):
+                found.leave()
+            return Response(status=202)
+        if not isinstance(message.method, str):
+            await self._mcp.respond(message, principal)
+            return Response(status=202)
+        caller = Caller(
+            principal=principal,
+            session=_conversation(request),
+            connection=session.id,
+            client=session.client,
+            presence=request.presence,
+            capabilities=session.capabilities,
+            version=request.text(VERSION_HEADER),
+            key=_key(request, message),
+        )
+        asking = message.id if session.id and isinstance(message.id, (int, str)) else None
+        asked = None if asking is None else (parties(principal), text, asking)
+        with nullcontext() if asked is None else self._known(asked, caller.presence):
+            if _takes(request, _EVENTS) and self._mcp.converses(message, caller):
+                return await self._conversing(message, Era.HANDSHAKE, caller)
+            reply = await self._mcp.answer(message, era=Era.HANDSHAKE, caller=caller)
+        if message.method == "initialize" and not reply.fault and reply.body:
+            params = message.params if isinstance(message.params, dict) else {}
+            label = client_label(params.get("clientInfo"))
+            return _response(reply, Era.HANDSHAKE, session=_sealed(label, capabilities_of(params.get("capabilities"))))
+        return _response(reply, Era.HANDSHAKE)
+
+    async def _conversing(self, message: Message, era: Era, caller: Caller) -> Response | Stream:
+        channel = Channel()
+        answering = self._mcp.answer(message, era=era, caller=replace(caller, send=channel.send))
+        return await channel.answer(request_id(message), answering, lambda reply: _response(reply, era))
+
+    @contextmanager
+    def _known(self, asked: _Asked, presence: Presence) -> Iterator[None]:
+        """A request that can be called off meanwhile. Of two with one id, which no client may send, it is the first."""
+        if self._in_flight.setdefault(asked, presence) is not presence:
+            yield
+            return
+        try:
+            yield
+        finally:
+            del self._in_flight[asked]
+
+    async def _modern(
+        self, request: Request, message: Message, principal: Principal, version: str
+    ) -> Response | Stream:
+        if not isinstance(message.id, (int, str)) or not isinstance(message.method, str):
+            return self._modern_without_request(message, version)
+        if fault := _header_fault(request, message, version):
+            return _response(failed(message.id, fault), Era.MODERN)
+        if fault := _parameter_fault(request, self._mcp.header_parameters(message, principal)):
+            return _response(failed(message.id, fault), Era.MODERN)
+        caller = Caller(
+            principal=principal,
+            session=_conversation(request),
+            presence=request.presence,
+            key=_key(request, message),
+        )
+        if message.method == "subscriptions/listen":
+            return self._listen(request, message, principal, message.id)
+        if _takes(request, _EVENTS) and self._mcp.converses(message, caller):
+            return await self._conversing(message, Era.MODERN, caller)
+        return _response(await self._mcp.answer(message, era=Era.MODERN, caller=caller), Era.MODERN)
+
+    def _listen(self, request: Request, message: Message, principal: Principal, asked: Id) -> Response | Stream:
+        if fault := envelope_fault(message):
+            return _response(failed(asked, fault), Era.MODERN)
+        params = message.params if isinstance(message.params, dict) else {}
+        wanted = params.get("notifications")
+        if not isinstance(wanted, dict):
+            fault = Fault(code=INVALID_PARAMS, message="params.notifications must be an object")
+            return _response(failed(asked, fault), Era.MODERN)
+        if not _takes(request, _EVENTS):
+            raise Rejected(406, "bad_request", "the client must accept text/event-stream")
+        tools = wanted.get("toolsListChanged") is True
+        return self._listeners.of_request(asked, principal, request.presence, tools=tools)
+
+    def _modern_without_request(self, message: Message, version: str) -> Response:
+        """A notification is acknowledged and dropped; clients send no responses in this era."""
+        if version not in MODERN_VERSIONS:
+            return _response(failed(None, unsupported(version)), Era.MODERN)
+        if isinstance(message.method, str):
+            return Response(status=202)
+        fault = Fault(code=INVALID_REQUEST, message="the body must be one request or one notification")
+        return _response(failed(None, fault), Era.MODERN)
+
+
+_MISMATCH: Mapping[bytes, str] = MappingProxyType(
+    {
+        VERSION_HEADER: "the MCP-Protocol-Version header and the version in params._meta must be there and the same",
+        METHOD_HEADER: "the Mcp-Method header and the body's method must be there and the same",
+        NAME_HEADER: "the Mcp-Name header and params.name must be there and the same",
+    }
+)
+
+
+def _routing_fault(request: Request, message: Message) -> Fault | None:
+    """Headers are what intermediaries route and filter by, so a body that says something else is refused (2026-07-28, transports).
+
+    In the handshake era too, where no client sends them: or else an older version would be the way around a filter.
+    """
+    if request.repeated and (twice := request.repeated.intersection(_ROUTING)):
+        return Fault(code=HEADER_MISMATCH, message=f"the header {min(twice).decode()} was sent more than once")
+    if METHOD_HEADER in request.headers and request.text(METHOD_HEADER) != message.method:
+        return Fault(code=HEADER_MISMATCH, message=_MISMATCH[METHOD_HEADER])
+    if NAME_HEADER in request.headers and message.method == "tools/call":
+        params = message.params if isinstance(message.params, dict) else {}
+        if _decoded(request.text(NAME_HEADER)) != params.get("name"):
+            return Fault(code=HEADER_MISMATCH, message=_MISMATCH[NAME_HEADER])
+    return None
+
+
+def _header_fault(request: Request, message: Message, version: str) -> Fault | None:
+    """What the modern era asks of the headers beyond that: to be there, and to say the version the body says."""
+    claim = claimed_version(message)
+    if not claim:
+        # Nothing to compare with: an unknown version is said to be unknown, a known one lacks its `_meta`, which `answer` explains.
+        return None if version in MODERN_VERSIONS else unsupported(version)
+    if claim != version:
+        return Fault(code=HEADER_MISMATCH, message=_MISMATCH[VERSION_HEADER])
+    if METHOD_HEADER not in request.headers:
+        return Fault(code=HEADER_MISMATCH, message=_MISMATCH[METHOD_HEADER])
+    if message.method == "tools/call" and NAME_HEADER not in request.headers:
+        return Fault(code=HEADER_MISMATCH, message=_MISMATCH[NAME_HEADER])
+    return None
+
+
+def _parameter_fault(request: Request, parameters: Mapping[str, Json]) -> Fault | None:
+    """The same for the arguments that a tool wants repeated in headers, `Mcp-Param-…` (2026-07-28, transports, custom headers)."""
+    for name, value in parameters.items():
+        header = f"mcp-param-{name}".lower().encode("latin-1", "replace")
+        given = _decoded(request.text(header)) if header in request.headers else None
+        if header in request.repeated or (given is None) is not (value is None and header not in request.headers):
+            return Fault(code=HEADER_MISMATCH, message=f"the Mcp-Param-{name} header and its argument must be the same")
+        if value is not None and given != _as_header(value):
+            return Fault(code=HEADER_MISMATCH, message=f"the Mcp-Param-{name} header and its argument must be the same")
+    return None
+
+
+def _as_header(value: Json) -> str:
+    if isinstance(value, str):
+        return value
+    return encode(value).decode("utf-8")
+
+
+def _decoded(value: str) -> str | None:
+    """A header value, out of its `=?base64?…?=` wrapping where it has one; None for a broken wrapping."""
+    found = _SENTINEL.match(value)
+    if found is None:
+        return value
+    try:
+        raw = base64.b64decode(found[1], validate=True)
+        return raw.decode("utf-8") if base64.b64encode(raw).decode("ascii") == found[1] else None
+    except ValueError:
+        return None
+
+
+def _conversation(request: Request) -> str:
+    text = request.text(CONVERSATION_HEADER)
+    if text and not identifier(text):
+        raise Rejected(400, "validation", "X-Conversation-Id must be 1 to 128 visible ASCII characters")
+    return text
+
+
+def _key(request: Request, message: Message) -> str:
+    """The idempotency key of a tools/call, where a header has one."""
+    if message.method != "tools/call":
+        return ""
+    params = message.params if isinstance(message.params, dict) else {}
+    meta = params.get("_meta")
+    said = meta.get(META_IDEMPOTENCY) if isinstance(meta, dict) else None
+    return agreed_key(request, said if isinstance(said, str) else "", f"/params/_meta/{META_IDEMPOTENCY}")
+
+
+def _sealed(client: str, capabilities: frozenset[str]) -> str:
+    """A session id that carries what `initialize` said, so that nothing needs to be kept.
+
+    It grants nothing and proves nothing: each request is authenticated by itself, and what a client says of itself is its own affair.
+    """
+    label = base64.urlsafe_b64encode(client.encode("utf-8")).decode("ascii").rstrip("=")
+    letters = "".join(sorted(name[0] for name in capabilities))
+    return secrets.token_hex(16) + (f".{label}" if label else "") + (f"~{letters}" if letters else "")
+
+
+def _opened(text: str) -> _Session | None:
+    """The session behind a session id; None when it cannot be one of ours."""
+    found = _SESSION.match(text)
+    if found is None:
+        return None
+    label = found[2] or ""
+    try:
+        client = base64.b64decode(label + "=" * (-len(label) % 4), altchars=b"-_", validate=True).decode("utf-8")
+    except ValueError:
+        return None
+    return _Session(
+        id=found[1],
+        client=client_label({"name": client}) if client else "",
+        capabilities=frozenset(name for name in ASKED_WITH.values() if name[0] in (found[3] or "")),
+    )
+
+
+def _takes(request: Request, kinds: frozenset[str]) -> bool:
+    """Whether the Accept header allows one of these; without one, anything is acceptable (RFC 9110, section 12.5.1), but for streams."""
+    accept = request.text(b"accept")
+    if not accept:
+        return kinds is _JSON
+    return not kinds.isdisjoint(part.partition(";")[0].strip().lower() for part in accept.split(","))
+
+
+def _refused(message: Message, fault: Fault) -> Reply:
+    return failed(message.id if isinstance(message.id, (int, str)) else None, fault)
+
+
+def _response(reply: Reply, era: Era, *, session: str = "") -> Response:
+    if not reply.body:
+        return Response(status=202)
+    table = _MODERN_STATUS if era is Era.MODERN else _HANDSHAKE_STATUS
+    headers = ((SESSION_HEADER, session.encode("ascii")),) if session else ()
+    return Response(status=table.get(reply.fault, 200), body=reply.body, headers=headers)

@@ -1,0 +1,296 @@
+"""MCP's tools/call: from its parameters to a call, and through the questions that a call may have for its caller."""
+
+from __future__ import annotations
+
+from asyncio import QueueFull
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from toolgen.errors import AuditError, CanonicalError, StateError
+from toolgen.gateway.json_body import encode, identifier
+from toolgen.gateway.mcp.client_channel import (
+    APPROVAL,
+    Mailbox,
+    StatefulLine,
+    StatelessLine,
+    capabilities_of,
+    form_of,
+    said,
+)
+from toolgen.gateway.mcp.messages import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    MAX_STATE_LENGTH,
+    META_CAPABILITIES,
+    META_CLIENT,
+    META_CONVERSATION,
+    META_IDEMPOTENCY,
+    META_PROGRESS,
+    MISSING_CAPABILITY,
+    Caller,
+    Era,
+    Fault,
+    RequestState,
+    States,
+    client_label,
+)
+from toolgen.gateway.mcp.results import tool_result
+from toolgen.gateway.protocol import Facade
+from toolgen.gateway.tool_discovery import CALL
+from toolgen.gateway.tool_lists import Listings
+from toolgen.model.call import Principal, parties
+from toolgen.model.result import Envelope
+from toolgen.model.tool import Effect, FunctionBinding, Tool
+
+__all__ = ["ToolCalls"]
+
+_MAX_NAME_LENGTH = 128
+_LOOK_S = 5.0
+_MAX_ANSWERS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """The parameters of one tools/call. `state` is the round that this goes on from, None for a first one."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    session: str
+    client: str
+    key: str
+    answers: Mapping[str, Any]
+    state: RequestState | None
+    capabilities: frozenset[str]
+    token: int | str | None
+
+
+class ToolCalls:
+    """Calls of one gateway's tools. `states` seals what a call of the stateless era is between two rounds."""
+
+    def __init__(self, gateway: Facade, listings: Listings, states: States, mailbox: Mailbox) -> None:
+        self._gateway = gateway
+        self._listings = listings
+        self._states = states
+        self._mailbox = mailbox
+
+    def converses(self, name: str, meta: Mapping[str, Any], caller: Caller) -> bool:
+        """Whether this call may say something before its answer: a function of ours, or an approval that is asked for over a stream."""
+        if caller.capabilities and "elicitation" in caller.capabilities and self._gateway.elicits:
+            return True
+        tool = self._listings.of(caller.principal).tool(name)
+        return tool is not None and _speaks(tool) and bool(caller.capabilities or META_PROGRESS in meta)
+
+    async def answer(
+        self, params: Mapping[str, Any], meta: Mapping[str, Any], era: Era, caller: Caller
+    ) -> dict[str, object] | Fault:
+        """The result of one tools/call."""
+        request = self._request(params, meta, era, caller)
+        if isinstance(request, Fault):
+            return request
+        tool = self._listings.of(caller.principal).tool(request.name)
+        if tool is not None and (fault := _incapable(tool, request.capabilities)):
+            return fault
+        if request.state is not None and request.state.call_id:
+            return await self._approved(request, request.state, caller)
+        presence = caller.presence
+        presence.elicits = "elicitation" in request.capabilities and self._gateway.elicits
+        line = self._line(request, era, caller) if tool is not None and _speaks(tool) else None
+        presence.line = line
+        envelope = await self._gateway.call(
+            request.name,
+            request.arguments,
+            principal=caller.principal,
+            session=request.session,
+            connection=caller.connection,
+            client=request.client,
+            idempotency_key=request.key or _once(request, tool),
+            presence=presence,
+        )
+        code = envelope.error.code if envelope.error is not None else ""
+        if code == "input_required" and isinstance(line, StatelessLine) and line.wanted:
+            return self._asking(request, caller.principal, line.wanted)
+        if code == "approval_required" and presence.elicits:
+            return await self._elicit(request, envelope, era, caller)
+        return self._result(envelope, request, caller)
+
+    async def agreed(self, question: str, result: Mapping[str, Any] | None, principal: Principal) -> bool:
+        """Takes what a client of the handshake era said about a call that waits for approval; False where that was not the question.
+
+        The question's id says which call, sealed: any worker may be told. Raises `AuditError` and `StateError`.
+        """
+        if len(question) < 64:
+            return False
+        state = self._states.open(question, principal, "", {})
+        if state is not None:
+            await said(self._gateway.approvals, state.call_id, result, principal)
+        return True
+
+    def _request(
+        self, params: Mapping[str, Any], meta: Mapping[str, Any], era: Era, caller: Caller
+    ) -> _Request | Fault:
+        name, arguments = params.get("name"), params.get("arguments")
+        if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME_LENGTH:
+            return _wrong(f"params.name must be a string of 1 to {_MAX_NAME_LENGTH} characters")
+        if arguments is not None and not isinstance(arguments, dict):
+            return _wrong("params.arguments must be an object")
+        session = meta.get(META_CONVERSATION, caller.session)
+        if not isinstance(session, str) or (session and not identifier(session)):
+            return _wrong(f"params._meta.{META_CONVERSATION} must be 1 to 128 visible ASCII characters")
+        key = meta.get(META_IDEMPOTENCY, "")
+        if not isinstance(key, str) or (META_IDEMPOTENCY in meta and not identifier(key)):
+            return _wrong(f"params._meta.{META_IDEMPOTENCY} must be 1 to 128 visible ASCII characters")
+        token = meta.get(META_PROGRESS)
+        if isinstance(token, bool) or not isinstance(token, int | str | None):
+            return _wrong(f"params._meta.{META_PROGRESS} must be a string or an integer")
+        state: RequestState | None = None
+        answers: Mapping[str, Any] = {}
+        if era is Era.MODERN and ("requestState" in params or "inputResponses" in params):
+            going_on = self._going_on(params, caller.principal, name, arguments or {})
+            if isinstance(going_on, Fault):
+                return going_on
+            state, answers = going_on
+        return _Request(
+            name=name,
+            arguments=arguments or {},
+            session=session,
+            client=client_label(meta.get(META_CLIENT)) or caller.client,
+            key=key or caller.key,
+            answers=answers,
+            state=state,
+            capabilities=capabilities_of(meta.get(META_CAPABILITIES)) if era is Era.MODERN else caller.capabilities,
+            token=token,
+        )
+
+    def _going_on(
+        self, params: Mapping[str, Any], principal: Principal, name: str, arguments: Mapping[str, Any]
+    ) -> tuple[RequestState | None, dict[str, Any]] | Fault:
+        """The round this goes on from, and every answer given so far. Without a state of ours, only what reads may take an answer."""
+        given = params.get("inputResponses", {})
+        if not isinstance(given, dict) or len(given) > _MAX_ANSWERS:
+            return _wrong("params.inputResponses must be an object")
+        if any(not isinstance(answer, dict) for answer in given.values()):
+            return _wrong("params.inputResponses must hold the results of the requests it answers, each an object")
+        if "requestState" not in params:
+            tool = self._listings.of(principal).tool(name)
+            return None, given if tool is not None and tool.effect is Effect.READ else {}
+        text = params["requestState"]
+        state = (
+            self._states.open(text, principal, name, arguments)
+            if isinstance(text, str) and len(text) <= MAX_STATE_LENGTH
+            else None
+        )
+        if state is None:
+            return _wrong(
+                "params.requestState is none that this gateway gave for this call, or its time is over; call again without it"
+            )
+        return state, {**state.answers, **given}
+
+    def _line(self, request: _Request, era: Era, caller: Caller) -> StatefulLine | StatelessLine:
+        if era is Era.HANDSHAKE:
+            return StatefulLine(
+                presence=caller.presence,
+                capabilities=request.capabilities if caller.send is not None else frozenset(),
+                token=request.token,
+                send=caller.send,
+                mailbox=self._mailbox,
+                parties=parties(caller.principal),
+            )
+        return StatelessLine(
+            presence=caller.presence,
+            capabilities=request.capabilities,
+            token=request.token,
+            send=caller.send,
+            answers=request.answers,
+        )
+
+    async def _elicit(
+        self, request: _Request, envelope: Envelope, era: Era, caller: Caller
+    ) -> dict[str, object] | Fault:
+        """Asks the person at the caller's client about a call that waits."""
+        known = await self._gateway.approvals.own(envelope.call_id, caller.principal)
+        form = None if known is None or known.status != "pending" else form_of(known)
+        if form is None:
+            return self._result(envelope, request, caller)
+        if era is Era.MODERN:
+            asked = {APPROVAL: {"method": "elicitation/create", "params": form}}
+            return self._asking(request, caller.principal, asked, call_id=envelope.call_id)
+        if caller.send is None:
+            return self._result(envelope, request, caller)
+        try:
+            question = self._states.close(caller.principal, "", {}, answers={}, call_id=envelope.call_id)
+            caller.send(encode({"jsonrpc": "2.0", "id": question, "method": "elicitation/create", "params": form}))
+        except (StateError, QueueFull):
+            return self._result(envelope, request, caller)
+        return self._result(await self._ended(envelope, caller), request, caller)
+
+    async def _approved(self, request: _Request, state: RequestState, caller: Caller) -> dict[str, object] | Fault:
+        """Goes on with a call that waited: what the person said counts once, and a repetition is told how the call ended."""
+        approvals = self._gateway.approvals
+        known = await approvals.own(state.call_id, caller.principal)
+        if known is None:
+            return _wrong("the call that params.requestState is about is not kept any more")
+        if known.status == "pending":
+            answer = request.answers.get(APPROVAL)
+            form = form_of(known)
+            if answer is None and form is not None:
+                asked = {APPROVAL: {"method": "elicitation/create", "params": form}}
+                return self._asking(request, caller.principal, asked, call_id=state.call_id)
+            try:
+                await said(approvals, state.call_id, answer, caller.principal)
+            except (AuditError, StateError):
+                return Fault(code=INTERNAL_ERROR, message="the answer could not be recorded, so it was not taken")
+        envelope = await self._ended(approvals.envelope(known), caller)
+        return self._result(envelope, request, caller)
+
+    async def _ended(self, envelope: Envelope, caller: Caller) -> Envelope:
+        """How a call ended, as soon as it has, for as long as its caller waits and the policy takes its person's answer."""
+        while envelope.status == "pending" and self._gateway.elicits and not caller.presence.left():
+            found = await self._gateway.approvals.outcome(envelope.call_id, caller.principal, _LOOK_S)
+            if found is None:
+                break
+            envelope = found
+        return envelope
+
+    def _asking(
+        self, request: _Request, principal: Principal, wanted: Mapping[str, Any], *, call_id: str = ""
+    ) -> dict[str, object] | Fault:
+        answers = {key: answer for key, answer in request.answers.items() if key not in wanted}
+        try:
+            state = self._states.close(principal, request.name, request.arguments, answers=answers, call_id=call_id)
+        except (StateError, CanonicalError):
+            return Fault(code=INTERNAL_ERROR, message="what this call needs to know cannot be asked for now")
+        if len(state) > MAX_STATE_LENGTH:
+            return _wrong("the answers to this call's questions are too long")
+        return {"resultType": "input_required", "inputRequests": dict(wanted), "requestState": state}
+
+    def _result(self, envelope: Envelope, request: _Request, caller: Caller) -> dict[str, object]:
+        return tool_result(envelope, request.name, self._listings.of(caller.principal))
+
+
+def _speaks(tool: Tool) -> bool:
+    """Whether a call of it can speak with its caller: a function that does, or whichever tool `call_tool` may lead to."""
+    binding = tool.binding
+    return (isinstance(binding, FunctionBinding) and binding.converses) or tool.name == CALL
+
+
+def _once(request: _Request, tool: Tool | None) -> str:
+    """What makes a round of a call that changes something happen once, however often its state is sent (2026-07-28, mrtr)."""
+    if request.state is None or tool is None or tool.effect is Effect.READ:
+        return ""
+    return f"round-{request.state.nonce}"
+
+
+def _incapable(tool: Tool, capabilities: frozenset[str]) -> Fault | None:
+    binding = tool.binding
+    if not isinstance(binding, FunctionBinding) or not (missing := set(binding.requires) - capabilities):
+        return None
+    return Fault(
+        code=MISSING_CAPABILITY,
+        message=f"this tool asks its caller for {', '.join(sorted(missing))}, which this client does not declare",
+        data={"requiredCapabilities": {name: {} for name in sorted(missing)}},
+    )
+
+
+def _wrong(message: str) -> Fault:
+    return Fault(code=INVALID_PARAMS, message=message)

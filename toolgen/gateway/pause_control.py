@@ -1,0 +1,125 @@
+"""Pausing and resuming, by whoever runs the gateway: checked against the project, in effect everywhere, and on record."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Protocol
+
+from toolgen.clock import Clock
+from toolgen.errors import AuditError, ConfigError, StateError
+from toolgen.model.names import nearest
+from toolgen.state.pauses import Pause, Pauses
+from toolgen.state.pauses_redis import SharedPauses
+
+__all__ = ["MAX_REASON_LENGTH", "Known", "Pausing", "check", "entry_of", "with_one", "without"]
+
+MAX_REASON_LENGTH = 500
+Edit = Callable[[tuple[Pause, ...]], tuple[Pause, ...]]
+
+
+class Known(Protocol):
+    """What there is to be paused."""
+
+    @property
+    def principals(self) -> Collection[str]: ...
+    @property
+    def issuers(self) -> Collection[str]: ...
+    @property
+    def sources(self) -> Collection[str]: ...
+    @property
+    def tools(self) -> Collection[str]: ...
+
+
+def check(given: Pause, known: Known) -> None:
+    """What is paused has to exist, or somebody mistyped it. Raises `ConfigError`."""
+    issuer, colon, subject = given.principal.partition(":")
+    of_issuer = bool(colon and subject) and issuer in known.issuers
+    if given.principal and given.principal not in known.principals and not of_issuer:
+        raise ConfigError(
+            f"the policy has no principal '{given.principal}'{nearest(given.principal, known.principals)}"
+        )
+    if given.source and given.source not in known.sources:
+        raise ConfigError(f"there is no source '{given.source}'{nearest(given.source, known.sources)}")
+    if given.tool and not any(fnmatchcase(name, given.tool) for name in known.tools):
+        raise ConfigError(f"'{given.tool}' matches no tool{nearest(given.tool, known.tools)}")
+
+
+def entry_of(event: str, pause: Pause, *, by: str, client: str) -> dict[str, Any]:
+    """What the record says of a pause that began (`pause`) or ended (`resume`), and of whoever did that."""
+    about = {"principal": pause.principal, "source": pause.source, "tool": pause.tool, "reason": pause.reason}
+    arguments = {name: value for name, value in about.items() if value} | {"by": by}
+    return {"event": event, "client": client, "arguments": arguments, "status": "ok"}
+
+
+def with_one(given: Pause) -> Edit:
+    """What pauses one thing more."""
+    return lambda known: (*(item for item in known if item.target != given.target), given)
+
+
+def without(ended: Collection[Pause]) -> Edit:
+    """What ends these pauses."""
+    gone = {item.target for item in ended}
+    return lambda known: tuple(item for item in known if item.target not in gone)
+
+
+class Pausing:
+    """By the people of a gateway that runs. `pauses` is what holds for everybody, `local` this machine's file."""
+
+    def __init__(
+        self,
+        pauses: Pauses | SharedPauses,
+        local: Pauses,
+        record: Callable[[Mapping[str, Any]], Awaitable[object]],
+        clock: Clock,
+    ) -> None:
+        self._shared = pauses if isinstance(pauses, SharedPauses) else None
+        self._pauses = pauses
+        self._local = local
+        self._record = record
+        self._clock = clock
+
+    def all(self) -> tuple[Pause, ...]:
+        """Everything that is paused, here and everywhere, each once."""
+        return tuple({item.target: item for item in self._pauses.all()}.values())
+
+    async def pause(self, known: Known, *, principal: str, source: str, tool: str, reason: str, by: str) -> str:
+        """Pauses one of the three. First what matters most: it holds even where it cannot be recorded, or not be told to others.
+
+        Returns what is then wrong, in words. Raises `ConfigError` for what does not exist, and `StateError` where nothing could be paused.
+        """
+        given = Pause(principal=principal, source=source, tool=tool, reason=reason, since=self._clock.now())
+        if sum(map(bool, given.target)) != 1:
+            raise ConfigError("a principal, a source or tools are paused: name one of them")
+        if len(reason) > MAX_REASON_LENGTH:
+            raise ConfigError(f"the reason has more than {MAX_REASON_LENGTH} characters")
+        check(given, known)
+        wrong = await self._begin(with_one(given))
+        try:
+            await self._record(entry_of("pause", given, by=by, client="console"))
+        except AuditError:
+            return "It is paused, but this is not on record: the audit log cannot be written."
+        return wrong
+
+    async def resume(self, target: tuple[str, str, str], *, by: str) -> None:
+        """Ends a pause, once that is on record. Raises `ConfigError` where there is none, `AuditError` and `StateError`."""
+        ended = [item for item in self.all() if item.target == target]
+        if not ended:
+            raise ConfigError("that is not paused any more")
+        await self._record(entry_of("resume", ended[0], by=by, client="console"))
+        if self._shared is not None:
+            await self._shared.change(without(ended))
+        if await asyncio.to_thread(self._local.read):
+            await asyncio.to_thread(self._local.change, without(ended))
+
+    async def _begin(self, edit: Edit) -> str:
+        if self._shared is None:
+            await asyncio.to_thread(self._local.change, edit)
+            return ""
+        try:
+            await self._shared.change(edit)
+        except StateError as error:
+            await asyncio.to_thread(self._local.change, edit)
+            return f"It is paused on this machine alone: {error.message}."
+        return ""

@@ -1,0 +1,154 @@
+"""The policy in force: read again when its files change, put in force whole, and the old one kept where the new one is broken.
+
+Notices that a directory of policies has changed, without reading it again and again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from toolgen.background import Background
+from toolgen.errors import ToolgenError
+from toolgen.gateway.compiled_policy import Governance, Runtime
+from toolgen.policy.document.policy import Policy
+from toolgen.policy.document.policy import load as load_policy
+from toolgen.policy.key_list import without_revoked
+
+__all__ = ["INTERVAL_S", "InForce", "State", "state_of", "watch"]
+
+INTERVAL_S = 0.2
+"""A change is acted on once it has rested for this long: a key that is revoked stops working within a second."""
+
+_RESTLESS = 3  # looks at which a change is acted on though files keep changing: whoever writes on and on holds back no revocation
+
+State: TypeAlias = tuple[tuple[str, int, int, int, int], ...]
+"""What `stat` says of every file of a directory. The time of its inode is among it, which no program can set back."""
+
+
+def state_of(directory: Path) -> State:
+    """Name, size, inode and both times of each file, in name order; nothing for what cannot be listed.
+
+    Hidden files are no part of a policy, and an editor's swap file changes all the time.
+    """
+    try:
+        with os.scandir(directory) as found:
+            entries = sorted((entry for entry in found if not entry.name.startswith(".")), key=lambda entry: entry.name)
+    except OSError:
+        return ()
+    return tuple(item for entry in entries if (item := _item(entry)) is not None)
+
+
+async def watch(directory: Path, known: State, changed: Callable[[], Awaitable[object]]) -> None:
+    """Calls `changed` after every change since `known`, until it is cancelled."""
+    last, looks = known, 0
+    while True:
+        await asyncio.sleep(INTERVAL_S)
+        state = state_of(directory)
+        looks = 0 if state == known else looks + 1
+        if looks and (state == last or looks >= _RESTLESS):
+            known, looks = state, 0
+            await changed()
+        last = state
+
+
+def _item(entry: os.DirEntry[str]) -> tuple[str, int, int, int, int] | None:
+    """A symbolic link is what it leads to: that is how a mounted ConfigMap changes."""
+    try:
+        status = entry.stat()
+    except OSError:
+        return None
+    return entry.name, status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+
+_logger = logging.getLogger(__name__)
+
+Note = Callable[[Mapping[str, Any]], Awaitable[None]]
+"""Records what happened to the gateway itself."""
+
+
+class InForce:
+    """What was compiled from the policy that calls are decided by. Whoever begins a call keeps that call's `governance` to its end.
+
+    `state` is what `state_of` said of the policy's files before they were read: a change since then is acted on by `start`.
+    """
+
+    def __init__(
+        self, policy: Policy, runtime: Runtime, note: Note, state: State | None, background: Background
+    ) -> None:
+        self._background = background
+        self.governance = Governance(policy, runtime)
+        self.unread = ""
+        """What is wrong with the policy's files, while an older reading of them is in force."""
+        self._runtime = runtime
+        self._directory = runtime.settings.policies
+        self._note = note
+        self._state = state_of(self._directory) if state is None else state
+        self._changes = asyncio.Event()
+        self._reloading = asyncio.Lock()
+        self._watch: asyncio.Task[None] | None = None
+
+    @property
+    def policy(self) -> Policy:
+        """As it was read."""
+        return self.governance.policy
+
+    def start(self) -> None:
+        """Begins to look after the policy's files."""
+        self._watch = self._background.start(
+            "watching the policy", lambda: watch(self._directory, self._state, self.reload)
+        )
+
+    async def stop(self) -> None:
+        """What is in force stays so."""
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.wait((self._watch,))
+
+    async def changed(self) -> None:
+        """Returns when another policy, or other keys, came into force."""
+        await self._changes.wait()
+
+    async def reload(self) -> bool:
+        """Reads the policy again and puts it in force whole. False when it cannot be used: then what was in force stays so.
+
+        Either is in the log and in the audit; `unread` says what is wrong until a later reading succeeds.
+        """
+        async with self._reloading:
+            try:
+                policy = await asyncio.to_thread(load_policy, self._directory, self._runtime.manifest)
+            except Exception as error:  # noqa: BLE001 - also a fault of ours in reading it: the next edit must still be looked at
+                said = str(error) if isinstance(error, ToolgenError) else f"reading it failed ({type(error).__name__})"
+                self.unread = f"an edit of the policy is not in force: {said}"
+                _logger.error("%s", self.unread)  # noqa: TRY400 - the error says all there is to say
+                await self._note({"event": "policy", "policy_digest": self.policy.digest, "status": "error"})
+                await self._revoke()
+                return False
+            self.unread = ""
+            if policy.digest != self.policy.digest:
+                self._put(policy)
+                _logger.warning("the policy %s is in force", policy.digest)
+                await self._note({"event": "policy", "policy_digest": policy.digest, "status": "ok"})
+            elif policy.keys_digest != self.policy.keys_digest:
+                self._put(policy)
+                _logger.warning("other keys are accepted, or revoked, from now on")
+                await self._note({"event": "keys", "policy_digest": policy.digest, "status": "ok"})
+            return True
+
+    async def _revoke(self) -> None:
+        """What was revoked is revoked, also beside an edit that cannot be used."""
+        credentials = await asyncio.to_thread(without_revoked, self.policy.credentials, self._directory)
+        if credentials != self.policy.credentials:
+            self._put(replace(self.policy, credentials=credentials, keys_digest=""))
+            _logger.warning("what was revoked since is in force; the rest of the edit is not")
+            await self._note({"event": "keys", "policy_digest": self.policy.digest, "status": "ok"})
+
+    def _put(self, policy: Policy) -> None:
+        self.governance = Governance(policy, self._runtime)
+        changes, self._changes = self._changes, asyncio.Event()
+        changes.set()

@@ -1,0 +1,347 @@
+"""The recorded calls under the policy on disk: what would be decided otherwise, and what would have allowed what was refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from toolgen.audit.reader import calls
+from toolgen.canonical import decoded, is_digest
+from toolgen.clock import FixedClock
+from toolgen.config.settings import Settings
+from toolgen.errors import ConfigError
+from toolgen.gateway.compiled_policy import Governance
+from toolgen.model.call import Call, Principal
+from toolgen.model.manifest import Manifest
+from toolgen.model.result import Refused
+from toolgen.model.tool import Effect
+from toolgen.model.verdict import Allow, Ask, Deny
+from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.session_history import Earlier
+from toolgen.policy.document.sections import assigned
+from toolgen.policy.suggested_schema import closed
+from toolgen.state.history import Histories
+from toolgen.wiring.executors import Exchanges
+
+__all__ = ["Rehearsed", "Suggested", "replay", "suggest"]
+
+_BY_POLICY = frozenset({"forbidden", "unknown_tool"})
+_BY_GUARD = frozenset({"sql_refused", "egress_refused"})
+_BY_PERSON = frozenset({"approval_denied"})
+_UNASKED = frozenset({"turn_limit", "rate_limited", "paused", "upstream_unavailable", "expired"})
+"""Refusals that say nothing of the rules: most of them come before the rules are asked."""
+_MAX_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsed:
+    """A recorded call decided again. `now` is `undecidable` where the record does not hold what a rule would ask for; `why` says what.
+
+    `before` is `unasked` where something else refused the call and the record does not say what the rules would have.
+    """
+
+    seq: int
+    time: str
+    principal: str
+    tool: str
+    before: str
+    now: str
+    rule: str
+    why: str = ""
+
+    @property
+    def differs(self) -> bool:
+        return self.before != "unasked" and self.now not in {self.before, "undecidable"}
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form, for `toolgen policy replay --json`."""
+        return asdict(self)
+
+
+def replay(settings: Settings, manifest: Manifest, governance: Governance, since: float) -> list[Rehearsed]:
+    """Every recorded call since a moment (seconds since the epoch), one after the other, each with the earlier ones behind it.
+
+    Calls that were in flight together are taken in the order of their intents. Raises `AuditError` when there is no log.
+    """
+    return asyncio.run(_replayed(settings, manifest, governance, since))
+
+
+async def _replayed(settings: Settings, manifest: Manifest, governance: Governance, since: float) -> list[Rehearsed]:
+    clock = FixedClock()
+    earlier = Earlier(histories=Histories(clock), clock=clock, labels=governance.policy.labels)
+    exchanges = Exchanges(settings.sources, partial(assigned, governance.policy.assignments))
+    found = []
+    for row in calls(settings.audit_dir):
+        clock.seconds = _seconds(row)
+        if clock.seconds < since:
+            continue
+        call, again = _again(row, manifest, governance, earlier)
+        if call is not None and again.now in {"allow", "ask"} and row.get("code") != "validation":
+            again = await _inspected(call, again, governance, _hidden(_recorded(row)))
+        if again.differs and again.now == "ask" and _for_want_of_a_token(row, call, again, exchanges):
+            again = replace(again, before="ask")
+        found.append(again)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggested:
+    """A rule as a policy has it, how many refused calls it would have allowed, and what it would allow beyond them, in sentences."""
+
+    rule: dict[str, Any]
+    calls: int
+    beyond: tuple[str, ...]
+
+
+def suggest(settings: Settings, manifest: Manifest, governance: Governance, since: float) -> list[Suggested]:
+    """The fewest, narrowest rules that would have allowed what no rule allowed: exact tools, one role, the arguments that were seen.
+
+    What is destructive is asked for. What a rule denied stays denied: nobody should be told to undo that.
+    """
+    wanted: dict[tuple[str, str], _Wanted] = {}
+    for row in calls(settings.audit_dir):
+        tool = row.get("tool", "")
+        if (
+            _seconds(row) < since
+            or row.get("code") not in _BY_POLICY
+            or row.get("rule") != "default"
+            or tool not in manifest.tools
+        ):
+            continue
+        for name in filter(None, (row.get("principal"), row.get("on_behalf_of"))):
+            try:
+                party = _party(name, row, governance)
+            except ConfigError:
+                continue
+            recorded = row.get("arguments") or {}
+            decided = governance.access.decide(party, manifest.tools[tool], _read(recorded))
+            if party.roles and not isinstance(decided, (Allow, Ask)):
+                wanted.setdefault((_rarest(party.roles, governance), tool), _Wanted()).add(name, _read(recorded))
+    return [
+        _suggested(role, tool, seen, manifest, governance)
+        for (role, tool), seen in sorted(wanted.items(), key=lambda item: item[0])
+    ]
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """The calls that one rule would have allowed: who made them, and with what."""
+
+    callers: set[str] = field(default_factory=set)
+    arguments: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def add(self, caller: str, arguments: Mapping[str, Any]) -> None:
+        self.callers.add(caller)
+        self.arguments.append(arguments)
+
+
+async def _inspected(call: Call, again: Rehearsed, governance: Governance, hidden: str) -> Rehearsed:
+    """The same once the guards of SQL, GraphQL and egress have had their say: what they refuse, no rule allows.
+
+    `hidden` is what the record has of the call as a digest alone, or "".
+    """
+    result = await governance.inspected(call, Trail())
+    if not isinstance(result, Refused) or result.error.code == "validation":
+        return again
+    if hidden:
+        return replace(again, now="undecidable", rule="", why=f"{hidden} is recorded as a keyed digest alone")
+    return replace(again, now="deny", rule=result.error.rule or result.error.code, why=result.error.message)
+
+
+def _for_want_of_a_token(row: Mapping[str, Any], call: Call | None, again: Rehearsed, exchanges: Exchanges) -> bool:
+    """Whether a call was refused because it would wait for a person, and nobody keeps its caller's token meanwhile: the rules had said
+    "ask". The record names the rule that asked."""
+    refused = row.get("status") == "refused" and row.get("code") == "forbidden" and row.get("rule") == again.rule
+    return call is not None and refused and exchanges.concern(call)
+
+
+def _again(
+    row: Mapping[str, Any], manifest: Manifest, governance: Governance, earlier: Earlier
+) -> tuple[Call | None, Rehearsed]:
+    name, who = str(row.get("tool", "")), str(row.get("principal", ""))
+    before = _before(row, governance)
+
+    def told(now: str, rule: str = "", why: str = "") -> Rehearsed:
+        return Rehearsed(
+            seq=int(row.get("seq", 0)),
+            time=str(row.get("time", "")),
+            principal=who,
+            tool=name,
+            before=before,
+            now=now,
+            rule=rule,
+            why=why,
+        )
+
+    try:
+        principal = _caller(row, governance)
+    except ConfigError as error:
+        return None, told("undecidable", why=error.message)
+    recorded = _recorded(row)
+    call = governance.call(name, _read(recorded), principal, str(row.get("session", "")))
+    known = manifest.tools.get(name)
+    conditional = known is not None and any(
+        compiled.conditional
+        for party in (principal, principal.on_behalf_of)
+        if party is not None
+        for compiled in governance.access.considered(party, known)
+    )
+    if conditional and (hidden := _hidden(recorded) or _hidden_of(row, principal)):
+        return call, told("undecidable", why=f"{hidden} is recorded as a keyed digest alone, and a rule may ask for it")
+    verdict = call.denied or governance.access.decide(principal, call.tool, call.arguments, earlier.circumstances(call))
+    if known is not None and row.get("status") in {"ok", "error"}:
+        earlier.begin(call, known, call.arguments)
+        earlier.histories.end(call.id, "ok" if row["status"] == "ok" else "failed")
+    match verdict:
+        case Allow(rule=rule):
+            return call, told("allow", rule)
+        case Ask(rule=rule):
+            return call, told("ask", rule)
+        case Deny(code="validation"):
+            return None, told(
+                "allow", verdict.rule
+            )  # what a rule binds does not fit into what was sent: refused then as now
+        case _:
+            return None, told("deny", verdict.rule, verdict.reason)
+
+
+def _before(row: Mapping[str, Any], governance: Governance) -> str:
+    """What the rules and the guards said of a call then, as far as its outcome tells."""
+    code, refused = row.get("code", ""), row.get("status") == "refused"
+    verdict = str(row.get("verdict") or "allow")
+    if code in _BY_PERSON:
+        return "ask"
+    if not refused:
+        return (
+            verdict  # also where an executor had nothing to show, or would not connect: what it says is no rule's word
+        )
+    if code in _BY_GUARD or (row.get("rule") == "graphql" and code != "validation"):
+        return "deny"
+    if code in _BY_POLICY and row.get("rule") != "graphql":
+        return "deny"
+    if code in _UNASKED or any(limit.id == row.get("rule") for limit in governance.policy.limits):
+        return "unasked"
+    return "allow"  # refused for its arguments
+
+
+def _caller(row: Mapping[str, Any], governance: Governance) -> Principal:
+    """Who called, as the policy has it. Raises `ConfigError` for what it has not, and what the record does not say."""
+    caller, user = _party(str(row.get("principal", "")), row, governance), row.get("on_behalf_of")
+    if not user:
+        return caller
+    acting = governance.identity.acting_for(caller, _party(str(user), row, governance))
+    if acting is None:
+        raise ConfigError(f"the policy does not let {caller.id} act for '{user}'")
+    return acting
+
+
+def _party(name: str, row: Mapping[str, Any], governance: Governance) -> Principal:
+    """A principal of the policy, or a user of an issuer with the roles and attributes that the policy of its call gave it.
+
+    What the policy on disk would make of the same claims nobody can tell: claims are not recorded, but what was made of them.
+    """
+    issuer = governance.policy.credentials.issuers.get(name.partition(":")[0])
+    if issuer is None:
+        return governance.identity.named(name)
+    said = row.get("users", {}).get(name)
+    if said is None:
+        raise ConfigError(f"the record does not say what roles {name} had")
+    listed = said.get("roles", [])
+    if not isinstance(listed, list):
+        raise ConfigError(f"the roles of {name} are recorded as a keyed digest alone")
+    roles = frozenset(map(str, listed))
+    if foreign := sorted(roles - issuer.all_roles):
+        raise ConfigError(f"no user of {issuer.name} has the role '{foreign[0]}' any more")
+    return Principal(id=name, roles=roles, attributes=_read(said.get("attributes") or {}))
+
+
+def _hidden_of(row: Mapping[str, Any], principal: Principal) -> str:
+    users = row.get("users", {})
+    said = (users.get(party.id, {}) for party in (principal, principal.on_behalf_of) if party is not None)
+    return next((found for one in said if (found := _hidden(one.get("attributes"), "/attributes"))), "")
+
+
+def _recorded(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that were sent, as they are recorded."""
+    return _unbound(row.get("arguments") or {}, row.get("bound") or ())
+
+
+def _read(recorded: Any) -> dict[str, Any]:
+    """The values that recorded arguments, or attributes, stand for."""
+    return {name: decoded(item) for name, item in recorded.items()} if isinstance(recorded, Mapping) else {}
+
+
+def _unbound(arguments: Mapping[str, Any], bound: Any) -> dict[str, Any]:
+    """The arguments as they were sent: what the gateway had set is set again."""
+    left = dict(arguments)
+    for path in bound:
+        first, _, rest = str(path).partition(".")
+        if not rest:
+            left.pop(first, None)
+        elif isinstance(left.get(first), Mapping):
+            left[first] = _unbound(left[first], [rest])
+    return left
+
+
+def _hidden(value: object, path: str = "") -> str:
+    """Where a value is that the record holds as a digest alone, as a JSON pointer, or ""."""
+    if is_digest(value):
+        return path or "/"
+    sent_like_one = isinstance(value, Mapping) and value.keys() == {"$text"}
+    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    if sent_like_one:
+        return ""
+    return next((found for name, item in items if (found := _hidden(item, f"{path}/{name}"))), "")
+
+
+def _seconds(row: Mapping[str, Any]) -> float:
+    try:
+        return datetime.fromisoformat(str(row.get("time", ""))).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _rarest(roles: frozenset[str], governance: Governance) -> str:
+    """The role that the fewest have: a rule for it opens least. One that claims give has more than any list could, all users most."""
+    credentials = governance.policy.credentials
+    held = [entry.roles for entry in credentials.principals.values()]
+
+    def spread(role: str) -> tuple[int, int, int]:
+        everybody = sum(role in issuer.roles for issuer in credentials.issuers.values())
+        granted = sum(role in issuer.all_roles for issuer in credentials.issuers.values())
+        return everybody, granted, sum(role in one for one in held)
+
+    return min(roles, key=lambda role: (*spread(role), role))
+
+
+def _suggested(role: str, tool: str, seen: _Wanted, manifest: Manifest, governance: Governance) -> Suggested:
+    arguments, beyond = closed(seen.arguments)
+    rule = {
+        "id": f"suggested-{role}-{tool}",
+        "to": [role],
+        "tools": [tool],
+        "verdict": "ask" if manifest.tools[tool].effect is Effect.DESTRUCTIVE else "allow",
+        "arguments": arguments,
+    }
+    others = [*_others(role, seen.callers, governance)]
+    who = [f"{', '.join(others)}, who have the role {role} and did not call"] if others else []
+    return Suggested(rule=rule, calls=len(seen.arguments), beyond=(*who, *beyond))
+
+
+def _others(role: str, callers: set[str], governance: Governance) -> Iterator[str]:
+    """Who else has a role: principals of the policy, and users of issuers, whom nobody can list."""
+    credentials = governance.policy.credentials
+    having = sorted(entry.id for entry in credentials.principals.values() if role in entry.roles)
+    named = [name for name in having if name not in callers]
+    yield from named[:_MAX_NAMED]
+    if len(named) > _MAX_NAMED:
+        yield f"{len(named) - _MAX_NAMED} other principals"
+    yield from (
+        f"all users of {issuer.name} that have it"
+        for issuer in credentials.issuers.values()
+        if role in issuer.all_roles
+    )

@@ -1,0 +1,108 @@
+"""What a project has on its disk beside its settings: the catalog that was built, and what outlives a call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from toolgen.audit.index.index import Index
+from toolgen.audit.index.sqlite import SqliteDatabase
+from toolgen.builder.build import build_sources
+from toolgen.clock import Clock
+from toolgen.config.settings import Settings, settings_digest
+from toolgen.config.tools import of_tools
+from toolgen.emit.writer import MANIFEST
+from toolgen.errors import ManifestError
+from toolgen.gateway.fallback import Fallbacks
+from toolgen.model.manifest import Manifest
+from toolgen.model.manifest import load as load_manifest
+from toolgen.pipeline.response_cache import Caching
+from toolgen.responses.pagination import Pagings
+from toolgen.state.pauses import Pauses
+from toolgen.state.response_cache import Results
+
+__all__ = [
+    "caching_of",
+    "catalog_of",
+    "fallbacks_of",
+    "index_file",
+    "index_of",
+    "pagings_of",
+    "pauses_of",
+    "seal_file",
+]
+
+
+def pauses_of(settings: Settings) -> Pauses:
+    """What is paused in a project, on this machine."""
+    return Pauses(settings.state_dir / "pauses.json")
+
+
+def caching_of(settings: Settings, manifest: Manifest, clock: Clock) -> Caching | None:
+    """What keeps the answers of a project's tools, where any may be kept. Raises `ConfigError` for what cannot be."""
+    tools = {name: one.cache for name, one in of_tools(settings.tools, manifest).items() if one.cache is not None}
+    if not tools:
+        return None
+    cached = {manifest.tools[name].source for name in tools}
+    sources = {name: settings.sources[name].patience.concurrency for name in cached}
+    return Caching(tools=tools, sources=sources, results=Results(clock), clock=clock)
+
+
+def fallbacks_of(settings: Settings, manifest: Manifest) -> Fallbacks:
+    """What is called instead of which of a project's tools. Raises `ConfigError` for what cannot be."""
+    tools = {name: one.fallback for name, one in of_tools(settings.tools, manifest).items() if one.fallback is not None}
+    return Fallbacks(tools, manifest.tools)
+
+
+def pagings_of(settings: Settings, manifest: Manifest) -> Pagings:
+    """How the pages of a project's tools are asked for. Raises `ConfigError` for what they do not have."""
+    given = of_tools(settings.tools, manifest).items()
+    return Pagings({name: one.pages for name, one in given if one.pages is not None})
+
+
+def index_of(settings: Settings) -> Index:
+    """The index of a project's log. Raises `AuditError` and `SecretError`."""
+    shared = settings.audit.index
+    if shared is None:
+        return Index(SqliteDatabase(index_file(settings)), settings.audit_dir)
+    # Only here, because its driver is an extra.
+    from toolgen.audit.index.postgres import PostgresDatabase  # noqa: PLC0415
+
+    return Index(PostgresDatabase(shared.location, shared.secret()), settings.audit_dir)
+
+
+def index_file(settings: Settings) -> Path:
+    """Where the index of a project's log is when no database is named for it. Deleting it loses nothing."""
+    return settings.state_dir / "audit-index.db"
+
+
+def seal_file(settings: Settings) -> Path:
+    """Where the key is of what a project keeps in Redis: beside that of the record."""
+    return settings.audit_dir / "seal.key"
+
+
+def catalog_of(settings: Settings) -> Manifest:
+    """The catalog a project serves: what was generated, and if nothing was, what its descriptions say now."""
+    path = settings.generated / MANIFEST
+    where = f"{settings.generated.name}/{MANIFEST}"
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return build_sources(settings.sources, settings.overrides).manifest
+    except OSError as error:
+        raise ManifestError(f"cannot be read: {error.strerror or type(error).__name__}", where=where) from error
+    manifest = load_manifest(data, where=where)
+    named, built = set(settings.sources), set(manifest.sources)
+    if named != built:
+        raise ManifestError(
+            f"its sources are {', '.join(sorted(built)) or 'none'}, toolgen.yaml has {', '.join(sorted(named))}",
+            where=where,
+            suggestion="run `toolgen build` to write it again",
+        )
+    for name, source in settings.sources.items():
+        if manifest.sources[name].settings != settings_digest(source.config, settings.overrides):
+            raise ManifestError(
+                f"was built before toolgen.yaml said what it now says about {name} and its tools",
+                where=where,
+                suggestion="run `toolgen build` to write it again",
+            )
+    return manifest

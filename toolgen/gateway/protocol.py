@@ -1,0 +1,142 @@
+"""What a front end may ask of the gateway, and nothing else: every front end is written against this one Protocol."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Protocol, Self
+
+from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.audit_reader import Records
+from toolgen.gateway.identity import Unaccepted
+from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.response_shaping import Fetched
+from toolgen.gateway.tracing import Spans
+from toolgen.model.call import Principal
+from toolgen.model.result import Envelope, Error
+from toolgen.model.schema import JsonObject
+from toolgen.model.tool import Tool
+from toolgen.pipeline.call_context import Presence
+from toolgen.policy.credentials import TokenRule
+from toolgen.state.encryption import Seal
+
+__all__ = ["Facade"]
+
+
+class Facade(Protocol):
+    """The gateway as seen from outside. Entered once, before the first call; leaving waits for the calls in flight."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> object: ...
+
+    @property
+    def drain_s(self) -> float:
+        """How long calls in flight have to end, in seconds, once it leaves."""
+
+    def leave(self) -> None:
+        """It is about to be left: from now on that time runs for what nothing else would end, functions that hang."""
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether anybody at all could authenticate."""
+
+    @property
+    def providers(self) -> tuple[TokenRule, ...]:
+        """What a token must be, of each identity provider whose users are principals."""
+
+    def recognised(self, credential: str) -> Principal | None:
+        """The principal behind a bearer credential that was accepted before and still is; None for any other."""
+
+    async def authenticate(self, credential: str) -> Principal | Unaccepted:
+        """The principal behind a bearer credential, or why there is none."""
+
+    def certified(self, value: str) -> Principal | Unaccepted:
+        """The principal behind a client certificate, given as the header of a proxy that is trusted to have verified it."""
+
+    async def note_refusal(self, code: str, client: str) -> None:
+        """Records a request that was refused before anybody was known. `client` is an address."""
+
+    def current(self, principal: Principal) -> Principal | None:
+        """The same principal as the policy has it by now, or None when it has it no more: for whoever keeps one for long."""
+
+    def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
+        """The principal as it acts for a user, by name or as a token of its own proved it; None when the policy does not say it may."""
+
+    def narrowed(self, principal: Principal, toolset: str) -> Principal | None:
+        """The principal with nothing in sight but what is in this toolset too, or None when there is no such toolset."""
+
+    def catalog(self, principal: Principal) -> tuple[Tool, ...]:
+        """The tools this principal may call, in name order, with the schemas it is given. The same object until the catalog changes."""
+
+    def offered(self, principal: Principal) -> tuple[Tool, ...]:
+        """What this principal is listed: its catalog, or the tools that search a long one. The same object until the catalog changes."""
+
+    async def search(self, principal: Principal, query: str, limit: int) -> tuple[Tool, ...] | Error:
+        """The tools this principal may call that fit a request in words, best first, or why it may not search now."""
+
+    async def call(
+        self,
+        name: str,
+        arguments: JsonObject,
+        *,
+        principal: Principal | str,
+        session: str = "",
+        connection: str = "",
+        client: str = "",
+        parent: str = "",
+        idempotency_key: str = "",
+        presence: Presence | None = None,
+    ) -> Envelope:
+        """One call, through every stage. Never raises.
+
+        `session` is the conversation that the caller named; `connection` the transport's own id, which stands in for one where none was.
+        It runs to its end when whoever awaits it is cancelled, or `presence` says that they have left; but what only reads a database
+        is ended then, there too, and is on record as `cancelled`.
+        """
+
+    async def fetch(self, principal: Principal, name: str, token: str) -> Fetched | Error:
+        """The bytes of an answer of the tool `name` that this principal was given a link to, or why it has none."""
+
+    @property
+    def seal(self) -> Seal:
+        """What is given to clients to bring back is sealed with it, in every worker alike. Raises `StateError`."""
+
+    @property
+    def elicits(self) -> bool:
+        """Whether a person at a caller's own client may agree to its calls."""
+
+    async def changed(self) -> None:
+        """Returns when what principals see may have changed."""
+
+    @property
+    def approvals(self) -> Approvals:
+        """The desk where calls wait for a person."""
+
+    def ready(self) -> tuple[str, ...]:
+        """Why the gateway does not take calls; empty when it does."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """Where a front end counts what it answered."""
+
+    @property
+    def spans(self) -> Spans | None:
+        """Where spans of requests go; None where nothing is traced."""
+
+    def measured(self) -> bytes:
+        """What this process counted, in Prometheus's text format: for anybody, so without names."""
+
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator should know while calls are taken all the same."""
+
+    async def reload(self) -> bool:
+        """Reads the policy again and puts it in force. False when it cannot be used: then what was in force stays so."""
+
+    def may_review(self, principal: Principal) -> bool:
+        """Whether this principal may read the audit."""
+
+    @property
+    def records(self) -> Records:
+        """The record, for those who may review it."""

@@ -1,0 +1,297 @@
+"""What an agent is given of a long answer: the fields it asked for, more pages where it asked for them, a piece at a time, a link to bytes.
+
+All of it happens behind the road: what is cut, kept and read on was answered to this caller, redacted, before. Nothing here reaches an
+upstream but by another call down the whole road.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import orjson
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from toolgen.canonical import digest, encodable
+from toolgen.errors import AuditError, StateError
+from toolgen.gateway.compiled_policy import Governance
+from toolgen.gateway.envelope_json import ended
+from toolgen.gateway.json_body import encode
+from toolgen.json_codec import decode_json
+from toolgen.model.call import Call, Principal, parties
+from toolgen.model.result import Envelope, Error, Refused, Result, Success
+from toolgen.model.schema import Json
+from toolgen.model.tool import Effect, HttpBinding, Tool
+from toolgen.pipeline.middleware import Trail
+from toolgen.responses.answer_argument import Reading
+from toolgen.responses.chunking import Position, cut, path_text, size_of
+from toolgen.responses.pagination import Pagings, joined, next_link
+from toolgen.state.pauses import Pauses
+from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.stored_answers import EXPIRES_S, KEY_BYTES, KeptAnswers
+
+__all__ = ["SCHEME", "SHOWN", "Answering", "Fetched"]
+
+SHOWN = 131_072
+"""How many bytes of one answer an agent is shown at once; some 30,000 tokens."""
+
+SCHEME = "toolgen://answers/"
+_MAX_JOINED_SIZE = 4 * 1024 * 1024
+_NONCE, _CIPHER_KEY, _POSITION = 12, slice(16, KEY_BYTES), b"position "
+_Run = Callable[[Governance, Call, Trail], Awaitable[Result]]
+_Note = Callable[[Mapping[str, Any]], Awaitable[object]]
+_GONE = Error(
+    code="expired",
+    message="the rest of this answer is not here (any more): it is kept for a while, for the caller it was given to, and for the same call",
+    suggestion="make the call again without the cursor",
+)
+
+
+class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of an answer: JSON, or the bytes of a file."""
+
+    call_id: str
+    media_type: str
+    truncated: bool
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """The bytes behind a link."""
+
+    media_type: str
+    body: bytes
+
+
+class Answering:
+    """`record` makes an entry durable and raises `AuditError`; `run` sends a call down the whole road."""
+
+    def __init__(
+        self, *, store: KeptAnswers, pauses: Pauses | SharedPauses, pagings: Pagings, record: _Note, run: _Run
+    ) -> None:
+        self._store = store
+        self._pauses = pauses
+        self._record = record
+        self._run = run
+        self._pagings = pagings
+
+    def concerns(self, call: Call, result: Success, reading: Reading) -> bool:
+        """Whether anything is to be done here: an answer that somebody asked less or more of, or that is long."""
+        if not isinstance(call.tool.binding, HttpBinding):
+            return False
+        size = result.facts.get("bytes")
+        return (
+            reading.mask is not None
+            or reading.pages > 0
+            or "cache" in result.facts
+            or (isinstance(size, int) and size > SHOWN)
+        )
+
+    async def presented(self, governance: Governance, call: Call, result: Success, reading: Reading) -> Success:
+        """The part of an answer that is shown now."""
+        if reading.pages:
+            result = await self._more(governance, call, result, reading.pages)
+        if reading.mask is not None:
+            result = replace(result, data=reading.mask.apply(result.data))
+        if _is_file(result.data):
+            return await self._linked(governance, call, result)
+        if size_of(result.data) <= SHOWN:
+            return result
+        kept = _Kept(
+            call_id=call.id, media_type="application/json", truncated=result.truncated, body=encode(result.data)
+        )
+        bound = _bound(governance, call.principal, call.tool, call.arguments)
+        try:
+            key = await self._store.put(msgspec.msgpack.encode(kept), owner=_owner(call.principal), bound=bound)
+        except StateError:
+            return _piece(result, result.data, (), b"", b"")
+        return _piece(result, result.data, (), key, bound)
+
+    async def read_on(self, governance: Governance, call: Call, cursor: str) -> Envelope:
+        """The next piece of an answer to the same call. It is recorded, and reaches no upstream."""
+        try:
+            token = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        except (ValueError, binascii.Error):
+            token = b""
+        bound = _bound(governance, call.principal, call.tool, call.arguments)
+        refusal = await self._refusal(governance, call.principal, call.tool)
+        kept = None if refusal else await self._opened(token[:KEY_BYTES], bound)
+        position = _opened_position(token, bound)
+        if kept is None or position is None:
+            return _ended(call, call.id, Refused(error=refusal or _GONE), Trail())
+        value: Json = decode_json(kept.body)
+        try:
+            result = _piece(Success(data=None, truncated=kept.truncated), value, position, token[:KEY_BYTES], bound)
+        except ValueError:
+            return _ended(call, call.id, Refused(error=_GONE), Trail())
+        if fault := await self._noted(call.principal, call.tool, kept, size_of(result.data)):
+            return _ended(call, kept.call_id, Refused(error=fault), Trail())
+        return _ended(call, kept.call_id, result, Trail())
+
+    async def fetch(self, governance: Governance, principal: Principal, name: str, token: str) -> Fetched | Error:
+        """The bytes behind a link that this principal was given."""
+        tool = governance.tool(name)
+        if tool is None:
+            return _GONE
+        if refusal := await self._refusal(governance, principal, tool):
+            return refusal
+        try:
+            key = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        except (ValueError, binascii.Error):
+            return _GONE
+        kept = await self._opened(key, _bound(governance, principal, tool, None))
+        if kept is None:
+            return _GONE
+        if fault := await self._noted(principal, tool, kept, len(kept.body)):
+            return fault
+        return Fetched(media_type=kept.media_type, body=kept.body)
+
+    async def close(self) -> None:
+        """Closes what is kept."""
+        await self._store.close()
+
+    async def _refusal(self, governance: Governance, principal: Principal, tool: Tool) -> Error | None:
+        """Why what was answered before is not read on now: the caller may not call the tool any more, or it is paused."""
+        if not governance.access.visible(principal, tool):
+            return _GONE
+        unread = self._pauses.stale and not await self._pauses.refresh()  # what cannot be read pauses everything
+        if unread or self._pauses.covering(parties(principal), tool.source, tool.name) is not None:
+            return Error(
+                code="paused", message="calls like this are paused", suggestion="try again later", rule="pause"
+            )
+        return None
+
+    async def _opened(self, key: bytes, bound: bytes) -> _Kept | None:
+        try:
+            body = await self._store.get(key, bound=bound)
+        except StateError:
+            return None
+        return None if body is None else msgspec.msgpack.decode(body, type=_Kept)
+
+    async def _noted(self, principal: Principal, tool: Tool, kept: _Kept, size: int) -> Error | None:
+        user = principal.on_behalf_of
+        entry = {
+            "event": "fetch",
+            "call_id": kept.call_id,
+            "principal": principal.id,
+            "on_behalf_of": "" if user is None else user.id,
+            "tool": tool.name,
+            "status": "ok",
+            "bytes": size,
+        }
+        try:
+            await self._record(entry)
+        except AuditError:
+            return Error(
+                code="audit_unavailable",
+                message="nothing is read on, because it could not be recorded",
+                suggestion="try again once the gateway's audit log works",
+            )
+        return None
+
+    async def _linked(self, governance: Governance, call: Call, result: Success) -> Success:
+        """A link in place of the bytes of a file."""
+        file = result.data
+        assert isinstance(file, Mapping)  # noqa: S101 - `_is_file` said so
+        body, media_type = base64.b64decode(str(file["base64"])), str(file["media_type"])
+        if len(body) <= SHOWN:
+            return result
+        kept = _Kept(call_id=call.id, media_type=media_type, truncated=False, body=body)
+        bound = _bound(governance, call.principal, call.tool, None)
+        try:
+            key = await self._store.put(msgspec.msgpack.encode(kept), owner=_owner(call.principal), bound=bound)
+        except StateError:
+            return result
+        token = base64.urlsafe_b64encode(key).decode().rstrip("=")
+        link: dict[str, Json] = {
+            "uri": f"{SCHEME}{call.tool.name}/{token}",
+            "path": f"/v1/answers/{call.tool.name}/{token}",
+            "media_type": media_type,
+            "size": len(body),
+            "expires_s": EXPIRES_S,
+        }
+        return replace(result, data={"resource": link})
+
+    async def _more(self, governance: Governance, call: Call, result: Success, most: int) -> Success:
+        """The pages after the first, each a call of its own with the first one's id as its parent: limited, judged and recorded like it."""
+        tool = call.tool
+        paging = self._pagings.of(tool) if tool.effect is Effect.READ else None
+        if paging is None or any("." in name for name in call.bound):
+            return result
+        arguments = {name: value for name, value in call.arguments.items() if name not in call.bound}
+        pages, size = [result.data], _bytes(result)
+        page = result
+        for _ in range(most - 1):
+            changes = paging.following(arguments, page.data, next_link(str(page.facts.get("link", ""))))
+            if not changes or size > _MAX_JOINED_SIZE or page.truncated:
+                break
+            arguments |= changes
+            further = governance.call(tool.name, arguments, call.principal, call.session, call.client, call.id)
+            outcome = await self._run(governance, further, Trail())
+            if not isinstance(outcome, Success) or type(outcome.data) is not type(result.data):
+                return replace(result, data=joined(pages), truncated=True)
+            page = outcome
+            size += _bytes(page)
+            pages.append(page.data)
+        return replace(result, data=joined(pages), truncated=page.truncated) if len(pages) > 1 else result
+
+
+def _piece(result: Success, value: Json, start: Position, key: bytes, bound: bytes) -> Success:
+    """A piece of a value, with the cursor of the next one where it is kept."""
+    part = cut(value, SHOWN, start)
+    if part.after is None:
+        return replace(result, data=part.value)
+    cursor = ""
+    if key:
+        nonce = secrets.token_bytes(_NONCE)
+        sealed = AESGCM(key[_CIPHER_KEY]).encrypt(nonce, orjson.dumps(part.after), _POSITION + bound)
+        cursor = base64.urlsafe_b64encode(key + nonce + sealed).decode().rstrip("=")
+    return replace(result, data=part.value, truncated=True, next_cursor=cursor, cut_at=path_text(part.after))
+
+
+def _opened_position(token: bytes, bound: bytes) -> Position | None:
+    """Where a cursor says to read on; None for one that was changed, or given for another call."""
+    nonce, sealed = token[KEY_BYTES : KEY_BYTES + _NONCE], token[KEY_BYTES + _NONCE :]
+    if len(nonce) != _NONCE or not sealed:
+        return None
+    try:
+        written = AESGCM(token[_CIPHER_KEY]).decrypt(nonce, sealed, _POSITION + bound)
+    except InvalidTag:
+        return None
+    return tuple(orjson.loads(written))
+
+
+def _bound(governance: Governance, principal: Principal, tool: Tool, arguments: Mapping[str, Json] | None) -> bytes:
+    """What must be the same when an answer is read on: the caller and whom it acts for, the tool, the policy about them, the arguments."""
+    about = {
+        "parties": parties(principal),
+        "tool": [tool.name, tool.digest],
+        "concern": governance.concern(principal, tool),
+        "arguments": arguments,
+    }
+    return digest(encodable(about)).encode()
+
+
+def _owner(principal: Principal) -> str:
+    return digest(list(parties(principal)))
+
+
+def _is_file(data: Json) -> bool:
+    """Whether it is bytes as the executor hands them over."""
+    return isinstance(data, Mapping) and data.keys() == {"base64", "media_type"} and isinstance(data["base64"], str)
+
+
+def _bytes(result: Success) -> int:
+    size = result.facts.get("bytes")
+    return size if isinstance(size, int) else 0
+
+
+def _ended(call: Call, call_id: str, result: Result, trail: Trail) -> Envelope:
+    return ended(call.tool.name, call_id, result, trail, 0.0)

@@ -1,0 +1,219 @@
+"""REST for calls that wait: their approvals, their outcomes, and taking them back.
+
+GET /v1/calls/{id}/events: how a call that had to wait goes on, as Server-Sent Events, until it has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Annotated, Literal
+
+import msgspec
+
+from toolgen.clock import timestamp
+from toolgen.errors import AuditError, StateError
+from toolgen.gateway.approvals import MAX_NOTE_LENGTH, MAX_WAITING, Approvals
+from toolgen.gateway.asgi.request import Rejected, Request, Response, Stream, json_response, read_json_body
+from toolgen.gateway.envelope_json import envelope_json
+from toolgen.gateway.json_body import encode
+from toolgen.gateway.protocol import Facade
+from toolgen.gateway.rest.tools import DEFAULT_PAGE, decoded, enveloped, whole
+from toolgen.model.call import Principal, parties
+from toolgen.model.result import Envelope, Error
+from toolgen.state.invocations import Invocation
+
+__all__ = ["DEFAULT_WAIT_S", "MAX_WAIT_S", "CallEvents", "RestCalls", "approval_json"]
+
+_CALL = re.compile(r"/v1/calls/([^/]{1,128})(/cancel)?\Z")
+_APPROVAL = re.compile(r"/v1/approvals/([^/]{1,128})\Z")
+_STATUS: Mapping[str, int] = MappingProxyType({"forbidden": 403, "not_found": 404, "conflict": 409, "expired": 409})
+
+
+class _Decision(msgspec.Struct, forbid_unknown_fields=True):
+    decision: Literal["approve", "deny"]
+    note: Annotated[str, msgspec.Meta(max_length=MAX_NOTE_LENGTH)] = ""
+
+
+class RestCalls:
+    """The routes below /v1/approvals and /v1/calls. A call that is not the caller's own is the same as one that never was."""
+
+    def __init__(self, approvals: Approvals) -> None:
+        self._approvals = approvals
+
+    async def answer(self, request: Request, principal: Principal) -> Response | None:
+        """The answer to a request for one of these routes; None for a path that is another's."""
+        try:
+            if request.path == "/v1/approvals":
+                request.take("GET")
+                return await self._list(request, principal)
+            if found := _APPROVAL.match(request.path):
+                request.take("POST")
+                return await self._decide(request, principal, found[1])
+            if found := _CALL.match(request.path):
+                request.take("POST" if found[2] else "GET")
+                request.parameters()
+                if found[2]:
+                    return _withdrawn(_own(await self._approvals.cancel(found[1], principal)))
+                return enveloped(_own(await self._approvals.outcome(found[1], principal)))
+        except StateError:
+            raise Rejected(
+                503, "internal", "the calls that wait cannot be read now; the operator's log says why"
+            ) from None
+        except AuditError:
+            raise Rejected(
+                503,
+                "audit_unavailable",
+                "nothing was changed, because it could not be recorded",
+                suggestion="try again once the gateway's audit log works",
+            ) from None
+        return None
+
+    async def _list(self, request: Request, principal: Principal) -> Response:
+        """GET /v1/approvals: what this principal may answer for, the oldest first, with the exact arguments."""
+        limit = whole(request.parameters("limit"), "limit", default=DEFAULT_PAGE, most=MAX_WAITING)
+        if not self._approvals.may_answer(principal):
+            raise Rejected(
+                403,
+                "forbidden",
+                "this principal may not answer for the calls of others",
+                suggestion="approvals.approvers in the policy names the roles that may",
+            )
+        found = await self._approvals.answerable(principal)
+        return json_response({"approvals": [approval_json(item) for item in found[:limit]]})
+
+    async def _decide(self, request: Request, principal: Principal, call_id: str) -> Response:
+        """POST /v1/approvals/{id}: an answer, which counts when it is the first."""
+        request.parameters()
+        body: _Decision = decoded(await read_json_body(request), _Decision)
+        answer = await self._approvals.decide(
+            call_id, approve=body.decision == "approve", note=body.note, principal=principal
+        )
+        if isinstance(answer, Error):
+            raise Rejected(_STATUS[answer.code], answer.code, answer.message, suggestion=answer.suggestion)
+        return json_response({"id": answer.id, "decision": body.decision, "status": answer.status})
+
+
+def _own(envelope: Envelope | None) -> Envelope:
+    if envelope is None:
+        raise Rejected(404, "not_found", "there is no such call of yours that had to wait")
+    return envelope
+
+
+def _withdrawn(envelope: Envelope) -> Response:
+    """POST /v1/calls/{id}/cancel: 200 where the call is cancelled, which is what was asked for, and otherwise how it stands."""
+    return json_response(envelope_json(envelope)) if envelope.status == "cancelled" else enveloped(envelope)
+
+
+def approval_json(known: Invocation) -> dict[str, object]:
+    """What an approver is shown. Times are RFC 3339."""
+    party = known.principal.on_behalf_of
+    shown: dict[str, object] = {
+        "id": known.id,
+        "principal": known.principal.id,
+        "on_behalf_of": "" if party is None else party.id,
+        "tool": known.tool,
+        "effect": known.effect,
+        "arguments": known.arguments,
+        "sql": known.sql,
+        "rule": known.rule,
+        "asked": timestamp(known.asked),
+        "expires": timestamp(known.expires),
+        "session": known.session,
+        "client": known.client,
+        "parent": known.parent,
+    }
+    return {name: value for name, value in shown.items() if value != ""}
+
+
+DEFAULT_WAIT_S = 60
+MAX_WAIT_S = 300
+QUIET_S = 10.0
+_MAX_EACH = 16
+_MAX_OPEN = 512
+_PATH = re.compile(r"/v1/calls/([^/]{1,128})/events\Z")
+_STILL_HERE = b": still here\n\n"
+
+
+class CallEvents:
+    """What is said of each call: `progress` at once and whenever its state changes, `done` with its envelope, `error` where that cannot be
+    known now. The first event says how the call stands, so nobody misses anything by connecting late, or again."""
+
+    def __init__(self, gateway: Facade) -> None:
+        self._gateway = gateway
+        self._open: dict[tuple[str, ...], int] = {}
+        self._closed = False
+
+    def close(self) -> None:
+        """Ends every stream: the gateway goes."""
+        self._closed = True
+        self._gateway.approvals.announce()
+
+    async def answer(self, request: Request, principal: Principal) -> Stream | None:
+        """The events of a caller's own call; None for a path that is another's."""
+        found = _PATH.match(request.path)
+        if found is None:
+            return None
+        request.take("GET")
+        wait = whole(request.parameters("wait"), "wait", default=DEFAULT_WAIT_S, most=MAX_WAIT_S)
+        try:
+            known = await self._gateway.approvals.own(found[1], principal)
+        except StateError:
+            message = "the calls that wait cannot be read now; the operator's log says why"
+            raise Rejected(503, "internal", message) from None
+        if known is None:
+            raise Rejected(404, "not_found", "there is no such call of yours that had to wait")
+        if self._open.get(parties(principal), 0) >= _MAX_EACH or sum(self._open.values()) >= _MAX_OPEN:
+            raise Rejected(
+                429,
+                "rate_limited",
+                "too many streams of events are open",
+                suggestion=f"close some, or ask GET /v1/calls/{{id}} instead; a caller may have {_MAX_EACH}",
+                headers=((b"retry-after", b"%d" % MAX_WAIT_S),),
+            )
+        return Stream(events=self._counted(request, principal, found[1], wait))
+
+    async def _counted(self, request: Request, principal: Principal, call_id: str, wait: float) -> AsyncIterator[bytes]:
+        who = parties(principal)
+        self._open[who] = self._open.get(who, 0) + 1
+        try:
+            async for event in self._events(request, principal, call_id, wait):
+                yield event
+        except StateError:
+            yield _event("error", {"code": "internal", "message": "the calls that wait cannot be read now"})
+        finally:
+            self._open[who] -= 1
+            if not self._open[who]:
+                del self._open[who]
+
+    async def _events(self, request: Request, principal: Principal, call_id: str, wait: float) -> AsyncIterator[bytes]:
+        """Ends when the call has ended, `wait` is over, the client has left or its credential is no longer good."""
+        loop, approvals = asyncio.get_running_loop(), self._gateway.approvals
+        until, said = loop.time() + wait, ""
+        while not (self._closed or request.presence.left()) and self._gateway.current(principal) is not None:
+            news = approvals.news
+            known = await approvals.own(call_id, principal)
+            if known is None:
+                return
+            if known.status == "ended":
+                yield _event("done", envelope_json(approvals.envelope(known)))
+                return
+            if known.status != said:
+                said = known.status
+                yield _event("progress", {"call_id": known.id, "tool": known.tool, "state": said})
+            left = until - loop.time()
+            if left <= 0:
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left, QUIET_S)):
+                    await news.wait()
+                    continue
+            yield _STILL_HERE
+
+
+def _event(name: str, data: object) -> bytes:
+    """One event; its data is JSON, which holds no line break."""
+    return b"event: " + name.encode("ascii") + b"\ndata: " + encode(data) + b"\n\n"

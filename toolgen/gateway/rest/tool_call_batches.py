@@ -1,0 +1,175 @@
+"""What agent frameworks call a batch of tool calls, each in the form its model provider uses, and the answers in the same form."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from toolgen.gateway.envelope_json import data_json, data_text, error_text
+from toolgen.gateway.json_body import Malformed, decode
+from toolgen.model.result import Envelope
+from toolgen.model.schema import JsonObject
+
+__all__ = ["MAX_CALLS", "MAX_ID_LENGTH", "MAX_NAME_LENGTH", "BatchCall", "batch", "written_arguments"]
+
+MAX_CALLS = 64
+MAX_NAME_LENGTH = 128
+MAX_ID_LENGTH = 256
+
+T = TypeVar("T")
+
+_Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
+_Id: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ID_LENGTH)]
+
+
+class _LangChain(msgspec.Struct, forbid_unknown_fields=True):
+    """LangChain's ToolCall, as LangGraph's ToolNode is given it. One without an id is given one, so that its message can be told apart."""
+
+    name: _Name
+    args: dict[str, Any] = {}
+    id: _Id | None = None
+    type: Literal["tool_call"] = "tool_call"
+    index: int | str | None = None
+    extras: dict[str, Any] | None = None
+
+
+class _Function(msgspec.Struct):
+    name: _Name
+    arguments: str = ""
+
+
+class _Chat(msgspec.Struct):
+    """One of `message.tool_calls` of OpenAI's Chat Completions. What else it holds is not ours to refuse."""
+
+    id: _Id
+    function: _Function
+
+
+class _Response(msgspec.Struct):
+    """A `function_call` item of OpenAI's Responses."""
+
+    call_id: _Id
+    name: _Name
+    arguments: str = ""
+
+
+class _Anthropic(msgspec.Struct):
+    """A `tool_use` block of Anthropic's Messages."""
+
+    id: _Id
+    name: _Name
+    input: dict[str, Any] = {}
+
+
+_Items: Any = Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1, max_length=MAX_CALLS)]
+
+
+class _Kind(msgspec.Struct):
+    type: str = "tool_call"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchCall:
+    """One call of a batch. `arguments` is None where its model wrote something that is no JSON object: `fault` tells the model so."""
+
+    id: str
+    name: str
+    arguments: JsonObject | None
+    fault: str = ""
+    answer: Callable[[BatchCall, str, bool], dict[str, object]]
+
+    def answered(self, envelope: Envelope) -> dict[str, object]:
+        """The call's answer in the form of its provider. Anything but a success says in its text what is wrong and what to do."""
+        if envelope.status == "ok":
+            return self.answer(self, data_text(envelope, data_json(envelope.data)), True)
+        return self.answer(self, error_text(envelope), False)
+
+
+def batch(data: bytes) -> list[BatchCall]:
+    """The calls of a body: a list of tool calls, of which each may have another form. Raises `Malformed` with the part at fault.
+
+    What a model wrote as its arguments, which OpenAI hands on as text, may be broken: that is the fault of one call, not of the body.
+    """
+    items: list[msgspec.Raw] = decode(data, _Items)
+    return [_call(bytes(item), f"/{at}") for at, item in enumerate(items)]
+
+
+def _call(item: bytes, pointer: str) -> BatchCall:
+    kind = _decoded(item, _Kind, pointer).type
+    if kind not in _FORMS:
+        raise Malformed(f"is no form of a tool call; use one of {', '.join(sorted(_FORMS))}", pointer=f"{pointer}/type")
+    return _FORMS[kind](item, pointer)
+
+
+def _langchain(item: bytes, pointer: str) -> BatchCall:
+    call = _decoded(item, _LangChain, pointer)
+    made_up = f"call_{secrets.token_hex(12)}"
+    return BatchCall(id=call.id or made_up, name=call.name, arguments=call.args, answer=_tool_message)
+
+
+def _chat(item: bytes, pointer: str) -> BatchCall:
+    call = _decoded(item, _Chat, pointer)
+    return _written(call.id, call.function.name, call.function.arguments, _chat_message)
+
+
+def _response(item: bytes, pointer: str) -> BatchCall:
+    call = _decoded(item, _Response, pointer)
+    return _written(call.call_id, call.name, call.arguments, _function_call_output)
+
+
+def _anthropic(item: bytes, pointer: str) -> BatchCall:
+    call = _decoded(item, _Anthropic, pointer)
+    return BatchCall(id=call.id, name=call.name, arguments=call.input, answer=_tool_result)
+
+
+def _written(
+    call_id: str, name: str, text: str, answer: Callable[[BatchCall, str, bool], dict[str, object]]
+) -> BatchCall:
+    """A call whose arguments are text that a model wrote; models leave it empty for a tool that takes none."""
+    arguments: JsonObject | None = None
+    fault = ""
+    try:
+        arguments = written_arguments(text)
+    except Malformed as error:
+        fault = f"the arguments are not the JSON object they must be: {error.message}"
+    return BatchCall(id=call_id, name=name, arguments=arguments, fault=fault, answer=answer)
+
+
+def written_arguments(text: str) -> JsonObject:
+    """Arguments as OpenAI hands them on. Raises `Malformed` for what is no JSON object."""
+    found: JsonObject = decode(text.encode("utf-8", "surrogatepass"), dict[str, Any]) if text.strip() else {}
+    return found
+
+
+def _tool_message(call: BatchCall, text: str, fine: bool) -> dict[str, object]:
+    status = "success" if fine else "error"
+    return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": text, "status": status}
+
+
+def _chat_message(call: BatchCall, text: str, _fine: bool) -> dict[str, object]:
+    return {"role": "tool", "tool_call_id": call.id, "content": text}
+
+
+def _function_call_output(call: BatchCall, text: str, _fine: bool) -> dict[str, object]:
+    return {"type": "function_call_output", "call_id": call.id, "output": text}
+
+
+def _tool_result(call: BatchCall, text: str, fine: bool) -> dict[str, object]:
+    return {"type": "tool_result", "tool_use_id": call.id, "content": text, "is_error": not fine}
+
+
+_FORMS: Mapping[str, Callable[[bytes, str], BatchCall]] = MappingProxyType(
+    {"tool_call": _langchain, "function": _chat, "function_call": _response, "tool_use": _anthropic}
+)
+
+
+def _decoded(item: bytes, kind: type[T], pointer: str) -> T:
+    try:
+        return decode(item, kind)
+    except Malformed as error:
+        raise Malformed(error.message, pointer=pointer + error.pointer) from None

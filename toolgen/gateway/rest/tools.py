@@ -1,0 +1,242 @@
+"""REST: contracts.md's routes over the facade, each a function from a checked request to a whole answer."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Annotated, Any
+
+import msgspec
+
+from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response, read_json_body
+from toolgen.gateway.envelope_json import envelope_json, unmade
+from toolgen.gateway.idempotency_header import agreed_key, header_key
+from toolgen.gateway.json_body import Malformed, decode, identifier
+from toolgen.gateway.protocol import Facade
+from toolgen.gateway.rest.tool_call_batches import MAX_NAME_LENGTH, BatchCall, batch
+from toolgen.gateway.tool_discovery import DEFAULT_HITS, MAX_QUERY_LENGTH
+from toolgen.gateway.tool_lists import LISTED, Listings
+from toolgen.model.call import Principal
+from toolgen.model.names import nearest
+from toolgen.model.result import Envelope, Error
+from toolgen.model.tool import Tool
+
+__all__ = ["STATUS_OF_CODE", "Rest", "decoded", "enveloped", "status_of", "whole"]
+
+MAX_PAGE = 1000
+DEFAULT_PAGE = 100
+MAX_FOUND = 1000
+_MAX_CLIENT_LENGTH = 120
+_MEDIA_TYPE = re.compile(
+    r"(?:image/(?:png|jpeg|gif|webp)|application/(?:pdf|zip|gzip|octet-stream)|audio/[a-z0-9.+-]+|video/[a-z0-9.+-]+)\Z"
+)
+
+STATUS_OF_CODE: Mapping[str, int] = MappingProxyType(
+    {
+        "unknown_tool": 404,
+        "validation": 400,
+        "forbidden": 403,
+        "rate_limited": 429,
+        "turn_limit": 429,
+        "sql_refused": 403,
+        "egress_refused": 403,
+        "approval_required": 202,
+        "deferred": 202,
+        "authorization_required": 202,
+        "approval_denied": 403,
+        "cancelled": 403,
+        "expired": 403,
+        "upstream_error": 502,
+        "upstream_timeout": 504,
+        "upstream_unavailable": 503,
+        "response_too_large": 502,
+        "outcome_unknown": 502,
+        "handler_error": 500,
+        "internal": 500,
+        "paused": 503,
+        "secret_unavailable": 503,
+        "audit_unavailable": 503,
+    }
+)
+"""The HTTP status of every error code of contracts.md."""
+
+_STATUS_OF_STATUS: Mapping[str, int] = MappingProxyType(
+    {"ok": 200, "pending": 202, "refused": 403, "cancelled": 403, "error": 500}
+)
+
+
+class _CallBody(msgspec.Struct, forbid_unknown_fields=True):
+    arguments: dict[str, Any] = {}
+    wait: Annotated[float, msgspec.Meta(ge=0, le=300)] = 30.0
+    idempotency_key: Annotated[str, msgspec.Meta(min_length=1, max_length=128)] = ""
+
+
+def status_of(envelope: Envelope) -> int:
+    """The HTTP status of an envelope; a code nobody has heard of falls back on how the call ended, never on success."""
+    if envelope.status == "ok":
+        return 200
+    if envelope.error is not None and envelope.error.code in STATUS_OF_CODE:
+        return STATUS_OF_CODE[envelope.error.code]
+    return _STATUS_OF_STATUS.get(envelope.status, 500)
+
+
+class Rest:
+    """The routes below /v1. Every method is given a verified principal and raises `Rejected` for a bad request."""
+
+    def __init__(self, gateway: Facade, listings: Listings) -> None:
+        self._gateway = gateway
+        self._listings = listings
+
+    async def call(self, request: Request, principal: Principal, name: str) -> Response:
+        """POST /v1/tools/{name}/call: the envelope, with the status of contracts.md."""
+        request.parameters()
+        body = decoded(await read_json_body(request), _CallBody)
+        if not 0 < len(name) <= MAX_NAME_LENGTH:
+            raise Rejected(404, "unknown_tool", "there is no such tool")
+        envelope = await self._gateway.call(
+            name,
+            body.arguments,
+            principal=principal,
+            session=_conversation(request),
+            client=_client(request),
+            idempotency_key=agreed_key(request, body.idempotency_key, "/idempotency_key"),
+            presence=request.presence,
+        )
+        if envelope.status == "pending":
+            envelope = await self._gateway.approvals.outcome(envelope.call_id, principal, body.wait) or envelope
+        return enveloped(envelope)
+
+    async def tool_calls(self, request: Request, principal: Principal) -> Response:
+        """POST /v1/tool_calls: the tool calls of one turn of a model, made at once; their answers in the same order, each in its form."""
+        request.parameters()
+        data = await read_json_body(request)
+        try:
+            calls = batch(data)
+        except Malformed as error:
+            raise malformed(error) from None
+        made = partial(
+            self._gateway.call,
+            principal=principal,
+            session=_conversation(request),
+            client=_client(request),
+            presence=request.presence,
+        )
+        key = header_key(request)
+        # One header, many calls: each has a key of its own, which no single call can have, as it holds a space.
+        keys = [f"{key} {number}" if key else "" for number in range(len(calls))]
+        envelopes = await asyncio.gather(*(_of_batch(*each, made) for each in zip(calls, keys, strict=True)))
+        return json_response([call.answered(envelope) for call, envelope in zip(calls, envelopes, strict=True)])
+
+    async def tools(self, request: Request, principal: Principal) -> Response:
+        """GET /v1/tools: a page of what the caller is listed, or with `q` of the tools that fit a request in words, in one format."""
+        query = request.parameters("format", "q", "limit", "cursor", "toolset")
+        if "toolset" in query:
+            narrowed = self._gateway.narrowed(principal, query["toolset"])
+            if narrowed is None:
+                raise Rejected(404, "not_found", "the query parameter toolset names no toolset of the policy")
+            principal = narrowed
+        form = query.get("format", "manifest")
+        if form not in LISTED:
+            raise Rejected(
+                400,
+                "validation",
+                "the query parameter format names no format",
+                suggestion=f"use {', '.join(sorted(LISTED))}{nearest(form, LISTED)}",
+            )
+        text = query.get("q")
+        limit = whole(query, "limit", default=DEFAULT_PAGE if text is None else DEFAULT_HITS, most=MAX_PAGE)
+        listing, cursor = self._listings.of(principal), query.get("cursor", "")
+        try:
+            if text is None:
+                page = listing.page(form, cursor=cursor, limit=limit)
+            else:
+                page = listing.found(form, await self._found(principal, text), cursor=cursor, limit=limit)
+        except Malformed as error:
+            message = f"the query parameter cursor {error.message}"
+            raise Rejected(404, "not_found", message, suggestion="list from the beginning, without a cursor") from None
+        shaped: dict[str, object] = {"tools": page.tools}
+        if page.next_cursor:
+            shaped["next_cursor"] = page.next_cursor
+        return json_response(shaped)
+
+    async def _found(self, principal: Principal, text: str) -> tuple[Tool, ...]:
+        if not 0 < len(text) <= MAX_QUERY_LENGTH:
+            raise Rejected(400, "validation", f"the query parameter q must have 1 to {MAX_QUERY_LENGTH} characters")
+        found = await self._gateway.search(principal, text, MAX_FOUND)
+        if isinstance(found, Error):
+            seconds = max(1, math.ceil(found.retry_after_s or 1))
+            headers = ((b"retry-after", b"%d" % seconds),)
+            raise Rejected(429, found.code, found.message, suggestion=found.suggestion, headers=headers)
+        return found
+
+    async def kept_answer(self, request: Request, principal: Principal, name: str, token: str) -> Response:
+        """GET /v1/answers/{tool}/{token}: the bytes of a file that was answered, to whom they were answered."""
+        request.parameters()
+        found = await self._gateway.fetch(principal, name, token)
+        if isinstance(found, Error):
+            status = 404 if found.code == "expired" else STATUS_OF_CODE.get(found.code, 500)
+            raise Rejected(status, found.code, found.message, suggestion=found.suggestion)
+        # A stranger's bytes: never shown as a page of this origin, whatever they say they are.
+        headers = ((b"content-disposition", b"attachment"),)
+        kind = found.media_type.encode("ascii") if _MEDIA_TYPE.match(found.media_type) else b"application/octet-stream"
+        return Response(body=found.body, media_type=kind, headers=headers)
+
+
+def enveloped(envelope: Envelope) -> Response:
+    """An envelope as an answer, with the status of contracts.md."""
+    return json_response(envelope_json(envelope), status=status_of(envelope), headers=_retry_after(envelope))
+
+
+async def _of_batch(call: BatchCall, key: str, made: Callable[..., Awaitable[Envelope]]) -> Envelope:
+    if call.arguments is None:
+        suggestion = "write the arguments again, as one JSON object"
+        return unmade(call.name, Error(code="validation", message=call.fault, suggestion=suggestion, rule="arguments"))
+    return await made(call.name, call.arguments, idempotency_key=key)
+
+
+def decoded(data: bytes, kind: Any) -> Any:
+    """A body as `kind`, or the refusal that names the part at fault."""
+    try:
+        return decode(data, kind)
+    except Malformed as error:
+        raise malformed(error) from None
+
+
+def malformed(error: Malformed) -> Rejected:
+    """The refusal of a body, which names the part at fault."""
+    return Rejected(400, "validation", f"{error.pointer or 'body'}: {error.message}", pointer=error.pointer)
+
+
+def _conversation(request: Request) -> str:
+    text = request.text(b"x-conversation-id")
+    if text and not identifier(text):
+        raise Rejected(400, "validation", "X-Conversation-Id must be 1 to 128 visible ASCII characters")
+    return text
+
+
+def _client(request: Request) -> str:
+    """The User-Agent, for the record: self-reported, printable and bounded."""
+    text = request.text(b"user-agent")[:_MAX_CLIENT_LENGTH]
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
+def _retry_after(envelope: Envelope) -> tuple[tuple[bytes, bytes], ...]:
+    """`Retry-After` in whole seconds (RFC 9110, section 10.2.3); never absent from a 429."""
+    error = envelope.error
+    if error is None or (error.retry_after_s is None and status_of(envelope) != 429):
+        return ()
+    return ((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_s or 1))),)
+
+
+def whole(query: Mapping[str, str], name: str, *, default: int, most: int) -> int:
+    """A query parameter that is a whole number from 1 to `most`."""
+    text = query.get(name)
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > 16 or not 1 <= int(text) <= most:
+        raise Rejected(400, "validation", f"the query parameter {name} must be a whole number from 1 to {most}")
+    return int(text)

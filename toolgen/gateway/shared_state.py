@@ -1,0 +1,128 @@
+"""What outlives a call, and where: in this process and the project's files, or in Redis for all that share it, as `state:` says."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+
+from toolgen.background import Background
+from toolgen.clock import Clock
+from toolgen.config.gateway import StateSettings
+from toolgen.config.settings import Settings
+from toolgen.gateway.project_files import pauses_of, seal_file
+from toolgen.state.buckets import Buckets, MemoryBuckets
+from toolgen.state.buckets_redis import RedisBuckets
+from toolgen.state.encryption import Seal, seal_of
+from toolgen.state.fair_queue import WaitingBuckets
+from toolgen.state.history_redis import SharedHistories
+from toolgen.state.idempotency import Ledger, SqliteLedger
+from toolgen.state.idempotency_redis import RedisLedger
+from toolgen.state.invocations import Invocations, SqliteInvocations
+from toolgen.state.invocations_redis import BegunCalls, RedisInvocations
+from toolgen.state.pauses import Pauses
+from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.redis_connection import RedisClock, RedisLink
+from toolgen.state.turn_counter import MemoryTurns, Turns
+from toolgen.state.turn_counter_redis import RedisTurns
+
+__all__ = ["Shared", "share", "shared_pauses"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """The places of one gateway. What is counted has a connection of its own, so that nothing large stands before it.
+
+    `ledger_key` is what outcomes in the ledger are sealed with; None where that is the key of this machine's log.
+    """
+
+    buckets: Buckets
+    invocations: Invocations
+    pauses: Pauses | SharedPauses
+    histories: SharedHistories | None
+    turns: Turns | None
+    ledger: Ledger
+    ledger_key: Callable[[], bytes] | None
+    background: Background
+    clock: RedisClock | None = None
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    async def start(self) -> None:
+        """Reads what has to be known before the first call."""
+        await self.pauses.start()
+        if self.clock is not None:
+            await self.clock.set()
+            self._tasks.append(self.background.start("setting the clock by Redis", self.clock.run))
+
+    async def close(self) -> None:
+        """Lets go of everything."""
+        for task in self._tasks:
+            task.cancel()
+            await asyncio.wait((task,))
+        if self.clock is not None:
+            await self.clock.close()
+        await self.pauses.close()
+        if self.histories is not None:
+            await self.histories.close()
+        if self.turns is not None:
+            await self.turns.close()
+        await self.buckets.close()
+        await self.invocations.close()
+        await self.ledger.close()
+
+
+def share(
+    settings: Settings, clock: Clock, changed: Callable[[bool], None], local: Pauses, background: Background
+) -> Shared:
+    """The places that `state:` names; nothing is opened yet. `changed` is told when what is counted is lost, and found again."""
+    state = settings.state
+    if state is None:
+        return Shared(
+            buckets=WaitingBuckets(MemoryBuckets(clock)),
+            invocations=SqliteInvocations(settings.state_dir / "calls.db", clock),
+            pauses=local,
+            histories=None,
+            turns=_turns(settings, clock, background),
+            ledger=SqliteLedger(settings.state_dir / "keys.db", clock),
+            ledger_key=None,
+            background=background,
+        )
+    sealing, shared_clock = cache(_sealing(settings)), RedisClock(_link(state), clock)
+    return Shared(
+        buckets=WaitingBuckets(RedisBuckets(_link(state), clock, changed, background=background)),
+        invocations=RedisInvocations(_link(state), _sealing(settings), BegunCalls(settings.state_dir / "begun.db")),
+        pauses=SharedPauses(_link(state), _sealing(settings), clock, local, background),
+        histories=SharedHistories(_link(state), _sealing(settings), shared_clock),
+        turns=_turns(settings, clock, background),
+        ledger=RedisLedger(_link(state), sealing),
+        ledger_key=lambda: sealing().ledger,
+        background=background,
+        clock=shared_clock,
+    )
+
+
+def _turns(settings: Settings, clock: Clock, background: Background) -> Turns | None:
+    """Where turns of conversations are counted; None where nobody asks for that."""
+    if settings.turn_limit == math.inf:
+        return None
+    limit, state = int(settings.turn_limit), settings.state
+    if state is None:
+        return MemoryTurns(limit, clock)
+    return RedisTurns(limit, _link(state), clock, background=background)
+
+
+def shared_pauses(settings: Settings, clock: Clock) -> SharedPauses | None:
+    """The pauses of all that share a project's Redis; None where it has none."""
+    if settings.state is None:
+        return None
+    return SharedPauses(_link(settings.state), _sealing(settings), clock, pauses_of(settings))
+
+
+def _link(state: StateSettings) -> RedisLink:
+    return RedisLink(state.location, state.secret)
+
+
+def _sealing(settings: Settings) -> Callable[[], Seal]:
+    return lambda: seal_of(seal_file(settings))

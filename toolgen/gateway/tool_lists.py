@@ -1,0 +1,164 @@
+"""A principal's catalog, rendered once per format and cut into pages whose order and cursors are the same on every call."""
+
+from __future__ import annotations
+
+import base64
+import bisect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import jsonschema_rs
+import orjson
+
+from toolgen.emit.formats import FORMATS
+from toolgen.gateway.json_body import Malformed, encode
+from toolgen.gateway.protocol import Facade
+from toolgen.model.call import Principal
+from toolgen.model.names import TOOL_NAME
+from toolgen.model.schema import Json
+from toolgen.model.tool import FunctionBinding, Tool
+
+__all__ = ["LISTED", "Listing", "Listings", "Page"]
+
+_MAX_LISTINGS = 64
+
+LISTED: Mapping[str, Callable[[Tool], Mapping[str, object]]] = MappingProxyType({"manifest": Tool.to_dict, **FORMATS})
+"""What a catalog can be listed as, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Some tools, each as the JSON it is, to be encoded as a list; and the cursor of the rest ("" when there is none)."""
+
+    tools: tuple[orjson.Fragment, ...]
+    next_cursor: str
+
+
+class Listing:
+    """One catalog, and what is listed of it where that is not all. What is derived is made on first use and kept.
+
+    No request converts a schema twice. Both tuples stay alive as long as the listing, which is what its key relies on.
+    """
+
+    def __init__(self, tools: tuple[Tool, ...], catalog: tuple[Tool, ...] | None = None) -> None:
+        self.tools = tools
+        self.catalog = tools if catalog is None else catalog
+        self._names = [tool.name for tool in tools]
+        self._by_name = {tool.name: tool for tool in (*self.catalog, *tools)}
+        self._rendered: dict[tuple[str, str], orjson.Fragment] = {}
+        self._headers: dict[str, Mapping[str, str]] = {}
+        self._validators: dict[str, jsonschema_rs.Validator | None] = {}
+
+    def page(self, form: str, *, cursor: str, limit: int) -> Page:
+        """Up to `limit` tools after the one `cursor` names. Raises `Malformed` for a cursor that was never given out.
+
+        A cursor is the last name of a page and not a position, so that a tool added meanwhile neither repeats nor hides another.
+        """
+        return self._page(form, self.tools, bisect.bisect_right(self._names, _after(cursor)) if cursor else 0, limit)
+
+    def found(self, form: str, tools: Sequence[Tool], *, cursor: str, limit: int) -> Page:
+        """The same for what a search found, in its order. A cursor whose tool is not among it belongs to another search."""
+        start = 0
+        if cursor:
+            name = _after(cursor)
+            start = next((at + 1 for at, tool in enumerate(tools) if tool.name == name), 0)
+            if not start:
+                raise Malformed("belongs to another search", pointer="/cursor")
+        return self._page(form, tools, start, limit)
+
+    def _page(self, form: str, tools: Sequence[Tool], start: int, limit: int) -> Page:
+        shown = tools[start : start + limit]
+        more = start + limit < len(tools)
+        return Page(
+            tools=tuple(self._rendered_as(form, tool) for tool in shown),
+            next_cursor=_cursor(shown[-1].name) if more else "",
+        )
+
+    def _rendered_as(self, form: str, tool: Tool) -> orjson.Fragment:
+        key = (form, tool.name)
+        rendered = self._rendered.get(key)
+        if rendered is None:
+            rendered = self._rendered[key] = orjson.Fragment(encode(LISTED[form](tool)))
+        return rendered
+
+    def tool(self, name: str) -> Tool | None:
+        """The tool of this name, where this principal may call it or is listed it."""
+        return self._by_name.get(name)
+
+    def headers(self, name: str) -> Mapping[str, str]:
+        """The headers (`x-mcp-header`) that arguments of this tool are repeated in, by argument."""
+        found = self._headers.get(name)
+        if found is None:
+            tool = self._by_name.get(name)
+            properties = tool.input_schema.get("properties") if tool is not None else None
+            found = {
+                argument: str(schema["x-mcp-header"])
+                for argument, schema in (properties if isinstance(properties, Mapping) else {}).items()
+                if isinstance(schema, Mapping) and isinstance(schema.get("x-mcp-header"), str)
+            }
+            if tool is not None:
+                self._headers[name] = found
+        return found
+
+    def answers_content(self, name: str) -> bool:
+        """Whether this tool answers with pictures, recordings or documents."""
+        tool = self._by_name.get(name)
+        return tool is not None and isinstance(tool.binding, FunctionBinding) and tool.binding.content
+
+    def declares_output(self, name: str) -> bool:
+        """Whether this tool is shown with an output schema, which clients then hold its answers against."""
+        tool = self._by_name.get(name)
+        return tool is not None and tool.output_schema is not None and tool.output_schema.get("type") == "object"
+
+    def fits(self, name: str, data: Json) -> bool:
+        """Whether data is what the tool's output schema promises (MCP 2025-06-18, server/tools, section Output Schema)."""
+        if not isinstance(data, Mapping):
+            return False
+        if name not in self._validators:
+            self._validators[name] = _validator(self._by_name[name])
+        validator = self._validators[name]
+        return validator is None or validator.is_valid(data)
+
+
+class Listings:
+    """The listings of every principal seen lately. No two principals share one."""
+
+    def __init__(self, gateway: Facade) -> None:
+        self._gateway = gateway
+        self._kept: dict[tuple[str, int], Listing] = {}
+
+    def of(self, principal: Principal) -> Listing:
+        """The listing of what this principal may call now."""
+        catalog = self._gateway.catalog(principal)
+        key = (
+            principal.id,
+            id(catalog),
+        )  # the listing holds the tuple, so its id is not given to another while it is kept
+        listing = self._kept.pop(key, None) or Listing(self._gateway.offered(principal), catalog)
+        self._kept[key] = listing  # last again: what was used least lately stands first
+        if len(self._kept) > _MAX_LISTINGS:
+            del self._kept[next(iter(self._kept))]
+        return listing
+
+
+def _validator(tool: Tool) -> jsonschema_rs.Validator | None:
+    """None when the schema does not compile: then nobody can hold an answer against it."""
+    try:
+        return jsonschema_rs.validator_for(dict(tool.output_schema or {}), offline=True)
+    except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError):
+        return None
+
+
+def _cursor(name: str) -> str:
+    return base64.urlsafe_b64encode(name.encode("ascii")).decode("ascii").rstrip("=")
+
+
+def _after(cursor: str) -> str:
+    try:
+        name = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("ascii")
+    except ValueError:
+        name = ""
+    if not TOOL_NAME.match(name):
+        raise Malformed("is not a cursor this gateway gave out", pointer="/cursor")
+    return name

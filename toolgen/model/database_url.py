@@ -1,0 +1,157 @@
+"""Where a database is: a URL without its password, read strictly. What it may say beside the address is a short list."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from toolgen.errors import ConfigError
+
+__all__ = ["ENGINES", "FileLocation", "Location", "ServerLocation", "parse_location", "part_password"]
+
+ENGINES: Mapping[str, str] = MappingProxyType(
+    {"sqlite": "sqlite", "duckdb": "duckdb", "postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
+)
+"""By the scheme of a location: the dialect its SQL is written in."""
+
+_FILES = frozenset({"sqlite", "duckdb"})
+_PORTS = {"postgres": 5432, "mysql": 3306}
+_SSL_MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
+_OPTIONS = ("sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "pool_size", "socket")
+# Up to the last @ before the path: a literal password may hold one, and a reference (`${file:/run/secret}`) holds a slash.
+_PASSWORD = re.compile(r"(?P<before>[a-z]+://[^:@/?#]*):(?P<password>\$\{[^}]*\}|[^/?#]*)(?=@)")
+_MAX_POOL = 64
+_MAX_CONNECT_S = 60
+_SHAPES = "sqlite:///path, duckdb:///path, postgresql://user@host/db, mysql://user@host/db or mariadb://user@host/db"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLocation:
+    """A database that is a file. `dialect` is sqlite or duckdb."""
+
+    dialect: str
+    path: Path
+
+    @property
+    def title(self) -> str:
+        return self.path.stem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLocation:
+    """A database behind a server. `socket` is a Unix socket (PostgreSQL: its folder) in place of host and port, or ""."""
+
+    dialect: str  # postgres | mysql
+    host: str
+    port: int
+    user: str
+    database: str
+    socket: str = ""
+    sslmode: str = "prefer"
+    certificates: Mapping[str, str] = field(
+        default_factory=lambda: MappingProxyType({})
+    )  # sslrootcert, sslcert, sslkey
+    connect_timeout_s: int = 5
+    pool_size: int = 4
+
+    @property
+    def title(self) -> str:
+        return self.database
+
+
+Location = FileLocation | ServerLocation
+
+
+def parse_location(text: str) -> Location:
+    """Reads `sqlite:///path`, `duckdb:///path`, `postgresql://user@host:port/db?…`, `mysql://…` and `mariadb://…`.
+
+    Raises `ConfigError` for another scheme, an option that is not listed and a password: that is kept apart (`SourceSettings.auth`).
+    The text of the error holds nothing of the location but its scheme and the names of options.
+    """
+    scheme, separator, rest = text.partition("://")
+    dialect = ENGINES.get(scheme)
+    if not separator or dialect is None:
+        shown = scheme[:20] if separator else "…"
+        raise ConfigError(f"databases of the kind {shown!r} are not supported", suggestion=f"use {_SHAPES}")
+    if not text.isprintable():
+        raise ConfigError("the location of the database holds characters that are not printable")
+    if dialect in _FILES:
+        if not rest.startswith("/") or len(rest) < 2:
+            raise ConfigError("the location of the database is no file", suggestion=f"use {scheme}:///path")
+        return FileLocation(dialect=dialect, path=Path(rest[1:]))
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise ConfigError("the location of the database is not a URL", suggestion=f"use {_SHAPES}") from error
+    return _server(dialect, parts, port)
+
+
+def part_password(text: str) -> tuple[str, str]:
+    """`scheme://user:password@host/…` without the password, and the password as it was written: a `${…}`, or percent-encoded text."""
+    found = _PASSWORD.match(text)
+    if found is None:
+        return text, ""
+    written = found["password"]
+    return found["before"] + text[found.end("password") :], written if written.startswith("${") else unquote(written)
+
+
+def _server(dialect: str, parts: SplitResult, port: int | None) -> ServerLocation:
+    if parts.password is not None:
+        raise ConfigError("the location of the database holds a password", suggestion="keep it in ${env:NAME}")
+    if parts.fragment:
+        raise ConfigError("the location of the database has a fragment", suggestion="write # as %23")
+    options = _options(parts.query)
+    socket = options.get("socket", "")
+    host = parts.hostname or ""
+    database = unquote(parts.path.removeprefix("/"))
+    if bool(host) == bool(socket) or port == 0:
+        raise ConfigError(
+            "the location of the database needs a host or ?socket=, and not both", suggestion=f"use {_SHAPES}"
+        )
+    if not database or "/" in database or not parts.username:
+        raise ConfigError("the location of the database names no user or no database", suggestion=f"use {_SHAPES}")
+    return ServerLocation(
+        dialect=dialect,
+        host=host,
+        port=port or _PORTS[dialect],
+        user=unquote(parts.username),
+        database=database,
+        socket=socket,
+        sslmode=_one_of("sslmode", options.get("sslmode", "prefer"), _SSL_MODES),
+        certificates=MappingProxyType({key: value for key, value in options.items() if key in _OPTIONS[1:4]}),
+        connect_timeout_s=_number("connect_timeout", options.get("connect_timeout", "5"), _MAX_CONNECT_S),
+        pool_size=_number("pool_size", options.get("pool_size", "4"), _MAX_POOL),
+    )
+
+
+def _options(query: str) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
+    except ValueError as error:
+        raise ConfigError("what stands behind ? in the location of the database is not understood") from error
+    options: dict[str, str] = {}
+    for name, value in pairs:
+        if name not in _OPTIONS or name in options or not value:
+            raise ConfigError(
+                f"the option {name[:40]!r} of a database is unknown, empty or there twice",
+                suggestion=f"known: {', '.join(_OPTIONS)}",
+            )
+        options[name] = value
+    return options
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
+    if value not in known:
+        raise ConfigError(f"{name} of a database is none of {', '.join(known)}")
+    return value
+
+
+def _number(name: str, value: str, largest: int) -> int:
+    if not (value.isascii() and value.isdigit()) or len(value) > 4 or not 0 < int(value) <= largest:
+        raise ConfigError(f"{name} of a database is not a whole number from 1 to {largest}")
+    return int(value)

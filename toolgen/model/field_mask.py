@@ -1,0 +1,106 @@
+"""Which fields of an answer an agent asked for: paths, in a notation that is read in time linear in the answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from toolgen.model.schema import Json
+
+__all__ = ["MAX_FIELDS", "Mask"]
+
+MAX_FIELDS = 50
+_MAX_LENGTH = 200
+_MAX_DEPTH = 20
+_ANY = "*"
+_STEP = re.compile(r"\.?(?:([^.\[\]'\"*$]+)|(\*)|\[(?:'([^']*)'|\"([^\"]*)\"|(\*)|\d{1,9})\])")
+_Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mask:
+    """Paths of names; `*` is any one. An array stands for each of its elements."""
+
+    paths: tuple[_Path, ...]
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Mask:
+        """Raises `ValueError`, saying what is wrong with which text."""
+        if not 0 < len(texts) <= MAX_FIELDS:
+            raise ValueError(f"fields takes 1 to {MAX_FIELDS} paths")
+        return cls(paths=tuple(dict.fromkeys(_read(text) for text in texts)))
+
+    def apply(self, value: Json) -> Json:
+        """The parts of the value that a path leads to, each where it stood; the value itself where none leads anywhere.
+
+        Too much tells an agent what there is, and nothing would tell it nothing.
+        """
+        try:
+            found, kept = _kept(value, _levels(self.paths), 0, (1 << len(self.paths)) - 1)
+        except RecursionError:  # lists in lists in lists, which no path leads out of
+            return value
+        return kept if found else value
+
+
+def _read(text: str) -> _Path:
+    """`items.owner.login`, `$.items[*].owner['login']`: the names in between, without the arrays, whose elements are meant anyway."""
+    if not 0 < len(text) <= _MAX_LENGTH:
+        raise ValueError(f"a path has 1 to {_MAX_LENGTH} characters")
+    rest = text.removeprefix("$")
+    names: list[str] = []
+    while rest:
+        step = _STEP.match(rest)
+        if step is None or step.end() == 0:
+            raise ValueError(f"'{text[:80]}' is no path like items.name")
+        plain, star, single, double, _ = step.groups()
+        name = next((one for one in (plain, single, double) if one is not None), _ANY if star else None)
+        if name is not None:
+            names.append(name)
+        rest = rest[step.end() :]
+    if not 0 < len(names) <= _MAX_DEPTH:
+        raise ValueError(f"'{text[:80]}' names nothing, or more than {_MAX_DEPTH} levels")
+    return tuple(names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """What the members of an object so far down mean to the paths, each of which is a bit: `ends` are those that end above it, `named`
+    those that go on below a member of that name, `other` those that go on below any other."""
+
+    ends: int
+    named: Mapping[str, int]
+    other: int
+
+
+def _levels(paths: Sequence[_Path]) -> tuple[_Level, ...]:
+    return tuple(_level(paths, depth) for depth in range(max(map(len, paths)) + 1))
+
+
+def _level(paths: Sequence[_Path], depth: int) -> _Level:
+    ends = sum(1 << number for number, path in enumerate(paths) if len(path) == depth)
+    names = [(path[depth], 1 << number) for number, path in enumerate(paths) if len(path) > depth]
+    other = sum(bit for name, bit in names if name == _ANY)
+    named = {name: other | sum(bit for one, bit in names if one == name) for name, _ in names if name != _ANY}
+    return _Level(ends, named, other)
+
+
+def _kept(value: Json, levels: Sequence[_Level], depth: int, alive: int) -> tuple[bool, Json]:
+    """Whether anything was found below, and what is kept of the value; `alive` are the paths that lead here."""
+    level = levels[depth]
+    if alive & level.ends:
+        return True, value
+    if isinstance(value, Mapping):
+        built: dict[str, Json] = {}
+        for name, item in value.items():
+            further = alive & level.named.get(name, level.other)
+            if further:
+                found, kept = _kept(item, levels, depth + 1, further)
+                if found:
+                    built[name] = kept
+        return bool(built), built
+    if isinstance(value, (list, tuple)):
+        parts = [_kept(item, levels, depth, alive) for item in value]
+        # An element without any of the fields stays, empty: what is left must not be taken for its neighbour.
+        return any(found for found, _ in parts), [kept for _, kept in parts]
+    return False, {} if value is not None else None

@@ -1,0 +1,168 @@
+"""What a GraphQL schema offers, without its prose: enough to check a selection or a document long after the schema was read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+__all__ = [
+    "MAX_INT",
+    "PAGE_SIZES",
+    "UPLOAD",
+    "Graph",
+    "GraphArgument",
+    "GraphField",
+    "GraphType",
+    "identifies",
+    "named",
+    "page_sizes",
+    "reachable",
+    "size_fault",
+]
+
+# Arguments that say how many items are answered with, by the names that services agree on.
+PAGE_SIZES = frozenset(
+    """
+    first last limit pageSize page_size perPage per_page take maxResults max_results itemsPerPage items_per_page
+    """.split()  # noqa: SIM905 - a list of words is read more easily as a text
+)
+
+_WHOLE = re.compile(r"-?[0-9]{1,30}\Z")
+
+UPLOAD = "Upload"
+"""The scalar of files: the name that the multipart request specification and every server give it."""
+
+MAX_INT = 2**31 - 1
+"""Of GraphQL's Int (spec, section 3.5.1)."""
+
+
+class GraphArgument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An argument or a field of an input object. `type` is written as in SDL: `[ID!]!`."""
+
+    type: str
+    has_default: bool = False
+
+    @property
+    def required(self) -> bool:
+        """Non-null and without a default (spec, sections 3.6.1 and 3.10)."""
+        return self.type.endswith("!") and not self.has_default
+
+
+class GraphField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A field of an object or interface."""
+
+    type: str
+    arguments: dict[str, GraphArgument] = {}
+
+
+class GraphType(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One named type. `members` are the interfaces of an object or interface, the types of a union or the values of an enum."""
+
+    kind: str  # object | interface | union | enum | scalar | input
+    fields: dict[str, GraphField] = {}
+    inputs: dict[str, GraphArgument] = {}
+    members: tuple[str, ...] = ()
+    one_of: bool = False
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.kind in {"enum", "scalar"}
+
+
+class Graph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A whole schema; `query`, `mutation` and `subscription` name its root types, "" for none. Built-in scalars are among `types`.
+
+    `secrets` are the names of the arguments and input fields whose scalar is configured as a secret one.
+    """
+
+    types: dict[str, GraphType]
+    query: str = ""
+    mutation: str = ""
+    subscription: str = ""
+    secrets: tuple[str, ...] = ()
+
+    @property
+    def roots(self) -> frozenset[str]:
+        """The root types' names."""
+        return frozenset(name for name in (self.query, self.mutation, self.subscription) if name)
+
+    @property
+    def fronts(self) -> frozenset[str]:
+        """The types a root may stand behind: the roots, the interfaces they implement and the unions they are in."""
+        interfaces = {member for root in self.roots if root in self.types for member in self.types[root].members}
+        unions = {
+            name for name, one in self.types.items() if one.kind == "union" and not self.roots.isdisjoint(one.members)
+        }
+        return self.roots | interfaces | unions
+
+    def root(self, kind: str) -> GraphType | None:
+        """The root type of query, mutation or subscription."""
+        name = {"query": self.query, "mutation": self.mutation, "subscription": self.subscription}.get(kind, "")
+        return self.types.get(name)
+
+
+def identifies(type_: str) -> bool:
+    """Whether a field of this type says which object one looks at, and nothing more: all that is read of a root below another field."""
+    return type_.strip("!") == "ID"
+
+
+def named(type_: str) -> str:
+    """The type inside lists and non-nulls: `[ID!]!` is `ID`."""
+    return type_.strip("[]!")
+
+
+def reachable(graph: Graph) -> Graph:
+    """The same with only those types that its roots lead to; of a union or an interface, every type that may stand there."""
+    types = graph.types
+    behind: dict[str, list[str]] = {}
+    for name, one in types.items():  # what may stand where an interface is named
+        if one.kind in {"object", "interface"}:
+            for member in one.members:
+                behind.setdefault(member, []).append(name)
+    met, waiting = set(graph.roots), [*graph.roots]
+    while waiting:
+        name = waiting.pop()
+        if name not in types:
+            continue
+        one = types[name]
+        found = {named(field.type) for field in one.fields.values()}
+        found.update(named(argument.type) for field in one.fields.values() for argument in field.arguments.values())
+        found.update(named(argument.type) for argument in one.inputs.values())
+        found.update(() if one.kind == "enum" else one.members, behind.get(name, ()))
+        waiting += found - met
+        met |= found
+    return msgspec.structs.replace(graph, types={name: one for name, one in types.items() if name in met})
+
+
+def page_sizes(value: object, where: str, *, sized: bool) -> Iterator[tuple[str, float]]:
+    """Every size of a page in the value of an argument, and where it stands: `filter.per_page`.
+
+    `sized` says that a number, the value itself or in a list, is one; below it, what has one of the names of `PAGE_SIZES` is.
+    """
+    match value:
+        case bool() | None:
+            return
+        case int() | float():
+            if sized:
+                yield where, value
+        case str():
+            if sized and _WHOLE.match(value):  # a scalar of large numbers, as services write them
+                yield where, int(value)
+        case Mapping():
+            for name, one in value.items():
+                yield from page_sizes(one, f"{where}.{name}", sized=name in PAGE_SIZES)
+        case list() | tuple():
+            for one in value:
+                yield from page_sizes(one, where, sized=sized)
+
+
+def size_fault(size: float, most: int | None) -> str:
+    """What is wrong with the size of a page; "" for nothing. Below 0 is all there is to some services, so a cap refuses it too.
+
+    The largest Int there is caps nothing.
+    """
+    if most is None or most == MAX_INT or 0 <= size <= most:
+        return ""
+    return f"may be at least 0 and at most {most}"

@@ -1,0 +1,78 @@
+"""Request headers that belong to the gateway: no argument of a tool ever sets one.
+
+Idempotency keys as the systems behind know them.
+
+What a media type is, for those who read one in a description and those who send one (RFC 9110, section 8.3.1).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from functools import lru_cache
+
+import msgspec
+
+from toolgen.model.parameter_names import NameSet
+from toolgen.model.tool import Binding, HttpBinding, HttpKey
+
+__all__ = ["GATEWAY_HEADERS", "JSON", "MEDIA_TYPE", "NO_KEY_HEADER", "is_gateway_header", "written"]
+
+NO_KEY_HEADER = "never"
+"""What toolgen.yaml says in place of a header's name where a source is given no idempotency keys."""
+
+GATEWAY_HEADERS = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-length",
+        "content-type",
+        "cookie",
+        "expect",
+        "forwarded",
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "x-forwarded-for",
+        "x-http-method",
+        "x-http-method-override",
+        "x-method-override",
+        "x-forwarded-host",
+        "x-forwarded-proto",
+    }
+)
+"""In lower case: what frames and routes a message (RFC 9110 section 7.6.1, RFC 9112), says who asks or what is done, or is decided by the
+body."""
+
+_NAMES = NameSet(GATEWAY_HEADERS)
+
+
+@lru_cache(maxsize=4096)
+def is_gateway_header(name: str) -> bool:
+    """Whether a header is one of them to some service: CGI and what is like it take `X_Forwarded_For` for `X-Forwarded-For`."""
+    return _NAMES.find(name) is not None
+
+
+def written(binding: Binding, text: str) -> str:
+    """A key as the system of a tool knows it: the text itself, or a UUID that is made of it and always the same."""
+    key = binding.key if isinstance(binding, HttpBinding) else msgspec.UNSET
+    if isinstance(key, HttpKey) and key.form == "uuid":
+        return str(uuid.UUID(bytes=hashlib.sha256(text.encode()).digest()[:16], version=4))
+    return text
+
+
+MEDIA_TYPE = re.compile(
+    r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:\s*;\s*[\w!#$&^.+-]+=(?:[\w!#$&^.+/-]+|\"[^\"\\\x00-\x1f\x7f]*\"))*\Z", re.ASCII
+)
+"""One media type with its parameters; a range (`image/*`) is none."""
+
+JSON = re.compile(r"[^;\s]+/(?:[^;\s]+\+)?json\s*(?:;.*)?\Z", re.IGNORECASE)
+"""JSON itself or a type with the suffix `+json` (RFC 6839, section 3.1)."""

@@ -1,0 +1,173 @@
+"""What an MCP server says of its tools, as far as anybody relies on it: what is pinned, and what is held against the pin.
+
+A result of MCP, block by block, as programs read it that know no blocks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from toolgen.canonical import digest
+from toolgen.json_codec import decode_json, encode_json
+from toolgen.model.schema import Json
+
+__all__ = [
+    "ListedTool",
+    "Listing",
+    "blocks_of",
+    "parts_of",
+    "plain_data",
+    "read_listing",
+    "structured_of",
+    "texts_of",
+    "write_listing",
+]
+
+_PARTS: Mapping[str, str] = {
+    "title": "title",
+    "description": "description",
+    "input_schema": "input schema",
+    "output_schema": "output schema",
+    "annotations": "annotations",
+    "execution": "execution",
+}
+
+
+class ListedTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A tool as its server lists it (MCP, server/tools); icons, `_meta` and whatever else there may be reach no agent and are left out."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None = None
+    annotations: dict[str, Any] = {}
+    execution: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Of `execution` only a demand counts; what a tool merely may do as a task says nothing about a plain call of it."""
+        if self.execution and not self.demands_task:
+            msgspec.structs.force_setattr(self, "execution", {})
+
+    @property
+    def demands_task(self) -> bool:
+        """Whether it can be called as a task alone (MCP 2025-11-25, utilities/tasks, Tool-Level Negotiation)."""
+        return self.execution.get("taskSupport") == "required"
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """All tools of a server, by name: their order is nobody's promise."""
+
+    server: str
+    version: str
+    tools: tuple[ListedTool, ...]
+
+
+def parts_of(tool: ListedTool) -> dict[str, str]:
+    """The digest of each part of a tool that an agent or a reviewer goes by; raises `CanonicalError`."""
+    found = {said: getattr(tool, field) for field, said in _PARTS.items()}
+    return {said: digest(value) for said, value in found.items() if value}
+
+
+def texts_of(tool: ListedTool) -> Iterator[tuple[str, str]]:
+    """Every text of a tool, names of arguments included, with its place in the tool as a JSON pointer; each text once."""
+    parts = msgspec.to_builtins(tool)
+    todo: list[tuple[str, object]] = [(f"/{name}", parts[name]) for name in reversed(parts) if name != "name"]
+    known: set[str] = set()
+    while todo:
+        place, value = todo.pop()
+        if isinstance(value, str):
+            if value not in known:
+                known.add(value)
+                yield place, value
+        elif isinstance(value, Mapping):
+            todo += [(f"{place}/{_escaped(key)}", item) for key, item in reversed(list(value.items()))]
+            todo += [(f"{place}/{_escaped(key)}", key) for key in reversed(list(value))]
+        elif isinstance(value, list | tuple):
+            todo += [(f"{place}/{number}", item) for number, item in reversed(list(enumerate(value)))]
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def write_listing(listing: Listing) -> bytes:
+    """As it is pinned: laid out for a reviewer, and in ASCII, so that what nobody sees stands there as an escape."""
+    ordered = msgspec.structs.replace(listing, tools=tuple(sorted(listing.tools, key=lambda one: one.name)))
+    return (json.dumps(msgspec.to_builtins(ordered), indent=2, sort_keys=True, ensure_ascii=True) + "\n").encode()
+
+
+def read_listing(data: bytes) -> Listing:
+    """What was pinned; raises `msgspec.DecodeError`."""
+    return msgspec.json.decode(data, type=Listing)
+
+
+_WHOLE_LEVELS = 2
+_MAX_COMPARED_LENGTH = 262_144
+
+
+def blocks_of(content: Json) -> Sequence[Json]:
+    """The blocks of `{"content": […]}`."""
+    blocks = content.get("content") if isinstance(content, Mapping) else None
+    if isinstance(blocks, str):  # a redaction of all of them
+        return ({"type": "text", "text": blocks},)
+    return blocks if isinstance(blocks, list | tuple) else ()
+
+
+def structured_of(content: Json) -> Json:
+    """The structured content beside them; None where there is none."""
+    return content.get("structuredContent") if isinstance(content, Mapping) else None
+
+
+def plain_data(content: Json) -> Json:
+    """The text where there is nothing else, structured content where all text repeats a part of it, and otherwise both, as they came."""
+    blocks, structured = blocks_of(content), structured_of(content)
+    texts = [str(block["text"]) for block in blocks if isinstance(block, Mapping) and block.keys() == {"type", "text"}]
+    if len(texts) < len(blocks):
+        return content
+    if structured is None:
+        return "\n".join(texts)
+    if not texts:
+        return structured
+    said = set(_sayings(structured))
+    return structured if all(not text or text in said or _saying(text) in said for text in texts) else content
+
+
+def _sayings(value: Json, depth: int = 0) -> Iterator[str]:
+    """Whatever a text could say to repeat a part of this: the text of a member, its JSON, or that of an object near the top."""
+    if isinstance(value, str):
+        yield value
+        return
+    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else None
+    if items is None or depth <= _WHOLE_LEVELS:
+        yield _written(value)
+    for item in items or ():
+        yield from _sayings(item, depth + 1)
+
+
+def _saying(text: str) -> str:
+    """A text that is JSON, as `_sayings` writes it."""
+    if len(text) > _MAX_COMPARED_LENGTH:
+        return text
+    try:
+        return _written(decode_json(text.encode()))
+    except ValueError:
+        return text
+
+
+def _written(value: Json) -> str:
+    return encode_json(_sorted(value)).decode()
+
+
+def _sorted(value: Json) -> Json:
+    match value:
+        case Mapping():
+            return {name: _sorted(value[name]) for name in sorted(value)}
+        case list() | tuple():
+            return [_sorted(item) for item in value]
+        case _:
+            return value

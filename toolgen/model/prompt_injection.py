@@ -1,0 +1,101 @@
+"""The one definition of characters that a reader does not see and a model does: for lint, pins, answers and pages.
+
+They are Unicode's Default_Ignorable_Code_Point (Unicode 16, DerivedCoreProperties), controls but tab, line feed and carriage return, the
+separators U+2028 and U+2029, the blank U+2800, what formats hieroglyphs and annotations, and lone surrogates. Some of them are ordinary
+writing in their place: a joiner between the letters of scripts that join, or between emoji; a variation selector behind the one
+character that it varies. Those stay, one at a time; a run of them says something else.
+
+Texts that are instructions to the model that reads them, and not descriptions for a reader (prompt injection, tool poisoning).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+__all__ = ["ANY_INVISIBLE", "INVISIBLE", "SPELLED", "order_in", "spelled", "visible"]
+
+_ALL: Final = (
+    "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d159"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+# Scripts whose letters change their form with what stands beside them: Arabic, Syriac, N'Ko, those of India and South-East Asia, Mongolian.
+_MONGOLIAN: Final = "\u1820-\u18aa"
+_JOINING: Final = (
+    "\u0600-\u061b\u061d-\u0dff\u0f00-\u109f\u1780-\u17b3\u17b6-\u180a\u1810-\u18af\u1a20-\u1aaf\u1b00-\u1cff\ua800-\uabff\ufb50-\ufdff"
+    "\ufe70-\ufefc\U00010a00-\U00010aff\U00010d00-\U00010eff\U00010f00-\U00011fff\U0001e900-\U0001e95f"
+)
+_EMOJI: Final = (
+    "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\u3030\u303d"
+    "\u3297\u3299\U0001f000-\U0001faff"
+)
+ANY_INVISIBLE: Final = re.compile(f"[{_ALL}]")
+"""Each of them, wherever it stands: for whoever shows a text to somebody who has to agree to it."""
+INVISIBLE: Final = re.compile(
+    f"[{_ALL}]"
+    f"(?<![{_JOINING}][\u200c\u200d](?![{_ALL}]))"
+    f"(?<![0-9A-Za-z]\u200c(?=[{_JOINING}]))"
+    f"(?<![{_EMOJI}]\u200d(?=[{_EMOJI}]))"
+    f"(?<![{_EMOJI}]\ufe0f\u200d(?=[{_EMOJI}]))"
+    f"(?<![{_EMOJI}][\ufe0e\ufe0f])"
+    "(?<![0-9#*]\ufe0f(?=\u20e3))"
+    f"(?<![{_MONGOLIAN}][\u180b-\u180d\u180f])"
+)
+"""Each of them that is not ordinary writing where it stands. What is left without them holds none."""
+SPELLED: Final = re.compile(r"\\u\{[0-9a-f]{1,6}\}")
+"""One of them as `spelled` writes it."""
+_LINE_ENDS: Final = frozenset("\x85\u2028\u2029")
+
+
+def visible(text: str) -> str:
+    """The text without them; a separator of lines is a line end."""
+    return INVISIBLE.sub(_seen, text)
+
+
+def _seen(found: re.Match[str]) -> str:
+    return "\n" if found[0] in _LINE_ENDS else ""
+
+
+def spelled(text: str, pattern: re.Pattern[str] = INVISIBLE) -> str:
+    r"""The text with each of them written out, `\u{200b}`."""
+    return pattern.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", text)
+
+
+_TERMINAL = re.compile(r"\x1b\[[0-9;?]{0,20}[@-~]")  # what colours a text, or moves the cursor (ECMA-48, CSI)
+_ORDERS = tuple(
+    re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    for pattern in (
+        r"\b(?:ignore|disregard|forget|override|bypass)\b.{0,40}\b(?:previous|prior|above|earlier|all|any|your)\b.{0,40}"
+        r"\b(?:instructions?|prompts?|rules?|context|guidelines?|polic(?:y|ies)|safety)\b",
+        r"\byou are (?:now|no longer)\b",
+        r"\b(?:system|developer|hidden) (?:prompt|message|instructions?)\b",
+        r"<\s*/?\s*(?:system|important|instructions?|secret|admin|assistant|user_query)\s*>|\[/?(?:INST|SYSTEM)\]|<\|[a-z_]{2,30}\|>",
+        r"\b(?:do not|don't|never) (?:tell|inform|mention|reveal|show|notify|ask)\b.{0,40}\b(?:user|human|anyone|operator)\b",
+        r"\bwithout (?:telling|informing|asking|notifying|the knowledge of) (?:the )?(?:user|human|operator)\b",
+        r"\b(?:before|after|instead of) (?:using|calling|invoking) (?:this|any|every|each|other) (?:other )?(?:tool|function)s?\b"
+        r".{0,80}\b(?:read|send|call|invoke|include|pass|upload)\b",
+        r"\b(?:always|must|should) (?:also )?(?:call|use|invoke|prefer) (?:this|the \w+) (?:tool|function)\b.{0,40}"
+        r"\b(?:first|instead|only)\b",
+        r"\b(?:send|forward|upload|post|leak|exfiltrate|email)\b.{0,60}\b(?:conversation|chat history|system prompt|credentials?|"
+        r"private keys?|api keys?|passwords?|secrets?|\.env|ssh keys?)\b.{0,60}\b(?:to|at)\b.{0,20}(?:https?:|\S+@)",
+        r"~/\.(?:ssh|aws|config|kube|netrc)\b|\bid_rsa\b|/etc/passwd\b",
+    )
+)
+
+
+def order_in(text: str) -> str:
+    """The first part of a text that orders its reader about, "" where none does; what nobody sees may stand within its words."""
+    return next(
+        (found[0] for form in _readings(text) for pattern in _ORDERS if (found := pattern.search(form))),
+        "",
+    )
+
+
+def _readings(text: str) -> Iterator[str]:
+    yield text
+    if INVISIBLE.search(text):
+        plain = _TERMINAL.sub(" ", text)
+        yield visible(plain)
+        yield INVISIBLE.sub(" ", plain)

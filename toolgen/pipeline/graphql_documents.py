@@ -1,0 +1,197 @@
+"""Documents that agents write, held against the schema and then judged as the calls they are made of."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field, replace
+
+import msgspec
+from graphql import GraphQLSchema
+
+from toolgen.model.call import Call, Document, Principal
+from toolgen.model.graphql_schema import Graph, identifies, reachable
+from toolgen.model.manifest import Manifest
+from toolgen.model.schema import JsonObject
+from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, GraphQLSchemaBinding, Tool
+from toolgen.model.verdict import Deny, Verdict, strictest
+from toolgen.policy.arguments import Validator
+from toolgen.policy.graphql.guard import check_document
+from toolgen.policy.graphql.schema import compile_schema
+from toolgen.policy.rules import Note
+
+__all__ = ["DocumentGuard", "GuardParts", "document_guards"]
+
+_MAX_PARTS = 16  # of a schema, compiled: one for each set of root fields that some caller may use, some 5 MB for a very large schema
+_WORD = re.compile(r"[_A-Za-z][_0-9A-Za-z]*")
+
+Decide = Callable[[Call, Tool, JsonObject, list[Note]], Verdict]
+"""The verdict on a root field as on a call of its tool. What the record should know besides is added to the list."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What of a schema some callers may know of: its index, and the same compiled."""
+
+    graph: Graph
+    schema: GraphQLSchema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentGuard:
+    """Judges the documents of one source.
+
+    A document may ask for a root field that the caller may call as a tool, with arguments that it may call it with, and for no other:
+    one policy decides about both roads, and one schema about the arguments. It is read against the part of the schema that the caller
+    may know of, so that what is hidden is answered as what does not exist, also where a name is nearly right. `bound` says whether the
+    gateway sets an argument of a tool: nothing can be set inside of what an agent wrote. `redacted` says whether the policy hides
+    anything in a tool's answers: then an alias would show it under another name.
+    """
+
+    graph: Graph
+    tools: Mapping[tuple[str, str], Tool]  # by kind and root field
+    decide: Decide
+    visible: Callable[[Principal, Tool], bool]
+    bound: Callable[[Principal, Tool], bool]
+    redacted: Callable[[Tool], bool]
+    max_page: int | None
+    validators: dict[str, Validator] = field(default_factory=dict)  # of those tools, compiled when first asked for
+    usable: dict[tuple[frozenset[str], ...], frozenset[str]] = field(default_factory=dict)  # tools, by who may use them
+    parts: OrderedDict[frozenset[str], _Part] = field(default_factory=OrderedDict)  # by the tools their root fields are
+
+    def check(self, call: Call, notes: list[Note]) -> tuple[Call, Verdict] | Deny:
+        """The call with the document that may be sent, and the strictest verdict on the calls in it; or a refusal. Adds to `notes`."""
+        binding = call.tool.binding
+        assert isinstance(binding, GraphQLDocumentBinding)  # noqa: S101 - the stage matched on it
+        text, variables = call.arguments.get("query"), call.arguments.get("variables", {})
+        if not isinstance(text, str) or not isinstance(variables, Mapping):
+            return Deny(rule="graphql", code="validation", reason="query must be text and variables an object")
+        schema = self._part(call.principal).schema
+        checked = check_document(text, variables, schema=schema, limits=binding, max_page=self.max_page)
+        if isinstance(checked, Deny):
+            return self._instead(checked, text, call.principal)
+        tools: dict[str, Tool] = {}
+        verdicts: list[Verdict] = []
+        roots: list[tuple[Tool, JsonObject]] = []
+        for root in checked.roots:
+            tool = self.tools.get((binding.type, root.field))
+            if tool is None or not self.visible(call.principal, tool):
+                return Deny(rule="graphql", reason=f"there is no {binding.type} {root.field} that you may use")
+            if faults := self._validator(tool).faults(root.arguments, 1):
+                reason = f"the document cannot be run: {root.field}: {faults[0]}"
+                return Deny(rule="graphql", code="validation", reason=reason, suggestion="change it and call again")
+            tools[tool.name] = tool
+            roots.append((tool, root.arguments))
+            verdicts.append(self.decide(call, tool, root.arguments, notes))
+        verdict = strictest(verdicts)
+        if isinstance(verdict, Deny):
+            return verdict
+        if checked.aliased and any(self.redacted(tool) for tool in (call.tool, *tools.values())):
+            reason = "the document cannot be run: it has aliases, and something in these answers is hidden by its name"
+            return Deny(rule="graphql", reason=reason, suggestion="ask for every field by its own name")
+        document = Document(
+            query=checked.query,
+            variables=dict(variables),
+            operation_name=checked.operation_name,
+            tools=tuple(tools.values()),
+            cost=checked.cost,
+            roots=tuple(roots),
+        )
+        return replace(call, document=document), verdict
+
+    def _validator(self, tool: Tool) -> Validator:
+        if tool.digest not in self.validators:
+            self.validators[tool.digest] = Validator(tool.input_schema)
+        return self.validators[tool.digest]
+
+    def part(self, call: Call) -> Graph:
+        """The schema with only those root fields that the caller may use in a document, and the types that these lead to."""
+        return self._part(call.principal).graph
+
+    def _part(self, principal: Principal) -> _Part:
+        user = principal.on_behalf_of
+        roles = (principal.toolsets, principal.roles, *(() if user is None else (user.roles,)))
+        names = self.usable.get(roles)
+        if names is None:
+            names = self.usable[roles] = frozenset(
+                tool.name
+                for tool in self.tools.values()
+                if self.visible(principal, tool) and not self.bound(principal, tool)
+            )
+        found = self.parts.get(names)
+        if found is None:
+            graph = _narrowed(self.graph, {key for key, tool in self.tools.items() if tool.name in names})
+            found = self.parts[names] = _Part(graph, compile_schema(graph))
+            if len(self.parts) > _MAX_PARTS:
+                self.parts.popitem(last=False)
+        self.parts.move_to_end(names)
+        return found
+
+    def _instead(self, denied: Deny, text: str, principal: Principal) -> Deny:
+        """The refusal of a document, with the way to call a field of it whose arguments the gateway sets."""
+        words = set(_WORD.findall(text))
+        for (_, name), tool in self.tools.items():
+            if name in words and self.visible(principal, tool) and self.bound(principal, tool):
+                suggestion = f"the gateway sets arguments of {name}, which no document can ask for: call {tool.name}"
+                return replace(denied, suggestion=suggestion)
+        return denied
+
+
+def _narrowed(graph: Graph, usable: Set[tuple[str, str]]) -> Graph:
+    """The schema with these root fields alone, also where a root stands behind an interface, and the types that they lead to.
+
+    What identifies an object (`id: ID!` of Relay's Node) stays in both: it is all that may be read behind such an interface.
+    """
+    types = dict(graph.types)
+    for kind in ("query", "mutation", "subscription"):
+        root = graph.root(kind)
+        if root is None:
+            continue
+        behind = [name for name in root.members if name in graph.types]
+        identity = {key for name in behind for key, one in graph.types[name].fields.items() if identifies(one.type)}
+        hidden = {key for key in root.fields if (kind, key) not in usable} - identity
+        for name in (getattr(graph, kind), *behind):
+            fields = {key: one for key, one in types[name].fields.items() if key not in hidden}
+            types[name] = msgspec.structs.replace(types[name], fields=fields)
+    return reachable(msgspec.structs.replace(graph, types=types))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardParts:
+    """What the guards of all sources share."""
+
+    decide: Decide
+    visible: Callable[[Principal, Tool], bool]
+    bound: Callable[[Principal, Tool], bool]
+    redacted: Callable[[Tool], bool]
+    max_pages: Mapping[str, int | None] = field(default_factory=dict)
+
+
+def document_guards(manifest: Manifest, parts: GuardParts) -> Mapping[str, DocumentGuard]:
+    """A guard for each source that is open to documents. What a caller may know of a schema is compiled when it is first asked for."""
+    open_ = {
+        tool.source
+        for tool in manifest.tools.values()
+        if isinstance(tool.binding, GraphQLDocumentBinding | GraphQLSchemaBinding)
+    }
+    guards = {}
+    for source in sorted(open_):
+        graph = manifest.sources[source].graph
+        if graph is None:
+            continue
+        tools = {
+            (tool.binding.type, tool.binding.field): tool
+            for tool in manifest.tools.values()
+            if tool.source == source and isinstance(tool.binding, GraphQLBinding) and tool.binding.field
+        }
+        guards[source] = DocumentGuard(
+            graph=graph,
+            tools=tools,
+            decide=parts.decide,
+            visible=parts.visible,
+            bound=parts.bound,
+            redacted=parts.redacted,
+            max_page=parts.max_pages.get(source),
+        )
+    return guards

@@ -1,0 +1,136 @@
+"""Whether what a caller gave is JSON and text at all: a caller in Python, or a front end of its own, can hand over anything.
+
+Arguments as they were sent become arguments as they were meant, before anything is recorded, judged or delivered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import orjson
+
+from toolgen.emit.dialects import without_absent
+from toolgen.model.schema import JsonObject, Schema
+from toolgen.policy.arguments import excess, repair
+
+__all__ = ["Meant", "legible", "meant", "no_ids", "no_json", "no_text"]
+
+_EXACT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+_HALF = "holds half a surrogate pair, which is no character"
+
+
+def no_json(arguments: Mapping[str, object]) -> str | None:
+    """What of some arguments is no JSON, beginning with its JSON pointer; None where all of it is.
+
+    What is more than the gateway looks at (`excess`) is left to the record, which says so.
+    """
+    try:
+        orjson.dumps(arguments, option=_EXACT)  # a microsecond, where all is well
+    except TypeError:
+        return next(_faults(arguments), None) if excess(arguments) is None else _name_fault(arguments)
+    return None
+
+
+def no_text(value: object) -> str | None:
+    """Why a value is no Unicode text, to be read behind its name; None where it is."""
+    if not isinstance(value, str):
+        return f"is no text but {_kind(value)}"
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return _HALF
+    return None
+
+
+def no_ids(**ids: object) -> str | None:
+    """Which of the ids that came with a call is no text, and why; None where all are."""
+    faults = ((name, no_text(value)) for name, value in ids.items() if value != "")
+    return next((f"{name}: it {fault}" for name, fault in faults if fault), None)
+
+
+def legible(text: str) -> str:
+    """The same text with halves of surrogate pairs spelled out (`\\ud800`), so that it can be told."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _faults(arguments: Mapping[str, object]) -> Iterator[str]:
+    """One sentence for each value or name that JSON has no form for. Takes time and memory in the size of what is not in excess."""
+    stack: list[tuple[str, object]] = [("", arguments)]
+    while stack:
+        pointer, value = stack.pop()
+        match value:
+            case str():
+                if no_text(value):
+                    yield f"{pointer}: {_HALF}"
+            case bool() | int() | float() | None:
+                pass
+            case Mapping():
+                if fault := _name_fault(value, pointer):
+                    yield fault
+                stack += ((pointer + _step(name), item) for name, item in value.items() if isinstance(name, str))
+            case list() | tuple():
+                stack += ((f"{pointer}/{index}", item) for index, item in enumerate(value))
+            case _:
+                yield f"{pointer}: JSON has no form for {_kind(value)}"
+
+
+def _name_fault(members: Mapping[str, object], pointer: str = "") -> str | None:
+    faults = ((_step(name), no_text(name)) for name in members)
+    return next((f"{pointer}{step}: the name {fault}" for step, fault in faults if fault), None)
+
+
+def _step(name: object) -> str:
+    return "/" + legible(str(name)).replace("~", "~0").replace("/", "~1")
+
+
+def _kind(value: object) -> str:
+    return f"a Python {type(value).__name__}"
+
+
+_NONE: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meant:
+    """What every stage sees, and the top-level arguments that are other than they were sent, for the record.
+
+    `repaired` were text that spells out the declared type, `dropped` are unknown to the schema, `left_out` held null for "not given".
+    """
+
+    arguments: JsonObject
+    repaired: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def meant(schema: Schema, arguments: JsonObject) -> Meant:
+    """What a caller of a tool with this schema meant.
+
+    A model that was given the strict form of a tool cannot leave an argument out: it sends null. Where those arguments come from is not
+    said in a call, and lists are kept in files and made strict by frameworks too, so every front end undoes it. That is safe with any
+    caller: such a null goes only where the schema would refuse it, and the call becomes the one without the argument, which
+    anybody may make and the policy judges as such.
+    """
+    given, left_out = arguments, _NONE
+    # Most calls hold no null, and that is quickly seen; what is more than anybody looks at is refused by the record.
+    if _holds_null(arguments) and excess(arguments) is None:
+        given, left_out = _without_nulls(schema, arguments)
+    seen = repair(schema, given)
+    return Meant(arguments=seen.arguments, repaired=seen.repaired, dropped=seen.dropped, left_out=left_out)
+
+
+def _without_nulls(schema: Schema, arguments: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
+    given = without_absent(schema, arguments)
+    return given, tuple(name for name, value in arguments.items() if name not in given or given[name] != value)
+
+
+def _holds_null(arguments: JsonObject) -> bool:
+    stack: list[object] = [*arguments.values()]
+    while stack:
+        item = stack.pop()
+        if item is None:
+            return True
+        if isinstance(item, (dict, list)):
+            stack.extend(item.values() if isinstance(item, dict) else item)
+    return False

@@ -1,0 +1,229 @@
+"""Answers of reads that toolgen.yaml lets us keep: given again to whoever asked the same, as the same, under the same policy."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+import orjson
+
+from toolgen.canonical import canonical, encodable
+from toolgen.clock import Clock
+from toolgen.config.tools import CacheFor
+from toolgen.errors import CanonicalError
+from toolgen.model.call import Call
+from toolgen.model.result import Error, Failed, Refused, Result, Success
+from toolgen.model.schema import Json
+from toolgen.model.secret import Secret
+from toolgen.model.tool import Effect, GraphQLSchemaBinding
+from toolgen.pipeline.stages.approval import approval_digest
+from toolgen.state.response_cache import Flight, Kept, Results
+
+__all__ = ["ABREAST", "Caching"]
+
+_DOWN = frozenset({"upstream_timeout", "upstream_unavailable"})
+ABREAST = 8
+"""How many of those who waited together ask for themselves at a time."""
+_PATIENCE_S = 30.0
+_CROWDED = Error(
+    code="upstream_unavailable",
+    message="many asked the same at once, each has to be answered for itself, and this call's turn did not come; nothing was sent",
+    suggestion="try again in a moment",
+    retry_after_s=1.0,
+    rule="concurrency",
+)
+
+
+class Caching:
+    """Stands between the road and the executors: every guard has had its say before, and what it keeps is redacted behind it.
+
+    `tools` says which answers may be kept. A call that a person agreed to is always made. Whatever writes to a source makes everything
+    that was read of it before worthless, as far as this process knows of the write. `sources` says how many calls of each there may be
+    at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        tools: Mapping[str, CacheFor],
+        sources: Mapping[str, int],
+        results: Results,
+        clock: Clock,
+        patience_s: float = _PATIENCE_S,
+    ) -> None:
+        self._patience_s = patience_s
+        self._tools = tools
+        self._sources = sources
+        self._results = results
+        self._clock = clock
+
+    async def __call__(self, call: Call, policy_digest: str, send: Callable[[], Awaitable[Result]]) -> Result:
+        """What `send` comes to, or what it came to before: then `cache` stands in the facts, as `hit`, `stale` or `shared`."""
+        if call.tool.effect is not Effect.READ or (call.statement is not None and call.statement.writes):
+            return await self._write(call.tool.source, send)
+        rule = self._tools.get(call.tool.name)
+        key = None if rule is None or call.approval else self._key(call, policy_digest)
+        if rule is None or key is None:
+            return await send()
+        kept = self._results.get(key)
+        now = self._clock.monotonic()
+        if kept is not None and now < kept.fresh_until:
+            return self._again(kept, "hit")
+        if kept is None and self._results.apart(key):
+            return await self._alone(key, rule, send)
+        flight = self._results.flights.get(key)
+        if flight is not None:
+            return await self._follow(flight, call, key, rule, send)
+        return await self._fetch(key, rule, kept, call.tool.source, send)
+
+    async def _write(self, source: str, send: Callable[[], Awaitable[Result]]) -> Result:
+        if source not in self._sources:
+            return await send()
+        self._results.wrote(source)
+        try:
+            return await send()
+        finally:
+            self._results.wrote(source)  # what was read while it was under way may be of before
+
+    async def _follow(
+        self, flight: Flight, call: Call, key: bytes, rule: CacheFor, send: Callable[[], Awaitable[Result]]
+    ) -> Result:
+        """Waits for the same call that is under way already; where that has nothing to share, makes this one.
+
+        Those who waited begin together, which they would not have without us. So they go a few abreast: as one burst they would take
+        every place of their system, and most would be refused for want of one.
+        """
+        found = await asyncio.shield(flight.found)
+        match found:
+            case Kept():
+                return self._again(found, "shared")
+            case Failed():
+                return replace(found, facts={"cache": "shared"})
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await flight.places.acquire()
+        except TimeoutError:
+            return Refused(error=_CROWDED)
+        try:
+            kept = self._results.get(key)  # one who went before may have been given something to share
+            if kept is not None and self._clock.monotonic() < kept.fresh_until:
+                return self._again(kept, "shared")
+            if call.withheld is not None and (held := await call.withheld(call)) is not None:
+                return Refused(error=held)
+            return await self._alone(key, rule, send)
+        finally:
+            flight.places.release()
+
+    async def _alone(self, key: bytes, rule: CacheFor, send: Callable[[], Awaitable[Result]]) -> Result:
+        """The call made for its caller alone; what may be shared of it after all, later callers are given."""
+        result = await send()
+        if isinstance(result, Success):
+            self._keep(key, rule, result)
+        return result
+
+    async def _fetch(
+        self, key: bytes, rule: CacheFor, kept: Kept | None, source: str, send: Callable[[], Awaitable[Result]]
+    ) -> Result:
+        flight = self._results.flights[key] = Flight(min(ABREAST, self._sources[source]))
+        found: Kept | Failed | None = None
+        try:
+            result = await send()
+            if isinstance(result, Success):
+                found = self._keep(key, rule, result)
+                if found is None:
+                    self._results.set_apart(key)
+                return result
+            if kept is not None and _down(result):
+                found = kept
+                return self._again(kept, "stale", result)
+            self._results.drop(key)  # the system answered, and no longer so
+            found = result if isinstance(result, Failed) else None
+            return result
+        finally:
+            del self._results.flights[key]
+            flight.found.set_result(found)
+
+    def _keep(self, key: bytes, rule: CacheFor, result: Success) -> Kept | None:
+        """The answer as it is kept; None for one that may not be, which nobody else is given either."""
+        said = result.facts.get("lifetime_s")
+        lifetime = min(rule.ttl_s, said if isinstance(said, int | float) else math.inf)
+        body = _written(result.data) if lifetime > 0 and not result.truncated else None
+        if body is None:
+            self._results.drop(key)
+            return None
+        now, rows = self._clock.monotonic(), result.facts.get("rows")
+        kept = Kept(
+            body=body,
+            shape=result.shape,
+            next_cursor=result.next_cursor,
+            link=str(result.facts.get("link", "")),
+            rows=rows if isinstance(rows, int) else None,
+            made=now,
+            fresh_until=now + lifetime,
+            stale_until=now + lifetime + rule.stale_s,
+        )
+        self._results.put(key, kept)
+        return kept
+
+    def _again(self, kept: Kept, how: str, failed: Result | None = None) -> Success:
+        facts: dict[str, Json] = {"cache": how, **({} if kept.rows is None else {"rows": kept.rows})}
+        if kept.link:
+            facts["link"] = kept.link  # where the next page is
+        if isinstance(failed, Failed):
+            facts |= {name: failed.facts[name] for name in ("attempts", "retried") if name in failed.facts}
+        age = max(0.0, self._clock.monotonic() - kept.made)
+        return Success(
+            data=orjson.loads(kept.body),
+            next_cursor=kept.next_cursor,
+            facts=facts,
+            age_s=round(age, 3),
+            shape=kept.shape,
+        )
+
+    def _key(self, call: Call, policy_digest: str) -> bytes | None:
+        """Who asks for whom, with which roles and attributes, under which policy, for what exactly; None for what is not kept."""
+        if (
+            isinstance(call.tool.binding, GraphQLSchemaBinding)
+            or call.database is not None
+            or call.sampling is not None
+        ):
+            return None
+        # Where callers' own tokens are exchanged, another token of the same caller may open less.
+        tokens = [_mark(who.token) for who in (call.principal, call.principal.on_behalf_of) if who is not None]
+        said: list[object] = [self._results.writes(call.tool.source), tokens]
+        if (statement := call.statement) is not None:
+            said += [statement.sql, statement.parameters, statement.max_rows, statement.page, statement.skip]
+        if (document := call.document) is not None:
+            said += [document.query, document.variables, document.operation_name]
+        with suppress(CanonicalError):
+            return hashlib.sha256(canonical(encodable([approval_digest(call, policy_digest), *said]))).digest()
+        return None
+
+
+def _mark(token: Secret | None) -> str:
+    return "" if token is None else hashlib.sha256(token.reveal().encode()).hexdigest()
+
+
+def _written(data: Json) -> bytes | None:
+    """JSON that reads back as exactly this, None where there is none: a number beyond 64 bits, say."""
+    try:
+        body = orjson.dumps(data)
+    except orjson.JSONEncodeError:
+        return None
+    return body if orjson.loads(body) == data else None
+
+
+def _down(result: Result) -> bool:
+    """Whether it failed for a reason that says nothing of the answer."""
+    if not isinstance(result, Failed | Refused):
+        return False
+    if result.error.code in _DOWN:
+        return True
+    if isinstance(result, Refused):
+        return False
+    status = result.facts.get("upstream_status")
+    return result.facts.get("broken") is True or (isinstance(status, int) and status >= 500)

@@ -1,0 +1,1 @@
+"""The stages of a call, one module a stage."""

@@ -1,0 +1,136 @@
+"""The end of the road: the one place an executor is called from.
+
+Whether an answer is what its tool's output schema says, so that the record can say where it was not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import jsonschema_rs
+import msgspec
+
+from toolgen.errors import SecretError, ToolgenError
+from toolgen.execute.base import Executor
+from toolgen.model.call import Call
+from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
+from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, McpBinding, SqlBinding, Tool
+from toolgen.pipeline.call_context import Wordless
+from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.response_cache import Caching
+from toolgen.policy.rules import Note
+
+__all__ = ["BROKEN", "Deliver", "Preview", "Promises", "failure"]
+
+BROKEN = Note(rule="output_schema", verdict="", status="broken")
+_MAX_LENGTH = 262_144
+
+
+class Promises:
+    """Output schemas, each compiled at the first answer. Longer answers than are looked at in a moment are not looked at."""
+
+    def __init__(self) -> None:
+        self._validators: dict[str, jsonschema_rs.Validator | None] = {}
+
+    def kept(self, tool: Tool, result: Success) -> bool:
+        """False for an answer that breaks its promise; True also where there is none to break."""
+        if tool.output_schema is None or not isinstance(tool.binding, HttpBinding) or result.truncated:
+            return True
+        size = result.facts.get("bytes")
+        if isinstance(size, int) and size > _MAX_LENGTH:
+            return True
+        if tool.digest not in self._validators:
+            self._validators[tool.digest] = _compiled(tool)
+        validator = self._validators[tool.digest]
+        return validator is None or validator.is_valid(result.data)
+
+
+def _compiled(tool: Tool) -> jsonschema_rs.Validator | None:
+    """None for a schema that does not compile: then nobody can hold an answer against it."""
+    try:
+        return jsonschema_rs.validator_for(dict(tool.output_schema or {}), offline=True)
+    except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError):
+        return None
+
+
+_LEFT = Error(
+    code="cancelled",
+    message="whoever asked left before there was an answer, and the work on it was ended",
+    suggestion="make the call again if its answer is still wanted",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deliver:
+    """Carries the call out with the executor of its source: what reads a database, a function or an MCP server for as long as somebody
+    waits for it, and anything else, once begun, to its end."""
+
+    executors: Mapping[str, Executor]
+    policy_digest: str = ""
+    caching: Caching | None = None
+    promises: Promises = field(default_factory=Promises)
+
+    async def __call__(self, call: Call, trail: Trail) -> Result:
+        if self.caching is None:
+            return await self._send(call, trail)
+        return await self.caching(call, self.policy_digest, lambda: self._send(call, trail))
+
+    async def _send(self, call: Call, trail: Trail) -> Result:
+        result: Success | Failed | Refused
+        line = trail.presence.line or trail.presence
+        if isinstance(call.tool.binding, FunctionBinding):
+            call = replace(call, line=line)
+        elif isinstance(call.tool.binding, McpBinding):
+            call = replace(call, line=Wordless(line) if trail.redacts else line)
+        try:
+            carrying = self.executors[call.tool.source].execute(call)
+            if not _ends_early(call):
+                result = await carrying
+            elif (answer := await trail.presence.awaiting(carrying)) is not None:
+                result = answer
+            else:
+                return Cancelled(error=_LEFT)
+        except ToolgenError as error:
+            result = Failed(error=failure(error))
+        if isinstance(result, Success) and not self.promises.kept(call.tool, result):
+            trail.notes += (BROKEN,)
+        if isinstance(result, Failed) and result.error.code == "input_required":
+            return Pending(error=result.error)
+        return _located(result, call)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """Says what would be sent, and sends nothing."""
+
+    executors: Mapping[str, Executor]
+
+    async def __call__(self, call: Call, trail: Trail) -> Result:
+        try:
+            return Success(data=self.executors[call.tool.source].preview(call))
+        except ToolgenError as error:
+            return _located(Failed(error=failure(error)), call)
+
+
+def _ends_early(call: Call) -> bool:
+    """Whether nothing can have changed when the call is ended half-way. A session that reads is rolled back in any case.
+
+    The executor of MCP servers tells them that the caller left, and ends early only what reads.
+    """
+    if isinstance(call.tool.binding, McpBinding):
+        return True
+    return isinstance(call.tool.binding, SqlBinding | FunctionBinding) and call.tool.effect is Effect.READ
+
+
+def _located(result: Success | Failed | Refused, call: Call) -> Success | Failed | Refused:
+    """A missing credential is a fault of the project's: say where in it."""
+    if isinstance(result, Failed) and result.error.code == SecretError.code:
+        message = f"{result.error.message} (sources.{call.tool.source}.auth in toolgen.yaml)"
+        return replace(result, error=msgspec.structs.replace(result.error, message=message))
+    return result
+
+
+def failure(error: ToolgenError) -> Error:
+    """What an executor could not do for a reason a person can put right: no secret, a request that cannot be bound."""
+    return Error(code=error.code, message=error.message, suggestion=error.suggestion)

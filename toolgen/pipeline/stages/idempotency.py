@@ -1,0 +1,242 @@
+"""The stage where an idempotency key keeps its promise: the call it came with is made once, and its repetitions are told how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from toolgen.canonical import canonical, digest, encodable
+from toolgen.clock import Clock
+from toolgen.errors import CanonicalError, StateError, place_of
+from toolgen.json_codec import encode_json
+from toolgen.model.call import Call, Principal, parties
+from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Shape, Success
+from toolgen.model.schema import Json
+from toolgen.pipeline.middleware import Next, Trail
+from toolgen.state.idempotency import Claim, Ledger
+
+__all__ = ["KEPT_S", "LEASE_S", "LedgerStage", "key_digest"]
+
+_logger = logging.getLogger(__name__)
+
+KEPT_S = 86_400.0
+LEASE_S = 10.0
+MAX_SIZE = 262_144
+MAX_EACH = 10_000
+_PATIENCE_S = 30.0
+_POLL_S = 0.2  # another process tells nobody
+# Nothing was done, or nothing that doing it again would add to: the key may be used again for the same call.
+_UNDONE = frozenset(
+    {"upstream_timeout", "upstream_unavailable", "secret_unavailable", "egress_refused", "validation", "rate_limited"}
+)
+_LOST = Error(
+    code="outcome_unknown",
+    message="the gateway stopped while it carried out the call with this key, and nobody knows how far it came",
+    suggestion="find out what happened before trying again; `toolgen audit reconcile` lists the call",
+)
+
+
+def key_digest(principal: Principal, tool: str, key: str) -> str:
+    """What a caller's key is behind the gateway: no two callers', users' or tools' keys are ever the same, and none can be read from it."""
+    said = canonical([list(parties(principal)), tool, key])
+    return f"tg_{hmac.new(b'toolgen idempotency key', said, 'sha256').hexdigest()[:48]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerStage:
+    """Calls without a key pass. Of calls with one key, the first goes on, and each other is given how that one ended, or is told that it
+    is still under way. A key belongs to one principal, one tool, and the arguments it was first used with.
+
+    `secret` is what outcomes are sealed with on the disk, `redact` what the policy in force hides of one.
+    """
+
+    ledger: Ledger | None
+    clock: Clock
+    secret: Callable[[], bytes]
+    redact: Callable[[Call, Result], Result]
+    patience_s: float = _PATIENCE_S
+
+    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        if not call.idempotency_key or self.ledger is None:
+            return await proceed(call, trail)
+        try:
+            mine = self._claim(call, await self.ledger.now())
+            known = await self._settled(self.ledger, mine)
+            if known is not None and known.call_id == call.id and known.status == "waiting":
+                await self.ledger.settle(mine)  # a person agreed to it
+        except CanonicalError:
+            return _refused("validation", "these arguments have no form that a key could be bound to")
+        except StateError as error:
+            message = "the idempotency key of call %s could not be kept: %s"
+            _logger.error(message, call.id, place_of(error))  # noqa: TRY400 - what it came from may quote anything
+            return _refused("internal", "the idempotency key cannot be kept now, so nothing was sent")
+        if known is None:
+            return _refused("rate_limited", "too many idempotency keys of this caller are in use", KEPT_S)
+        if known.arguments != mine.arguments:
+            return _refused("validation", "this idempotency key was used with other arguments", rule="idempotency_key")
+        if known.call_id != call.id:
+            trail.facts["replays"] = known.call_id
+        elif known.status != "ended":
+            return await self._carry(self.ledger, mine, call, trail, proceed)  # the first with its key
+        return self.redact(call, self._told(known))
+
+    def _claim(self, call: Call, now: float) -> Claim:
+        return Claim(
+            id=call.idempotency_key,
+            call_id=call.id,
+            holder="/".join(parties(call.principal)),
+            tool=call.tool.name,
+            arguments=hmac.new(self.secret(), digest(encodable(call.arguments)).encode(), "sha256").hexdigest(),
+            lease=now + LEASE_S,
+            expires=now + KEPT_S,
+        )
+
+    async def _settled(self, ledger: Ledger, mine: Claim) -> Claim | None:
+        """What is kept of the key: this call's own claim, or that of another call once that is over, or was waited for long enough."""
+        until = self.clock.monotonic() + self.patience_s
+        while True:
+            now = await ledger.now()
+            known = await ledger.claim(mine, now, most=MAX_EACH)
+            if known is None or known.call_id == mine.call_id or known.status != "running":
+                return known
+            if known.arguments != mine.arguments:
+                return known
+            if known.lease <= now:
+                await ledger.lose(self._sealed(known, Failed(error=_LOST)), now)
+            elif self.clock.monotonic() >= until:
+                return known
+            else:
+                await ledger.changed(_POLL_S)
+
+    async def _carry(self, ledger: Ledger, mine: Claim, call: Call, trail: Trail, proceed: Next) -> Result:
+        """The call itself, while others are told that it is under way; and how it ended, on the disk before anybody is told."""
+        renewing = asyncio.create_task(self._renew(ledger, mine))
+        result: Result = Failed(error=_LOST)
+        try:
+            result = await proceed(call, trail)
+        finally:
+            renewing.cancel()
+            with suppress(asyncio.CancelledError):
+                await renewing
+            await self._settle(ledger, mine, result, idempotent=call.tool.idempotent)
+        return result
+
+    async def _renew(self, ledger: Ledger, mine: Claim) -> None:
+        while True:
+            await asyncio.sleep(LEASE_S / 3)
+            try:
+                await ledger.settle(msgspec.structs.replace(mine, lease=await ledger.now() + LEASE_S))
+            except StateError:
+                pass  # the next one may be in time
+            except Exception as error:  # noqa: BLE001 - a lease that is not renewed would have its call taken for lost
+                _logger.error("the lease of call %s was not renewed: %s", mine.call_id, place_of(error))  # noqa: TRY400
+
+    async def _settle(self, ledger: Ledger, mine: Claim, result: Result, *, idempotent: bool) -> None:
+        try:
+            match result:
+                case Pending(error=Error(code="input_required")):
+                    await ledger.release(mine)  # it is made again, with the answer
+                case Pending():
+                    await ledger.settle(msgspec.structs.replace(mine, status="waiting", lease=0.0))
+                case Refused() | Cancelled():
+                    await ledger.release(mine)
+                case Failed() if _undone(result, idempotent=idempotent):
+                    await ledger.release(mine)
+                case _:
+                    await ledger.settle(self._sealed(mine, result))
+        except StateError as error:  # its lease lapses, and then nobody knows how it ended: the safe side
+            message = "how call %s ended could not be kept for its idempotency key: %s"
+            _logger.error(message, mine.call_id, place_of(error))  # noqa: TRY400 - as above
+
+    def _sealed(self, claim: Claim, result: Result) -> Claim:
+        """The claim, ended. What was answered can be read with the log's key alone, and for this claim alone."""
+        nonce = secrets.token_bytes(12)
+        body = _written(result)
+        sealed = nonce + self._cipher(claim).encrypt(nonce, body, claim.call_id.encode())
+        return msgspec.structs.replace(claim, status="ended", lease=0.0, outcome=sealed)
+
+    def _told(self, claim: Claim) -> Result:
+        """What whoever repeats a key is told."""
+        if claim.status == "waiting":
+            return Pending(
+                error=Error(
+                    code="approval_required", message=f"the call with this key, {claim.call_id}, waits for a person"
+                )
+            )
+        if claim.status == "running":
+            return Pending(
+                error=Error(
+                    code="deferred",
+                    message=f"the call with this key, {claim.call_id}, is still under way",
+                    suggestion="ask again with the same key and arguments",
+                )
+            )
+        try:
+            body = self._cipher(claim).decrypt(claim.outcome[:12], claim.outcome[12:], claim.call_id.encode())
+        except (InvalidTag, ValueError):
+            return _refused("internal", f"how call {claim.call_id} ended cannot be read; the record has it")
+        return _read(body)
+
+    def _cipher(self, claim: Claim) -> AESGCM:
+        return AESGCM(hmac.new(self.secret(), f"ledger:{claim.id}".encode(), "sha256").digest())
+
+
+def _undone(failed: Failed, *, idempotent: bool) -> bool:
+    """Whether the same call may be made again: it did nothing, or doing it twice is doing it once."""
+    status = failed.facts.get("upstream_status")
+    if failed.error.code in _UNDONE or failed.facts.get("broken") is True or status == 429:
+        return failed.error.code != "outcome_unknown"
+    return idempotent and isinstance(status, int) and status >= 500
+
+
+class _Outcome(msgspec.Struct, omit_defaults=True):
+    """A result as it is kept."""
+
+    error: Error | None = None
+    data: msgspec.Raw = msgspec.Raw(b"null")
+    truncated: bool = False
+    next_cursor: str = ""
+    link: str = ""
+    shape: Shape = Shape.WHOLE
+
+
+def _written(result: Result) -> bytes:
+    match result:
+        case Success(data=data, truncated=truncated, next_cursor=cursor, facts=facts, shape=shape):
+            link, body = str(facts.get("link", "")), msgspec.Raw(encode_json(data))
+            kept = _Outcome(data=body, truncated=truncated, next_cursor=cursor, link=link, shape=shape)
+        case Failed(error=error, data=data, shape=shape):
+            kept = _Outcome(error=error, data=msgspec.Raw(encode_json(data)), shape=shape)
+        case Pending(error=error) | Refused(error=error) | Cancelled(error=error):
+            kept = _Outcome(error=error)
+    written = msgspec.json.encode(kept)
+    if len(written) <= MAX_SIZE:
+        return written
+    error = Error(
+        code="response_too_large",
+        message="the call with this key was carried out, and its answer was too large to be kept",
+        suggestion="do not make it again; read what it changed",
+    )
+    return msgspec.json.encode(_Outcome(error=error))
+
+
+def _read(body: bytes) -> Result:
+    kept = msgspec.json.decode(body, type=_Outcome)
+    data: Json = msgspec.json.decode(kept.data)
+    if kept.error is not None:
+        return Failed(error=kept.error, data=data, shape=kept.shape)
+    facts: dict[str, Json] = {"cache": "replayed", **({"link": kept.link} if kept.link else {})}
+    return Success(data=data, truncated=kept.truncated, next_cursor=kept.next_cursor, facts=facts, shape=kept.shape)
+
+
+def _refused(code: str, message: str, retry_after_s: float | None = None, rule: str = "") -> Refused:
+    return Refused(error=Error(code=code, message=message, retry_after_s=retry_after_s, rule=rule))

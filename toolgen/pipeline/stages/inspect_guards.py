@@ -1,0 +1,143 @@
+"""What the inspect stage asks: the SQL guard for a database's tools, the egress rules for everything that is a request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+from toolgen.model.call import Call, Described, Principal, Statement
+from toolgen.model.database import Database
+from toolgen.model.schema import Json
+from toolgen.model.tool import SqlBinding
+from toolgen.model.verdict import Deny, Verdict
+from toolgen.policy.egress import Egress
+from toolgen.policy.sql.changes import guard_change
+from toolgen.policy.sql.grants import SqlScope, visible
+from toolgen.policy.sql.guard import explainable, guard, is_seen, sampling_of
+from toolgen.policy.sql.scope import Misfit, fits, kind_of, row_attributes
+
+__all__ = ["attributes_for", "destination_of", "sql_guard", "sql_verdict"]
+
+_PORTS = {"http": 80, "https": 443}
+# Few, as they share the interpreter with the loop, and more than one, so that one slow statement does not hold up all others.
+_READERS: Final = ThreadPoolExecutor(max_workers=2, thread_name_prefix="sql-guard")
+
+_Inspected: TypeAlias = Statement | Database | Described | Deny
+
+
+async def sql_verdict(call: Call, *, database: Database, scope: SqlScope) -> _Inspected:
+    """As `sql_guard`, without holding up other calls: a statement that nobody has asked before is read in a thread."""
+    inspect = partial(sql_guard, call, database=database, scope=scope)
+    if _is_quick(call, database, scope):
+        return inspect()
+    return await asyncio.get_running_loop().run_in_executor(_READERS, inspect)
+
+
+def _is_quick(call: Call, database: Database, scope: SqlScope) -> bool:
+    match call.tool.binding:
+        case SqlBinding(operation="named", statement=sql):
+            return is_seen(sql, database=database, scope=scope)
+        case SqlBinding(operation="query" | "explain") if not call.arguments.get("cursor"):
+            return is_seen(call.arguments.get("sql"), database=database, scope=scope)
+        case SqlBinding(operation="query" | "explain" | "change"):
+            return False
+        case _:
+            return True
+
+
+def sql_guard(call: Call, *, database: Database, scope: SqlScope) -> _Inspected:
+    """The statement a SQL tool may run, or the part of the database it may describe."""
+    binding = call.tool.binding
+    assert isinstance(binding, SqlBinding)  # noqa: S101 - the stage matched on it
+    match binding.operation:
+        case "query" | "explain" | "change" | "named":
+            sql, parameters = _asked(call, binding)
+            if not isinstance(sql, str) or not isinstance(parameters, list):
+                return Deny(rule="sql:arguments", code="sql_refused", reason="sql must be text and parameters a list")
+            attributes = attributes_for(call.principal, scope)
+            if isinstance(attributes, Deny):
+                return attributes
+            if binding.operation == "change":
+                return guard_change(sql, parameters, database=database, scope=scope, attributes=attributes)
+            cursor = call.arguments.get("cursor", "")
+            if not isinstance(cursor, str):
+                return Deny(rule="sql:arguments", code="sql_refused", reason="cursor must be text")
+            verdict = guard(sql, parameters, database=database, scope=scope, attributes=attributes, cursor=cursor)
+            return explainable(verdict, database=database, scope=scope) if binding.operation == "explain" else verdict
+        case "describe_table":
+            return _described(call, database, scope)
+        case _:
+            return visible(database, scope)
+
+
+def _described(call: Call, database: Database, scope: SqlScope) -> Database | Described:
+    """With samples where the policy wants some. Where rows may not be read, there are none, and no refusal: no row was asked for."""
+    shown = visible(database, scope)
+    if not any(entry.samples for entry in scope.tables.values()):
+        return shown
+    attributes = attributes_for(call.principal, scope)
+    if isinstance(attributes, Deny):
+        return shown
+    sampling = sampling_of(call.arguments.get("table"), database=database, scope=scope, attributes=attributes)
+    return Described(database=shown, sampling=sampling) if sampling is not None else shown
+
+
+def _asked(call: Call, binding: SqlBinding) -> tuple[Json, Json]:
+    """The statement and its values: the caller's own, or a named query's with the caller's arguments in place of its placeholders.
+
+    From here on there is no difference: whose text it is opens no table, column or row.
+    """
+    if binding.operation != "named":
+        return call.arguments.get("sql"), call.arguments.get("parameters", [])
+    declared = call.tool.input_schema.get("properties", {})
+    return binding.statement, [
+        call.arguments.get(name, declared.get(name, {}).get("default")) for name in binding.parameters
+    ]
+
+
+def destination_of(egress: Egress, url: str, source: str) -> Verdict:
+    """The verdict on where a request would go, as far as the name alone tells."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS[parts.scheme]
+        host = parts.hostname or ""
+    except (ValueError, KeyError):
+        host, port = "", 0
+    if not host:
+        return Deny(
+            rule="egress",
+            code="egress_refused",
+            reason="the tool has no usable server address",
+            suggestion="set server: (or endpoint:) for its source in toolgen.yaml",
+        )
+    return egress.check(host, port, source=source)
+
+
+def attributes_for(principal: Principal, scope: SqlScope) -> Mapping[str, object] | Deny:
+    """What row filters may ask: the caller's attributes and those of whom it acts for, which must not contradict each other."""
+    user = principal.on_behalf_of
+    if user is None:
+        return _fitting(principal.attributes, scope)
+    for name in row_attributes(scope):
+        mine, theirs = principal.attributes.get(name), user.attributes.get(name)
+        if mine is not None and theirs is not None and mine != theirs:
+            return Deny(
+                rule="sql:rows",
+                code="sql_refused",
+                reason=f"{principal.id} and {user.id} may not see the same rows: their attribute {name} differs",
+            )
+    return _fitting({**principal.attributes, **user.attributes}, scope)
+
+
+def _fitting(attributes: Mapping[str, Json], scope: SqlScope) -> Mapping[str, object]:
+    """The attributes with a misfit for each that is of another kind than what a filter compares it with: no filter takes one."""
+    misfits = {
+        name: Misfit(kind=kind_of(attributes[name]), wanted=kinds)
+        for name, kinds in scope.compared.items()
+        if name in attributes and not fits(attributes[name], kinds)
+    }
+    return {**attributes, **misfits} if misfits else attributes

@@ -1,0 +1,127 @@
+"""The stages that count: every limit the call draws on must have enough for it, or none is drawn on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from toolgen.model.call import Call, Document
+from toolgen.model.result import Error, Failed, Refused, Result, Success
+from toolgen.model.verdict import Deny
+from toolgen.pipeline.middleware import Next, Trail
+from toolgen.policy.limits import Charge, Limits, merged
+from toolgen.state.buckets import FREE, Buckets, Refusal
+from toolgen.state.upstream_quotas import Upstreams
+
+__all__ = ["LimitStage", "MeterStage"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitStage:
+    """How often. Tokens are taken before the call and stay taken, once for a call that waits in between; its places in flight
+    are given back however it ends."""
+
+    limits: Limits
+    buckets: Buckets
+
+    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        charges = self.limits.charges(call)
+        if isinstance(charges, Deny):
+            return _denied(charges)
+        if call.approval:  # its tokens were taken when it was asked for
+            charges = tuple(msgspec.structs.replace(charge, cost=0) for charge in charges)
+        answer = await self.buckets.acquire(charges)
+        if isinstance(answer, Refusal):
+            return refused(answer)
+        if not answer.keys:
+            return await proceed(call, trail)
+        try:
+            return await proceed(call, trail)
+        finally:
+            self.buckets.release(answer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeterStage:
+    """What is about to be sent, counted as what it is: a document as the calls it is made of, and each call against what the
+    system behind its source said it will still take. What the answer says of that is heeded."""
+
+    limits: Limits
+    buckets: Buckets
+    upstreams: Upstreams
+
+    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        charges = () if call.document is None else self._inner(call, call.document)
+        if isinstance(charges, Deny):
+            return _denied(charges)
+        answer = await self.buckets.acquire(charges) if charges else FREE
+        if isinstance(answer, Refusal):
+            return refused(answer)
+        try:
+            wait = self.upstreams.take(call.tool.source)
+            if wait is not None:
+                return _held_up(call.tool.source, wait)
+            result = await proceed(call, trail)
+        finally:
+            self.buckets.release(answer)
+        if isinstance(result, Success | Failed) and isinstance(rates := result.facts.get("upstream_rates"), Mapping):
+            self.upstreams.hear(call.tool.source, rates)
+        return result
+
+    def _inner(self, call: Call, document: Document) -> tuple[Charge, ...] | Deny:
+        """What the calls in a document take beside what the call that carries it has taken."""
+        paid = self.limits.charges(call)
+        if isinstance(paid, Deny):
+            return paid
+        charges: list[Charge] = []
+        for tool, arguments in document.roots:
+            found = self.limits.charges(replace(call, tool=tool, arguments=arguments))
+            if isinstance(found, Deny):
+                return found
+            charges += found
+        return merged(charges, paid)
+
+
+def _held_up(source: str, wait: float) -> Refused:
+    return Refused(
+        error=Error(
+            code="rate_limited",
+            message=f"the system behind {source} said that it takes no more calls for now",
+            suggestion=f"wait {wait:g} s before calling again",
+            retry_after_s=wait,
+            rule=f"upstream:{source}",
+        )
+    )
+
+
+def refused(refusal: Refusal) -> Refused:
+    """What the caller is told. Where nobody could count, the call is turned away as one that may be repeated."""
+    code = "rate_limited"
+    wait = f"wait {refusal.retry_after_s:g} s before calling again"
+    match refusal.reason:
+        case "spent":
+            message, suggestion = f"too many calls: limit {refusal.limit} is used up", wait
+        case "crowded":
+            message = f"too many calls at once: limit {refusal.limit} has no place left"
+            suggestion = "wait for one of them to end before calling again"
+        case "unreachable":
+            code = "upstream_unavailable"
+            message = f"limit {refusal.limit} cannot be counted now, so nothing was sent"
+            suggestion = f"{wait}; if this goes on, tell whoever runs the gateway"
+    return Refused(
+        error=Error(
+            code=code,
+            message=message,
+            suggestion=suggestion,
+            retry_after_s=refusal.retry_after_s,
+            rule=refusal.limit,
+        )
+    )
+
+
+def _denied(verdict: Deny) -> Refused:
+    return Refused(
+        error=Error(code=verdict.code, message=verdict.reason, suggestion=verdict.suggestion, rule=verdict.rule)
+    )

@@ -1,0 +1,1 @@
+"""Conditions of a policy, in the Common Expression Language."""

@@ -1,0 +1,424 @@
+"""CEL expressions of a policy: compiled and checked when it is loaded, evaluated in bounded time and memory.
+
+Google's own C++ runtime does the work, and nothing but this module knows it. It checks types, counts iterations (10,000 an evaluation)
+and matches regular expressions in linear time. What it would read wrongly it is never given: a NUL ends its strings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from cel_expr_python import cel
+
+from toolgen.errors import PolicyError
+from toolgen.model.call import Principal
+from toolgen.model.names import nearest
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Tool
+from toolgen.policy.cel.names import VARIABLES, Scope, fault_of, numbers_excluded, probes
+from toolgen.policy.cel.tree import (
+    Comprehension,
+    Identifier,
+    Node,
+    Plain,
+    Select,
+    Unevaluated,
+    json_of,
+    kind_word,
+    read_tree,
+    walk,
+)
+
+__all__ = [
+    "EVERYTHING",
+    "Expression",
+    "Facts",
+    "History",
+    "Reads",
+    "Unevaluated",
+    "compile_expression",
+    "read_together",
+]
+
+_MAX_LENGTH = 4_000
+_MAX_TEXT = 1_000_000
+_MAX_ITERATED_TEXT = 16_384  # a comprehension may look at every character for every value: the two multiply
+_UNDECLARED = re.compile(r"undeclared reference to '([^']*)'")
+_PLACE = re.compile(r"ERROR: <input>:\d+:(\d+): (.*)")
+_SUFFIX = re.compile(r" ?\(in container ''\)| ?\[[A-Z_]+\]$")
+T = TypeVar("T")
+_MAX_KEPT = 4_096
+
+
+class Reads(NamedTuple):
+    """What some expressions read of a call: variables other than `args`, and the arguments of these names, or any of them for None."""
+
+    variables: frozenset[str]
+    arguments: frozenset[str] | None
+
+
+EVERYTHING = Reads(frozenset({"principal", "user", "tool", "now"}), None)
+
+
+class History(Protocol):
+    """Earlier calls, as expressions may ask about them. Each method raises `LookupError` when the answer was forgotten.
+
+    `called` counts the calls that succeeded; `count` and `sum` also those that failed or are in flight, as they may have done something.
+    """
+
+    def labels(self) -> Sequence[str]: ...
+
+    def called(self, tools: str) -> int: ...
+
+    def count(self, tools: str) -> int: ...
+
+    def sum(self, tools: str, argument: str) -> int | float: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Facts:
+    """What expressions may ask about one call of one party; each part is made ready when it is first asked for.
+
+    `now` is in seconds since the epoch. `session` knows the calls of this principal in this session, `history` those of the principal
+    in all of them. `reads` covers every expression without a history that is asked of these facts.
+    """
+
+    principal: Principal
+    tool: Tool
+    arguments: JsonObject
+    now: float
+    session: History | None = None
+    history: History | None = None
+    reads: Reads = EVERYTHING
+    _made: dict[str, object] = field(default_factory=dict)
+    _shared: cel.Activation | None = None
+    _apart: bool = False
+
+    def shared(self) -> cel.Activation | None:
+        """The call as all expressions without a history may read it, made once; None where only some of them may."""
+        if self._shared is None and not self._apart:
+            try:
+                data = {name: self.of(name) for name in self.reads.variables}
+                data["args"] = self.given(self.reads.arguments, _MAX_ITERATED_TEXT)
+                self._shared = _environment().Activation(data)
+            except (Unevaluated, RuntimeError, TypeError, ValueError, OverflowError):
+                self._apart = True
+        return self._shared
+
+    def of(self, name: str) -> object:
+        """A variable other than `args`. Raises `Unevaluated`."""
+        made = self._made.get(name)
+        if made is None and name not in self._made:
+            made = self._made[name] = self._make(name)
+        return made
+
+    def given(self, names: frozenset[str] | None, most_text: int) -> dict[str, object]:
+        """The arguments of these names, or all of them for None. Raises `Unevaluated` for more than an expression is given."""
+        plain, arguments = Plain(most_text), self.arguments
+        if names is None:
+            return {plain.text(name): plain.value(value) for name, value in arguments.items()}
+        return {name: plain.value(arguments[name]) for name in names if name in arguments}
+
+    def _make(self, name: str) -> object:
+        match name:
+            case "principal":
+                return _PARTIES.of(self.principal)
+            case "user":
+                user = self.principal.on_behalf_of
+                return None if user is None else _PARTIES.of(user)
+            case "tool":
+                return _TOOLS.of(self.tool)
+            case "now":
+                return datetime.fromtimestamp(self.now, UTC)
+            case "session" | "history":
+                asked = _known(self.session if name == "session" else self.history)
+                return {"of": name, "labels": _labels(asked)}
+            case _:
+                raise Unevaluated(f"there is no {name}")
+
+
+class Expression:
+    """One expression, compiled. Made by `compile_expression`."""
+
+    __slots__ = ("_arguments", "_ask", "_compiled", "_most_text", "_variables", "excluded", "source", "where")
+
+    def __init__(self, source: str, where: str, compiled: cel.Expression, tree: Node) -> None:
+        self.excluded = tuple(numbers_excluded(tree))
+        self.source = source
+        self.where = where
+        self._compiled = compiled
+        names = {node.name for node in walk(tree) if isinstance(node, Identifier)} & VARIABLES.keys()
+        self._variables = tuple(sorted(names - {"args"}))
+        self._arguments = _arguments(tree) if "args" in names else frozenset()
+        self._ask = bool(names & {"session", "history"})
+        iterates = any(isinstance(node, Comprehension) for node in walk(tree))
+        self._most_text = _MAX_ITERATED_TEXT if iterates else _MAX_TEXT
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The variables it names."""
+        return frozenset({*self._variables, *(() if self._arguments == frozenset() else ("args",))})
+
+    def reads(self) -> Reads:
+        """What it reads where it asks no history."""
+        return Reads(frozenset(self._variables), self._arguments)
+
+    @property
+    def asks_history(self) -> bool:
+        """Whether the answer depends on earlier calls."""
+        return self._ask
+
+    def __repr__(self) -> str:
+        return f"Expression({self.source!r})"
+
+    def holds(self, facts: Facts) -> bool:
+        """The answer of a condition. Raises `Unevaluated`; only `true` is true."""
+        if not self._ask and (shared := facts.shared()) is not None:
+            quick = self._run(activation=shared)
+            if quick is True or quick is False:
+                return quick
+        answer = self.evaluate(facts)
+        if not isinstance(answer, bool):
+            raise Unevaluated(f"{self.source} is {kind_word(answer)}, and neither true nor false")
+        return answer
+
+    def _run(self, activation: cel.Activation) -> object:
+        """The bare answer, or None for what `evaluate` has to explain."""
+        try:
+            return self._compiled.eval(activation).value()
+        except (RuntimeError, TypeError, ValueError, OverflowError):
+            return None
+
+    def number(self, facts: Facts) -> int | float:
+        """The answer of an expression that counts something. Raises `Unevaluated`; NaN and infinity are no numbers."""
+        answer = self.evaluate(facts)
+        if isinstance(answer, bool) or not isinstance(answer, (int, float)) or answer - answer != 0:
+            raise Unevaluated(f"{self.source} is {kind_word(answer)}, and no number")
+        return answer
+
+    def evaluate(self, facts: Facts) -> Json:
+        """The answer as JSON. Raises `Unevaluated` for every way in which there is none."""
+        data: dict[str, object] = {name: facts.of(name) for name in self._variables}
+        if self._arguments is None or self._arguments:
+            data["args"] = facts.given(self._arguments, self._most_text)
+        asked = _Asked(facts) if self._ask else None
+        previous = _ASKED.history
+        _ASKED.history = asked
+        try:
+            answer = self._compiled.eval(data=data)
+            if answer.type() == cel.Type.ERROR:
+                raise Unevaluated(f"{self.source}: {_reason(str(answer.value()))}")
+            return json_of(answer.plain_value())
+        except (RuntimeError, TypeError, ValueError, OverflowError) as error:
+            raise Unevaluated(f"{self.source}: {_reason(str(error))}") from None
+        finally:
+            _ASKED.history = previous
+            if asked is not None and asked.forgot is not None:
+                raise asked.forgot
+
+
+def compile_expression(source: str, scope: Scope, *, where: str, wants: str = "") -> Expression:
+    """Compiles and checks an expression; `wants` is `bool` or `number` where nothing else is of use.
+
+    Raises `PolicyError` at `where` for what does not parse, has the wrong type, or names what does not exist in the scope.
+    """
+    if len(source) > _MAX_LENGTH:
+        raise PolicyError(f"an expression has at most {_MAX_LENGTH} characters", where=where)
+    try:
+        compiled = _environment().compile(source)
+        kind = compiled.return_type().name()
+        tree = read_tree(compiled.serialize())
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise PolicyError(f"'{_shown(source)}': {_said(str(error))}", where=where) from None
+    except RecursionError:
+        raise PolicyError(f"'{_shown(source)}' is nested too deep", where=where) from None
+    if wants and kind not in _WANTED[wants]:
+        raise PolicyError(f"'{_shown(source)}' is {kind.lower()}, not {wants}", where=where)
+    if fault := fault_of(tree, scope):
+        raise PolicyError(f"'{_shown(source)}': {fault}", where=where)
+    for probe, said in probes(tree):
+        if not _answers(probe):
+            raise PolicyError(f"'{_shown(source)}': {said}", where=where)
+    return Expression(source, where, compiled, tree)
+
+
+def _answers(probe: str) -> bool:
+    try:
+        return bool(_environment().compile(probe).eval(data={}).type() != cel.Type.ERROR)
+    except (RuntimeError, TypeError, ValueError):
+        return False
+
+
+def read_together(expressions: Iterable[Expression]) -> Reads:
+    """What expressions read that can share one conversion of a call: those that ask no history."""
+    each = [expression.reads() for expression in expressions if not expression.asks_history]
+    some = [read.arguments for read in each if read.arguments is not None]
+    return Reads(
+        frozenset().union(*(read.variables for read in each)),
+        frozenset().union(*some) if len(some) == len(each) else None,
+    )
+
+
+_WANTED: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "bool": frozenset({"BOOL", "DYN"}),
+        "number": frozenset({"INT", "UINT", "DOUBLE", "DYN"}),
+    }
+)
+
+
+class _Asked:
+    """The two histories while one expression is evaluated, and what they could not answer: the runtime keeps no exceptions."""
+
+    __slots__ = ("_facts", "forgot")
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self.forgot: Unevaluated | None = None
+
+    def answer(self, receiver: Any, ask: Callable[[History], int | float]) -> int | float:
+        history = self._facts.session if _scope_of(receiver) == "session" else self._facts.history
+        try:
+            return ask(_known(history))
+        except LookupError:
+            self.forgot = Unevaluated("what it asks about earlier calls was forgotten")
+            return 0
+        except Unevaluated as error:
+            self.forgot = error
+            return 0
+
+
+@dataclass(slots=True)
+class _Current:
+    history: _Asked | None = None
+
+
+_ASKED = _Current()  # evaluation never waits and never leaves its thread's turn: one at a time
+
+
+def _ask(receiver: Any, ask: Callable[[History], int | float]) -> int | float:
+    if _ASKED.history is None:
+        raise RuntimeError("no history")
+    return _ASKED.history.answer(receiver, ask)
+
+
+def _scope_of(receiver: Any) -> str:
+    found = receiver.get("of") if isinstance(receiver, Mapping) else ""
+    return str(found.value()) if isinstance(found, cel.Value) else str(found)
+
+
+@lru_cache(maxsize=1)
+def _environment() -> cel.Env:
+    kinds = cel.Type
+    types = {"map": kinds.Map(kinds.STRING, kinds.DYN), "any": kinds.DYN, "time": kinds.TIMESTAMP}
+    receiver = types["map"]
+
+    def member(name: str, result: cel.Type, parameters: int, run: Callable[..., object]) -> cel.FunctionDecl:
+        overload = cel.Overload(
+            f"history_{name}",
+            return_type=result,
+            parameters=[receiver, *[kinds.STRING] * parameters],
+            is_member=True,
+            impl=run,
+        )
+        return cel.FunctionDecl(name, [overload])
+
+    return cel.NewEnv(
+        variables={name: types[kind] for name, kind in VARIABLES.items()},
+        functions=[
+            member("called", kinds.BOOL, 1, lambda r, tools: _ask(r, lambda h: h.called(tools)) > 0),
+            member("count", kinds.INT, 1, lambda r, tools: _ask(r, lambda h: h.count(tools))),
+            member("sum", kinds.DYN, 2, lambda r, tools, argument: _ask(r, lambda h: h.sum(tools, argument))),
+        ],
+    )
+
+
+def _labels(history: History) -> list[str]:
+    try:
+        return [*history.labels()]
+    except LookupError:
+        raise Unevaluated("what it asks about earlier calls was forgotten") from None
+
+
+def _known(history: History | None) -> History:
+    if history is None:
+        raise Unevaluated("there is no record of earlier calls here")
+    return history
+
+
+def _arguments(tree: Node) -> frozenset[str] | None:
+    """The arguments an expression reads, or None when it may read any of them."""
+    nodes = [*walk(tree)]
+    named = [node.field for node in nodes if isinstance(node, Select) and node.operand == Identifier(name="args")]
+    return frozenset(named) if nodes.count(Identifier(name="args")) == len(named) else None
+
+
+class _Kept(Generic[T]):
+    """What was made of frozen objects that come again with every call, by their identity, up to a bound."""
+
+    __slots__ = ("_kept", "_make")
+
+    def __init__(self, make: Callable[[T], dict[str, object]]) -> None:
+        self._make = make
+        self._kept: dict[int, tuple[T, dict[str, object]]] = {}
+
+    def of(self, item: T) -> dict[str, object]:
+        found = self._kept.get(id(item))
+        if found is None:
+            if len(self._kept) >= _MAX_KEPT:
+                self._kept.clear()
+            # The item is kept beside what was made of it, so that its id is not given to another meanwhile.
+            found = self._kept[id(item)] = (item, self._make(item))
+        return found[1]
+
+
+def _tool(tool: Tool) -> dict[str, object]:
+    return {"name": tool.name, "source": tool.source, "effect": tool.effect.value}
+
+
+def _party(principal: Principal) -> dict[str, object]:
+    plain = Plain(_MAX_TEXT)
+    return {
+        "id": plain.text(principal.id),
+        "roles": [plain.text(role) for role in sorted(principal.roles)],
+        "attributes": plain.value(principal.attributes),
+    }
+
+
+_PARTIES: _Kept[Principal] = _Kept(_party)
+_TOOLS: _Kept[Tool] = _Kept(_tool)
+
+
+def _reason(text: str) -> str:
+    """The runtime's words about an evaluation without any value of the call: it quotes keys and numbers."""
+    if "not found in map" in text or "No value with name" in text:
+        return "something it names is not there"
+    if "Iteration budget" in text:
+        return "it takes too many steps"
+    if "divide by zero" in text or "modulus by zero" in text:
+        return "it divides by zero"
+    if "overflow" in text or "out of range" in text:
+        return "a number is too large"
+    if "No matching overloads" in text:
+        return "a value has a type that this cannot be asked of"
+    return "it has no answer for this call"
+
+
+def _said(text: str) -> str:
+    """The compiler's words, with the nearest name for one it does not know."""
+    if found := _UNDECLARED.search(text):
+        name = found[1].partition(".")[0]
+        return f"unknown name '{name}'{nearest(name, [*VARIABLES, 'has', 'size', 'matches', 'called', 'count', 'sum'])}"
+    if found := _PLACE.search(text):
+        return f"column {found[1]}: {_SUFFIX.sub('', found[2])}"
+    return "is no expression"
+
+
+def _shown(source: str) -> str:
+    return source if len(source) <= 80 else source[:77] + "..."

@@ -1,0 +1,1 @@
+"""policies/*.yaml, read into one policy."""

@@ -1,0 +1,329 @@
+"""policies/*.yaml -> one `Policy`, with every name in it checked against the catalog before anything is served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from toolgen.canonical import digest, encodable
+from toolgen.errors import PolicyError
+from toolgen.model.manifest import Manifest
+from toolgen.model.names import nearest
+from toolgen.model.tool import SqlBinding, Tool
+from toolgen.policy.access import Rule, Toolset
+from toolgen.policy.cel.names import Scope
+from toolgen.policy.credentials import Credentials, PrincipalEntry
+from toolgen.policy.document.principals import PrincipalSections
+from toolgen.policy.document.rules import (
+    Draft,
+    TestDraft,
+    finished,
+    finished_test,
+    matched,
+    read_labels,
+    read_plain,
+    read_rule,
+    read_test,
+    read_toolset,
+)
+from toolgen.policy.document.schema import EgressShape, FileShape, RedactShape
+from toolgen.policy.document.sections import (
+    NOBODY,
+    Approval,
+    Assignment,
+    masked,
+    read_approval,
+    read_assignment,
+    read_limits,
+    read_scope,
+)
+from toolgen.policy.egress import Egress, Place, parse_allowed
+from toolgen.policy.limits import Limit
+from toolgen.policy.redact import Plain, Redaction, column_of, compile_path
+from toolgen.policy.selftest import SelfTest
+from toolgen.policy.sql.grants import SqlScope
+from toolgen.policy.sql.scope import row_attributes
+from toolgen.yaml_file import Document, decode, read
+
+__all__ = ["Policy", "documents", "load", "load_credentials"]
+
+_KEY_SECTIONS = frozenset({"keys", "revoked"})  # what `toolgen keys` writes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Everything below policies/, checked. `digest` changes whenever any of its meaning does, but for which keys and tokens are accepted:
+    that changes daily, and then `keys_digest` does.
+    """
+
+    digest: str
+    keys_digest: str
+    credentials: Credentials
+    rules: tuple[Rule, ...]
+    limits: tuple[Limit, ...]
+    sql: Mapping[str, SqlScope]
+    egress: Egress
+    approval: Approval
+    sensitive: tuple[str, ...]
+    plain: tuple[Plain, ...] | None  # None: what is not sensitive is plain
+    redactions: tuple[Redaction, ...]
+    tests: tuple[SelfTest, ...]
+    labels: Mapping[str, tuple[str, ...]]
+    toolsets: Mapping[str, Toolset]
+    assignments: tuple[Assignment, ...] = ()
+
+    @property
+    def principals(self) -> Mapping[str, PrincipalEntry]:
+        """The principals it names."""
+        return self.credentials.principals
+
+
+def load(directory: Path, manifest: Manifest) -> Policy:
+    """Reads every *.yaml and *.yml below a directory, in name order, as one policy.
+
+    Raises `PolicyError` with file and line for anything unreadable, unknown, contradictory or naming something that does not exist.
+    A directory without a policy is an error too: it would allow nothing, and nobody wants that by accident.
+    """
+    collector = _Collector(manifest, directory)
+    for document in documents(directory):
+        collector.add(document)
+    return collector.policy()
+
+
+def load_credentials(directory: Path) -> Credentials:
+    """Only who is who, for which no catalog is needed. Raises `PolicyError` as `load` does."""
+    sections = PrincipalSections(directory)
+    for document in documents(directory):
+        sections.add(document, decode(document, (), FileShape, PolicyError))
+    return sections.finished()
+
+
+def documents(directory: Path) -> Iterator[Document]:
+    """The files of a policy, parsed, in the order of their names. Raises `PolicyError` where there are none."""
+    files = _files(directory, f"{directory.name}/")
+    if not files:
+        raise PolicyError(
+            "holds no policy (*.yaml)", where=f"{directory.name}/", suggestion="write one; docs/policy.md says how"
+        )
+    for path in files:
+        yield read(path, f"{directory.name}/{path.name}", PolicyError)
+
+
+def _files(directory: Path, name: str) -> list[Path]:
+    """The policy files of a directory. Anything else in it but notes (*.md) is an error: it may be a policy nobody would read."""
+    try:
+        found = sorted(directory.iterdir())
+    except FileNotFoundError as error:
+        raise PolicyError("there is no such policy directory", where=name) from error
+    except OSError as error:
+        raise PolicyError(f"cannot be read: {error.strerror or type(error).__name__}", where=name) from error
+    files = [path for path in found if not path.name.startswith(".") and path.suffix.lower() != ".md"]
+    for path in files:
+        if path.suffix not in {".yaml", ".yml"} or not path.is_file():
+            raise PolicyError(
+                "is no policy file", where=f"{name}{path.name}", suggestion="name it *.yaml, or move it away"
+            )
+    return files
+
+
+class _Collector:
+    """Gathers the files of one policy and refuses what does not fit together."""
+
+    def __init__(self, manifest: Manifest, directory: Path) -> None:
+        self._manifest = manifest
+        self._name = directory.name
+        self._who = PrincipalSections(directory)
+        self._rules: dict[str, Draft] = {}
+        self._sql: dict[str, SqlScope] = {}
+        self._egress: Egress | None = None
+        self._approval = NOBODY
+        self._sensitive: list[str] = []
+        self._plain: tuple[Plain, ...] | None = None
+        self._redactions: list[Redaction] = []
+        self._tests: list[TestDraft] = []
+        self._labels: dict[str, set[str]] = {}
+        self._toolsets: dict[str, Toolset] = {}
+        self._assignments: list[Assignment] = []
+        self._content: list[Any] = []
+        self._key_content: list[Any] = []
+        # What can only be checked when every file was read: (where, …).
+        self._roles: list[tuple[str, str]] = []
+        self._limits: list[tuple[Document, int]] = []
+        self._row_attributes: list[tuple[str, str]] = []
+
+    def add(self, document: Document) -> None:
+        """Reads one file into the policy. A file that says nothing is one that somebody is still writing, or has lost."""
+        if document.data is None or document.data == {}:
+            raise PolicyError("says nothing", where=document.where(), suggestion="write a policy in it, or remove it")
+        file = decode(document, (), FileShape, PolicyError)
+        lists = {name: value for name, value in document.data.items() if name in _KEY_SECTIONS}
+        self._key_content += [lists] if lists else []
+        self._content += [{name: value for name, value in document.data.items() if name not in lists}]
+        self._who.add(document, file)
+        for index in range(len(file.rules)):
+            self._add_rule(document, index)
+        self._limits += [(document, index) for index in range(len(file.limits))]
+        for index in range(len(file.labels)):
+            for name, labels in read_labels(document, index, self._manifest).items():
+                self._labels.setdefault(name, set()).update(labels)
+        for name in file.toolsets:
+            if name in self._toolsets:
+                raise PolicyError(f"the toolset '{name}' is defined twice", where=document.where("toolsets", name))
+            toolset = self._toolsets[name] = read_toolset(document, name, self._manifest)
+            self._roles += [(document.where("toolsets", name, "to"), role) for role in sorted(toolset.roles)]
+        for source in file.sql:
+            self._add_sql(document, source)
+        for index in range(len(file.credentials)):
+            assignment = read_assignment(document, index, self._manifest)
+            self._assignments.append(assignment)
+            self._roles += [(document.where("credentials", index, "to"), role) for role in sorted(assignment.roles)]
+        if file.egress is not None:
+            self._add_egress(document, file.egress)
+        if file.approvals is not None:
+            if self._approval is not NOBODY:
+                raise PolicyError("approvals: stands in two files", where=document.where("approvals"))
+            self._approval = read_approval(document, file.approvals)
+            named = enumerate(file.approvals.approvers)
+            self._roles += [(document.where("approvals", "approvers", index), role) for index, role in named]
+        for index, path in enumerate(file.sensitive):
+            _checked_path(path, document.where("sensitive", index))
+            self._sensitive.append(path)
+        if (plain := read_plain(document, file, self._manifest)) is not None:
+            self._plain = (*(self._plain or ()), *plain)
+        for index in range(len(file.redact)):
+            self._add_redaction(document, index)
+        self._tests += [read_test(document, index, self._manifest) for index in range(len(file.tests))]
+
+    def policy(self) -> Policy:
+        """The whole policy, once every reference between files was found to lead somewhere."""
+        if not any(self._content):
+            message = "says nothing of who may do what"
+            raise PolicyError(message, where=f"{self._name}/", suggestion="write a policy; docs/policy.md says how")
+        credentials = self._who.finished()
+        roles, attributes = self._who.roles(), self._who.attribute_kinds()
+        for where, role in self._roles:
+            if role not in roles:
+                raise PolicyError(f"no principal has the role '{role}'{nearest(role, roles)}", where=where)
+        for where, name in self._row_attributes:
+            if name not in attributes:
+                raise PolicyError(f"no principal has the attribute '{name}'{nearest(name, attributes)}", where=where)
+        return Policy(
+            digest=_digest_of(self._content),
+            keys_digest=_digest_of(self._key_content),
+            credentials=credentials,
+            rules=tuple(finished(self._rules[name], self._scope) for name in sorted(self._rules)),
+            limits=read_limits(self._limits, self._scope(self._manifest.tools)),
+            sql=MappingProxyType({source: self._masked(source, scope) for source, scope in self._sql.items()}),
+            egress=self._egress or Egress(),
+            approval=self._approval,
+            sensitive=tuple(self._sensitive),
+            plain=self._plain,
+            redactions=tuple(self._redactions),
+            tests=tuple(finished_test(draft, credentials, self._rules, self._toolsets) for draft in self._tests),
+            labels=MappingProxyType({name: tuple(sorted(labels)) for name, labels in self._labels.items()}),
+            toolsets=MappingProxyType(self._toolsets),
+            assignments=tuple(self._assignments),
+        )
+
+    def _scope(self, tools: Mapping[str, Tool]) -> Scope:
+        """What expressions about these tools may name."""
+        return Scope(
+            tools=tools,
+            catalog=self._manifest.tools,
+            attributes=self._who.attribute_kinds(),
+            roles=self._who.roles(),
+            principals=None if self._who.issuers else frozenset(self._who.principals),
+            labels=frozenset().union(*self._labels.values()),
+        )
+
+    def _masked(self, source: str, scope: SqlScope) -> SqlScope:
+        database = self._manifest.sources[source].database
+        tools = [tool for tool in self._manifest.tools.values() if tool.source == source]
+        return masked(scope, database, tools, self._redactions, self._sensitive)
+
+    def _add_rule(self, document: Document, index: int) -> None:
+        draft = read_rule(document, index, self._manifest)
+        rule = draft.rule
+        if rule.id in self._rules or rule.id == "default":
+            raise PolicyError(f"the rule id '{rule.id}' is taken", where=rule.where)
+        for number, role in enumerate(document.data["rules"][index]["to"]):
+            self._roles.append((document.where("rules", index, "to", number), role))
+        self._rules[rule.id] = draft
+
+    def _add_sql(self, document: Document, source: str) -> None:
+        path = ("sql", source)
+        where = document.where(*path)
+        info = self._manifest.sources.get(source)
+        if info is None or info.database is None:
+            databases = [name for name, item in self._manifest.sources.items() if item.database is not None]
+            raise PolicyError(f"there is no SQL source '{source}'{nearest(source, databases)}", where=where)
+        if source in self._sql:
+            raise PolicyError(f"the scope of {source} is defined twice", where=where)
+        scope = read_scope(document, source, info.database)
+        self._row_attributes += [(where, name) for name in sorted(row_attributes(scope))]
+        self._sql[source] = scope
+
+    def _add_egress(self, document: Document, given: EgressShape) -> None:
+        if self._egress is not None:
+            raise PolicyError("egress: stands in two files", where=document.where("egress"))
+        for source in given.sources:
+            if source not in self._manifest.sources:
+                known = nearest(source, self._manifest.sources)
+                raise PolicyError(
+                    f"there is no source '{source}'{known}", where=document.where("egress", "sources", source)
+                )
+        self._egress = Egress(
+            allow=_places(document, given.allow, "allow"),
+            private_networks=given.private_networks == "allow",
+            sources=MappingProxyType(
+                {name: _places(document, texts, "sources", name) for name, texts in given.sources.items()}
+            ),
+            same_origin=given.redirects == "same-origin",
+        )
+
+    def _add_redaction(self, document: Document, index: int) -> None:
+        path = ("redact", index)
+        given = decode(document, path, RedactShape, PolicyError)
+        self._matching(given.tools, document, (*path, "tools"))
+        for number, field in enumerate(given.fields):
+            _checked_path(field, document.where(*path, "fields", number))
+        redaction = Redaction(tools=tuple(given.tools), fields=tuple(given.fields), replacement=given.with_)
+        touched = [tool for tool in self._manifest.tools.values() if redaction.covers(tool)]
+        if all(isinstance(tool.binding, SqlBinding) for tool in touched):
+            for number, field in enumerate(given.fields):
+                if column_of(field) is None:
+                    raise PolicyError(
+                        f"'{field}' names no column; for a database, write $..column",
+                        where=document.where(*path, "fields", number),
+                    )
+        self._redactions.append(redaction)
+
+    def _matching(self, patterns: list[str], document: Document, path: tuple[str | int, ...]) -> list[Tool]:
+        return matched(patterns, self._manifest, document, path)
+
+
+def _digest_of(contents: list[Any]) -> str:
+    return digest(sorted(digest(encodable(content)) for content in contents if content))
+
+
+def _places(document: Document, texts: list[str], *path: str) -> frozenset[Place]:
+    """The places that a list below `egress` names."""
+    found = []
+    for index, text in enumerate(texts):
+        parsed = parse_allowed(text)
+        if parsed is None:
+            raise PolicyError(
+                f"'{text}' is not host:port, like api.example.com:443", where=document.where("egress", *path, index)
+            )
+        found.append(parsed)
+    return frozenset(found)
+
+
+def _checked_path(path: str, where: str) -> None:
+    try:
+        compile_path(path)
+    except ValueError as error:
+        raise PolicyError(f"'{path}' is not a JSONPath: {error}", where=where) from error

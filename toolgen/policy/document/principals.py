@@ -1,0 +1,401 @@
+"""The sections of a policy that say who is who: `principals:`, `issuers:`, `keys:` and `revoked:`."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from urllib.parse import urlsplit
+
+from toolgen.errors import PolicyError
+from toolgen.files import read_file
+from toolgen.model.names import nearest
+from toolgen.policy.cel.names import kind_of
+from toolgen.policy.credentials import (
+    ALGORITHMS,
+    ApiKey,
+    CertificateRevocation,
+    CertificateRule,
+    Credentials,
+    IssuerEntry,
+    PrincipalEntry,
+    Revocation,
+    TokenRule,
+)
+from toolgen.policy.document.schema import (
+    CertificateShape,
+    FileShape,
+    IssuerShape,
+    JwtShape,
+    KeyShape,
+    ManagedKeyShape,
+    PrincipalShape,
+    RevokedCertificateShape,
+    RevokedShape,
+)
+from toolgen.yaml_file import Document, decode
+
+__all__ = ["PrincipalSections", "instant"]
+
+_HASH = re.compile(r"sha256:[0-9a-f]{64}\Z")
+_HASH_BEGINS = re.compile(r"sha256:[0-9a-f]{6,64}\Z")
+_SERIAL = re.compile(r"(?:0|-?[1-9a-f][0-9a-f]{0,63})\Z")
+_ISSUER_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
+_MAX_KEY_SET_SIZE = 262_144
+_CLAIM_KINDS = frozenset({"string", "integer", "number", "boolean", "array"})
+
+
+class PrincipalSections:
+    """Gathers these sections from the files of one policy. `directory` is where paths in them begin."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.principals: dict[str, PrincipalEntry] = {}
+        self.issuers: dict[str, IssuerEntry] = {}
+        self.revocations: list[Revocation] = []
+        self.revoked_keys: set[str] = set()
+        self.revoked_certificates: list[CertificateRevocation] = []
+        self.revoked_principals: dict[str, float] = {}
+        self._owners: dict[str, str] = {}  # of each key's digest
+        self._shown: dict[str | tuple[str, str], str] = {}  # whose certificates have this fingerprint, or these names
+        self._managed: dict[str, list[ApiKey]] = {}
+        self._rules: list[tuple[str, TokenRule]] = []
+        self._actors: list[tuple[str, str]] = []
+
+    def add(self, document: Document, file: FileShape) -> None:
+        """Reads these sections of one file. Raises `PolicyError` with file and line."""
+        for name in file.principals:
+            self._add_principal(document, name)
+        for name in file.issuers:
+            self._add_issuer(document, name)
+        for index in range(len(file.keys)):
+            self._add_key(document, index)
+        for index in range(len(file.revoked)):
+            self.add_revoked(document, index)
+
+    def finished(self) -> Credentials:
+        """All of them, once they were found to fit together."""
+        for name, keys in self._managed.items():
+            if name not in self.principals:
+                raise PolicyError(
+                    f"there is no principal '{name}'{nearest(name, self.principals)}",
+                    where=keys[0].where,
+                    suggestion=f"take its keys away with `toolgen keys revoke --all {name}`",
+                )
+        for name in self.principals:
+            if (prefix := name.partition(":")[0]) != name and prefix in self.issuers:
+                raise PolicyError(
+                    f"the principal '{name}' has a name that a user of the issuer '{prefix}' could have",
+                    suggestion="give one of the two another name",
+                )
+        self._check_tokens()
+        self._check_actors()
+        return replace(
+            self.taken(),
+            principals=MappingProxyType({name: self._with_keys(entry) for name, entry in self.principals.items()}),
+            issuers=MappingProxyType(self.issuers),
+        )
+
+    def taken(self) -> Credentials:
+        """What is revoked, and nothing that anybody is given."""
+        return Credentials(
+            principals=MappingProxyType({}),
+            issuers=MappingProxyType({}),
+            revocations=tuple(self.revocations),
+            revoked_keys=frozenset(self.revoked_keys),
+            revoked_certificates=tuple(self.revoked_certificates),
+            revoked_principals=MappingProxyType(self.revoked_principals),
+        )
+
+    def managed_keys(self) -> frozenset[str]:
+        """The digests of the keys in lists that `toolgen keys` writes."""
+        return frozenset(key.sha256 for keys in self._managed.values() for key in keys)
+
+    def roles(self) -> frozenset[str]:
+        """Every role that somebody could have."""
+        named = (entry.roles for entry in self.principals.values())
+        return frozenset().union(*named, *(issuer.all_roles for issuer in self.issuers.values()))
+
+    def attribute_kinds(self) -> Mapping[str, frozenset[str]]:
+        """Every attribute that somebody could have, and what kinds of values (JSON Schema's names of types) it could be."""
+        kinds: dict[str, frozenset[str]] = {}
+        for entry in self.principals.values():
+            for name, value in entry.attributes.items():
+                kinds[name] = kinds.get(name, frozenset()) | {kind_of(value)}
+        for issuer in self.issuers.values():
+            kinds |= {name: kinds.get(name, frozenset()) | _CLAIM_KINDS for name in issuer.attributes}
+        return kinds
+
+    def _with_keys(self, entry: PrincipalEntry) -> PrincipalEntry:
+        managed = self._managed.get(entry.id)
+        if not managed:
+            return entry
+        return replace(entry, keys=(*entry.keys, *managed))
+
+    def _add_principal(self, document: Document, name: str) -> None:
+        path = ("principals", name)
+        where = document.where(*path)
+        if not name or len(name) > 128 or not name.isprintable():
+            raise PolicyError("a principal's name is 1 to 128 printable characters", where=where)
+        if name in self.principals:
+            raise PolicyError(f"the principal '{name}' is defined twice", where=where)
+        entry = decode(document, path, PrincipalShape, PolicyError)
+        given = entry.api_key
+        place = document.where(*path, "api_key")
+        keys = tuple(_api_key(key, place) for key in ([given] if isinstance(given, str) else given or []))
+        for key in keys:
+            self._own(key, name)
+        token = None
+        if entry.jwt is not None:
+            token = self._token(entry.jwt, document, (*path, "jwt"))
+            if entry.jwt.subject is None:
+                raise PolicyError(
+                    "jwt: needs a subject, or every user of the issuer would be this one principal",
+                    where=document.where(*path, "jwt"),
+                    suggestion="for a principal for each user, list the issuer under issuers:",
+                )
+        self.principals[name] = PrincipalEntry(
+            id=name,
+            keys=keys,
+            roles=frozenset(entry.roles),
+            attributes=MappingProxyType(dict(entry.attributes)),
+            acts_for=frozenset(entry.acts_for),
+            token=token,
+            subject=(entry.jwt.subject or "") if entry.jwt is not None else "",
+            certificate=None
+            if entry.mtls is None
+            else self._certificate(entry.mtls, name, document.where(*path, "mtls")),
+        )
+        self._actors += [(document.where(*path, "acts_for"), other) for other in entry.acts_for]
+
+    def _add_issuer(self, document: Document, name: str) -> None:
+        path = ("issuers", name)
+        where = document.where(*path)
+        if not _ISSUER_NAME.match(name):
+            raise PolicyError("an issuer's name is like staff: a-z, 0-9, _ and -, at most 32", where=where)
+        if name in self.issuers:
+            raise PolicyError(f"the issuer '{name}' is defined twice", where=where)
+        entry = decode(document, path, IssuerShape, PolicyError)
+        if entry.jwt.subject is not None:
+            raise PolicyError(
+                "a subject stands at a principal; each user of an issuer is one of its own",
+                where=document.where(*path, "jwt", "subject"),
+            )
+        issuer = IssuerEntry(
+            name=name,
+            token=self._token(entry.jwt, document, (*path, "jwt")),
+            roles=frozenset(entry.roles),
+            grants=MappingProxyType({claim: _granted(values) for claim, values in entry.grants.items()}),
+            attributes=MappingProxyType(dict(entry.attributes)),
+        )
+        if not issuer.all_roles:
+            raise PolicyError("gives its users no role, so no rule could speak of them", where=where)
+        self.issuers[name] = issuer
+
+    def _add_key(self, document: Document, index: int) -> None:
+        path = ("keys", index)
+        given = decode(document, path, ManagedKeyShape, PolicyError)
+        where = document.where(*path)
+        key = ApiKey(
+            sha256=_digest(given.hash, where),
+            created=None if given.created is None else instant(given.created, "created", where),
+            expires=None if given.expires is None else instant(given.expires, "expires", where),
+            where=where,
+            managed=True,
+        )
+        self._own(key, given.principal)
+        self._managed.setdefault(given.principal, []).append(key)
+
+    def add_revoked(self, document: Document, index: int) -> None:
+        """Reads one entry of `revoked:`. Raises `PolicyError`."""
+        path = ("revoked", index)
+        where = document.where(*path)
+        given = decode(document, path, RevokedShape, PolicyError)
+        of_token = (given.issuer, given.jwt_id, given.subject, given.before if given.principal is None else None)
+        named = (given.key, given.certificate, given.principal)
+        if sum(item is not None for item in named) + (of_token != (None, None, None, None)) != 1:
+            message = (
+                "revokes either a key, or a certificate, or tokens by issuer, jwt_id, subject or before, or a principal"
+            )
+            raise PolicyError(message, where=where)
+        before = None if given.before is None else instant(given.before, "before", where)
+        if given.certificate is not None:
+            self.revoked_certificates.append(_revoked(given.certificate, where))
+        elif given.key is not None:
+            self.revoked_keys.add(_revoked_key(given.key, where))
+        elif given.principal is not None:
+            until = math.inf if before is None else before
+            self.revoked_principals[given.principal] = max(until, self.revoked_principals.get(given.principal, until))
+        else:
+            self.revocations.append(
+                Revocation(
+                    issuer=given.issuer or "",
+                    jwt_id=given.jwt_id or "",
+                    subject=given.subject or "",
+                    before=before,
+                )
+            )
+
+    def _certificate(self, given: CertificateShape, name: str, where: str) -> CertificateRule:
+        rule = _certificate(given, where)
+        for shown in rule.fingerprints or {(rule.subject, rule.issuer)}:
+            if self._shown.setdefault(shown, name) != name:
+                raise PolicyError(f"mtls: '{name}' and '{self._shown[shown]}' have the same certificate", where=where)
+        return rule
+
+    def _own(self, key: ApiKey, name: str) -> None:
+        if self._owners.setdefault(key.sha256, name) != name:
+            raise PolicyError(f"'{name}' and '{self._owners[key.sha256]}' have the same key", where=key.where)
+
+    def _token(self, given: JwtShape, document: Document, path: tuple[str, ...]) -> TokenRule:
+        rule = TokenRule(
+            issuer=given.issuer,
+            audience=_texts(given.audience),
+            jwks=_key_set(given.jwks, self._directory, document.where(*path, "jwks")),
+            algorithms=frozenset(given.algorithms or ALGORITHMS),
+            scopes=frozenset(given.scopes),
+            sign_in=_texts(given.sign_in),
+        )
+        if both := rule.audience & rule.sign_in:
+            message = f"'{min(both)}' is an audience of calls too; under sign_in: it counts for signing in to the console alone"
+            raise PolicyError(message, where=document.where(*path, "sign_in"))
+        self._rules.append((document.where(*path), rule))
+        return rule
+
+    def _check_actors(self) -> None:
+        """Whoever stands under acts_for is a principal, or a user of an issuer that there is."""
+        for where, actor in self._actors:
+            issuer, colon, subject = actor.partition(":")
+            user = bool(colon and subject) and issuer in self.issuers
+            if not user and actor not in self.principals:
+                known = (*self.principals, *(f"{name}:{subject}" for name in self.issuers))
+                raise PolicyError(f"there is no principal '{actor}'{nearest(actor, known)}", where=where)
+
+    def _check_tokens(self) -> None:
+        """One issuer has one set of keys and algorithms, and one token leads to one principal."""
+        known: dict[str, TokenRule] = {}
+        for where, rule in self._rules:
+            first = known.setdefault(rule.issuer, rule)
+            if (first.jwks, first.algorithms) != (rule.jwks, rule.algorithms):
+                raise PolicyError(f"the issuer {rule.issuer} has other jwks or algorithms elsewhere", where=where)
+        taken: dict[tuple[str, str, str], str] = {}
+        named = [(entry.id, entry.subject, entry.token) for entry in self.principals.values() if entry.token]
+        whole = [(f"issuers.{entry.name}", "", entry.token) for entry in self.issuers.values()]
+        for name, subject, rule in (*named, *whole):
+            for audience in rule.audience | rule.sign_in:
+                other = taken.setdefault((rule.issuer, audience, subject), name)
+                if other != name:
+                    raise PolicyError(f"'{name}' and '{other}' would accept the same tokens of {rule.issuer}")
+
+
+def instant(text: str, name: str, where: str) -> float:
+    """Seconds since the epoch of an ISO 8601 time, UTC where it does not say. Raises `PolicyError`."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).timestamp()
+    except (ValueError, OverflowError) as error:
+        raise PolicyError(f"{name}: '{text}' is not a time like 2027-01-31T00:00:00Z", where=where) from error
+
+
+def _texts(given: str | list[str] | None) -> frozenset[str]:
+    return frozenset([given] if isinstance(given, str) else given or ())
+
+
+def _api_key(given: str | KeyShape, where: str) -> ApiKey:
+    text, expires = (given, None) if isinstance(given, str) else (given.hash, given.expires)
+    return ApiKey(
+        sha256=_digest(text, where, "api_key"),
+        expires=None if expires is None else instant(expires, "expires", where),
+        where=where,
+    )
+
+
+def _digest(text: str, where: str, name: str = "hash") -> str:
+    if not _HASH.match(text):
+        raise PolicyError(
+            f"{name}: must be sha256: and the 64 lower-case hex digits of the key's SHA-256, never the key",
+            where=where,
+        )
+    return text.removeprefix("sha256:")
+
+
+def _revoked_key(text: str, where: str) -> str:
+    if not _HASH_BEGINS.match(text):
+        message = "key: must be sha256: and the lower-case hex digits of the key's SHA-256, or the first 6 or more"
+        raise PolicyError(message, where=where)
+    return text.removeprefix("sha256:")
+
+
+def _certificate(given: CertificateShape, where: str) -> CertificateRule:
+    by_name = given.subject is not None and given.issuer is not None
+    if (given.fingerprint is None) != by_name or (given.subject is None) != (given.issuer is None):
+        raise PolicyError(
+            "mtls: takes a fingerprint, or a subject and its issuer, as `openssl x509 -nameopt RFC2253` prints them",
+            where=where,
+        )
+    if given.fingerprint is None:
+        return CertificateRule(subject=given.subject or "", issuer=given.issuer or "")
+    fingerprints = [given.fingerprint] if isinstance(given.fingerprint, str) else given.fingerprint
+    if not all(_HASH.match(text) for text in fingerprints):
+        raise PolicyError("mtls: a fingerprint is sha256: and the 64 lower-case hex digits of the DER's", where=where)
+    return CertificateRule(fingerprints=frozenset(text.removeprefix("sha256:") for text in fingerprints))
+
+
+def _revoked(given: RevokedCertificateShape, where: str) -> CertificateRevocation:
+    if given.fingerprint is not None and not _HASH.match(given.fingerprint):
+        message = "certificate: a fingerprint is sha256: and the 64 lower-case hex digits of the DER's"
+        raise PolicyError(message, where=where)
+    if given.serial is not None and not _SERIAL.match(given.serial):
+        message = "certificate: a serial is its number in lower-case hex, without leading zeros and in quotes"
+        raise PolicyError(message, where=where)
+    found = CertificateRevocation(
+        fingerprint=(given.fingerprint or "").removeprefix("sha256:"),
+        serial=given.serial or "",
+        subject=given.subject or "",
+        issuer=given.issuer or "",
+    )
+    if found == CertificateRevocation():
+        raise PolicyError("certificate: takes a fingerprint, a serial, a subject or an issuer", where=where)
+    return found
+
+
+def _granted(values: Mapping[str, str | list[str]]) -> Mapping[str, frozenset[str]]:
+    return MappingProxyType({value: _texts(given) for value, given in values.items()})
+
+
+def _key_set(text: str, directory: Path, where: str) -> str:
+    """A URL that is safe to believe, or the absolute path of a file."""
+    if "://" not in text:
+        path = (directory / text).resolve()
+        try:
+            read_file(path, _MAX_KEY_SET_SIZE)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise PolicyError(f"jwks: the file cannot be read: {reason}", where=where) from error
+        return str(path)
+    try:
+        parts = urlsplit(text)
+        host, usable = parts.hostname or "", parts.port is None or parts.port > 0
+    except ValueError:
+        host, usable = "", False
+    if not host or not usable or "@" in parts.netloc or parts.fragment or not text.isascii() or not text.isprintable():
+        raise PolicyError("jwks: is neither a URL nor a file", where=where)
+    if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(host)):
+        raise PolicyError(
+            "jwks: must be https, because whoever can change these keys can be anybody",
+            where=where,
+            suggestion="http is for loopback addresses alone",
+        )
+    return text
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,331 @@
+"""The rules of policy files: read one by one, and finished once every name that they may use is known.
+
+The `tests:` of a policy, each with the caller it speaks of as the policy would have it.
+
+The `plain:` section of a policy: which arguments the record holds as they were sent, when everything else is sensitive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from toolgen.errors import PolicyError
+from toolgen.model.call import Principal
+from toolgen.model.manifest import Manifest
+from toolgen.model.names import nearest
+from toolgen.model.tool import Effect, Tool
+from toolgen.policy.access import Toolset
+from toolgen.policy.arguments import repair
+from toolgen.policy.binding import bind_fault
+from toolgen.policy.cel.expression import Expression, compile_expression
+from toolgen.policy.cel.names import Scope
+from toolgen.policy.claims import ClaimsError, claims_read, user_of
+from toolgen.policy.credentials import Credentials
+from toolgen.policy.document.principals import instant
+from toolgen.policy.document.schema import (
+    EarlierShape,
+    FileShape,
+    LabelShape,
+    PlainShape,
+    RuleShape,
+    TestShape,
+    ToolsetShape,
+    UserShape,
+)
+from toolgen.policy.redact import Plain, compile_path
+from toolgen.policy.rules import Rule, fault_of, matching
+from toolgen.policy.selftest import EarlierCall, SelfTest
+from toolgen.yaml_file import Document, decode
+
+__all__ = [
+    "Draft",
+    "ScopeOf",
+    "TestDraft",
+    "earlier_call",
+    "finished",
+    "finished_test",
+    "matched",
+    "read_earlier",
+    "read_labels",
+    "read_plain",
+    "read_rule",
+    "read_test",
+    "read_toolset",
+]
+
+ScopeOf = Callable[[Mapping[str, Tool]], Scope]
+_LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,47}\Z")
+_BINDABLE = frozenset({"principal", "user", "tool"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A rule whose expressions are still text, the tools it is about, and where its parts stand."""
+
+    rule: Rule
+    tools: Mapping[str, Tool]
+    when: str | None
+    bind: Mapping[str, str]
+    when_where: str
+    bind_where: Mapping[str, str]
+
+
+def matched(patterns: Sequence[str], manifest: Manifest, document: Document, path: tuple[str | int, ...]) -> list[Tool]:
+    """The tools that globs match; a glob that matches nothing is an error, because somebody meant something by it."""
+    tools: dict[str, Tool] = {}
+    for index, pattern in enumerate(patterns):
+        found = matching(pattern, manifest.tools)
+        if not found:
+            raise PolicyError(
+                f"'{pattern}' matches no tool{nearest(pattern, manifest.tools)}", where=document.where(*path, index)
+            )
+        tools |= {name: manifest.tools[name] for name in found}
+    return [*tools.values()]
+
+
+def read_rule(document: Document, index: int, manifest: Manifest) -> Draft:
+    """One entry of `rules:`, with everything checked that needs no other entry. Raises `PolicyError`."""
+    path = ("rules", index)
+    given = decode(document, path, RuleShape, PolicyError)
+    where = document.where(*path)
+    if not given.to or not given.tools:
+        raise PolicyError(f"rule {given.id} names no role or no tool", where=where)
+    effects = frozenset(Effect if isinstance(given.effects, msgspec.UnsetType) else given.effects)
+    named = matched(given.tools, manifest, document, (*path, "tools"))
+    about = {tool.name: tool for tool in named if tool.effect in effects}
+    if not about:
+        raise PolicyError(f"rule {given.id}: none of its tools has one of these effects", where=where)
+    narrowing = None if isinstance(given.arguments, msgspec.UnsetType) else given.arguments
+    if narrowing is not None:
+        known = {name for tool in named for name in tool.input_schema.get("properties", {})}
+        if fault := fault_of(narrowing, known):
+            raise PolicyError(f"rule {given.id}: arguments: {fault}", where=document.where(*path, "arguments"))
+    if given.bind and (given.verdict == "deny" or given.shadow):
+        kind = "denies" if given.verdict == "deny" else "is a shadow"
+        raise PolicyError(f"rule {given.id} {kind}, and so can bind nothing", where=document.where(*path, "bind"))
+    for argument in given.bind:
+        for tool in about.values():
+            if fault := bind_fault(tool, argument):
+                known = tool.input_schema.get("properties", {})
+                raise PolicyError(
+                    f"rule {given.id}: bind: {fault}{nearest(argument, known)}",
+                    where=document.where(*path, "bind", argument),
+                    suggestion="a rule binds its arguments for every tool it is about; give the others a rule of their own",
+                )
+    rule = Rule(
+        id=given.id,
+        roles=frozenset(given.to),
+        tools=tuple(given.tools),
+        effects=effects,
+        names_destructive=given.effects is not msgspec.UNSET and Effect.DESTRUCTIVE in effects,
+        arguments=narrowing,
+        verdict=given.verdict,
+        where=where,
+        shadow=given.shadow,
+    )
+    return Draft(
+        rule=rule,
+        tools=about,
+        when=None if isinstance(given.when, msgspec.UnsetType) else given.when,
+        bind=given.bind,
+        when_where=document.where(*path, "when"),
+        bind_where={argument: document.where(*path, "bind", argument) for argument in given.bind},
+    )
+
+
+def read_labels(document: Document, index: int, manifest: Manifest) -> Mapping[str, frozenset[str]]:
+    """One entry of `labels:`: the labels that each tool sets. Raises `PolicyError`."""
+    path = ("labels", index)
+    given = decode(document, path, LabelShape, PolicyError)
+    for number, label in enumerate(given.add):
+        if not _LABEL.match(label):
+            raise PolicyError(
+                f"'{label}' is no label: a letter, then letters, digits, - or _",
+                where=document.where(*path, "add", number),
+            )
+    return {tool.name: frozenset(given.add) for tool in matched(given.tools, manifest, document, (*path, "tools"))}
+
+
+def read_toolset(document: Document, name: str, manifest: Manifest) -> Toolset:
+    """One entry of `toolsets:`. Raises `PolicyError`."""
+    path = ("toolsets", name)
+    if not _LABEL.match(name):
+        raise PolicyError(
+            f"'{name}' is no name of a toolset: a letter, then letters, digits, - or _", where=document.where(*path)
+        )
+    given = decode(document, path, ToolsetShape, PolicyError)
+    effects = frozenset(Effect if isinstance(given.effects, msgspec.UnsetType) else given.effects)
+    named = matched(given.tools, manifest, document, (*path, "tools"))
+    tools = frozenset(tool.name for tool in named if tool.effect in effects)
+    if not tools:
+        raise PolicyError(f"toolset {name}: none of its tools has one of these effects", where=document.where(*path))
+    return Toolset(tools=tools, roles=frozenset(given.to))
+
+
+def read_earlier(
+    document: Document, path: tuple[str | int, ...], given: TestShape, manifest: Manifest
+) -> tuple[EarlierCall, ...]:
+    """The calls that a test says were made before. Raises `PolicyError`."""
+    places = (document.where(*path, "after", index) for index in range(len(given.after)))
+    return tuple(earlier_call(call, manifest, where=where) for call, where in zip(given.after, places, strict=True))
+
+
+def earlier_call(given: EarlierShape, manifest: Manifest, *, where: str) -> EarlierCall:
+    """One call made before, of a tool and with arguments that there are. Raises `PolicyError`."""
+    tool = manifest.tools.get(given.call)
+    if tool is None:
+        raise PolicyError(f"there is no tool '{given.call}'{nearest(given.call, manifest.tools)}", where=where)
+    known = tool.input_schema.get("properties", {})
+    for name in repair(tool.input_schema, given.arguments).dropped:
+        raise PolicyError(f"{given.call} has no argument '{name}'{nearest(name, known)}", where=where)
+    return EarlierCall(tool=given.call, arguments=given.arguments, outcome=given.outcome, in_session=given.session)
+
+
+def finished(draft: Draft, scope_of: ScopeOf) -> Rule:
+    """The rule with its expressions compiled. Raises `PolicyError`."""
+    if draft.when is None and not draft.bind:
+        return draft.rule
+    scope = scope_of(draft.tools)
+    when = None
+    if draft.when is not None:
+        when = compile_expression(draft.when, scope, where=draft.when_where, wants="bool")
+    bind = {argument: _bound(draft, argument, scope) for argument in sorted(draft.bind)}
+    return replace(draft.rule, when=when, bind=bind)
+
+
+def _bound(draft: Draft, argument: str, scope: Scope) -> Expression:
+    where = draft.bind_where[argument]
+    expression = compile_expression(draft.bind[argument], scope, where=where)
+    if others := expression.variables - _BINDABLE:
+        raise PolicyError(
+            f"rule {draft.rule.id}: bind: {argument} is set from 'principal', 'user' or 'tool', not from '{min(others)}'",
+            where=where,
+        )
+    if not expression.variables:
+        raise PolicyError(
+            f"rule {draft.rule.id}: bind: {argument} would be the same for everybody",
+            where=where,
+            suggestion=f"set it from principal or user; `arguments: {{properties: {{{argument}: {{const: …}}}}}}` fixes a value",
+        )
+    return expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestDraft:
+    """A test whose names of principals, rules and toolsets are only checked when every file was read."""
+
+    __test__ = False  # pytest takes what is called Test… for one of its own
+
+    given: TestShape
+    test: SelfTest
+
+
+def read_test(document: Document, index: int, manifest: Manifest) -> TestDraft:
+    """One entry of `tests:`. Raises `PolicyError`."""
+    path = ("tests", index)
+    given = decode(document, path, TestShape, PolicyError)
+    where = document.where(*path)
+    tool = manifest.tools.get(given.call)
+    if tool is None:
+        raise PolicyError(f"there is no tool '{given.call}'{nearest(given.call, manifest.tools)}", where=where)
+    for dropped in repair(tool.input_schema, given.arguments).dropped:
+        known = tool.input_schema.get("properties", {})
+        raise PolicyError(f"{given.call} has no argument '{dropped}'{nearest(dropped, known)}", where=where)
+    test = SelfTest(
+        caller=Principal(id=""),
+        tool=given.call,
+        arguments=given.arguments,
+        expect=given.expect,
+        rule=given.rule,
+        at=None if given.at is None else instant(given.at, "at", where),
+        after=read_earlier(document, path, given, manifest),
+        where=where,
+    )
+    return TestDraft(given=given, test=test)
+
+
+def finished_test(
+    draft: TestDraft, credentials: Credentials, rules: Collection[str], toolsets: Collection[str]
+) -> SelfTest:
+    """The test with its caller, once everybody is known. Raises `PolicyError`."""
+    given, where = draft.given, draft.test.where
+    caller = _party(given.as_, credentials, where)
+    if given.on_behalf_of is not None:
+        user = _party(given.on_behalf_of, credentials, where)
+        entry = credentials.principals.get(caller.id)
+        if entry is None or not entry.may_act_for(user.id):
+            raise PolicyError(f"{caller.id} has no '{user.id}' under acts_for", where=where)
+        caller = replace(caller, on_behalf_of=user)
+    if given.toolset and given.toolset not in toolsets:
+        raise PolicyError(f"there is no toolset '{given.toolset}'{nearest(given.toolset, toolsets)}", where=where)
+    if given.rule is not None and given.rule not in {"default", *rules}:
+        raise PolicyError(f"there is no rule '{given.rule}'{nearest(given.rule, rules)}", where=where)
+    return replace(draft.test, caller=replace(caller, toolsets=frozenset({given.toolset} - {""})))
+
+
+def _party(given: str | UserShape, credentials: Credentials, where: str) -> Principal:
+    if isinstance(given, str):
+        entry = credentials.principals.get(given)
+        if entry is None:
+            issuer, _, subject = given.partition(":")
+            hint = f"write a user of an issuer as {{issuer: {issuer}, subject: {subject}, claims: {{…}}}}"
+            raise PolicyError(
+                f"there is no principal '{given}'{nearest(given, credentials.principals)}",
+                where=where,
+                suggestion=hint if issuer in credentials.issuers else "",
+            )
+        return entry.principal
+    return _user(given, credentials, where)
+
+
+def _user(given: UserShape, credentials: Credentials, where: str) -> Principal:
+    """The user with these claims. A claim that nothing reads would be a test of something else than it says."""
+    issuer = credentials.issuers.get(given.issuer)
+    if issuer is None:
+        raise PolicyError(
+            f"there is no issuer '{given.issuer}'{nearest(given.issuer, credentials.issuers)}", where=where
+        )
+    known = claims_read(issuer)
+    for claim in given.claims:
+        if claim not in known:
+            raise PolicyError(
+                f"the issuer '{issuer.name}' reads no claim '{claim}'{nearest(claim, known)}", where=where
+            )
+    try:
+        return user_of(issuer, {**given.claims, "sub": given.subject})
+    except ClaimsError as error:
+        raise PolicyError(f"no token with these claims is accepted: {error}", where=where) from None
+
+
+_FIRST = re.compile(r"\$\.([A-Za-z_][A-Za-z0-9_-]*)")
+
+
+def read_plain(document: Document, file: FileShape, manifest: Manifest) -> tuple[Plain, ...] | None:
+    """What a file says; None where it says nothing. Raises `PolicyError` for a tool or an argument that does not exist."""
+    if file.plain is None:
+        return None
+    return tuple(_read(document, index, manifest) for index in range(len(file.plain)))
+
+
+def _read(document: Document, index: int, manifest: Manifest) -> Plain:
+    path = ("plain", index)
+    given = decode(document, path, PlainShape, PolicyError)
+    tools = matched(given.tools, manifest, document, (*path, "tools"))
+    known = {name for tool in tools for name in tool.input_schema.get("properties", {})}
+    closed = not any(tool.input_schema.get("additionalProperties") for tool in tools)
+    for number, field in enumerate(given.fields):
+        where = document.where(*path, "fields", number)
+        try:
+            compile_path(field)
+        except ValueError as error:
+            raise PolicyError(f"'{field}' is not a JSONPath: {error}", where=where) from error
+        first = _FIRST.match(field)
+        if first is not None and first[1] not in known and closed:
+            raise PolicyError(
+                f"none of these tools has an argument '{first[1]}'{nearest(first[1], known)}", where=where
+            )
+    return Plain(tools=tuple(given.tools), fields=tuple(given.fields))

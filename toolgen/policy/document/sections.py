@@ -1,0 +1,349 @@
+"""The `limits:` section of a policy, read once every principal is known: each name in it exists, and each cost can be paid.
+
+The `sql:` section of a policy: one source's scope, and what redaction and `sensitive:` mean for its columns.
+
+The `approvals:` section of a policy.
+
+The `credentials:` section of a policy: references, by role and source.
+
+Who may agree to a call that a rule wants a person to agree to, and for how long the question stands.
+
+Whose credentials a source is called with: those that the policy gives to a role, in place of the source's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+
+import msgspec
+
+from toolgen.errors import PolicyError
+from toolgen.model.auth import AuthError, is_exchange, literals, parsed_auth, read_form
+from toolgen.model.auth_schemes import fits, takes
+from toolgen.model.call import Principal
+from toolgen.model.database import Database, Table
+from toolgen.model.manifest import Manifest
+from toolgen.model.names import nearest
+from toolgen.model.tool import Tool
+from toolgen.policy.cel.expression import compile_expression
+from toolgen.policy.cel.names import Scope
+from toolgen.policy.document.schema import ApprovalShape, AssignmentShape, LimitShape, SqlShape
+from toolgen.policy.limits import ATTRIBUTE, DIMENSIONS, Cost, Limit, parse_rate
+from toolgen.policy.redact import Redaction, column_of
+from toolgen.policy.sql.cross_check import AVAILABLE as CROSS_CHECKED
+from toolgen.policy.sql.grants import SqlScope, TableScope, find_table
+from toolgen.policy.sql.scope import check_scope, compared_kinds
+from toolgen.units import parse_duration
+from toolgen.yaml_file import Document, decode
+
+__all__ = [
+    "MAX_DURATION_S",
+    "NOBODY",
+    "Approval",
+    "Assignment",
+    "assigned",
+    "masked",
+    "read_approval",
+    "read_assignment",
+    "read_limits",
+    "read_scope",
+]
+
+_MAX_WAIT_S = 30.0
+
+
+def read_limits(places: Iterable[tuple[Document, int]], scope: Scope) -> tuple[Limit, ...]:
+    """The limits at these places, in the order of their ids. Raises `PolicyError` with file and line."""
+    limits: dict[str, Limit] = {}
+    for document, index in places:
+        given = decode(document, ("limits", index), LimitShape, PolicyError)
+        if given.id in limits:
+            raise PolicyError(f"the limit id '{given.id}' is taken", where=document.where("limits", index))
+        limits[given.id] = _Reader(document, index, given, scope).limit()
+    return tuple(limits[name] for name in sorted(limits))
+
+
+class _Reader:
+    def __init__(self, document: Document, index: int, given: LimitShape, scope: Scope) -> None:
+        self._document = document
+        self._index = index
+        self._given = given
+        self._scope = scope
+
+    def limit(self) -> Limit:
+        given = self._given
+        per_second, burst = self._bucket()
+        return Limit(
+            id=given.id,
+            per=tuple(sorted({self._dimension(name, number) for number, name in enumerate(given.per)})),
+            per_second=per_second,
+            burst=burst,
+            cost=tuple((pattern, self._cost(pattern, cost, burst)) for pattern, cost in given.cost.items()),
+            concurrency=given.concurrency or 0,
+            wait_s=self._wait(),
+            on_failure=given.on_failure,
+        )
+
+    def _where(self, *path: str | int) -> str:
+        return self._document.where("limits", self._index, *path)
+
+    def _bucket(self) -> tuple[float, int]:
+        given = self._given
+        if given.rate is None:
+            if given.concurrency is None:
+                raise PolicyError(
+                    f"limit {given.id} has neither a rate nor a concurrency",
+                    where=self._where(),
+                    suggestion="give it rate: 60/min, concurrency: 4, or both",
+                )
+            for key, value in (("burst", given.burst), ("cost", given.cost)):
+                if value:
+                    raise PolicyError(
+                        f"{key}: belongs to a rate, and limit {given.id} has none", where=self._where(key)
+                    )
+            return 0.0, 0
+        rate = parse_rate(given.rate)
+        if rate is None:
+            raise PolicyError(f"rate: '{given.rate}' is not like 60/min", where=self._where("rate"))
+        count, per_second = rate
+        return per_second, count if given.burst is None else given.burst
+
+    def _dimension(self, name: str, number: int) -> str:
+        where = self._where("per", number)
+        if name.startswith(ATTRIBUTE):
+            attribute, known = name.removeprefix(ATTRIBUTE), self._scope.attributes
+            if attribute not in known:
+                raise PolicyError(
+                    f"no principal has the attribute '{attribute}'{nearest(attribute, known)}", where=where
+                )
+        elif name not in DIMENSIONS:
+            raise PolicyError(
+                f"limits are not per '{name}'{nearest(name, DIMENSIONS)}",
+                where=where,
+                suggestion="use principal, tool, source or attribute:NAME",
+            )
+        return name
+
+    def _cost(self, pattern: str, cost: int | str, burst: int) -> Cost:
+        where = self._where("cost", pattern)
+        catalog = self._scope.catalog
+        tools = {name: tool for name, tool in catalog.items() if fnmatchcase(name, pattern)}
+        if not tools:
+            raise PolicyError(f"'{pattern}' matches no tool{nearest(pattern, catalog)}", where=where)
+        if isinstance(cost, str):
+            compiled = compile_expression(cost, replace(self._scope, tools=tools), where=where, wants="number")
+            if compiled.asks_history:
+                raise PolicyError("a cost counts one call, and cannot ask about earlier ones", where=where)
+            return compiled
+        if cost > burst:
+            raise PolicyError(
+                f"cost of {pattern} is more than the burst, {burst}: no such call would ever pass", where=where
+            )
+        return cost
+
+    def _wait(self) -> float:
+        text = self._given.wait
+        if text is None:
+            return 0.0
+        seconds = parse_duration(text)
+        if seconds is None or not 0 < seconds <= _MAX_WAIT_S:
+            raise PolicyError(
+                f"wait: '{text}' is not like 2s or 500ms, and at most {_MAX_WAIT_S:g}s", where=self._where("wait")
+            )
+        return seconds
+
+
+def read_scope(document: Document, source: str, database: Database) -> SqlScope:
+    """What stands below `sql.<source>`. Raises `PolicyError` for what does not fit the database."""
+    path = ("sql", source)
+    given = decode(document, path, SqlShape, PolicyError)
+    timeout = parse_duration(given.timeout)
+    if timeout is None or timeout <= 0:
+        raise PolicyError("timeout: must be like 2s or 500ms", where=document.where(*path, "timeout"))
+    if given.cross_check == "required" and not (CROSS_CHECKED and database.dialect == "postgres"):
+        raise PolicyError(
+            "cross_check: required needs a PostgreSQL database and pglast",
+            where=document.where(*path, "cross_check"),
+            suggestion='install it with: pip install "toolgen[pglast]"',
+        )
+    scope = SqlScope(
+        tables=MappingProxyType(
+            {
+                table: TableScope(
+                    columns=None if isinstance(entry.columns, msgspec.UnsetType) else tuple(entry.columns),
+                    rows=None if isinstance(entry.rows, msgspec.UnsetType) else entry.rows,
+                    writes=frozenset(entry.writes),
+                    writable=None if isinstance(entry.writable, msgspec.UnsetType) else tuple(entry.writable),
+                    cascades=entry.cascades,
+                    samples="shapes" if entry.samples is True else entry.samples or "",
+                )
+                for table, entry in given.tables.items()
+            }
+        ),
+        max_rows=given.max_rows,
+        max_bytes=given.max_bytes,
+        max_cell_bytes=given.max_cell_bytes,
+        max_changes=given.max_changes,
+        timeout_s=timeout,
+        functions=frozenset(name.lower() for name in given.functions),
+    )
+    faults = check_scope(scope, database)
+    if faults:
+        culprit = next((table for table in given.tables if table in faults[0]), "")
+        raise PolicyError(faults[0], where=document.where(*path, "tables", culprit))
+    return replace(scope, compared=MappingProxyType(compared_kinds(scope, database)))
+
+
+def masked(
+    scope: SqlScope,
+    database: Database | None,
+    tools: Sequence[Tool],
+    redactions: Sequence[Redaction],
+    sensitive: Sequence[str],
+) -> SqlScope:
+    """A database's scope with the columns masked that the policy redacts for one of its tools, and no sensitive ones sampled."""
+    masks = {
+        column.casefold(): item.replacement
+        for item in reversed(redactions)
+        if any(item.covers(tool) for tool in tools)
+        for field in item.fields
+        if (column := column_of(field)) is not None
+    }
+    sampled = any(entry.samples for entry in scope.tables.values())
+    if not (masks or sampled) or database is None:
+        return scope
+    tables = {}
+    for name, entry in scope.tables.items():
+        table = find_table(database, name)
+        tables[name] = replace(entry, masks=_masks(table, masks), unsampled=_unsampled(table, sensitive))
+    return replace(scope, tables=MappingProxyType(tables))
+
+
+def _unsampled(table: Table | None, paths: Iterable[str]) -> frozenset[str]:
+    """The columns that a path of `sensitive:` is about: all of them where a path does not end with a name."""
+    named = [column_of(path) for path in paths]
+    sensitive = {column.casefold() for column in named if column is not None}
+    columns = table.columns if table is not None else ()
+    return frozenset(column.name for column in columns if None in named or column.name.casefold() in sensitive)
+
+
+def _masks(table: Table | None, masks: Mapping[str, str]) -> Mapping[str, str]:
+    """The masks of one table's columns, by the columns' own spelling."""
+    columns = table.columns if table is not None else ()
+    return {column.name: masks[column.name.casefold()] for column in columns if column.name.casefold() in masks}
+
+
+MAX_DURATION_S = 7 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """The roles whose principals may answer, and in how many seconds a question expires.
+
+    `elicits`: the answer of the person at the caller's own client counts, where that client can ask one.
+    """
+
+    roles: frozenset[str]
+    expires_s: float
+    elicits: bool = False
+
+    def may_answer(self, principal: str, roles: Collection[str], parties: Collection[str]) -> bool:
+        """Whether a principal with these roles may answer for a call of these parties: never one of them."""
+        return principal not in parties and not self.roles.isdisjoint(roles)
+
+
+NOBODY = Approval(roles=frozenset(), expires_s=3600.0, elicits=True)
+"""A policy without `approvals:`: there is nobody but the person at the caller's own client."""
+
+
+def read_approval(document: Document, given: ApprovalShape) -> Approval:
+    """What stands below `approvals`. Raises `PolicyError`."""
+    expires = parse_duration(given.expires)
+    if expires is None or not 1 <= expires <= MAX_DURATION_S:
+        raise PolicyError(
+            f"expires: must be like 30m or 1h, from 1s to {MAX_DURATION_S / 3600:g}h",
+            where=document.where("approvals", "expires"),
+        )
+    if given.elicitation not in {"", "allow", "deny"}:
+        raise PolicyError("elicitation: takes allow or deny", where=document.where("approvals", "elicitation"))
+    # Who names approvers wants them asked, and not whoever sits before the agent.
+    elicits = given.elicitation == "allow" or (not given.elicitation and not given.approvers)
+    return Approval(roles=frozenset(given.approvers), expires_s=expires, elicits=elicits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """One entry of `credentials:`. `use` is what `auth:` of the source would say: references by the security scheme's name.
+
+    `exchanges`: some of it is had for the token that the caller came with.
+    """
+
+    source: str
+    roles: frozenset[str]
+    use: Mapping[str, object]
+    exchanges: bool
+
+
+def assigned(entries: tuple[Assignment, ...], source: str, principal: Principal) -> Mapping[str, object] | None:
+    """What the first entry for this source gives to a caller, or None: then the source's own credentials are used.
+
+    Somebody who acts for another has to have one of the entry's roles, and so has the other: nobody borrows credentials through whoever
+    it acts for.
+    """
+    for entry in entries:
+        if entry.source == source and _has(principal, entry.roles):
+            return entry.use
+    return None
+
+
+def _has(principal: Principal, roles: frozenset[str]) -> bool:
+    party: Principal | None = principal
+    while party is not None:
+        if roles.isdisjoint(party.roles):
+            return False
+        party = party.on_behalf_of
+    return True
+
+
+def read_assignment(document: Document, index: int, manifest: Manifest) -> Assignment:
+    """One entry, checked but for its roles. Raises `PolicyError` for a source or scheme that is not there, and for a secret written out."""
+    path = ("credentials", index)
+    given = decode(document, path, AssignmentShape, PolicyError)
+    info = manifest.sources.get(given.source)
+    if info is None or info.database is not None:
+        known = [name for name, item in manifest.sources.items() if item.database is None]
+        raise PolicyError(
+            f"there is no source '{given.source}' that takes credentials{nearest(given.source, known)}",
+            where=document.where(*path, "source"),
+        )
+    use: dict[str, object] = {}
+    exchanges = False
+    for name, written in given.use.items():
+        where = document.where(*path, "use", name)
+        scheme = info.security_schemes.get(name)
+        if scheme is None:
+            near = nearest(name, info.security_schemes) or f" (it has: {', '.join(info.security_schemes) or 'none'})"
+            raise PolicyError(f"{given.source} has no security scheme '{name}'{near}", where=where)
+        try:
+            parsed = parsed_auth(written)
+            form = read_form(parsed)
+        except AuthError as error:
+            raise PolicyError(
+                f"{(name, *error.path)[-1]} {error.message}", where=where, suggestion=error.suggestion
+            ) from error
+        except ValueError as error:
+            raise PolicyError(f"{name}: {error}", where=where) from error
+        if literals(parsed):
+            raise PolicyError(
+                f"{name}: a secret is written out, and a policy is read by many",
+                where=where,
+                suggestion="keep it outside, with ${env:NAME}, ${file:/path} or ${vault:path#key}",
+            )
+        if not fits(scheme, form):
+            raise PolicyError(f"the security scheme '{name}' takes {takes(scheme)}", where=where)
+        use[name] = parsed
+        exchanges |= is_exchange(form)
+    return Assignment(source=given.source, roles=frozenset(given.to), use=MappingProxyType(use), exchanges=exchanges)

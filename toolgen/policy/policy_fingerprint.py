@@ -1,0 +1,115 @@
+"""The part of a policy that concerns one principal's calls to one tool: what an approval is bound to, and a call that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from fnmatch import fnmatchcase
+
+from toolgen.canonical import digest, encodable
+from toolgen.model.call import Principal
+from toolgen.model.tool import GraphQLDocumentBinding, Tool
+from toolgen.policy.access import Access
+from toolgen.policy.cel.expression import Expression
+from toolgen.policy.document.policy import Policy
+from toolgen.policy.limits import Limit
+from toolgen.policy.rules import Rule
+
+__all__ = ["concern_digest"]
+
+_ELSEWHERE = frozenset({"where", "roles", "tools"})
+"""Of a rule: where it stands, and whom and what else it is about. That it is about this call is why it is counted at all."""
+
+
+def concern_digest(policy: Policy, access: Access, tools: Mapping[str, Tool], principal: Principal, tool: Tool) -> str:
+    """`sha256:…` that changes with every edit by which a call of this principal to this tool could be decided, counted, sent or answered
+    otherwise, and with no other: a rule about another tool, a new principal, a test or a comment leaves it as it is.
+
+    What depends on the arguments or on earlier calls is in it as the expression that asks for them. Which keys and tokens are accepted
+    is no part of any digest: whoever may not call any more is told so when the call is made.
+    """
+    about = tuple(_judged(tool, tools))
+    conditional = any(rule.when is not None for rule in _rules(access, principal, about))
+    return digest(
+        encodable(
+            {
+                "rules": [[_decided(party, item, access, principal) for party in _chain(principal)] for item in about],
+                "labels": _plain(policy.labels) if conditional else {},
+                "limits": [_counted(limit, item) for item in about for limit in policy.limits if _counts(limit, item)],
+                "redactions": [
+                    _plain(redaction)
+                    for redaction in policy.redactions
+                    if any(redaction.covers(item) for item in about)
+                ],
+                "approval": _plain(policy.approval),
+                "sql": _plain(policy.sql.get(tool.source)),
+                "egress": _plain(policy.egress),
+            }
+        )
+    )
+
+
+def _judged(tool: Tool, tools: Mapping[str, Tool]) -> Iterable[Tool]:
+    """The tools by which a call is decided: its own, and for a document all of its source, whose root fields it may ask for."""
+    yield tool
+    if isinstance(tool.binding, GraphQLDocumentBinding):
+        yield from (item for name, item in sorted(tools.items()) if item.source == tool.source and item is not tool)
+
+
+def _decided(party: Principal, tool: Tool, access: Access, principal: Principal) -> object:
+    """What the rules say about a tool for one party. Sets of tools count as what comes of them: whether it sees the tool."""
+    rules = sorted((_plain_rule(rule) for rule in _rules(access, party, (tool,))), key=digest)
+    return {"digest": tool.digest, "visible": access.visible(principal, tool), "rules": rules}
+
+
+def _rules(access: Access, principal: Principal, tools: Iterable[Tool]) -> list[Rule]:
+    """The rules that decide: those in the shadow only tell."""
+    return [
+        compiled.rule
+        for party in _chain(principal)
+        for tool in tools
+        for compiled in access.considered(party, tool)
+        if not compiled.rule.shadow
+    ]
+
+
+def _plain_rule(rule: Rule) -> dict[str, object]:
+    return {item.name: _plain(getattr(rule, item.name)) for item in fields(rule) if item.name not in _ELSEWHERE}
+
+
+def _counts(limit: Limit, tool: Tool) -> bool:
+    """Whether calls to a tool take anything of a limit."""
+    costs = [cost for pattern, cost in limit.cost if fnmatchcase(tool.name, pattern)]
+    return bool(limit.concurrency) or not costs or any(cost != 0 for cost in costs)
+
+
+def _counted(limit: Limit, tool: Tool) -> dict[str, object]:
+    said = {item.name: _plain(getattr(limit, item.name)) for item in fields(limit) if item.name != "cost"}
+    return said | {"cost": [_plain(cost) for pattern, cost in limit.cost if fnmatchcase(tool.name, pattern)]}
+
+
+def _chain(principal: Principal) -> Iterable[Principal]:
+    party: Principal | None = principal
+    while party is not None:
+        yield party
+        party = party.on_behalf_of
+
+
+def _plain(value: object) -> object:
+    """A part of a policy as JSON: sets in order, expressions as they are written."""
+    match value:
+        case Expression():
+            return value.source
+        case Enum():
+            return value.value
+        case Mapping():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case set() | frozenset():
+            return sorted((_plain(item) for item in value), key=digest)
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+        case _:
+            return value

@@ -1,0 +1,253 @@
+"""What a tool's own schema calls secret in its arguments, as the record keeps it: a keyed digest, also where the schema fits badly.
+
+What the record holds instead of a sensitive value, and of what: a value that is sensitive for several reasons is concealed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from toolgen.canonical import Recorded
+from toolgen.model.schema import Json, Schema
+
+__all__ = ["Concealer", "StandIn", "conceal", "concealed_whole", "digests_in", "has_secrets", "rewritten", "union"]
+
+_MAX_DEPTH = 200
+_KINDS: Mapping[type, tuple[str, ...]] = {
+    str: ("string",),
+    bool: ("boolean",),
+    int: ("integer", "number"),
+    float: ("number", "integer"),
+}
+_Replace = Callable[[Json], Json]
+_LISTS = ("allOf", "anyOf", "oneOf")
+_SINGLE = ("if", "then", "else")
+_OF_OBJECTS = frozenset(
+    {"properties", "patternProperties", "additionalProperties", "required", "unevaluatedProperties"}
+)
+_OF_ARRAYS = frozenset({"items", "prefixItems", "contains", "unevaluatedItems"})
+
+
+def conceal(value: Json, schema: Schema, digest: _Replace) -> Json:
+    """Arguments as the record keeps them: what the tool's own schema calls secret (`format: password`, `writeOnly`) goes as a digest.
+
+    The value is walked along the schema, through references, alternatives, items and additional properties; whatever any branch calls
+    secret is. Where something below is secret and the value is not what the schema says (text where an object was due, a member that
+    it does not declare), nobody can tell what of it is: it is a digest whole.
+    """
+    return Concealer(schema, digest)(value)
+
+
+def has_secrets(schema: Schema) -> bool:
+    """Whether a schema calls anything secret at all, wherever in it."""
+    stack: list[object] = [schema]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Mapping):
+            if _is_secret(item):
+                return True
+            stack.extend(item.values())
+        elif isinstance(item, list):
+            stack.extend(item)
+    return False
+
+
+def _is_secret(schema: Mapping[str, Any]) -> bool:
+    return schema.get("format") == "password" or schema.get("writeOnly") is True
+
+
+class Concealer:
+    """`conceal` by one schema: walks a value along every part of it that speaks about the value."""
+
+    def __init__(self, root: Schema, digest: _Replace) -> None:
+        self._root, self._digest = root, digest
+        self._guarding: dict[int, bool] = {}
+
+    def __call__(self, value: Json) -> Json:
+        """The value as it is recorded."""
+        return self._walk(value, [self._root], 0)
+
+    def _walk(self, value: Json, schemas: list[Any], depth: int) -> Json:
+        schemas = list(self._expanded(schemas))
+        if depth > _MAX_DEPTH or any(map(_is_secret, schemas)):
+            return self._digest(value)
+        guards = any(map(self._guards, schemas))
+        if isinstance(value, Mapping):
+            if guards and not any(_takes(schema, "object", _OF_OBJECTS) for schema in schemas):
+                return self._digest(value)
+            return {
+                name: self._member(item, list(_below(schemas, name)), depth, guards=guards)
+                for name, item in value.items()
+            }
+        if isinstance(value, list | tuple):
+            if guards and not any(_takes(schema, "array", _OF_ARRAYS) for schema in schemas):
+                return self._digest(value)
+            return [
+                self._member(item, list(_items(schemas, index)), depth, guards=guards)
+                for index, item in enumerate(value)
+            ]
+        fits = value is None or any(_admits(schema, value) and not self._guards(schema) for schema in schemas)
+        return self._digest(value) if guards and not fits else value
+
+    def _member(self, value: Json, schemas: list[Any], depth: int, *, guards: bool) -> Json:
+        declared = [schema for schema in schemas if isinstance(schema, Mapping)]
+        return self._digest(value) if guards and not declared else self._walk(value, schemas, depth + 1)
+
+    def _guards(self, schema: Schema) -> bool:
+        """Whether anything below what this schema is about is secret; a reference that leads nowhere may lead to anything."""
+        known = self._guarding.get(id(schema))
+        if known is None:
+            self._guarding[id(schema)] = False  # while it is looked at: what leads back to itself adds nothing
+            below = (item for key, item in schema.items() if key not in {"enum", "const", "default", "examples"})
+            known = self._guarding[id(schema)] = any(map(self._leads_to_secret, below)) or (
+                "$ref" in schema and self._target(schema["$ref"]) is None
+            )
+        return known
+
+    def _leads_to_secret(self, item: object) -> bool:
+        todo, seen = [item], set()
+        while todo:
+            one = todo.pop()
+            if isinstance(one, str) and one.startswith("#"):
+                one = self._target(one)
+            if isinstance(one, Mapping) and id(one) not in seen:
+                seen.add(id(one))
+                if _is_secret(one):
+                    return True
+                todo += one.values()
+            elif isinstance(one, list):
+                todo += one
+        return False
+
+    def _target(self, reference: object) -> Any:
+        """What a reference into this schema leads to (RFC 6901); None for any other."""
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return None
+        at: Any = self._root
+        for step in reference[1:].split("/")[1:]:
+            name = step.replace("~1", "/").replace("~0", "~")
+            at = at.get(name) if isinstance(at, Mapping) else None
+        return at
+
+    def _expanded(self, schemas: list[Any]) -> Iterator[Schema]:
+        """The schemas themselves and all that they refer to or combine, each once; what is no schema is passed over."""
+        stack, seen = list(schemas), set()
+        while stack:
+            schema = stack.pop()
+            if not isinstance(schema, Mapping) or id(schema) in seen:
+                continue
+            seen.add(id(schema))
+            yield schema
+            stack.append(self._target(schema.get("$ref")))
+            for keyword in _LISTS:
+                stack.extend(schema.get(keyword, ()))
+            stack.extend(schema.get(keyword) for keyword in _SINGLE)
+            dependent = schema.get("dependentSchemas")
+            stack.extend(dependent.values() if isinstance(dependent, Mapping) else ())
+
+
+def _takes(schema: Schema, kind: str, keywords: frozenset[str]) -> bool:
+    """Whether a schema says that a value may be of this type, by its name or by what it says of one."""
+    declared = schema.get("type")
+    if declared is not None:
+        return kind == declared or (isinstance(declared, list) and kind in declared)
+    return not keywords.isdisjoint(schema)
+
+
+def _admits(schema: Schema, value: Json) -> bool:
+    """Whether a schema says by name that a value like this scalar may stand there."""
+    declared = schema.get("type")
+    kinds = frozenset(declared if isinstance(declared, list) else [declared])
+    return not kinds.isdisjoint(_KINDS.get(type(value), ()))
+
+
+def _below(schemas: list[Schema], name: str) -> Iterator[Any]:
+    """What the schemas say about a property. A pattern may fit any name, so every pattern's schema speaks."""
+    for schema in schemas:
+        known = schema.get("properties", {})
+        if name in known:
+            yield known[name]
+        yield from schema.get("patternProperties", {}).values()
+        if name not in known:
+            yield schema.get("additionalProperties")
+            yield schema.get("unevaluatedProperties")
+
+
+def _items(schemas: list[Schema], index: int) -> Iterator[Any]:
+    """What the schemas say about an item."""
+    for schema in schemas:
+        first = schema.get("prefixItems", ())
+        yield first[index] if index < len(first) else schema.get("items")
+        yield schema.get("contains")
+        yield schema.get("unevaluatedItems")
+
+
+_Digest = Callable[[Json], Json]
+
+
+class StandIn(Recorded):
+    """The text that is recorded. `value` is what was sent, `digests` are those of all in it that is sensitive by itself.
+
+    `whole` says that the text is digests alone: its own first, then the others, so that each is found. A text of which only parts are
+    concealed is not.
+    """
+
+    __slots__ = ("digests", "value", "whole")
+    value: Json
+    digests: frozenset[str]
+    whole: bool
+
+
+def concealed_whole(value: Json, digest: _Digest) -> StandIn:
+    """A value as the digest of what was sent, whatever of it is concealed already."""
+    inner: set[str] = set()
+    return _whole(_restored(value, inner), inner, digest)
+
+
+def rewritten(text: str, sent: str, digests: frozenset[str]) -> StandIn:
+    """A text in which parts are concealed."""
+    made = StandIn(text)
+    made.value, made.digests, made.whole = sent, digests, False
+    return made
+
+
+def union(one: Json, other: Json, digest: _Digest) -> Json:
+    """What is concealed in either of two forms of the same value."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return {name: union(item, other[name], digest) for name, item in one.items()}
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return [union(item, other[index], digest) for index, item in enumerate(one)]
+    if any(isinstance(item, StandIn) and item.whole for item in (one, other)):
+        inner: set[str] = set()
+        _restored(other, inner)
+        return _whole(_restored(one, inner), inner, digest)
+    return one if isinstance(one, StandIn) else other
+
+
+def digests_in(value: Json) -> frozenset[str]:
+    """The digests of all that is concealed in a value."""
+    found: set[str] = set()
+    _restored(value, found)
+    return frozenset(found)
+
+
+def _whole(sent: Json, inner: set[str], digest: _Digest) -> StandIn:
+    own = str(digest(sent))
+    made = StandIn(" ".join([own, *sorted(inner - {own})]))
+    made.value, made.digests, made.whole = sent, frozenset({own, *inner}), True
+    return made
+
+
+def _restored(value: Json, digests: set[str]) -> Json:
+    """A value as it was sent; `digests` takes those of what is concealed in it."""
+    match value:
+        case StandIn():
+            digests |= value.digests
+            return value.value
+        case Mapping():
+            return {name: _restored(item, digests) for name, item in value.items()}
+        case list() | tuple():
+            return [_restored(item, digests) for item in value]
+        case _:
+            return value

@@ -1,0 +1,175 @@
+"""The order of an answer that has pages: one in which no two different rows may stand either way, so that pages lose and repeat none.
+
+Cursors: how the answer to an ordered query says where the next page begins, and how that comes back.
+
+A cursor is the number of rows that were read before it and a digest of statement and parameters, so that it is good for the same question
+alone. It carries no right: the guard checks the statement again, and only adds to its OFFSET.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from sqlglot import exp
+
+from toolgen.canonical import digest
+from toolgen.model.database import Database, Table
+from toolgen.model.schema import Json
+from toolgen.policy.sql.grants import fold_column, full_name
+from toolgen.policy.sql.placeholders import CALL, slot_number
+from toolgen.policy.sql.refusal import refuse
+
+__all__ = ["complete_order", "page_of", "skipped", "text_digest"]
+
+# PostgreSQL cannot sort values of these types, and functions with such a name give some of them.
+_UNSORTED = re.compile(r"json|xml|point|line|lseg|box|path|polygon|circle|txid_snapshot|aclitem|xid|cid", re.IGNORECASE)
+_UNSORTED_CALL = re.compile(
+    r"^(json(?!b)|to_json$|row_to_json|array_to_json|xml|point|line|lseg|box|path|polygon|circle)"
+)
+
+
+def complete_order(root: exp.Expr, database: Database, used: Iterable[str]) -> None:
+    """Adds the key of the one table, or else every column of the result, to the end of ORDER BY, where the order may have ties.
+
+    `used` are the columns the statement touches, as `table.column`; `*` has been written out. Columns that PostgreSQL may not be able to
+    sort are left out.
+    """
+    order = root.args["order"]
+    if any(_orders_all(item) for item in order.expressions):
+        return
+    if (key := _key_of(root, database)) and _sorts(root, database, used):
+        present = {item.this.name for item in order.expressions if isinstance(item.this, exp.Column)}
+        added: list[exp.Expr] = [column for column in key if column.name not in present]
+    else:
+        present = {item.this.name for item in order.expressions if _is_ordinal(item.this)}
+        sortable = _sorts(root, database, used)
+        added = [
+            exp.Literal.number(place)
+            for place, item in _columns(root)
+            if str(place) not in present and (sortable or _is_plain(item, database, used))
+        ]
+    # What the parser makes of an item that says nothing about nulls: text and tree have to say the same.
+    nulls_first = database.dialect in {"sqlite", "mysql"}
+    order.set(
+        "expressions",
+        [*order.expressions, *(exp.Ordered(this=item, nulls_first=nulls_first) for item in added)],
+    )
+
+
+def _orders_all(item: exp.Expr) -> bool:
+    return isinstance(item.this, (exp.All, exp.Var)) or (
+        isinstance(item.this, exp.Column) and item.this.name.upper() == "ALL"
+    )
+
+
+def _is_ordinal(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string
+
+
+def _key_of(root: exp.Expr, database: Database) -> list[exp.Column]:
+    """The primary key, when the rows of the result are those of one table and its key is among their columns."""
+    if not isinstance(root, exp.Select) or any(
+        root.args.get(name) for name in ("joins", "laterals", "group", "distinct", "having")
+    ):
+        return []
+    if any(isinstance(item.unalias(), exp.Anonymous) for item in root.expressions) or root.find(
+        exp.Explode, exp.Unnest
+    ):
+        return []  # an aggregate, or a function that gives several rows
+    source = root.args["from_"].this if root.args.get("from_") else None
+    table = _table_of(source, database) if isinstance(source, exp.Table) else None
+    if table is None or not table.primary_key:
+        return []
+    given = {
+        fold_column(database.dialect, item.name, quoted=True): item
+        for item in root.expressions
+        if isinstance(item, exp.Column)
+    }
+    found = [given.get(fold_column(database.dialect, name, quoted=True)) for name in table.primary_key]
+    return [column.copy() for column in found if column is not None] if None not in found else []
+
+
+def _table_of(source: exp.Table, database: Database) -> Table | None:
+    """The base table; the resolver wrote it out with its schema and the database's own spelling."""
+    if not isinstance(source.this, exp.Identifier) or not source.this.args.get("quoted"):
+        return None
+    found = [table for table in database.tables if table.name == source.name and table.schema in {"", source.db}]
+    return found[0] if len(found) == 1 else None
+
+
+def _columns(root: exp.Expr) -> Iterator[tuple[int, exp.Expr]]:
+    """The columns of the result that are not one constant, by place, up to the first whose place is not known."""
+    query = root
+    while isinstance(query, (exp.SetOperation, exp.Subquery)):
+        query = query.this
+    for place, item in enumerate(query.expressions if isinstance(query, exp.Select) else [], 1):
+        if item.is_star:
+            return
+        bare = item.unalias()
+        if not (
+            isinstance(bare, (exp.Literal, exp.Null, exp.Boolean))
+            or (isinstance(bare, exp.Column) and slot_number(bare) is not None)
+        ):
+            yield place, item
+
+
+def _sorts(root: exp.Expr, database: Database, used: Iterable[str]) -> bool:
+    """Whether every value the statement can make has an order."""
+    if database.dialect != "postgres":
+        return True
+    touched = set(used)
+    types = (
+        column.type
+        for table in database.tables
+        for column in table.columns
+        if f"{full_name(table)}.{column.name}" in touched
+    )
+    return not (
+        any(_UNSORTED.search(kind) for kind in types if kind.lower() != "jsonb")
+        or any(_UNSORTED_CALL.match(node.name.removeprefix(CALL).lower()) for node in root.find_all(exp.Anonymous))
+        or any(node.this is exp.DataType.Type.JSON for node in root.find_all(exp.DataType))
+        or root.find(exp.JSONObject)
+    )
+
+
+def _is_plain(item: exp.Expr, database: Database, used: Iterable[str]) -> bool:
+    """Whether a column of the result is one of a table, of a type that has an order wherever the name is."""
+    column = item.unalias()
+    if not isinstance(column, exp.Column):
+        return False
+    types = {
+        known.type
+        for table in database.tables
+        for known in table.columns
+        if known.name == column.name and f"{full_name(table)}.{known.name}" in set(used)
+    }
+    return bool(types) and not any(_UNSORTED.search(kind) for kind in types if kind.lower() != "jsonb")
+
+
+_DIGITS = 16
+_CURSOR = re.compile(r"[1-9][0-9]{0,11}-[0-9a-f]{16}")
+
+
+def page_of(text: str, parameters: Sequence[Json]) -> str:
+    """What cursors of a statement end with, of the digest of its text; a cursor is `{rows}-{page}`."""
+    return digest([text, *parameters]).removeprefix("sha256:")[:_DIGITS] if parameters else text[:_DIGITS]
+
+
+def text_digest(sql: str) -> str:
+    """The digest of a statement's text, of which its cursors are made: kept with its plan."""
+    return digest(sql).removeprefix("sha256:")
+
+
+def skipped(cursor: str, sql: str, parameters: Sequence[Json]) -> int:
+    """How many rows a cursor stands behind; 0 for none. Raises `Refusal` for one that is not of this statement."""
+    if not cursor:
+        return 0
+    rows, _, page = cursor.partition("-")
+    if not _CURSOR.fullmatch(cursor) or page != page_of(text_digest(sql), parameters):
+        refuse(
+            "cursor",
+            "the cursor is not one of this statement with these parameters",
+            "send statement and parameters as they were, with next_cursor of their last answer",
+        )
+    return int(rows)

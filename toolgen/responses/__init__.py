@@ -1,0 +1,1 @@
+"""Long answers: pages, chunks and chosen fields."""

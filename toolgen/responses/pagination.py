@@ -1,0 +1,391 @@
+"""Lists that come in pages: how a tool's next page is asked for, as its parameters and its answer say.
+
+Recognised are numbered pages, offsets, cursors and tokens, the last item's id, `Link: <…>; rel="next"` (RFC 8288) and next URLs in a body.
+Of a URL only what it says about the tool's own paging parameters is taken, and only from one on the tool's own origin: where a request goes
+is never an answer's to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from urllib.parse import parse_qsl, urljoin, urlsplit
+
+from toolgen.config.tools import PagesBy
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import HttpBinding, Tool
+
+__all__ = ["MAX_PAGES", "Paging", "Pagings", "joined", "next_link", "paging_of"]
+
+MAX_PAGES = 20
+_CURSORS = frozenset(
+    {
+        "cursor", "pagecursor", "startcursor", "nextcursor", "pagetoken", "nexttoken", "nextpagetoken", "continuation", "continuationtoken",
+        "paginationtoken", "marker", "scrollid", "after", "startingafter", "startafter", "pageafter", "skiptoken", "exclusivestartkey",
+        "bookmark",
+    }
+)  # fmt: skip
+_PAGES = frozenset({"page", "pagenumber", "pageno", "pagenum", "pageindex", "currentpage"})
+_OFFSETS = frozenset({"offset", "skip", "start", "startat", "startindex", "pageoffset", "from"})
+_MOMENTS = frozenset(
+    {"start", "from"}
+)  # which are as often a time, so they must say that they count from the beginning
+_SIZES = frozenset(
+    {
+        "limit",
+        "perpage",
+        "pagesize",
+        "maxresults",
+        "count",
+        "size",
+        "top",
+        "pagelimit",
+        "pageitems",
+        "max",
+        "rows",
+        "take",
+    }
+)
+_TOKENS = (
+    "nextcursor", "nextpagetoken", "nexttoken", "nextpagecursor", "continuationtoken", "paginationtoken", "nextmarker", "endcursor",
+    "nextpage", "next", "cursor", "scrollid", "bookmark", "after",
+)  # fmt: skip
+_URLS = ("next", "nexturl", "nextlink", "nextpageurl", "odatanextlink", "nexthref")
+_MORE = ("hasmore", "hasnext", "hasnextpage", "more", "istruncated", "moreresultsavailable")
+_HOLDERS = frozenset(
+    {
+        "meta",
+        "metadata",
+        "pagination",
+        "paging",
+        "pageinfo",
+        "responsemetadata",
+        "links",
+        "link",
+        "cursors",
+        "page",
+        "pages",
+    }
+)
+_LISTS = (
+    "items",
+    "data",
+    "results",
+    "values",
+    "entries",
+    "records",
+    "value",
+    "list",
+    "content",
+    "objects",
+    "elements",
+    "hits",
+    "rows",
+)
+_WORD = re.compile(r"[^a-z0-9]")
+_LINK = re.compile(r"<([^<>]{1,4096})>((?:\s*;\s*[A-Za-z*]+\s*=\s*(?:\"[^\"]*\"|[^\s\",;]+))*)")
+_NEXT = re.compile(r";\s*rel\s*=\s*(?:\"(?:[^\"]*\s)?next(?:\s[^\"]*)?\"|next(?![^\s,;]))", re.IGNORECASE)
+_URL = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//|/[^?]*\?")
+_PORTS = {"http": 80, "https": 443}
+_MAX_TOKEN_LENGTH = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paging:
+    """The arguments of a tool that choose its page, by kind; "" for one it does not have. `names` is every one by its wire name."""
+
+    cursor: str
+    page: str
+    offset: str
+    size: str
+    first_page: int
+    size_default: int | None
+    names: Mapping[str, str]
+    server: str
+    next: tuple[str, ...] = ()
+
+    def following(self, arguments: JsonObject, data: Json, link: str) -> JsonObject | None:
+        """What changes in the arguments for the next page; None where there is none, or nobody can say."""
+        if self.next:
+            return self._by_place(arguments, data)
+        _, items = _items(data)
+        told = _told(data)
+        if any(told.get(name) is False for name in _MORE):
+            return None
+        for url in (link, *(told[name] for name in _URLS if isinstance(told.get(name), str))):
+            if isinstance(url, str) and (changes := self._from_url(url, arguments)):
+                return changes
+        if self.cursor:
+            return self._by_cursor(arguments, told, items)
+        if not items or link == NO_LINK:
+            return None
+        if self.page:
+            return self._by_page(arguments, told, items)
+        if self.offset:
+            begin = arguments.get(self.offset, 0)
+            wanted = self._wanted(arguments)
+            if (
+                not isinstance(begin, int)
+                or (wanted is not None and len(items) < wanted)
+                or _reached(told, begin + len(items))
+            ):
+                return None
+            return {self.offset: begin + len(items)}
+        return None
+
+    def _by_place(self, arguments: JsonObject, data: Json) -> JsonObject | None:
+        """As the one place of an answer says that toolgen.yaml names: a next URL, a cursor, or the number of a page."""
+        for name in self.next:
+            data = data.get(name) if isinstance(data, Mapping) else None
+        if (
+            isinstance(data, bool)
+            or not isinstance(data, (str, int))
+            or data == ""
+            or len(str(data)) > _MAX_TOKEN_LENGTH
+        ):
+            return None
+        if isinstance(data, str) and _URL.match(data):
+            return self._from_url(data, arguments) or None
+        chosen = self.cursor or self.page or self.offset
+        said: Json = str(data) if self.cursor else int(data) if str(data).isdecimal() else None
+        return None if said is None or said == arguments.get(chosen) else {chosen: said}
+
+    def _by_cursor(self, arguments: JsonObject, told: Mapping[str, Json], items: Sequence[Json]) -> JsonObject | None:
+        for name in _TOKENS:
+            token = told.get(name)
+            if isinstance(token, int) and not isinstance(token, bool):
+                token = str(token)
+            if isinstance(token, str) and 0 < len(token) <= _MAX_TOKEN_LENGTH and not _URL.match(token):
+                return {self.cursor: token} if token != arguments.get(self.cursor) else None
+        # Stripe and those like it: the id of the last item is the cursor, as long as there is more.
+        last = items[-1] if items else None
+        if (
+            any(told.get(name) is True for name in _MORE)
+            and isinstance(last, Mapping)
+            and isinstance(last.get("id"), str)
+        ):
+            return {self.cursor: last["id"]}
+        return None
+
+    def _by_page(self, arguments: JsonObject, told: Mapping[str, Json], items: Sequence[Json]) -> JsonObject | None:
+        page = arguments.get(self.page, self.first_page)
+        if not isinstance(page, int) or isinstance(page, bool):
+            return None
+        last = next(
+            (told[name] for name in ("totalpages", "pagecount", "lastpage") if isinstance(told.get(name), int)), None
+        )
+        if isinstance(last, int) and page - self.first_page + 1 >= last:
+            return None
+        wanted = self._wanted(arguments)
+        short = wanted is not None and len(items) < wanted
+        return None if short and not any(told.get(name) is True for name in _MORE) else {self.page: page + 1}
+
+    def _wanted(self, arguments: JsonObject) -> int | None:
+        wanted = arguments.get(self.size, self.size_default) if self.size else None
+        return wanted if isinstance(wanted, int) and not isinstance(wanted, bool) else None
+
+    def _from_url(self, url: str, arguments: JsonObject) -> JsonObject:
+        """What a next URL says of the paging parameters; nothing for one that leads to another origin."""
+        try:
+            parts = urlsplit(urljoin(self.server, url))
+            if url == NO_LINK or _origin(parts.geturl()) != _origin(self.server):
+                return {}
+            pairs = parse_qsl(parts.query, max_num_fields=100)
+        except (ValueError, KeyError):
+            return {}
+        said: dict[str, Json] = {
+            self.names[name]: int(text)
+            if self.names[name] in (self.page, self.offset, self.size) and text.isdecimal()
+            else text
+            for name, text in pairs
+            if name in self.names and len(text) <= _MAX_TOKEN_LENGTH
+        }
+        chosen = (self.cursor, self.page, self.offset)
+        moved = any(name in said and said[name] != arguments.get(name) for name in chosen if name)
+        return said if moved else {}
+
+
+NO_LINK = "-"
+"""In place of a next link where an answer has links and none of them is one: that was the last page."""
+
+
+def paging_of(tool: Tool) -> Paging | None:
+    """How the pages of a tool are asked for; None where its parameters do not say."""
+    binding = tool.binding
+    if not isinstance(binding, HttpBinding) or not binding.servers:
+        return None
+    properties = tool.input_schema.get("properties")
+    properties = properties if isinstance(properties, Mapping) else {}
+    found: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for parameter in binding.parameters:
+        schema = properties.get(parameter.argument)
+        if parameter.in_ != "query" or not isinstance(schema, Mapping):
+            continue
+        kind = _kind(_word(parameter.name), schema)
+        if kind and kind not in found:
+            found[kind] = parameter.argument
+        if kind:
+            names[parameter.name] = parameter.argument
+    if not found.keys() & {"cursor", "page", "offset"}:
+        return None
+    return _paging(binding, properties, found, names)
+
+
+def _configured(tool: Tool, by: PagesBy) -> Paging | None:
+    """As toolgen.yaml says. Arguments outside the query can be counted on with, and are in no URL."""
+    binding = tool.binding
+    if not by.arguments or not isinstance(binding, HttpBinding) or not binding.servers:
+        return None
+    properties = tool.input_schema.get("properties")
+    used = set(by.arguments.values())
+    names = {one.name: one.argument for one in binding.parameters if one.in_ == "query" and one.argument in used}
+    properties = properties if isinstance(properties, Mapping) else {}
+    return _paging(binding, properties, by.arguments, names, by.following)
+
+
+class Pagings:
+    """How the pages of each tool are asked for: as `configured` says of it by name, otherwise as its parameters say."""
+
+    def __init__(self, configured: Mapping[str, PagesBy] = MappingProxyType({})) -> None:
+        self._configured = configured
+        self._known: dict[str, Paging | None] = {}
+
+    def of(self, tool: Tool) -> Paging | None:
+        """None for a tool whose answers are no pages that anybody could ask for."""
+        if tool.digest not in self._known:
+            by = self._configured.get(tool.name)
+            self._known[tool.digest] = paging_of(tool) if by is None else _configured(tool, by)
+        return self._known[tool.digest]
+
+
+def _paging(
+    binding: HttpBinding,
+    properties: Mapping[str, Json],
+    found: Mapping[str, str],
+    names: Mapping[str, str],
+    following: tuple[str, ...] = (),
+) -> Paging:
+    return Paging(
+        cursor=found.get("cursor", ""),
+        page=found.get("page", ""),
+        offset=found.get("offset", ""),
+        size=found.get("size", ""),
+        first_page=0 if _whole(properties, found.get("page"), "default") == 0 else 1,
+        size_default=_whole(properties, found.get("size"), "default"),
+        names=names,
+        server=binding.servers[0],
+        next=following,
+    )
+
+
+def _kind(word: str, schema: Mapping[str, Json]) -> str:
+    numeric = bool(_types(schema) & {"integer", "number"})
+    if word in _MOMENTS and not any(schema.get(key) in (0, 1) for key in ("default", "minimum")):
+        return ""
+    if word in _SIZES:
+        return "size"
+    if word in _PAGES:
+        return "page" if numeric else "cursor"
+    if word in _OFFSETS and numeric:
+        return "offset"
+    return "cursor" if word in _CURSORS else ""
+
+
+def _whole(properties: Mapping[str, Json], name: str | None, key: str) -> int | None:
+    schema = properties.get(name or "")
+    value = schema.get(key) if isinstance(schema, Mapping) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _types(schema: Mapping[str, Json]) -> frozenset[str]:
+    kinds = schema.get("type")
+    return frozenset(
+        [kinds] if isinstance(kinds, str) else [str(kind) for kind in kinds] if isinstance(kinds, list) else []
+    )
+
+
+def _word(name: str) -> str:
+    return _WORD.sub("", name.lower())
+
+
+def _told(data: Json) -> dict[str, Json]:
+    """What an answer says beside its items, at the top and in the objects that such things are kept in, by plain words."""
+    told: dict[str, Json] = {}
+    if not isinstance(data, Mapping):
+        return told
+    below = [item for name, item in data.items() if _word(name) in _HOLDERS and isinstance(item, Mapping)]
+    below += [
+        item for one in below for name, item in one.items() if _word(name) in _HOLDERS and isinstance(item, Mapping)
+    ]
+    for holder in (data, *below):
+        for name, item in holder.items():
+            plain = _plain(item) if _word(name) == "next" else item
+            if not isinstance(plain, (list, Mapping)):
+                told.setdefault(_word(name), plain)
+    return told
+
+
+def _plain(link: Json) -> Json:
+    """A link that is an object, as HAL writes it, as the text it holds."""
+    return (
+        next((link[name] for name in ("href", "url", "cursor") if name in link), link)
+        if isinstance(link, Mapping)
+        else link
+    )
+
+
+def _reached(told: Mapping[str, Json], seen: int) -> bool:
+    totals = (told.get(name) for name in ("total", "totalcount", "totalresults", "totalitems"))
+    return any(isinstance(total, int) and not isinstance(total, bool) and seen >= total for total in totals)
+
+
+def _items(data: Json) -> tuple[tuple[str, ...], Sequence[Json]]:
+    """Where the items of a page stand, and what they are: the answer itself, or the one list in it that can be meant."""
+    if isinstance(data, list):
+        return (), data
+    if not isinstance(data, Mapping):
+        return (), []
+    lists = {name: item for name, item in data.items() if isinstance(item, list)}
+    named = next((name for word in _LISTS for name in lists if _word(name) == word), None)
+    if named is None and len(lists) == 1:
+        named = next(iter(lists))
+    if named is not None:
+        return (named,), lists[named]
+    for name, item in data.items():
+        if _word(name) in {"data", "result", "response", "embedded"} and isinstance(item, Mapping):
+            path, found = _items(item)
+            if path:
+                return (name, *path), found
+    return (), []
+
+
+def joined(pages: Sequence[Json]) -> Json:
+    """Several pages as one: the items of all of them, and around them what the last one said."""
+    path, _ = _items(pages[-1])
+    items: list[Json] = [item for page in pages for item in _items(page)[1]]
+    return _with(pages[-1], path, items)
+
+
+def _with(data: Json, path: Sequence[str], items: list[Json]) -> Json:
+    if not path or not isinstance(data, Mapping):
+        return items if isinstance(data, list) else data
+    return {**data, path[0]: _with(data[path[0]], path[1:], items) if path[1:] else items}
+
+
+def next_link(header: str) -> str:
+    """The target of `rel="next"` in a `Link` header; `NO_LINK` where there are links and it is none of them, "" where there are none."""
+    found = [(target, attributes) for target, attributes in _LINK.findall(header[:16_384])]
+    if not found:
+        return ""
+    return next((target for target, attributes in found if _NEXT.search(attributes)), NO_LINK)
+
+
+def _origin(url: str) -> tuple[str, str, int]:
+    """RFC 6454, section 4. Raises `ValueError` and `KeyError` for what has none."""
+    parts = urlsplit(url)
+    if not parts.hostname:
+        raise ValueError("no host")
+    return parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme]

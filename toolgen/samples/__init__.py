@@ -1,0 +1,1 @@
+"""Example values from schemas and patterns."""

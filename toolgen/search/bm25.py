@@ -1,0 +1,203 @@
+"""Which tools fit a request in words: BM25 over several fields of each tool, without a model and the same on every run."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Self
+
+from toolgen.model.manifest import Manifest
+from toolgen.model.tool import Tool
+from toolgen.search.tokenizer import joined, name_terms, query_words, related, stems, terms
+
+__all__ = ["MAX_QUERY_LENGTH", "Hit", "ToolIndex"]
+
+MAX_QUERY_LENGTH = 10_000
+"""How many characters a query may have."""
+_MAX_TERMS = 256
+_MAX_TEXT_LENGTH = 20_000  # of one field of one tool; a description is bounded long before that
+_MAX_PARAMETERS = 500
+
+# BM25F (Robertson and Zaragoza 2009, section 3.6). Chosen by reason and looked at on several labelled sets (`python -m bench.search`),
+# on all of which the neighbouring values do about as well: a word of the name says more than one of the description, a parameter's less.
+_FIELDS = ("name", "title", "text", "parameters", "source")
+_WEIGHTS = (2.0, 1.0, 1.0, 0.75, 0.5)
+_LENGTH = (0.5, 0.5, 0.75, 0.5, 0.0)
+_SATURATION = 1.2
+_COVERAGE = 0.5  # what a name adds when the query holds all of it
+_RELATED = 0.25  # what a word counts that stands for another: fetch for get
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A tool that fits. Scores compare hits of one search, and nothing else."""
+
+    id: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """One tool, read once: how often each term stands in each field, how long the fields are, and the terms of its name."""
+
+    counts: Mapping[str, tuple[int, ...]]
+    lengths: tuple[int, ...]
+    name: frozenset[str]
+
+
+class ToolIndex:
+    """A searchable set of tools. What is added can be found at once, and what is removed cannot; nothing is rebuilt.
+
+    The scores follow from the tools in the index and the query alone, whatever the order in which the tools came: an index of what a
+    principal may see says nothing about anything else.
+    """
+
+    def __init__(self, tools: Manifest | Iterable[Tool] = ()) -> None:
+        self._documents: dict[str, _Document] = {}
+        self._postings: dict[str, dict[str, None]] = {}
+        self._lengths = [0] * len(_FIELDS)
+        # What a term adds to each tool that has it, for as long as the tools stay the same; filled by the searches that ask for it.
+        self._weighted: dict[str, list[tuple[str, float]]] = {}
+        for tool in tools.tools.values() if isinstance(tools, Manifest) else tools:
+            self.add(tool)
+
+    @classmethod
+    def from_texts(cls, texts: Iterable[tuple[str, str, str, Sequence[str]]]) -> Self:
+        """An index of anything that has an id, a name, a text and the names of its parameters."""
+        index = cls()
+        for id_, name, text, parameters in texts:
+            index.add_text(id_, name, text, parameters)
+        return index
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    def __contains__(self, id_: object) -> bool:
+        return id_ in self._documents
+
+    def add(self, tool: Tool) -> None:
+        """Adds a tool under its name, or puts it in the place of the one that had it."""
+        local = tool.name.removeprefix(f"{tool.source}__")
+        self._put(tool.name, _read(local, tool.title, tool.description, _parameters(tool.input_schema), tool.source))
+
+    def add_text(self, id_: str, name: str, text: str, parameters: Sequence[str] = ()) -> None:
+        """Adds what is no `Tool`."""
+        self._put(id_, _read(name, "", text, tuple(parameters), ""))
+
+    def remove(self, id_: str) -> None:
+        """Takes a tool out; an id that is not there is no error."""
+        document = self._documents.pop(id_, None)
+        if document is None:
+            return
+        for term in document.counts:
+            ids = self._postings[term]
+            del ids[id_]
+            if not ids:
+                del self._postings[term]
+        self._changed(document, -1)
+
+    def search(self, query: str, limit: int = 10) -> list[Hit]:
+        """The tools that fit best, best first, ties in the order of their ids; those that share no word with the query are left out.
+
+        Raises `ValueError` for a query longer than `MAX_QUERY_LENGTH`.
+        """
+        if len(query) > MAX_QUERY_LENGTH:
+            raise ValueError(f"a query has at most {MAX_QUERY_LENGTH} characters")
+        asked = self._asked(query)
+        scores: dict[str, float] = {}
+        for term, weight in asked.items():
+            for id_, worth in self._worth(term):
+                scores[id_] = scores.get(id_, 0.0) + weight * worth
+        if limit < 1 or not scores:
+            return []
+        # A name adds at most its coverage, so whoever stands further below the last that will be shown cannot come up.
+        least = heapq.nlargest(limit, scores.values())[-1] / (1 + _COVERAGE)
+        whole = [
+            Hit(id_, score * (1 + _COVERAGE * self._coverage(id_, asked)))
+            for id_, score in scores.items()
+            if score >= least
+        ]
+        return heapq.nsmallest(limit, whole, key=lambda hit: (-hit.score, hit.id))
+
+    def _put(self, id_: str, document: _Document) -> None:
+        self.remove(id_)
+        self._documents[id_] = document
+        for term in document.counts:
+            self._postings.setdefault(term, {})[id_] = None
+        self._changed(document, 1)
+
+    def _changed(self, document: _Document, sign: int) -> None:
+        self._lengths = [total + sign * own for total, own in zip(self._lengths, document.lengths, strict=True)]
+        self._weighted.clear()
+
+    def _asked(self, query: str) -> dict[str, float]:
+        """The terms of a query that some tool has, with how much each counts: repeating a word says less each time."""
+        words = query_words(query)
+        asked = {term: math.sqrt(count) for term, count in Counter(stems(words)).items() if term in self._postings}
+        for term in joined(words):
+            if term in self._postings:
+                asked.setdefault(term, 1.0)
+        for term in stems(words):
+            for other in related(term):
+                if other in self._postings:
+                    asked.setdefault(other, _RELATED)
+        return dict(list(asked.items())[:_MAX_TERMS])
+
+    def _worth(self, term: str) -> list[tuple[str, float]]:
+        found = self._weighted.get(term)
+        if found is None:
+            rarity = self._rarity(term)
+            count = len(self._documents)
+            scales = [
+                (weight, 1 - length, length * count / total if total else 0.0)
+                for weight, length, total in zip(_WEIGHTS, _LENGTH, self._lengths, strict=True)
+            ]
+            found = [(id_, rarity * _saturated(self._documents[id_], term, scales)) for id_ in self._postings[term]]
+            self._weighted[term] = found
+        return found
+
+    def _rarity(self, term: str) -> float:
+        """The inverse document frequency, in the form that is never negative."""
+        having = len(self._postings[term])
+        return math.log1p((len(self._documents) - having + 0.5) / (having + 0.5))
+
+    def _coverage(self, id_: str, asked: Mapping[str, float]) -> float:
+        """How much of a tool's name the query says, from 0 to 1: rare words are more of it."""
+        name = sorted(self._documents[id_].name)
+        whole = sum(self._rarity(term) for term in name)
+        said = sum(self._rarity(term) * min(1.0, asked[term]) for term in name if term in asked)
+        return said / whole if whole else 0.0
+
+
+def _saturated(document: _Document, term: str, scales: list[tuple[float, float, float]]) -> float:
+    """How much a document is about a term, from 0 to 1."""
+    amount = 0.0
+    for count, length, (weight, base, slope) in zip(document.counts[term], document.lengths, scales, strict=True):
+        if count:
+            amount += weight * count / (base + slope * length)
+    return amount / (_SATURATION + amount)
+
+
+# Indexes of several principals hold the same tools: each is read once. What is kept depends on these texts alone.
+@lru_cache(maxsize=8_192)
+def _read(name: str, title: str, text: str, parameters: tuple[str, ...], source: str) -> _Document:
+    fields = (name, title, text, " ".join(parameters[:_MAX_PARAMETERS]), source)
+    found = [terms(field[:_MAX_TEXT_LENGTH]) for field in fields]
+    counts: dict[str, list[int]] = {}
+    for at, field in enumerate(found):
+        for term in field:
+            counts.setdefault(term, [0] * len(fields))[at] += 1
+    return _Document(
+        counts={term: tuple(count) for term, count in counts.items()},
+        lengths=tuple(map(len, found)),
+        name=name_terms(name[:_MAX_TEXT_LENGTH]),
+    )
+
+
+def _parameters(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    properties = schema.get("properties")
+    return tuple(properties) if isinstance(properties, Mapping) else ()

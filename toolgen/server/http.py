@@ -1,0 +1,309 @@
+"""Puts the front ends in one process: MCP and REST over HTTP, or MCP over standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import io
+import logging
+import math
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, BinaryIO
+
+import uvicorn
+import uvloop
+
+from toolgen.config.gateway import Networks
+from toolgen.config.settings import ClientCertificates, Settings
+from toolgen.console.app import console_of
+from toolgen.errors import ConfigError, place_of
+from toolgen.gateway.asgi.app import App
+from toolgen.gateway.asgi.connections import MAX_COUNT, RESERVE, Connections
+from toolgen.gateway.asgi.request import ANY_HOST, LOOPBACK_HOSTS
+from toolgen.gateway.asgi.uvicorn_protocol import connecting
+from toolgen.gateway.mcp.stdio import serve_streams
+from toolgen.gateway.protocol import Facade
+from toolgen.gateway.service import Gateway
+from toolgen.model.call import Principal
+from toolgen.server.sockets import BACKLOG, bind, is_loopback, url_of
+
+__all__ = ["Front", "check_reach", "serve", "serve_stdio", "serve_worker"]
+
+_logger = logging.getLogger(__name__)
+
+_EXIT_S = 2.0
+_OTHER_FILES = 512  # the record, connections to upstreams and databases, what is accepted before something gives way
+_YOUNG = 20_000  # objects: at 700, the default, half a dozen calls in flight are looked through every few calls
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Front:
+    """What stands in front of the gateway: proxies whose word on client certificates is believed, those whose word on addresses is, and
+    the origin that agents know it by, "" where nobody said it."""
+
+    certificates: ClientCertificates | None = None
+    proxies: Networks = ()
+    url: str = ""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Front:
+        """As a project has it."""
+        return cls(certificates=settings.client_certificates, proxies=settings.trusted_proxies, url=settings.url)
+
+
+_NOTHING = Front()
+
+
+def serve(gateway: Facade, *, host: str = "127.0.0.1", port: int = 8080, front: Front = _NOTHING) -> None:
+    """Serves until SIGINT or SIGTERM, then lets the calls in flight end. `port` 0 takes a free one; the ready line names it.
+
+    Raises `ConfigError` when the address cannot be had, or when it is public and nobody could authenticate.
+    """
+    check_reach(gateway, host)
+    listener = bind(host, port)
+    try:
+        _run(_serve(gateway, listener, _app(gateway, host, front), front, lambda: _say(listener)))
+    finally:
+        listener.close()
+
+
+def serve_worker(
+    gateway: Facade,
+    listener: socket.socket,
+    *,
+    host: str,
+    front: Front,
+    ready: Callable[[], None],
+    lifeline: int,
+) -> None:
+    """Serves as one of several processes, on a socket that the first of them opened; `ready` is called once it accepts connections.
+
+    `lifeline` is the end of a pipe whose other end that process holds: when it is gone, this one ends as upon SIGTERM, so that no
+    worker is left behind on the port.
+    """
+    app = _app(gateway, host, front)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        def alone() -> None:
+            loop.remove_reader(lifeline)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        def begun() -> None:
+            loop.add_reader(lifeline, alone)
+            ready()
+
+        await _serve(gateway, listener, app, front, begun)
+
+    _run(main())
+
+
+def check_reach(gateway: Facade, host: str) -> None:
+    """Raises `ConfigError` where anybody could reach the gateway and nobody could authenticate."""
+    if not is_loopback(host) and not gateway.has_credentials:
+        raise ConfigError(
+            f"refusing to listen on {host}: no principal has a credential",
+            suggestion="give a principal in policies/ an api_key, or listen on 127.0.0.1",
+        )
+
+
+def _app(gateway: Facade, host: str, front: Front) -> App:
+    hosts = LOOPBACK_HOSTS | {host.lower()} if is_loopback(host) else ANY_HOST
+    app = App(gateway, hosts=hosts, certificates=front.certificates, proxies=front.proxies, url=front.url)
+    if isinstance(gateway, Gateway):
+        app.open_console(partial(console_of, gateway), gateway.settings.console.url)
+    return app
+
+
+def _say(listener: socket.socket) -> None:
+    print(f"toolgen is listening on {url_of(listener)}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def serve_stdio(gateway: Facade, principal: Principal) -> None:
+    """Serves MCP to the one process at the other end of standard input and output, as `principal`, until it closes its end."""
+    _run(_serve_stdio(gateway, principal))
+
+
+async def _serve(gateway: Facade, listener: socket.socket, app: App, front: Front, ready: Callable[[], None]) -> None:
+    config = uvicorn.Config(
+        app,
+        loop="none",
+        http=connecting(Connections(proxies=front.proxies, most=_most_connections())),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=math.ceil(gateway.drain_s),
+    )
+
+    def closing() -> None:
+        gateway.leave()
+        app.end_streams()
+
+    async with gateway:
+        with _reloading(gateway):
+            spare_the_collector()
+            try:
+                await _Server(config, ready, closing).serve(sockets=[listener])
+            finally:
+                await app.close()
+
+
+def _most_connections() -> int:
+    """How many connections there may be: fewer where this process may not open as many files, which is asked for first."""
+    wanted = MAX_COUNT + RESERVE + _OTHER_FILES
+    allowed, most_allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed != resource.RLIM_INFINITY and allowed < wanted:
+        allowed = wanted if most_allowed == resource.RLIM_INFINITY else min(wanted, most_allowed)
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most_allowed))
+        allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if allowed == resource.RLIM_INFINITY or allowed >= wanted:
+        return MAX_COUNT
+    return max(allowed - RESERVE - _OTHER_FILES, allowed // 4)
+
+
+async def _serve_stdio(gateway: Facade, principal: Principal) -> None:
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, lambda: task and task.cancel())
+    with _private_streams() as (source, sink), contextlib.suppress(asyncio.CancelledError):
+        async with gateway:
+            with _reloading(gateway):
+                await serve_streams(gateway, principal, source, sink)
+
+
+def spare_the_collector() -> None:
+    """What is loaded stays, so the cyclic collector need not look at it again; and it looks at what calls leave less often.
+
+    Without this it takes a tenth of a call. A policy that is replaced later stays in memory once: the first one, which was frozen.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])
+
+
+@contextlib.contextmanager
+def _reloading(gateway: Facade) -> Iterator[None]:
+    """SIGHUP reads the policy again, as daemons do; a change of its files is noticed without one."""
+    loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[bool]]()
+
+    def begin() -> None:
+        task = loop.create_task(gateway.reload())
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, begin)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def _private_streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Standard input and output for the messages alone.
+
+    Meanwhile descriptor 0 is empty and 1 is stderr, so that a tool's stray read or print cannot take from the stream or break into it.
+    """
+    sys.stdout.flush()
+    source, sink = io.FileIO(os.dup(0), "rb", closefd=False), io.FileIO(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    try:
+        yield source, sink
+    finally:
+        sys.stdout.flush()
+        os.dup2(source.fileno(), 0)  # the duplicate stays open: a thread may wait in it until the process ends
+        os.dup2(sink.fileno(), 1)
+        sink.close()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, which says when it accepts connections and leaves ending the process to us."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], closing: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+        self._closing = closing
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._closing()
+        await super().shutdown(sockets)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self._ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """uvicorn raises the signal again once it has stopped, which would end the process before the audit log is closed."""
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGINT, signal.SIGTERM)
+        for number in signals:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+
+
+def _run(main: Coroutine[object, object, None]) -> None:
+    logging.getLogger("uvicorn.error").addFilter(_without_text)
+    before = set(threading.enumerate())
+    code = 1
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.get_loop().set_exception_handler(_told)
+            runner.run(main)
+        code = 0
+    finally:
+        _end_without(before, code)
+
+
+def _told(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A fault that nobody waited for. The loop's own words for it quote the text of the error, and what it was called with."""
+    error = context.get("exception")
+    _logger.error("a task in the background failed: %s", place_of(error) if error is not None else "no exception")
+
+
+def _without_text(record: logging.LogRecord) -> bool:
+    """The type and place of an error in place of its text: whatever went wrong may quote what a caller sent."""
+    if record.exc_info and record.exc_info[1] is not None:
+        record.msg, record.args = f"{record.getMessage().strip()}: {place_of(record.exc_info[1])}", ()
+        record.exc_info = record.exc_text = None
+    return True
+
+
+def _end_without(before: set[threading.Thread], code: int) -> None:
+    """The interpreter waits for threads that are no daemons, and for those of pools in any case; some may never end, where a function
+    handed what hangs to `asyncio.to_thread`. Everything of ours is closed by now, so the process ends without them."""
+    left = [one for one in threading.enumerate() if one not in before and not one.name.startswith("toolgen-")]
+
+    def watch() -> None:
+        until = time.monotonic() + _EXIT_S
+        for thread in left:
+            thread.join(max(0.0, until - time.monotonic()))
+        if any(thread.is_alive() for thread in left):
+            os.write(2, b"toolgen: ended without threads of functions that did not end\n")
+            os._exit(code)
+
+    if left:
+        threading.Thread(target=watch, name="toolgen-exit", daemon=True).start()

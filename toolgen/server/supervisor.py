@@ -1,0 +1,176 @@
+"""Several gateway processes behind one port, and the one that looks after them: it starts them, and serves nothing itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+
+import msgspec
+
+from toolgen.config.settings import Settings
+from toolgen.errors import ConfigError
+from toolgen.server.sockets import bind_shared, reopen, url_of
+from toolgen.server.worker import READY, Orders
+
+__all__ = ["MAX_WORKERS", "check_workers", "serve_workers"]
+
+MAX_WORKERS = 64
+_MIN_PAUSE_S = 0.5
+_MAX_PAUSE_S = 30.0
+_STEADY_S = 60.0
+"""A worker that lived so long was well: the next is started without much ado."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def check_workers(settings: Settings, count: int) -> None:
+    """Raises `ConfigError` for a number of processes that this project cannot be served by."""
+    if not 1 <= count <= MAX_WORKERS:
+        raise ConfigError(f"{count} workers: takes 1 to {MAX_WORKERS}", suggestion="use one for each processor core")
+    if count > 1 and settings.state is None:
+        raise ConfigError(
+            f"{count} workers cannot share `state: memory`: each would count limits and earlier calls by itself",
+            where=str(settings.path),
+            suggestion="set state: redis://…, or serve with one worker",
+        )
+
+
+def serve_workers(settings: Settings, *, host: str, port: int, count: int) -> bool:
+    """Serves a project in `count` processes until SIGINT or SIGTERM, which each obeys as a single one would; whether all ended well.
+
+    One that dies is started again, after ever longer pauses if it dies again and again. SIGHUP goes to all.
+    Raises `ConfigError` when the address cannot be had, or when a worker does not come up at first.
+    """
+    listeners = bind_shared(host, port, count)
+    try:
+        return asyncio.run(_Workers(settings.path, host, listeners).run())
+    finally:
+        for listener in listeners:
+            listener.close()
+
+
+class _Workers:
+    """The processes, by the number of their socket."""
+
+    def __init__(self, config: Path, host: str, listeners: list[socket.socket]) -> None:
+        self._config = config
+        self._host = host
+        self._listeners = listeners
+        self._family, self._address = listeners[0].family, listeners[0].getsockname()
+        self._running: dict[int, Process] = {}
+        self._ready: set[int] = set()
+        self._stopping = asyncio.Event()
+        self._up = asyncio.Event()
+        self._fine = True
+
+    async def run(self) -> bool:
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._pass_on, number)
+        tasks = [asyncio.create_task(self._keep(index)) for index in range(len(self._listeners))]
+        try:
+            await asyncio.wait(tasks)
+        finally:
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+        for task in tasks:
+            task.result()
+        if not self._up.is_set() and not self._fine:
+            raise ConfigError("not every worker came up, so none serves", suggestion="what each said stands above")
+        return self._fine
+
+    def _pass_on(self, number: signal.Signals) -> None:
+        if number != signal.SIGHUP:
+            self._stopping.set()
+        for index, process in self._running.items():
+            # One that is not up yet reads the policy anyway, and has nothing to drain: the signal's default ends it.
+            if number != signal.SIGHUP or index in self._ready:
+                process.send_signal(number)
+
+    async def _keep(self, index: int) -> None:
+        """Runs one worker after the other until the end."""
+        loop, pause = asyncio.get_running_loop(), 0.0
+        while not self._stopping.is_set():
+            began = loop.time()
+            code = await self._one(index)
+            if self._stopping.is_set():
+                self._fine = self._fine and (code == 0 or (code == -signal.SIGTERM and not self._up.is_set()))
+                return
+            if not self._up.is_set():
+                self._fine = False
+                self._pass_on(signal.SIGTERM)
+                return
+            steady = loop.time() - began >= _STEADY_S
+            pause = 0.0 if steady else min(_MAX_PAUSE_S, max(_MIN_PAUSE_S, 2 * pause))
+            _say(f"worker {index + 1} ended ({_how(code)}); another is started" + (f" in {pause:g} s" if pause else ""))
+            if pause > _MIN_PAUSE_S:
+                self._close(index)
+            try:
+                async with asyncio.timeout(pause):
+                    await self._stopping.wait()
+            except TimeoutError:
+                self._open(index)
+
+    def _close(self, index: int) -> None:
+        """Nobody should be made to wait for a worker that does not come up: without its socket, the others get its connections."""
+        if sys.platform == "linux":
+            self._listeners[index].close()
+
+    def _open(self, index: int) -> None:
+        if self._listeners[index].fileno() < 0:
+            self._listeners[index] = reopen(self._family, self._address)
+
+    async def _one(self, index: int) -> int:
+        """One process from its start to its end; its exit code."""
+        listener = self._listeners[index]
+        orders = Orders(config=str(self._config), listener=listener.fileno(), host=self._host)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *_same_path(),
+            "-m",
+            "toolgen.server.worker",
+            msgspec.json.encode(orders).decode(),
+            stdin=PIPE,
+            stdout=PIPE,
+            pass_fds=(listener.fileno(),),
+            start_new_session=True,  # a terminal's Ctrl-C reaches it through this process, once
+        )
+        self._running[index] = process
+        if self._stopping.is_set():
+            process.send_signal(signal.SIGTERM)
+        try:
+            if process.stdout is not None and await process.stdout.readline() == READY:
+                self._ready.add(index)
+                self._announce()
+            return await process.wait()
+        finally:
+            del self._running[index]
+            self._ready.discard(index)
+
+    def _announce(self) -> None:
+        if not self._up.is_set() and len(self._ready) == len(self._listeners):
+            self._up.set()
+            _say(f"toolgen is listening on {url_of(self._listeners[0])}")
+
+
+def _same_path() -> tuple[str, ...]:
+    """What keeps a worker from importing out of the current folder where this process would not."""
+    here = sys.path[:1] in ([""], [os.getcwd()])
+    return () if here else ("-P",)
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)  # noqa: T201

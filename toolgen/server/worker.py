@@ -1,0 +1,66 @@
+"""`python -m toolgen.server.worker`: one of the processes that `toolgen serve --workers N` starts. Nobody else needs it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+import click
+import msgspec
+
+from toolgen.core_dumps import forbid_core_dumps
+from toolgen.errors import ToolgenError
+from toolgen.gateway.service import Gateway
+from toolgen.server.http import Front, serve_worker
+
+__all__ = ["READY", "Orders", "main"]
+
+READY = b"ready\n"
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker is told, as JSON in its one argument: which project, on which socket (a descriptor), by which name it is reached."""
+
+    config: str
+    listener: int
+    host: str
+
+
+def main() -> None:
+    """Loads the project and serves it, until a signal or the end of whoever started it.
+
+    Standard input is the lifeline, standard output where it says that it accepts connections; what a tool prints goes to standard error.
+    """
+    forbid_core_dumps()
+    orders = msgspec.json.decode(sys.argv[1], type=Orders)
+    said = os.dup(1)
+    os.dup2(2, 1)
+
+    def ready() -> None:
+        os.write(said, READY)
+        os.close(said)
+
+    lifeline = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.set_inheritable(lifeline, False)
+    try:
+        gateway = Gateway.load(orders.config)
+        with socket.socket(fileno=orders.listener) as listener:
+            serve_worker(
+                gateway,
+                listener,
+                host=orders.host,
+                front=Front.of(gateway.settings),
+                ready=ready,
+                lifeline=lifeline,
+            )
+    except ToolgenError as error:
+        click.echo(f"toolgen: {error}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

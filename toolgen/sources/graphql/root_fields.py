@@ -1,0 +1,331 @@
+"""One tool for each root field: its static operation, what it takes and what it answers with.
+
+The tools of a schema that is open to documents agents write: its types to read, a query to run, and a mutation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import orjson
+from graphql import GraphQLField, GraphQLSchema, get_named_type, get_nullable_type, is_leaf_type, is_list_type
+
+from toolgen.errors import CanonicalError
+from toolgen.model.manifest import Level, Problem
+from toolgen.model.schema import Schema
+from toolgen.model.tool import (
+    Effect,
+    GraphQLBinding,
+    GraphQLDocumentBinding,
+    GraphQLSchemaBinding,
+    GraphQLSubscription,
+    Tool,
+    seal,
+)
+from toolgen.sources.base import SourceConfig
+from toolgen.sources.graphql.inputs import Inputs, TooLargeError, Wording
+from toolgen.sources.graphql.operation import (
+    candidates,
+    events_of,
+    faults_of,
+    output_schema,
+    render_operation,
+    subscription_of,
+    title_of,
+)
+from toolgen.sources.graphql.repair import MAX_DESCRIPTION_LENGTH, gist, prose
+from toolgen.sources.graphql.results import capped, cursor_of, holds_file, is_size, page_arguments, sizing_inputs
+from toolgen.sources.graphql.selection import Selector, is_connection
+from toolgen.sources.graphql_options import QueryLimits
+
+__all__ = ["RootField", "document_names", "make_document_tools", "make_root_tools", "root_fields", "sha256"]
+
+_MAX_SCHEMA_SIZE = 256 * 1024  # bytes of one tool's arguments; the largest we know has 90 KiB
+_MAX_TOTAL = 128 * 1024 * 1024  # bytes of all tools of one source
+_BRIEF_ABOVE = 120 * 1024  # bytes of all tools' arguments and descriptions; about 30,000 tokens
+_MAX_BRIEF_LENGTH = 100
+_FIELDS: Schema = {
+    "type": "string",
+    "pattern": "^\\{",
+    "description": "What to read instead of the default, as a GraphQL selection set: { id name }",
+}
+_BRIEF_FIELDS: Schema = {"type": "string", "pattern": "^\\{", "description": "Selection set to read instead"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RootField:
+    """One root field: what may become a tool."""
+
+    kind: str  # query | mutation | subscription
+    coordinate: str
+    field: str
+    definition: GraphQLField
+    names: tuple[tuple[str, ...], ...]  # as words, best first
+
+    @property
+    def effect(self) -> Effect:
+        return Effect.DESTRUCTIVE if self.kind == "mutation" else Effect.READ
+
+
+def root_fields(schema: GraphQLSchema) -> Iterator[RootField]:
+    """Every query, mutation and subscription of a schema, whatever its root types are called."""
+    roots = (
+        ("query", schema.query_type),
+        ("mutation", schema.mutation_type),
+        ("subscription", schema.subscription_type),
+    )
+    seen: set[str] = set()
+    for kind, root in roots:
+        if root is None:
+            continue
+        shared = f"#{kind}" if root.name in seen else ""  # one type for several roots, which many services let pass
+        seen.add(root.name)
+        for field, definition in root.fields.items():
+            named = get_named_type(definition.type)
+            many = is_list_type(get_nullable_type(definition.type)) or is_connection(named)
+            yield RootField(
+                kind=kind,
+                coordinate=f"{root.name}.{field}{shared}",
+                field=field,
+                definition=definition,
+                names=candidates(field, kind=kind, many=many),
+            )
+
+
+def make_root_tools(
+    config: SourceConfig, endpoint: str, schema: GraphQLSchema, fields: list[RootField], names: Mapping[str, str]
+) -> list[Tool | Problem]:
+    """A tool for each of these root fields, or the error that cost it. Where they are long all together they are worded briefly.
+
+    `names` are by coordinate.
+    """
+    maker = _Maker(config, endpoint, schema, brief=_is_long(config, fields))
+    return [maker.make(one, names[one.coordinate]) for one in fields]
+
+
+def _is_long(config: SourceConfig, fields: list[RootField]) -> bool:
+    inputs = Inputs(Wording(scalars=config.graph.scalars))
+    total = 0
+    for one in fields:
+        with suppress(TooLargeError):
+            total += len(orjson.dumps(inputs.arguments(one.definition.args), default=dict))
+        total += len(one.definition.description or "")
+        if total > _BRIEF_ABOVE:
+            return True
+    return False
+
+
+def sha256(text: str) -> str:
+    """`sha256:…` of an operation's text."""
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+class _Maker:
+    """Makes tools from the root fields of one schema."""
+
+    def __init__(self, config: SourceConfig, endpoint: str, schema: GraphQLSchema, *, brief: bool) -> None:
+        self._config = config
+        self._endpoint = endpoint
+        self._schema = schema
+        self._brief = brief
+        self._inputs = Inputs(Wording(scalars=config.graph.scalars, brief=brief))
+        self._selector = Selector(schema)
+        self._sizing = sizing_inputs(schema)
+        self._room = _MAX_TOTAL
+
+    def make(self, one: RootField, name: str) -> Tool | Problem:
+        """The tool, or the error that cost it."""
+        try:
+            arguments = self._inputs.arguments(one.definition.args)
+        except TooLargeError:
+            return self._lost(one, "schema_too_large", "its arguments lead to more types than a tool can carry")
+        size = len(orjson.dumps(arguments, default=dict))
+        if size > _MAX_SCHEMA_SIZE or size > self._room:
+            return self._lost(one, "schema_too_large", f"its arguments take {size} bytes, more than a tool can carry")
+        self._room -= size
+        below = self._selector.below(one.definition)
+        if self._selector.withheld(one.definition, below):
+            message = "it leads back to the root fields, which have tools of their own, and to nothing else"
+            return self._lost(one, "leads_to_root", message, level="info")
+        operation = render_operation(one.kind, name, one.field, one.definition, below)
+        if faults := faults_of(self._schema, operation):
+            reason = prose(faults[0], limit=300)
+            return self._lost(one, "invalid_operation", f"no valid operation could be made for it: {reason}")
+        pages = page_arguments(one.definition, one.kind, self._sizing)
+        selectable = "" if self._brief and one.kind == "mutation" else self._selectable(one)
+        answer = output_schema(one.field, one.definition, below, open_=bool(selectable))
+        tool = Tool(
+            name=name,
+            title=title_of(one.names[0]),
+            description=self._describe(one),
+            input_schema=self._with_options(one, arguments, pages, selectable),
+            output_schema=events_of(answer) if one.kind == "subscription" else answer,
+            effect=one.effect,
+            idempotent=one.kind == "query",
+            source=self._config.name,
+            origin=one.coordinate,
+            binding=GraphQLBinding(
+                type=one.kind,
+                field=one.field,
+                operation=operation,
+                operation_name=name,
+                variables={argument: argument for argument in one.definition.args},
+                endpoint=self._endpoint,
+                hash=sha256(operation),
+                fields=selectable,
+                pages=pages,
+                cursor=cursor_of(one.field, one.definition, below),
+                uploads=("Upload",) if holds_file(arguments) else (),
+                subscription=self._listened(one),
+            ),
+        )
+        try:
+            return seal(tool)
+        except CanonicalError as error:
+            return self._lost(one, "no_canonical_form", f"its schema cannot be written down: {error.message}")
+
+    def _with_options(self, one: RootField, arguments: Schema, pages: tuple[str, ...], selectable: str) -> Schema:
+        """The arguments with a largest page, and with the one that asks for other fields."""
+        properties = dict(arguments["properties"])
+        for name in pages:
+            if is_size(name, one.definition.args[name]):
+                properties[name] = capped(properties[name], self._config.graph.max_page)
+        if selectable:
+            properties[selectable] = _BRIEF_FIELDS if self._brief else _FIELDS
+        schema = {**arguments, "properties": properties}
+        if self._brief:
+            # What an operation does not know is left out of the call, which costs fewer words than refusing it.
+            del schema["additionalProperties"]
+        return schema
+
+    def _listened(self, one: RootField) -> GraphQLSubscription | None:
+        return subscription_of(self._config, self._endpoint) if one.kind == "subscription" else None
+
+    def _describe(self, one: RootField) -> str:
+        told = prose(one.definition.description) or f"The GraphQL {one.kind} `{one.field}`."
+        if self._brief:
+            told = gist(told, "", limit=_MAX_BRIEF_LENGTH)
+        lines = [told]
+        if one.kind != "mutation" or not self._brief:
+            lines.append(f"Returns {one.definition.type}.")
+        if (subscription := self._listened(one)) is not None:
+            lines.append(f"Answers with up to {subscription.events} events of {subscription.seconds:g} seconds.")
+        if one.definition.deprecation_reason is not None:
+            lines.append(f"Deprecated: {prose(one.definition.deprecation_reason, limit=200)}")
+        return prose("\n".join(lines), limit=MAX_DESCRIPTION_LENGTH)
+
+    def _selectable(self, one: RootField) -> str:
+        """What the argument is called that asks for other fields; nothing, where there is nothing to choose from."""
+        named = get_named_type(one.definition.type)
+        if is_leaf_type(named) or self._selector.is_root(named):
+            return ""
+        return next((name for name in ("fields", "select") if name not in one.definition.args), "")
+
+    def _lost(self, one: RootField, code: str, message: str, level: Level = "error") -> Problem:
+        return Problem(level=level, source=self._config.name, origin=one.coordinate, code=code, message=message)
+
+
+MAX_DOCUMENT_LENGTH = 20_000
+_TYPES, _QUERY, _MUTATION = "schema", "schema#query", "schema#mutation"  # what their origins are
+_TYPES_INPUT: Schema = {
+    "type": "object",
+    "properties": {
+        "types": {
+            "type": "array",
+            "items": {"type": "string"},
+            "minItems": 1,
+            "maxItems": 20,
+            "description": "Names of types; without them, the root types",
+        }
+    },
+    "additionalProperties": False,
+}
+
+
+def document_names(config: SourceConfig, schema: GraphQLSchema) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """What these tools may be called, best first, by origin; none where toolgen.yaml does not open the schema."""
+    if config.graph.queries is None or schema.query_type is None:
+        return {}
+    names: dict[str, tuple[tuple[str, ...], ...]] = {_TYPES: (("describe", "types"), ("describe", "schema", "types"))}
+    names[_QUERY] = (("run", "query"), ("run", "query", "document"))
+    if schema.mutation_type is not None:
+        names[_MUTATION] = (("run", "mutation"), ("run", "mutation", "document"))
+    return names
+
+
+def make_document_tools(
+    config: SourceConfig, endpoint: str, schema: GraphQLSchema, names: dict[str, str]
+) -> tuple[Tool, ...]:
+    """The tools themselves. Running a mutation is destructive, so a policy has to say outright that somebody may."""
+    limits = config.graph.queries
+    if limits is None or _QUERY not in names:
+        return ()
+    about = (
+        f"Writes the GraphQL types of {config.name} that are named, as SDL without prose: what a document for "
+        f"{names[_QUERY]} is made of."
+    )
+    tools = [
+        Tool(
+            name=names[_TYPES],
+            title="Describe types",
+            description=about,
+            input_schema=_TYPES_INPUT,
+            output_schema={"type": "object", "properties": {"sdl": {"type": "string"}}, "required": ["sdl"]},
+            effect=Effect.READ,
+            idempotent=True,
+            source=config.name,
+            origin=_TYPES,
+            binding=GraphQLSchemaBinding(),
+        )
+    ]
+    for kind, origin in (("query", _QUERY), ("mutation", _MUTATION)):
+        if origin in names:
+            tools.append(_runner(config, endpoint, kind, names[origin], names[_TYPES], limits, origin))
+    return tuple(seal(tool) for tool in tools)
+
+
+def _runner(
+    config: SourceConfig, endpoint: str, kind: str, name: str, types: str, limits: QueryLimits, origin: str
+) -> Tool:
+    bounds = (
+        f"At most {limits.max_depth} levels deep, {limits.max_root_fields} root fields, {limits.max_aliases} aliases, "
+        f"{limits.max_fragments} fragments and a cost of {limits.max_cost} (a page of 10 costs 10 times its fields); "
+        "no introspection."
+    )
+    return Tool(
+        name=name,
+        title=f"Run {kind}",
+        description=f"Runs one GraphQL {kind} against {config.name} that you write, where no other tool reads what you need. "
+        f"{types} shows the types. Pass values as variables. {bounds}",
+        input_schema={
+            "type": "object",
+            "properties": {
+                "query": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": MAX_DOCUMENT_LENGTH,
+                    "description": f"A document with one {kind}",
+                },
+                "variables": {"type": "object", "description": "By name, without the $"},
+            },
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+        output_schema=None,
+        effect=Effect.READ if kind == "query" else Effect.DESTRUCTIVE,
+        idempotent=kind == "query",
+        source=config.name,
+        origin=origin,
+        binding=GraphQLDocumentBinding(
+            type=kind,
+            endpoint=endpoint,
+            max_depth=limits.max_depth,
+            max_aliases=limits.max_aliases,
+            max_root_fields=limits.max_root_fields,
+            max_fragments=limits.max_fragments,
+            max_cost=limits.max_cost,
+        ),
+    )

@@ -1,0 +1,233 @@
+"""What toolgen.yaml may say about a GraphQL source besides where it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import urlsplit
+
+import jsonschema_rs
+import msgspec
+
+from toolgen.errors import ConfigError
+from toolgen.model.auth_schemes import HEADERS, SCHEMES
+from toolgen.model.http import GATEWAY_HEADERS
+from toolgen.model.schema import Schema
+from toolgen.yaml_file import Document
+
+__all__ = [
+    "DEFAULT_MAX_PAGE",
+    "GraphKeys",
+    "GraphOptions",
+    "QueryLimits",
+    "SubscriptionOptions",
+    "check_headers",
+    "graph_options",
+]
+
+DEFAULT_MAX_PAGE = 100
+_NO_SCALARS: Mapping[str, Schema] = MappingProxyType({})
+_NAME = re.compile(r"[_A-Za-z][_0-9A-Za-z]*\Z")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")  # RFC 9110, section 5.6.2
+_OWN_HEADERS = (GATEWAY_HEADERS - {"authorization", "cookie"}) | {"apollo-require-preflight", "user-agent"}
+_BUILT_IN = frozenset({"Int", "Float", "String", "Boolean", "ID"})  # the spec says what these are
+_MAX_SECONDS, _MAX_EVENTS = 300.0, 1000
+_MAX_FILES = 1000
+
+
+class _Queries(msgspec.Struct, forbid_unknown_fields=True):
+    max_depth: int = 8
+    max_aliases: int = 10
+    max_root_fields: int = 4
+    max_fragments: int = 10
+    max_cost: int = 2000
+
+
+class _Subscriptions(msgspec.Struct, forbid_unknown_fields=True):
+    transport: str = "websocket"
+    url: str = ""
+    events: int = 10
+    seconds: float = 30.0
+
+
+class GraphKeys(msgspec.Struct, forbid_unknown_fields=True):
+    """The keys of a source in toolgen.yaml that only a GraphQL source may have. A database has `queries` too: files of named ones."""
+
+    operations: str | list[str] = []
+    scalars: dict[str, dict[str, Any]] = {}
+    queries: bool | _Queries | str | list[str] = False
+    subscriptions: bool | _Subscriptions = False
+    max_page: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryLimits:
+    """How large a document may be that an agent wrote. A page of 10 products costs 10 times what one costs."""
+
+    max_depth: int = 8
+    max_aliases: int = 10
+    max_root_fields: int = 4
+    max_fragments: int = 10
+    max_cost: int = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionOptions:
+    """Over what subscriptions run, and when they end. `url` is the endpoint's own where it is ""."""
+
+    transport: str = "websocket"  # websocket | sse
+    url: str = ""
+    events: int = 10
+    seconds: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphOptions:
+    """`operations` are files of trusted operations. `scalars` are JSON Schemas by scalar. `queries` opens the schema to documents that
+    agents write, `subscriptions` to subscriptions; `None` for neither. `max_page` is the largest page that may be asked for, `None`
+    where toolgen.yaml says nothing.
+    """
+
+    operations: tuple[str, ...] = ()
+    scalars: Mapping[str, Schema] = field(default_factory=lambda: _NO_SCALARS)
+    queries: QueryLimits | None = None
+    subscriptions: SubscriptionOptions | None = None
+    max_page: int | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """What is said, as JSON; nothing of what is not said, so that what a build was told stays what it was."""
+        said: dict[str, object] = {}
+        if self.operations:
+            said["operations"] = list(self.operations)
+        if self.scalars:
+            said["scalars"] = dict(self.scalars)
+        if self.queries is not None:
+            said["queries"] = {name: getattr(self.queries, name) for name in QueryLimits.__slots__}
+        if self.subscriptions is not None:
+            said["subscriptions"] = {name: getattr(self.subscriptions, name) for name in SubscriptionOptions.__slots__}
+        if self.max_page is not None:
+            said["max_page"] = self.max_page
+        return said
+
+
+def graph_options(keys: GraphKeys, document: Document, path: tuple[str, ...], root: Path, kind: str) -> GraphOptions:
+    """The options of the source at `path`. Raises `ConfigError`, with the line, for what cannot be meant."""
+    if kind != "graphql":
+        for key in GraphKeys.__struct_fields__:
+            if getattr(keys, key) != getattr(GraphKeys(), key) and (kind, key) != ("sql", "queries"):
+                raise ConfigError(f"{key}: belongs to graphql sources", where=document.where(*path, key))
+        return GraphOptions()
+    if keys.max_page is not None and keys.max_page < 1:
+        raise ConfigError("max_page: takes a number above 0", where=document.where(*path, "max_page"))
+    return GraphOptions(
+        operations=_operations(keys, root, document.where(*path, "operations")),
+        scalars=MappingProxyType({name: _scalar(name, keys, document, path) for name in keys.scalars}),
+        queries=_queries(keys.queries, document, path),
+        subscriptions=_subscriptions(keys.subscriptions, document, path),
+        max_page=keys.max_page,
+    )
+
+
+def _operations(keys: GraphKeys, root: Path, where: str) -> tuple[str, ...]:
+    """The files themselves, so that a new one is seen by whoever asks whether anything has changed."""
+    found: dict[str, None] = {}
+    for pattern in [keys.operations] if isinstance(keys.operations, str) else keys.operations:
+        if not pattern or "://" in pattern or Path(pattern).is_absolute():
+            raise ConfigError("operations: takes files and globs, relative to toolgen.yaml", where=where)
+        here = [str(file) for file in sorted(root.glob(pattern)) if file.is_file()]
+        if not here:
+            raise ConfigError(f"operations: there is no file {pattern[:80]}", where=where)
+        found |= dict.fromkeys(here)
+    if len(found) > _MAX_FILES:
+        raise ConfigError(f"operations: names {len(found)} files, more than {_MAX_FILES}", where=where)
+    return tuple(found)
+
+
+def _scalar(name: str, keys: GraphKeys, document: Document, path: tuple[str, ...]) -> Schema:
+    where = document.where(*path, "scalars", name)
+    if not _NAME.match(name) or name in _BUILT_IN:
+        raise ConfigError(f"scalars: '{name[:40]}' is not the name of a custom scalar", where=where)
+    schema = keys.scalars[name]
+    if "$ref" in schema or "$defs" in schema or not isinstance(schema.get("type"), str | list):
+        raise ConfigError(f"scalars: {name} needs a JSON Schema with a type and without references", where=where)
+    try:
+        jsonschema_rs.Draft202012Validator(schema)
+    except (jsonschema_rs.ValidationError, ValueError) as error:
+        raise ConfigError(f"scalars: {name} is no JSON Schema", where=where) from error
+    return MappingProxyType(schema)
+
+
+def _queries(given: bool | _Queries | str | list[str], document: Document, path: tuple[str, ...]) -> QueryLimits | None:
+    if isinstance(given, (str, list)):
+        raise ConfigError(
+            "queries: of a GraphQL source takes true, false or limits",
+            where=document.where(*path, "queries"),
+            suggestion="files of trusted operations belong under operations:",
+        )
+    if given is False:
+        return None
+    if given is True:
+        return QueryLimits()
+    for name in _Queries.__struct_fields__:
+        if getattr(given, name) < (1 if name in {"max_depth", "max_root_fields", "max_cost"} else 0):
+            raise ConfigError(f"{name}: is too small", where=document.where(*path, "queries", name))
+    return QueryLimits(**msgspec.structs.asdict(given))
+
+
+def _subscriptions(
+    given: bool | _Subscriptions, document: Document, path: tuple[str, ...]
+) -> SubscriptionOptions | None:
+    if given is False:
+        return None
+    if given is True:
+        return SubscriptionOptions()
+    where = document.where(*path, "subscriptions")
+    schemes = {"websocket": {"ws", "wss"}, "sse": {"http", "https"}}.get(given.transport)
+    if schemes is None:
+        raise ConfigError("transport: takes websocket or sse", where=where)
+    if not 1 <= given.events <= _MAX_EVENTS or not 0 < given.seconds <= _MAX_SECONDS:
+        message = f"subscriptions: take 1 to {_MAX_EVENTS} events and at most {_MAX_SECONDS:.0f} seconds"
+        raise ConfigError(message, where=where)
+    if given.url and not _is_address(given.url, schemes):
+        raise ConfigError(f"url: is no {' or '.join(sorted(schemes))} URL without user name and fragment", where=where)
+    return SubscriptionOptions(**msgspec.structs.asdict(given))
+
+
+def _is_address(url: str, schemes: set[str]) -> bool:
+    try:
+        parts = urlsplit(url)
+        whole = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return whole and not (parts.username or parts.password or parts.fragment) and not set(url) & set(" {}<>\\")
+
+
+def check_headers(auth: Mapping[str, Any], document: Document, path: tuple[str, ...]) -> None:
+    """Raises `ConfigError`, with the line, for `headers` of `auth` that are none, the gateway's own, or sent by another credential."""
+    headers = auth.get(HEADERS)
+    if headers is None and HEADERS not in auth:
+        return
+    if not isinstance(headers, dict) or not headers or not all(isinstance(one, str) for one in headers.values()):
+        raise ConfigError(
+            "headers: takes the names of headers, each with its secret",
+            where=document.where(*path, HEADERS),
+            suggestion='write it like {X-Access-Token: "${env:SHOP_TOKEN}"}',
+        )
+    shown = {_header_of(scheme): scheme for scheme in auth if scheme in SCHEMES}
+    for name in headers:
+        where, lower = document.where(*path, HEADERS, name), name.lower()
+        if not _HEADER.match(name):
+            raise ConfigError(f"headers: '{name[:40]}' is not the name of a header", where=where)
+        if lower in _OWN_HEADERS or lower.startswith(("sec-", "proxy-")):
+            raise ConfigError(f"headers: {name[:40]} belongs to the gateway", where=where)
+        if lower in shown:
+            raise ConfigError(f"headers: {name[:40]} is already sent by {shown[lower]}", where=where)
+        shown[lower] = name
+
+
+def _header_of(scheme: str) -> str:
+    return SCHEMES[scheme].name.lower() or "authorization"

@@ -1,0 +1,259 @@
+"""Which values of a form are files and how each of them is sent, wherever in the body's schema its property is described.
+
+As what media type a body is sent, where the description names one that nobody could put into a request as it is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from toolgen.model.http import JSON, MEDIA_TYPE
+from toolgen.model.tool import HttpPart
+from toolgen.sources.openapi.operation import Body, FaultError, Operation, Part
+from toolgen.sources.openapi.schema import Schemas, file_schema, is_file
+
+__all__ = ["TEXTUAL", "Form", "read_form", "sendable", "sent_part"]
+
+TEXTUAL = ("xml", "yaml", "csv", "graphql", "javascript", "jsonl", "ndjson", "jsonlines", "json-seq")
+"""How media types end that are text beside `text/*`; of JSON values one after the other the agent writes the text."""
+
+_LISTS = ("allOf", "anyOf", "oneOf")
+_ALONE = ("then", "else")
+_SAID = frozenset({"title", "description", "example", "examples", "deprecated", "readOnly", "writeOnly", "default"})
+_KEPT = ("readOnly", "writeOnly", "deprecated")
+_TEXT_ONLY = frozenset({"type", "format", "minLength", "maxLength", "pattern"})
+_MAX_SCHEMAS = 5_000
+
+
+class Form:
+    """`schema` is the body's with its files as objects that hold base64; `parts` and `others` are as `HttpBody` has them."""
+
+    def __init__(self, schema: Any, parts: dict[str, HttpPart], others: HttpPart | None) -> None:
+        self.schema = schema
+        self.parts = parts
+        self.others = others
+
+
+def read_form(body: Body, schemas: Schemas) -> Form:
+    """Raises `FaultError` for a schema that cannot be looked through."""
+    reader = _Reader(body, schemas)
+    files = body.media_type.lower().startswith("multipart/")  # no other form has a way to send one
+    schema = reader.body(body.schema) if files else body.schema
+    parts: dict[str, HttpPart] = {}
+    for name in dict.fromkeys((*reader.files, *body.parts)):
+        parts[name] = sent_part(body.parts.get(name), file=name in reader.files)
+    return Form(schema, parts, HttpPart(file=True) if reader.other_files else None)
+
+
+def sent_part(part: Part | None, *, file: bool = False) -> HttpPart:
+    """An Encoding Object as a call needs it."""
+    if part is None:
+        return HttpPart(file=file)
+    return HttpPart(
+        content_type=part.content_type,
+        style=part.style,
+        explode=part.explode,
+        allow_reserved=part.allow_reserved,
+        file=file,
+        headers=dict(part.headers),
+        nested=part.nested,
+    )
+
+
+class _Reader:
+    """Copies a schema where a file is in it, through references and branches; everything else it leaves as it is.
+
+    Below a property's value there are no parts any more: what is binary there is text in a part of JSON.
+    """
+
+    def __init__(self, body: Body, schemas: Schemas) -> None:
+        self._parts = body.parts
+        self._schemas = schemas
+        self._open: set[tuple[str, str]] = set()
+        self._left = _MAX_SCHEMAS
+        self.files: dict[str, None] = {}
+        self.other_files = False
+
+    def body(self, raw: Any) -> Any:
+        if not isinstance(raw, dict):
+            return raw
+        if isinstance(raw.get("$ref"), str):
+            return self._through(raw, "", self.body)
+        changed = self._branches(raw, self.body)
+        properties = raw.get("properties")
+        if isinstance(properties, dict):
+            changed["properties"] = {name: self._property(name, item) for name, item in properties.items()}
+        patterns = raw.get("patternProperties")
+        if isinstance(patterns, dict):
+            changed["patternProperties"] = {name: self._property(None, item) for name, item in patterns.items()}
+        if isinstance(raw.get("additionalProperties"), dict):
+            changed["additionalProperties"] = self._property(None, raw["additionalProperties"])
+        return self._copied(raw, changed)
+
+    def _property(self, name: str | None, raw: Any) -> Any:
+        part = self._parts.get(name) if name is not None else None
+        kind = (part.content_type or "") if part else ""
+
+        def value(one: Any) -> Any:
+            return self._value(one, name, kind)
+
+        built = value(raw)
+        if built is not raw and name is None:
+            self.other_files = True
+        elif built is not raw and name is not None:
+            self.files[name] = None
+        return built
+
+    def _value(self, raw: Any, name: str | None, kind: str) -> Any:
+        if not isinstance(raw, dict):
+            return raw
+        if is_file(raw) or (_bytes(kind) and all(key in _SAID or key.startswith("x-") for key in raw)):
+            return _file(raw)
+
+        def again(one: Any) -> Any:
+            return self._value(one, name, kind)
+
+        if isinstance(raw.get("$ref"), str):
+            return self._through(raw, kind, again)
+        changed = self._branches(raw, again)
+        if isinstance(raw.get("items"), dict):
+            changed["items"] = again(raw["items"])
+        copied = self._copied(raw, changed)
+        if copied is not raw and "items" not in changed and raw.get("type") == "string":
+            return {key: item for key, item in copied.items() if key not in _TEXT_ONLY}
+        return copied
+
+    def _branches(self, raw: dict[str, Any], visit: Callable[[Any], Any]) -> dict[str, Any]:
+        self._left -= 1
+        if self._left < 0:
+            raise FaultError("schema_too_deep", "", f"its form has more than {_MAX_SCHEMAS} schemas")
+        changed: dict[str, Any] = {}
+        for key in _LISTS:
+            if isinstance(raw.get(key), list):
+                changed[key] = [visit(one) for one in raw[key]]
+        for key in _ALONE:
+            if isinstance(raw.get(key), dict):
+                changed[key] = visit(raw[key])
+        return changed
+
+    @staticmethod
+    def _inclusive(raw: dict[str, Any]) -> dict[str, Any]:
+        """With anyOf for oneOf: an object that stands for a file may well match a branch that the file itself does not."""
+        if "oneOf" not in raw:
+            return raw
+        branches = raw["oneOf"]
+        rest = {key: item for key, item in raw.items() if key != "oneOf"}
+        if "anyOf" not in rest:
+            return {**rest, "anyOf": branches}
+        return {**rest, "allOf": [*rest.get("allOf", []), {"anyOf": branches}]}
+
+    def _through(self, raw: dict[str, Any], kind: str, visit: Callable[[Any], Any]) -> Any:
+        """A reference, replaced by what it leads to if that holds a file; what stands beside it is kept beside that."""
+        ref = raw["$ref"]
+        if (ref, kind) in self._open:
+            return raw
+        self._open.add((ref, kind))
+        target = self._schemas.target(raw)
+        built = visit(target)
+        self._open.discard((ref, kind))
+        beside = {key: item for key, item in raw.items() if key != "$ref"} if self._schemas.siblings else {}
+        if not beside:
+            return raw if built is target else built
+        visited = visit(beside)
+        if built is target and visited is beside:
+            return raw
+        first = {"$ref": ref} if built is target else built
+        written = visited.get("allOf")
+        return {**visited, "allOf": [first, *(written if isinstance(written, list) else [])]}
+
+    def _copied(self, raw: dict[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
+        if all(_same(raw[key], item) for key, item in changed.items()):
+            return raw
+        return self._inclusive({**raw, **changed})
+
+
+def _same(before: Any, after: Any) -> bool:
+    """Whether nothing below was replaced."""
+    if isinstance(before, list) and isinstance(after, list):
+        return all(one is other for one, other in zip(before, after, strict=True))
+    if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
+        return before is after or all(before[key] is after[key] for key in before)
+    return before is after
+
+
+def _file(raw: dict[str, Any]) -> dict[str, Any]:
+    built = {**file_schema(raw.get("description")), **{key: raw[key] for key in _KEPT if key in raw}}
+    written = raw.get("type")
+    if (
+        raw.get("nullable") is True
+        or raw.get("x-nullable") is True
+        or (isinstance(written, list) and "null" in written)
+    ):
+        built["type"] = ["object", "null"]
+    return built
+
+
+def _bytes(content_type: str) -> bool:
+    """Whether an Encoding Object's contentType can only mean raw bytes."""
+    first = content_type.partition(",")[0].partition(";")[0].strip().lower()
+    return bool(first) and not JSON.match(first) and not first.startswith("text/") and not first.endswith(TEXTUAL)
+
+
+_RANGE = re.compile(r"(\*|[\w!#$&^.+-]+)/\*(?:\s*;.*)?\Z", re.ASCII)
+_FIRST = re.compile(r"\s*([\w!#$&^.+-]+/[\w!#$&^.+*-]+)(?=[ ,;])", re.ASCII)
+_NOT_AN_OBJECT = frozenset({"string", "array", "number", "integer", "boolean", "null"})
+
+
+def sendable(operation: Operation, resolve: Callable[[Any], Any], note: Callable[[str, str], None]) -> Body | None:
+    """The operation's body with a media type that can be sent; None where there is none, or it is optional and cannot be sent.
+
+    Raises `FaultError` where it cannot be sent and is required.
+    """
+    body = operation.body
+    if body is None:
+        return None
+    media_type = _readable(body.media_type, note)
+    raw = resolve(body.schema)
+    plain = media_type.partition(";")[0].strip().lower()
+    if not media_type:
+        reason = f"its body has the media type {body.media_type[:80]!r}, which is none"
+    elif plain.startswith("multipart/") and not _may_be_object(raw):
+        reason = f"its body is {plain}, and its schema has no properties that could be the parts"
+    else:
+        return replace(body, media_type=_narrowed(media_type, plain, raw))
+    if body.required:
+        raise FaultError("bad_media_type", f"{operation.origin}/requestBody", reason)
+    note("bad_media_type", f"{reason}; it can be left out, and it is")
+    return None
+
+
+def _readable(written: str, note: Callable[[str, str], None]) -> str:
+    """The media type, or the first of what people write in its place (`application/json, text/json`, `application/json charset=utf-8`)."""
+    if MEDIA_TYPE.match(written) or _RANGE.match(written):
+        return written
+    found = _FIRST.match(written)
+    if found is None:
+        return ""
+    note("bad_media_type", f"{written[:80]!r} is no media type; the body is sent as {found[1]}")
+    return found[1]
+
+
+def _narrowed(media_type: str, plain: str, raw: Any) -> str:
+    """A range as the one of its kind that says what the schema says; a file's stays, because the file has a media type of its own."""
+    if plain == "multipart/*":
+        return "multipart/form-data"
+    if plain not in {"*/*", "application/*"} or is_file(raw):
+        return media_type
+    return media_type if plain == "application/*" and _type(raw) == "string" else "application/json"
+
+
+def _may_be_object(raw: Any) -> bool:
+    return _type(raw) not in _NOT_AN_OBJECT
+
+
+def _type(raw: Any) -> str:
+    written = raw.get("type") if isinstance(raw, Mapping) else None
+    return written if isinstance(written, str) else "string" if is_file(raw) else ""

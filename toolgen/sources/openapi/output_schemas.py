@@ -1,0 +1,190 @@
+"""Output schemas of a bounded size: what is far from the root of an answer is left open rather than repeated in every tool.
+
+What of a schema belongs to one direction alone: readOnly to answers, writeOnly to requests, required or not (3.0.4, section 4.7.24).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from typing import Any
+
+import orjson
+
+from toolgen.sources.documents import Documents, UnresolvedRefError
+
+__all__ = ["MAX_SIZE", "Direction", "Outputs", "Visibility"]
+
+MAX_SIZE = 32_768  # bytes of `$defs` one tool's output schema may hold
+_OPEN: dict[str, Any] = {"description": "Not described here; see the API's own documentation."}
+# Where a part accepts more than it used to, these would accept less: exactly one branch, none, a condition, what nothing else evaluated.
+_CONTRARY = frozenset(
+    {
+        *("not", "if", "then", "else", "contains", "minContains", "maxContains"),
+        *("unevaluatedProperties", "unevaluatedItems", "dependentSchemas"),
+    }
+)
+
+
+class Outputs:
+    """Cuts the definitions that output schemas share; what it computes of a definition it keeps for the next tool."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, int] = {}
+        self._relaxed: dict[str, dict[str, Any]] = {}
+
+    def bounded(
+        self,
+        schema: dict[str, Any],
+        first: list[str],
+        definition: Callable[[str], dict[str, Any]],
+        uses: Callable[[str], frozenset[str]],
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """The schema and the definitions it reaches, nearest first, up to `MAX_SIZE` bytes; the rest accept anything.
+
+        A schema that had to be cut accepts all that it accepted before, and more.
+        """
+        kept: dict[str, dict[str, Any]] = {}
+        cut: set[str] = set()
+        level, size = sorted(first), 0
+        while level:
+            following: set[str] = set()
+            for name in level:
+                size += self._size(name, definition)
+                if size > MAX_SIZE:
+                    cut.add(name)
+                else:
+                    kept[name] = definition(name)
+                    following |= uses(name)
+            level = sorted(name for name in following if name not in kept and name not in cut)
+        if not cut:
+            return schema, kept
+        relaxed = {name: self._relax(name, kept[name]) for name in kept}
+        return _relaxed(schema), relaxed | dict.fromkeys(cut, _OPEN)
+
+    def _size(self, name: str, definition: Callable[[str], dict[str, Any]]) -> int:
+        size = self._sizes.get(name)
+        if size is None:
+            size = self._sizes[name] = len(orjson.dumps(definition(name)))
+        return size
+
+    def _relax(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+        relaxed = self._relaxed.get(name)
+        if relaxed is None:
+            relaxed = self._relaxed[name] = _relaxed(schema)
+        return relaxed
+
+
+def _relaxed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The same schema without the keywords that would refuse what an opened part newly accepts."""
+    built: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        match keyword:
+            case _ if keyword in _CONTRARY:
+                continue
+            case "oneOf":
+                branches = {"anyOf": [_part(item) for item in value]}
+                built["allOf"] = [*built.get("allOf", []), branches]
+            case "allOf":
+                built["allOf"] = [*built.get("allOf", []), *(_part(item) for item in value)]
+            case "anyOf" | "prefixItems":
+                built[keyword] = [_part(item) for item in value]
+            case "properties" | "patternProperties" | "$defs":
+                built[keyword] = {name: _part(item) for name, item in value.items()}
+            case "items" | "additionalProperties" | "propertyNames":
+                built[keyword] = _part(value)
+            case _:
+                built[keyword] = value
+    return built
+
+
+def _part(value: Any) -> Any:
+    return _relaxed(value) if isinstance(value, Mapping) else value
+
+
+_NONE: frozenset[str] = frozenset()
+_MAX_DEPTH = 60
+
+
+class Direction(Enum):
+    """Whether a schema says what is sent or what comes back: readOnly belongs to the second alone, writeOnly to the first."""
+
+    INPUT = "readOnly"
+    OUTPUT = "writeOnly"
+
+
+class Visibility:
+    """Which properties take no part in a direction, of schemas as written; remembered for each reference."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+        self._hidden: dict[tuple[str, Direction], bool] = {}
+        self._names: dict[tuple[str, Direction], frozenset[str]] = {}
+        self._required: dict[str, frozenset[str]] = {}
+
+    def hidden(self, raw: Any, direction: Direction, depth: int = 0) -> bool:
+        """Whether a property takes no part: it says so itself, or what it refers to or is composed of does."""
+        if not isinstance(raw, dict) or depth > _MAX_DEPTH:
+            return False
+        if raw.get(direction.value) is True:
+            return True
+        branches = raw.get("allOf")
+        if isinstance(branches, list) and any(self.hidden(one, direction, depth + 1) for one in branches):
+            return True
+        ref = raw.get("$ref")
+        if not isinstance(ref, str):
+            return False
+        known = self._hidden.get((ref, direction))
+        if known is None:
+            self._hidden[ref, direction] = False  # of what leads back to itself
+            known = self._hidden[ref, direction] = self.hidden(self._target(ref), direction, depth + 1)
+        return known
+
+    def names(self, raw: Any, direction: Direction, depth: int = 0) -> frozenset[str]:
+        """The properties of an object that take no part, wherever in its composition they stand."""
+        if not isinstance(raw, dict) or depth > _MAX_DEPTH:
+            return _NONE
+        found: set[str] = set()
+        if isinstance(properties := raw.get("properties"), dict):
+            found.update(name for name, item in properties.items() if self.hidden(item, direction))
+        if isinstance(branches := raw.get("allOf"), list):
+            found.update(*(self.names(one, direction, depth + 1) for one in branches))
+        for key in ("anyOf", "oneOf"):
+            # Where an alternative would have it sent, the object may require it.
+            if isinstance(branches := raw.get(key), list) and branches:
+                found |= frozenset.intersection(*(self.names(one, direction, depth + 1) for one in branches))
+        if isinstance(ref := raw.get("$ref"), str):
+            known = self._names.get((ref, direction))
+            if known is None:
+                self._names[ref, direction] = _NONE
+                known = self._names[ref, direction] = self.names(self._target(ref), direction, depth + 1)
+            found |= known
+        return frozenset(found)
+
+    def required(self, ref: str) -> frozenset[str]:
+        """Whatever is required of every object that what a reference leads to describes."""
+        known = self._required.get(ref)
+        if known is None:
+            known = self._required[ref] = frozenset(self._requirements(ref))
+        return known
+
+    def _requirements(self, ref: str) -> Iterator[str]:
+        seen = {ref}
+        todo = [self._target(ref)]
+        while todo:
+            node = todo.pop()
+            if not isinstance(node, dict):
+                continue
+            if isinstance(written := node.get("required"), list):
+                yield from (name for name in written if isinstance(name, str))
+            if isinstance(following := node.get("$ref"), str) and following not in seen:
+                seen.add(following)
+                todo.append(self._target(following))
+            if isinstance(branches := node.get("allOf"), list):
+                todo += branches
+
+    def _target(self, ref: str) -> Any:
+        try:
+            return self._documents.lookup(ref)
+        except UnresolvedRefError:
+            return None

@@ -1,0 +1,120 @@
+"""What every reader of a schema finds, and how what a server answers is put together into tables."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import msgspec
+
+from toolgen.model.database import UNSEEN, Cascade, Column, Database, Table
+
+__all__ = ["MAX_SAID", "MAX_TABLES", "Found", "Note", "Reference", "Relation", "assembled"]
+
+MAX_TABLES = 5_000
+_MAX_TOLD = 5
+_CASCADING = "such statements are refused unless the policy says cascades: true for the table"
+MAX_SAID = 200  # characters of what an engine says of a trusted query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Something to know about a table, view or function: a Problem without its source."""
+
+    origin: str
+    code: str
+    message: str
+    level: str = "warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A database, what was left out of it or is special about it, and what changes of a table (by its full name) set off."""
+
+    database: Database
+    notes: tuple[Note, ...] = ()
+    cascades: Mapping[str, Sequence[Cascade]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def with_cascades(self) -> Found:
+        """For a source that writes: the tables know what changing them sets off, and notes warn of it."""
+        tables: list[Table] = []
+        notes = [*self.notes]
+        unseen = False
+        for table in self.database.tables:
+            name = f"{table.schema}.{table.name}" if table.schema else table.name
+            own = () if table.view else tuple(sorted({*self.cascades.get(name, ())}))
+            tables.append(msgspec.structs.replace(table, cascades=own))
+            told = sorted({f"{one.by} ({one.on})" for one in own if one.by != UNSEEN})
+            unseen = unseen or any(one.by == UNSEEN for one in own)
+            if told:
+                more = f" and {len(told) - _MAX_TOLD} more" if len(told) > _MAX_TOLD else ""
+                listed = f"{', '.join(told[:_MAX_TOLD])}{more}"
+                notes.append(Note(origin=name, code="cascades", message=f"changing it sets off {listed}: {_CASCADING}"))
+        if unseen:
+            notes.append(
+                Note(origin="", code="cascades", message=f"changing a table may set off {UNSEEN}: {_CASCADING}")
+            )
+        return Found(
+            database=msgspec.structs.replace(self.database, tables=tuple(tables)),
+            notes=tuple(notes),
+            cascades=self.cascades,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """A table or view under the name it gets in the manifest: without a schema in the default one."""
+
+    schema: str
+    name: str
+    view: bool = False
+    comment: str = ""
+
+    @property
+    def full(self) -> str:
+        return f"{self.schema}.{self.name}" if self.schema else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """One column of a foreign key."""
+
+    table: str  # full name, as of Relation
+    column: str
+    target: str  # `table.column`
+
+
+def assembled(
+    dialect: str,
+    relations: Iterable[Relation],
+    columns: Iterable[tuple[str, Column]],
+    keys: Iterable[tuple[str, str]],
+    references: Iterable[Reference],
+    functions: Iterable[str] = (),
+) -> Database:
+    """The database in an order that depends on names alone. `columns` and `keys` are (table's full name, …) in their own order."""
+    of: dict[str, list[Column]] = defaultdict(list)
+    for table, column in columns:
+        of[table].append(column)
+    keyed: dict[str, list[str]] = defaultdict(list)
+    for table, name in keys:
+        keyed[table].append(name)
+    referred: dict[str, dict[str, str]] = defaultdict(dict)
+    for reference in sorted(references, key=lambda item: (item.table, item.column, item.target)):
+        referred[reference.table].setdefault(reference.column, reference.target)
+    tables = (
+        Table(
+            name=relation.name,
+            schema=relation.schema,
+            columns=tuple(of[relation.full]),
+            primary_key=tuple(keyed[relation.full]),
+            references=referred[relation.full],
+            view=relation.view,
+            comment=relation.comment,
+        )
+        for relation in sorted(relations, key=lambda item: (item.schema, item.name))
+        if relation.full in of
+    )
+    return Database(dialect=dialect, tables=tuple(tables), functions=tuple(sorted(set(functions))))

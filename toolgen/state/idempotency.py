@@ -1,0 +1,165 @@
+"""Idempotency keys that were used: which call each belongs to, and how that ended.
+
+The ledger in a SQLite file: seen by every process of one machine, and there again after a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+
+from toolgen.clock import Clock
+from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
+
+__all__ = ["Claim", "Ledger", "SqliteLedger"]
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """One key in use. `id` is a digest over caller, tool and key; `arguments` one over what the call was made with.
+
+    `running`: its call is under way, and whoever carries it out says so again before `lease` is over. `waiting`: it waits for a person.
+    `ended`: `outcome` is what the caller was told, sealed. Times are seconds since the epoch; at `expires` the key is forgotten.
+    """
+
+    id: str
+    call_id: str
+    holder: str
+    tool: str
+    arguments: str
+    status: Literal["running", "waiting", "ended"] = "running"
+    lease: float = 0.0
+    expires: float
+    outcome: bytes = b""
+
+
+class Ledger(Protocol):
+    """Where keys are kept, shared by every worker and there again after a crash. Each method raises `StateError`."""
+
+    async def claim(self, claim: Claim, now: float, *, most: int) -> Claim | None:
+        """Keeps a claim where its key is not in use, and returns what is kept now; None where its holder has `most` keys in use."""
+
+    async def settle(self, claim: Claim) -> None:
+        """Puts a claim in place of what is kept of the same key and the same call."""
+
+    async def lose(self, claim: Claim, now: float) -> None:
+        """Ends a claim as `claim` says, if its call is running and nobody has said so in time."""
+
+    async def release(self, claim: Claim) -> None:
+        """Forgets the key of a call that did nothing: it may be used again."""
+
+    async def of_calls(self) -> dict[str, Claim]:
+        """Every key in use, by its call."""
+
+    async def now(self) -> float:
+        """The time that all who share the keys go by, in seconds since the epoch."""
+
+    async def changed(self, within: float) -> None:
+        """Returns when something may have changed, or after so many seconds."""
+
+    async def close(self) -> None:
+        """Lets go of what is open."""
+
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS claims (
+  id TEXT PRIMARY KEY, call_id TEXT NOT NULL, holder TEXT NOT NULL, tool TEXT NOT NULL, arguments TEXT NOT NULL, status TEXT NOT NULL,
+  lease REAL NOT NULL, expires REAL NOT NULL, outcome BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS held ON claims (holder);
+CREATE INDEX IF NOT EXISTS expiring ON claims (expires)
+"""
+_COLUMNS = ("id", "call_id", "holder", "tool", "arguments", "status", "lease", "expires", "outcome")
+
+
+class SqliteLedger:
+    """Made at the first call with a key.
+
+    A claim is on the disk before `claim` returns: a power cut cannot free a key whose call was sent.
+    """
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._clock = clock
+        self._file = SqliteFile(path, kept="idempotency keys", schema=_SCHEMA, pragmas=DURABLE)
+        self._news = asyncio.Event()
+
+    async def claim(self, claim: Claim, now: float, *, most: int) -> Claim | None:
+        def work(connection: sqlite3.Connection) -> Claim | None:
+            with transaction(connection):
+                connection.execute("DELETE FROM claims WHERE expires <= ?", (now,))
+                return _kept(connection, claim, most)
+
+        return await self._file.run(work)
+
+    async def settle(self, claim: Claim) -> None:
+        await self._write(
+            "UPDATE claims SET status = ?, lease = ?, expires = ?, outcome = ? WHERE id = ? AND call_id = ?",
+            (claim.status, claim.lease, claim.expires, claim.outcome, claim.id, claim.call_id),
+        )
+
+    async def lose(self, claim: Claim, now: float) -> None:
+        await self._write(
+            "UPDATE claims SET status = 'ended', outcome = ? WHERE id = ? AND call_id = ? AND status = 'running' AND lease <= ?",
+            (claim.outcome, claim.id, claim.call_id, now),
+        )
+
+    async def release(self, claim: Claim) -> None:
+        await self._write("DELETE FROM claims WHERE id = ? AND call_id = ?", (claim.id, claim.call_id))
+
+    async def of_calls(self) -> dict[str, Claim]:
+        if not self._file:
+            return {}
+
+        def work(connection: sqlite3.Connection) -> dict[str, Claim]:
+            return {one.call_id: one for one in map(_claim, connection.execute("SELECT * FROM claims"))}
+
+        return await self._file.run(work)
+
+    async def now(self) -> float:
+        return self._clock.now()
+
+    async def changed(self, within: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._news.wait()
+
+    async def close(self) -> None:
+        await self._file.close()
+
+    async def _write(self, sql: str, values: tuple[object, ...]) -> None:
+        await self._file.run(lambda connection: connection.execute(sql, values))
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+
+def _kept(connection: sqlite3.Connection, claim: Claim, most: int) -> Claim | None:
+    found = connection.execute("SELECT * FROM claims WHERE id = ?", (claim.id,)).fetchone()
+    if found is not None:
+        return _claim(found)
+    (held,) = connection.execute("SELECT count(*) FROM claims WHERE holder = ?", (claim.holder,)).fetchone()
+    if held >= most:
+        return None
+    connection.execute("INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", _row(claim))
+    return claim
+
+
+def _row(claim: Claim) -> tuple[object, ...]:
+    return (
+        claim.id,
+        claim.call_id,
+        claim.holder,
+        claim.tool,
+        claim.arguments,
+        claim.status,
+        claim.lease,
+        claim.expires,
+        claim.outcome,
+    )
+
+
+def _claim(row: tuple[object, ...]) -> Claim:
+    return Claim(**dict(zip(_COLUMNS, row, strict=True)))  # type: ignore[arg-type]

@@ -1,0 +1,151 @@
+"""Sessions of the console in a SQLite file: seen by every process of one machine, ended for all of them at once."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import sqlite3
+from pathlib import Path
+
+import msgspec
+
+from toolgen.clock import Clock
+from toolgen.errors import StateError
+from toolgen.state.invocations import Party
+from toolgen.state.sqlite_file import LASTING, SqliteFile, transaction
+
+__all__ = ["SESSIONS_EACH", "Attempt", "Session", "Sessions"]
+
+SESSIONS_EACH = 20
+"""How many sessions one principal may have; the one that was used least recently goes first."""
+_MAX_COUNT = 5000
+_ATTEMPT_S = 600.0
+_SEEN_EVERY_S = 20.0  # a request sooner than this after another writes nothing
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS sessions (
+  id BLOB PRIMARY KEY, principal TEXT NOT NULL, seen REAL NOT NULL, expires REAL NOT NULL, body BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS attempts (id BLOB PRIMARY KEY, expires REAL NOT NULL, body BLOB NOT NULL) WITHOUT ROWID;
+"""
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who signed in: who they were then and by what proof, the token of their forms, and when (seconds since the epoch)."""
+
+    principal: Party
+    form_token: str
+    begun: float
+    expires: float
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who was sent to a provider to sign in, and what its answer has to fit."""
+
+    state: str
+    nonce: str
+    verifier: str
+    redirect: str
+
+
+class Sessions:
+    """Both are looked up by the SHA-256 of what the browser holds, so that whoever reads the file can be nobody.
+
+    A session ends `idle_s` after its last request, and may be lost with the machine: people sign in again. Each method raises
+    `StateError` when the file cannot be read or written.
+    """
+
+    def __init__(self, path: Path, clock: Clock, *, idle_s: float) -> None:
+        self._clock = clock
+        self._idle_s = idle_s
+        self._file = SqliteFile(path, kept="sessions", schema=_SCHEMA, pragmas=LASTING)
+
+    async def begin(self, session: Session) -> str:
+        """Keeps a session, and returns what the browser is to show."""
+        token = secrets.token_urlsafe(32)
+
+        def work(connection: sqlite3.Connection) -> None:
+            now, name = self._clock.now(), session.principal.id
+            with transaction(connection):
+                self._forget(connection, now)
+                newest = "SELECT id FROM sessions WHERE principal = ? ORDER BY seen DESC LIMIT ?"
+                connection.execute(
+                    f"DELETE FROM sessions WHERE principal = ? AND id NOT IN ({newest})",  # noqa: S608 - a constant
+                    (name, name, SESSIONS_EACH - 1),
+                )
+                _check_room(connection)
+                row = (_digest(token), name, now, session.expires, msgspec.json.encode(session))
+                connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", row)
+
+        await self._file.run(work)
+        return token
+
+    async def of(self, token: str) -> Session | None:
+        """The session a browser shows; None for one that ended, or never was."""
+        found = _digest(token)
+
+        def work(connection: sqlite3.Connection) -> Session | None:
+            now = self._clock.now()
+            row = connection.execute(
+                "SELECT body FROM sessions WHERE id = ? AND expires > ? AND seen > ?",
+                (found, now, now - self._idle_s),
+            ).fetchone()
+            return None if row is None else msgspec.json.decode(row[0], type=Session)
+
+        return await self._file.run(work)
+
+    async def seen(self, token: str) -> None:
+        """Counts a request of somebody who is there."""
+        now = self._clock.now()
+        update = "UPDATE sessions SET seen = ? WHERE id = ? AND seen < ?"
+        await self._file.run(lambda connection: connection.execute(update, (now, _digest(token), now - _SEEN_EVERY_S)))
+
+    async def end(self, token: str) -> None:
+        """Ends a session."""
+        await self._file.run(
+            lambda connection: connection.execute("DELETE FROM sessions WHERE id = ?", (_digest(token),))
+        )
+
+    async def attempt(self, attempt: Attempt) -> str:
+        """Keeps an attempt to sign in elsewhere for ten minutes, and returns what the browser is to show when it comes back."""
+        token = secrets.token_urlsafe(32)
+
+        def work(connection: sqlite3.Connection) -> None:
+            now = self._clock.now()
+            self._forget(connection, now)
+            # Anybody can begin one: what nobody comes back for gives way, and locks nobody out.
+            newest = "SELECT id FROM attempts ORDER BY expires DESC LIMIT ?"
+            connection.execute(f"DELETE FROM attempts WHERE id NOT IN ({newest})", (_MAX_COUNT - 1,))  # noqa: S608 - a constant
+            row = (_digest(token), now + _ATTEMPT_S, msgspec.json.encode(attempt))
+            connection.execute("INSERT INTO attempts VALUES (?, ?, ?)", row)
+
+        await self._file.run(work)
+        return token
+
+    async def take(self, token: str) -> Attempt | None:
+        """The attempt a browser comes back with, once."""
+
+        def work(connection: sqlite3.Connection) -> Attempt | None:
+            row = connection.execute(
+                "DELETE FROM attempts WHERE id = ? AND expires > ? RETURNING body", (_digest(token), self._clock.now())
+            ).fetchone()
+            return None if row is None else msgspec.json.decode(row[0], type=Attempt)
+
+        return await self._file.run(work)
+
+    async def close(self) -> None:
+        """Closes the file."""
+        await self._file.close()
+
+    def _forget(self, connection: sqlite3.Connection, now: float) -> None:
+        connection.execute("DELETE FROM sessions WHERE expires <= ? OR seen <= ?", (now, now - self._idle_s))
+        connection.execute("DELETE FROM attempts WHERE expires <= ?", (now,))
+
+
+def _check_room(connection: sqlite3.Connection) -> None:
+    (held,) = connection.execute("SELECT count(*) FROM sessions").fetchone()
+    if held >= _MAX_COUNT:
+        raise StateError("too many people are signed in", suggestion="wait a few minutes")
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

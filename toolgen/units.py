@@ -1,0 +1,29 @@
+"""Sizes as our files write them: `64KiB`, `4MiB`.
+
+How long, as a policy writes it: 500ms, 2s, 5m, 1h.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["parse_duration", "parse_size"]
+
+_SIZE = re.compile(r"(\d{1,9}) ?(KiB|MiB|GiB|TiB)\Z")
+_SIZES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+
+
+def parse_size(text: str) -> int | None:
+    """Bytes; None for what is no size."""
+    found = _SIZE.match(text)
+    return None if found is None else int(found[1]) * _SIZES[found[2]]
+
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)\Z")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_duration(text: str) -> float | None:
+    """Seconds, or None for what is no duration."""
+    found = _DURATION.match(text)
+    return float(found[1]) * _SECONDS[found[2]] if found else None

@@ -1,0 +1,235 @@
+"""Where tools differ from their descriptions on purpose: all of it, in one place. Any other difference is a fault.
+
+- What a direction does not show: `readOnly` properties of requests and `writeOnly` ones of answers are left out, and so is the demand for
+  them (3.0.4, section 4.7.24.2). `hidden` says which.
+- A discriminator is said in JSON Schema: its value, required, in the branches it chooses (3.1.1, section 4.8.25). `without_choice`.
+- Raw bytes are an object that holds base64, because JSON has no bytes. `is_file_argument`, `is_bytes`.
+- Answers of more than `MAX_ANSWER_SIZE` bytes of definitions are cut: a definition that says nothing stands for the rest, and what could
+  then refuse too much is left out (`CONTRARY`), exactly one of several branches becomes any of them.
+- A constant or a list of values that no manifest can hold, such as an integer beyond 2**53 (RFC 8785), is left out. `carried`.
+- An answer whose schema is nested more than 60 levels deep has none, and a reference in an answer that leads nowhere is left open.
+- Bounds of that size are doubles; patterns that the engine cannot compile are left out; words for no JSON type (`int`, `file`) are read
+  as what they mean (`words`).
+- A body or parameter that is neither JSON nor a form is one text (or file) that the agent writes, whatever its schema (`contract`).
+- Headers that belong to the gateway, and what carries a credential, are no arguments (`requests`, `_unbound`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from toolgen.canonical import canonical
+from toolgen.errors import CanonicalError
+from toolgen.sources.documents import Documents, UnresolvedRefError
+
+__all__ = ["CONTRARY", "Deliberate", "carried", "is_file_argument", "without_choice"]
+
+MAX_ANSWER_SIZE = 32_768
+CONTRARY = frozenset(
+    {
+        *("not", "if", "then", "else", "contains", "minContains", "maxContains"),
+        *("unevaluatedProperties", "unevaluatedItems", "dependentSchemas"),
+    }
+)
+_MAX_DEPTH = 60
+_MAX_VALUE_DEPTH = 20
+_SAID = frozenset({"title", "description", "example", "examples", "deprecated", "readOnly", "writeOnly", "default"})
+_FILE: Mapping[str, Any] = {
+    "base64": {"type": "string", "contentEncoding": "base64"},
+    "filename": {"type": "string"},
+    "media_type": {"type": "string"},
+}
+_NONE: frozenset[str] = frozenset()
+
+
+class Deliberate:
+    """What of the schemas of one description is left out on purpose; remembered by the schema's identity."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+        self._hidden: dict[tuple[int, str], tuple[Any, bool]] = {}
+        self._names: dict[tuple[int, str], tuple[Any, frozenset[str]]] = {}
+        self._sizes: dict[str, int] = {}
+
+    def resolves(self, ref: str) -> bool:
+        """Whether a reference leads anywhere."""
+        try:
+            self._documents.lookup(ref)
+        except UnresolvedRefError:
+            return False
+        return True
+
+    def target(self, ref: str) -> Any:
+        """What a reference leads to, followed no further; open where it leads nowhere."""
+        try:
+            return self._documents.lookup(ref)
+        except UnresolvedRefError:
+            return {}
+
+    def hidden(self, schema: Any, word: str, depth: int = 0) -> bool:
+        """Whether a property says `word` (readOnly or writeOnly) of itself, in what it refers to or is composed of."""
+        if not isinstance(schema, dict) or depth > _MAX_DEPTH:
+            return False
+        known = self._hidden.get((id(schema), word))
+        if known is None:
+            self._hidden[id(schema), word] = (schema, False)  # of what leads back to itself
+            parts = [*_list(schema.get("allOf"))]
+            if isinstance(ref := schema.get("$ref"), str):
+                parts.append(self.target(ref))
+            found = schema.get(word) is True or any(self.hidden(one, word, depth + 1) for one in parts)
+            known = self._hidden[id(schema), word] = (schema, found)
+        return known[1]
+
+    def hidden_names(self, schema: Any, word: str, depth: int = 0) -> frozenset[str]:
+        """The properties that are hidden anywhere in what an object is composed of."""
+        if not isinstance(schema, dict) or depth > _MAX_DEPTH:
+            return _NONE
+        known = self._names.get((id(schema), word))
+        if known is None:
+            self._names[id(schema), word] = (schema, _NONE)
+            found: set[str] = set()
+            if isinstance(properties := schema.get("properties"), dict):
+                found.update(name for name, one in properties.items() if self.hidden(one, word))
+            for key in ("allOf", "anyOf", "oneOf"):
+                found.update(*(self.hidden_names(one, word, depth + 1) for one in _list(schema.get(key))))
+            if isinstance(ref := schema.get("$ref"), str):
+                found |= self.hidden_names(self.target(ref), word, depth + 1)
+            known = self._names[id(schema), word] = (schema, frozenset(found))
+        return known[1]
+
+    def too_large(self, schemas: list[Any]) -> bool:
+        """Whether what these schemas refer to, all told, could be more than a tool's answer may hold."""
+        size = 0
+        for ref, target in self._reached(schemas):
+            if ref not in self._sizes:
+                self._sizes[ref] = len(orjson.dumps(target, default=str, option=orjson.OPT_NON_STR_KEYS))
+            size += self._sizes[ref]
+            if size > MAX_ANSWER_SIZE:
+                return True
+        return False
+
+    def too_deep(self, schemas: list[Any]) -> bool:
+        """Whether a schema, or one that these refer to, is nested deeper than a tool says."""
+        return any(_nested(one) for one in (*schemas, *(target for _, target in self._reached(schemas))))
+
+    def _reached(self, schemas: list[Any]) -> Iterator[tuple[str, Any]]:
+        seen: set[str] = set()
+        todo = [ref for one in schemas for ref in _references(one)]
+        while todo:
+            ref = todo.pop()
+            if ref not in seen:
+                seen.add(ref)
+                target = self.target(ref)
+                yield ref, target
+                todo += _references(target)
+
+
+def _nested(schema: Any) -> bool:
+    level, depth = [schema], 0
+    while level and depth <= _MAX_DEPTH:
+        level = [inner for one in level for inner in _inside(one) if isinstance(inner, (dict, list))]
+        depth += 1
+    return bool(level)
+
+
+def _inside(node: Any) -> Any:
+    return node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _references(node: Any) -> Iterator[str]:
+    todo = [node]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, list):
+            todo += one
+        elif isinstance(one, dict):
+            if isinstance(ref := one.get("$ref"), str):
+                yield ref
+            todo += one.values()
+
+
+def carried(value: Any) -> bool:
+    """Whether a manifest can hold a value."""
+    if isinstance(value, (str, bool)) or value is None:
+        return True
+    try:
+        canonical(value)
+    except CanonicalError:
+        return False
+    return _depth(value) <= _MAX_VALUE_DEPTH
+
+
+def _depth(value: Any) -> int:
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else None
+    return 0 if inside is None else 1 + max(map(_depth, inside), default=0)
+
+
+def is_file_argument(words: Mapping[str, Any]) -> bool:
+    """Whether a tool's schema is that of a file: base64 that is required, a name and a media type."""
+    properties = words.get("properties") or {}
+    said = {
+        name: {key: one for key, one in schema.items() if key != "description"}
+        for name, schema in properties.items()
+        if isinstance(schema, dict)
+    }
+    return (
+        words.get("type") in ({"object"}, {"object", "null"})
+        and said == _FILE
+        and words.get("required") == {"base64"}
+        and words.keys() == {"type", "properties", "required"}
+    )
+
+
+def is_bytes(schema: Any) -> bool:
+    """Whether a schema as written may stand for raw bytes: it says so, or says nothing at all and leaves it to a contentType."""
+    if not isinstance(schema, dict):
+        return False
+    if schema.get("type") == "file" or schema.get("format") == "binary":
+        return True
+    if "contentMediaType" in schema and "contentEncoding" not in schema:
+        return True
+    return all(key in _SAID or key.startswith("x-") for key in schema)
+
+
+def without_choice(branch: Any, discriminator: Mapping[str, Any], written: Any) -> Any:
+    """A tool's branch without what says which discriminator value chooses it, where that is what the description says."""
+    name = discriminator.get("propertyName")
+    ref = written.get("$ref") if isinstance(written, dict) else None
+    if not isinstance(branch, dict) or not isinstance(name, str) or not isinstance(ref, str) or "properties" in written:
+        return branch
+    written_map = discriminator.get("mapping")
+    mapping = written_map if isinstance(written_map, dict) else {}
+    values = {value for value, target in mapping.items() if _tail(target) == _tail(ref)} or {_tail(ref)}
+    built = dict(branch)
+    if (choice := _choice(branch.get("properties"), name)) is not None and choice <= values:
+        del built["properties"]
+        built["required"] = [
+            one for one in branch.get("required", ()) if one != name or one in _list(written.get("required"))
+        ]
+    fallback = discriminator.get("defaultMapping")
+    if isinstance(fallback, str) and _tail(fallback) == _tail(ref) and isinstance(branch.get("not"), dict):
+        elsewhere = _choice(branch["not"].get("properties"), name)
+        if elsewhere is not None and elsewhere.isdisjoint(values):
+            del built["not"]
+    return built
+
+
+def _choice(properties: Any, name: str) -> set[Any] | None:
+    """The values that a schema with this one property leaves to it."""
+    if not isinstance(properties, dict) or properties.keys() != {name} or not isinstance(properties[name], dict):
+        return None
+    one = properties[name]
+    if one.keys() == {"const"}:
+        return {one["const"]}
+    return set(one["enum"]) if one.keys() == {"enum"} else None
+
+
+def _tail(reference: Any) -> str:
+    return reference.rpartition("/")[2] if isinstance(reference, str) else ""

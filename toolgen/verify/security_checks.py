@@ -1,0 +1,254 @@
+"""What a description demands of an operation beside its schemas: where it is sent, with which credentials, and what it may do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import msgspec
+
+from toolgen.model.manifest import SecurityScheme
+from toolgen.model.tool import HttpBinding, Tool
+from toolgen.sources.base import SourceConfig, is_remote
+from toolgen.sources.documents import Documents, UnresolvedRefError
+from toolgen.verify.spec_operation import Described
+
+__all__ = ["Fault", "broken_demands"]
+
+_EFFECTS = ("read", "write", "destructive")  # the graver the later
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "QUERY"})  # RFC 9110, section 9.2.1; QUERY is of 3.2
+_IDEMPOTENT = _SAFE | {"PUT", "DELETE"}  # RFC 9110, section 9.2.2
+_VARIABLE = re.compile(r"\{([^{}]+)\}")
+_UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
+_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+_FLOWS = ("clientCredentials", "authorizationCode", "password", "implicit", "deviceAuthorization")
+
+Fault = tuple[str, str]
+"""What is wrong, and a JSON pointer into the description."""
+
+
+def broken_demands(
+    tool: Tool,
+    binding: HttpBinding,
+    described: Described,
+    schemes: Mapping[str, SecurityScheme],
+    documents: Documents,
+    config: SourceConfig,
+) -> Iterator[Fault]:
+    """Whatever the tool does otherwise than its operation says. The effect is the tool's before `tools:` of toolgen.yaml overrides it."""
+    yield from _effect(tool, described)
+    yield from _servers(binding, described, documents, config)
+    yield from _security(binding, described, schemes, documents, config)
+
+
+def _effect(tool: Tool, described: Described) -> Iterator[Fault]:
+    method = described.method
+    wanted = "read" if method in _SAFE else "destructive" if method.upper() == "DELETE" else "write"
+    hint = described.operation.get("x-toolgen-effect")
+    if isinstance(hint, str) and hint in _EFFECTS:
+        wanted = max(wanted, hint, key=_EFFECTS.index)
+    if tool.effect != wanted:
+        yield f"its effect is {tool.effect}, but {method} is {wanted}", described.origin
+    if tool.idempotent is not (method in _IDEMPOTENT):
+        yield (
+            f"it is called {'' if tool.idempotent else 'not '}idempotent, which {method} is{' not' * tool.idempotent}",
+            described.origin,
+        )
+
+
+def _servers(binding: HttpBinding, described: Described, documents: Documents, config: SourceConfig) -> Iterator[Fault]:
+    wanted, pointer = _wanted(described, documents, config)
+    if binding.servers != wanted:
+        other = next((url for url in binding.servers if url not in wanted), "")
+        what = (
+            f"the request may go to {other!r}, which is no server of the operation" if other else "its servers differ"
+        )
+        yield f"{what}: {', '.join(wanted)}", pointer
+
+
+def _wanted(described: Described, documents: Documents, config: SourceConfig) -> tuple[tuple[str, ...], str]:
+    if config.server:
+        return (config.server,), "#/servers"
+    if described.version == "2.0":
+        urls, pointer = tuple(_hosts(described, documents.root)), "#/host"
+    else:
+        urls, pointer = _nearest(described, documents.root)
+    return _absolute(urls, config.location if is_remote(config) else ""), pointer
+
+
+def _nearest(described: Described, root: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+    """The operation's servers, else its path's, else the document's (3.1.1, sections 4.8.9 and 4.8.10), variables at their defaults."""
+    above = "/".join(described.origin.split("/")[:3])
+    for holder, pointer in ((described.operation, described.origin), (described.item, above), (root, "#")):
+        written = holder.get("servers")
+        if written:
+            listed = [one for one in written if isinstance(one, dict)] if isinstance(written, list) else []
+            urls = [_filled(one) for one in listed if isinstance(one.get("url"), str)]
+            known = tuple(url for url in urls if url is not None)
+            return known if known or None in urls else ("/",), f"{pointer}/servers"
+    return ("/",), "#/servers"
+
+
+def _filled(server: Mapping[str, Any]) -> str | None:
+    """The URL with its variables at their defaults; None where one has none that may be used."""
+    variables = server.get("variables")
+    lost = False
+
+    def value(found: re.Match[str]) -> str:
+        nonlocal lost
+        variable = variables.get(found[1]) if isinstance(variables, dict) else None
+        default = variable.get("default") if isinstance(variable, dict) else None
+        allowed = variable.get("enum") if isinstance(variable, dict) else None
+        allowed = allowed if isinstance(allowed, list) else []
+        text = _plain(default)
+        if text is None or (allowed and text not in [_plain(one) for one in allowed]):
+            lost = True
+        elif isinstance(default, float) and text not in allowed:
+            lost = True  # YAML makes 1.1 of 1.10
+        return text or ""
+
+    url = _VARIABLE.sub(value, server["url"])
+    return None if lost else url
+
+
+def _plain(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, (str, int, float)) else None
+
+
+def _hosts(described: Described, root: Mapping[str, Any]) -> Iterator[str]:
+    """2.0: scheme, host and basePath; https before http, and without schemes whatever the description came by."""
+    host = root.get("host") if isinstance(root.get("host"), str) else ""
+    base = root.get("basePath") if isinstance(root.get("basePath"), str) else ""
+    base = f"/{base.strip('/')}" if base and base.strip("/") else ""
+    if not host:
+        yield base or "/"
+        return
+    written = described.operation.get("schemes", root.get("schemes"))
+    listed = [one for one in written if isinstance(one, str)] if isinstance(written, list) else []
+    if not listed:
+        yield f"//{host}{base}"
+        return
+    usable = {one for one in listed if one in {"http", "https"}} or {"https"}
+    yield from (f"{scheme}://{host}{base}" for scheme in ("https", "http") if scheme in usable)
+
+
+def _absolute(urls: tuple[str, ...], location: str) -> tuple[str, ...]:
+    """Those a request can be sent to; where there is none, those that a server of toolgen.yaml would be put before."""
+    placed = [_joined(location, url) if location else f"https:{url}" if url.startswith("//") else url for url in urls]
+    usable = tuple(url for url in placed if _callable(url))
+    return usable or tuple(url for url in urls if not _ABSOLUTE.match(url)) or ("/",)
+
+
+def _joined(location: str, url: str) -> str:
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", url):
+        return url
+    try:
+        return urljoin(location, url)
+    except ValueError:
+        return "unreadable:"
+
+
+def _callable(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return False
+    plain = not _UNSAFE.search(url.replace(" ", "")) and " " not in parts.netloc and "@" not in parts.netloc
+    return parts.scheme in {"http", "https"} and bool(parts.hostname) and plain and not set("?#") & set(url)
+
+
+def _security(
+    binding: HttpBinding,
+    described: Described,
+    schemes: Mapping[str, SecurityScheme],
+    documents: Documents,
+    config: SourceConfig,
+) -> Iterator[Fault]:
+    if config.anonymous:
+        if binding.security:
+            yield "credentials are sent though toolgen.yaml says `auth: none`", described.origin
+        return
+    own = described.operation.get("security")
+    written, pointer = (
+        (own, f"{described.origin}/security") if own is not None else (documents.root.get("security"), "#/security")
+    )
+    options = [one for one in written if isinstance(one, dict)] if isinstance(written, list) else []
+    wanted = {frozenset(map(str, option)) for option in options}
+    found = {frozenset(option) for option in binding.security}
+    for option in sorted(found - wanted, key=sorted):
+        yield f"it may be called with {_shown(option)}, which the description does not offer", pointer
+    for option in sorted(wanted - found, key=sorted):
+        yield f"it cannot be called with {_shown(option)}, which the description offers", pointer
+    named = [] if binding.scopes is msgspec.UNSET else [_scopes(option) for option in binding.scopes]
+    listed = [_scopes(option) for option in options]
+    if named != (listed if any(any(one.values()) for one in listed) else []):
+        yield "its scopes are others than the description's", pointer
+    yield from _schemes({name for option in wanted | found for name in option}, schemes, documents)
+
+
+def _shown(option: frozenset[str]) -> str:
+    return " and ".join(sorted(option)) or "no credential"
+
+
+def _scopes(option: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {
+        str(name): tuple(map(str, needed)) if isinstance(needed, (list, tuple)) else ()
+        for name, needed in option.items()
+    }
+
+
+def _schemes(names: set[str], schemes: Mapping[str, SecurityScheme], documents: Documents) -> Iterator[Fault]:
+    """Each scheme as the description declares it, or nothing at all where it declares none that could be used."""
+    root = documents.root
+    components = root.get("components")
+    declared: Any = root.get("securityDefinitions")
+    place = "#/securityDefinitions"
+    if isinstance(components, dict):
+        declared, place = components.get("securitySchemes"), "#/components/securitySchemes"
+    for name in sorted(names):
+        raw = declared.get(name) if isinstance(declared, dict) else None
+        try:
+            raw = documents.follow(raw)
+        except UnresolvedRefError:
+            raw = None
+        wanted = _scheme(raw) if isinstance(raw, dict) else None
+        if schemes.get(name) != wanted:
+            yield (
+                f"the security scheme {name!r} is {_said(schemes.get(name))}, the description's is {_said(wanted)}",
+                f"{place}/{name}",
+            )
+
+
+def _scheme(raw: Mapping[str, Any]) -> SecurityScheme | None:
+    kind = raw.get("type")
+    if kind == "apiKey":
+        place, name = raw.get("in"), raw.get("name")
+        known = place in ("header", "query", "cookie") and isinstance(name, str) and name
+        return SecurityScheme(type="apiKey", in_=str(place), name=str(name)) if known else None
+    if kind in ("basic", "http"):
+        return SecurityScheme(type="http", scheme="basic" if kind == "basic" else str(raw.get("scheme", "")).lower())
+    if kind == "oauth2":
+        flows = raw.get("flows")
+        flow = raw
+        if isinstance(flows, dict):
+            flow = next((flows[one] for one in _FLOWS if isinstance(flows.get(one), dict)), {})
+        scopes = flow.get("scopes")
+        return SecurityScheme(
+            type="oauth2",
+            token_url=str(flow.get("tokenUrl") or ""),
+            scopes=tuple(map(str, scopes)) if isinstance(scopes, dict) else (),
+        )
+    return SecurityScheme(type=str(kind)) if kind in ("openIdConnect", "mutualTLS") else None
+
+
+def _said(scheme: SecurityScheme | None) -> str:
+    """All of it: no credential is in a scheme."""
+    if scheme is None:
+        return "none"
+    parts = (scheme.type, scheme.scheme, scheme.in_, scheme.name, scheme.token_url, " ".join(scheme.scopes))
+    return " ".join(part for part in parts if part)

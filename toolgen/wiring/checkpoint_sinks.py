@@ -1,0 +1,50 @@
+"""Who brings checkpoints of the audit log to the places a project names, each in a thread of the log's own."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from toolgen.audit.config import Deliver, Place, Plan
+from toolgen.audit.keys import keep_in
+from toolgen.clock import Clock
+from toolgen.config.audit import AuditSettings, CheckpointPlace
+from toolgen.execute.base import Permit
+from toolgen.execute.outbound.upload import Parcel, upload
+
+__all__ = ["plan_of"]
+
+
+def plan_of(settings: AuditSettings, permit: Permit, clock: Clock) -> Plan:
+    """What a project asks of its log, with the places its checkpoints go to."""
+    places = tuple(Place(name=_name(place), deliver=_deliverer(place, permit, clock)) for place in settings.places)
+    return settings.plan.with_places(places)
+
+
+def _name(place: CheckpointPlace) -> str:
+    if place.kind == "file":
+        return place.location
+    parts = urlsplit(place.location)
+    return f"{parts.scheme}://{parts.netloc}{parts.path}"  # a query may hold a token
+
+
+def _deliverer(place: CheckpointPlace, permit: Permit, clock: Clock) -> Deliver:
+    if place.kind == "file":
+        return partial(keep_in, Path(place.location))
+
+    def deliver(name: str, data: bytes) -> None:
+        url = place.location if place.kind == "post" else f"{place.location.rstrip('/')}/{name}"
+        parcel = Parcel(
+            method=place.kind.upper(),
+            url=url,
+            headers=place.headers,
+            content_type="application/json",
+            body=data,
+            region=place.region,
+            aws=place.aws,
+        )
+        asyncio.run(upload(parcel, permit=permit, clock=clock))
+
+    return deliver

@@ -1,0 +1,284 @@
+"""Who carries out the calls of what: one executor a source, and the reader of key sets.
+
+Which calls are made upstream with a token that their caller's own is exchanged for (RFC 8693).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import assert_never
+
+from toolgen.clock import Clock, SystemClock
+from toolgen.config.settings import SourceSettings
+from toolgen.errors import ConfigError, DescriptionError
+from toolgen.execute.base import Destination, Executor, Permit
+from toolgen.execute.function import FunctionExecutor, FunctionRuntime
+from toolgen.execute.graphql import GraphQLExecutor
+from toolgen.execute.http import HttpExecutor
+from toolgen.execute.http.credential_selection import Provision
+from toolgen.execute.http.credentials import Credentials
+from toolgen.execute.http.request_builder import Request, repeatable
+from toolgen.execute.mcp.executor import McpExecutor
+from toolgen.execute.mcp.http import HttpWire
+from toolgen.execute.mcp.stdio import StdioWire
+from toolgen.execute.oauth import Grants
+from toolgen.execute.outbound.jwks import fetch_key_set
+from toolgen.execute.resilience import SteadyExecutor
+from toolgen.execute.resilience_config import Patience
+from toolgen.execute.secrets.resolver import SecretReference, Secrets
+from toolgen.execute.sql import SqlExecutor
+from toolgen.model.auth import read_form
+from toolgen.model.auth_schemes import HEADERS, SCHEMES, chosen, fits, takes, with_headers
+from toolgen.model.call import Call, Principal
+from toolgen.model.manifest import Manifest, SecurityScheme
+from toolgen.model.mcp import Listing, write_listing
+from toolgen.model.names import nearest
+from toolgen.model.result import Error, Failed
+from toolgen.model.tool import HttpBinding
+from toolgen.model.verdict import Allow, Verdict
+from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
+
+__all__ = ["Backing", "Exchanges", "headers_of", "listing_of", "make_executors", "make_fetch", "make_function_runtime"]
+
+_CLOCK = SystemClock()
+_LISTING_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backing:
+    """What a gateway has that a preview does not: credentials by caller, as the policy in force gives them, a folder that is its own, and
+    what runs its functions.
+
+    `assigned` is asked with a source and the caller.
+    """
+
+    assigned: Callable[[str, Principal], Mapping[str, object] | None]
+    folder: Path
+    clock: Clock
+    functions: FunctionRuntime
+
+
+def make_executors(
+    sources: Mapping[str, SourceSettings], manifest: Manifest, permit: Permit, backing: Backing | None = None
+) -> Mapping[str, Executor]:
+    """The executors of a project, by source. They open nothing before the first call.
+
+    Raises `ConfigError` for a credential whose security scheme the description does not have, or that no such scheme can show: it would
+    never be sent.
+    """
+    secrets = Secrets(permit=permit) if backing is None else Secrets(permit=permit, clock=backing.clock)
+    for name, source in sources.items():
+        if source.config.kind != "sql":
+            _check(name, source, manifest.sources[name].security_schemes)
+    functions = FunctionRuntime() if backing is None else backing.functions
+    return {
+        name: _make(
+            source,
+            manifest,
+            secrets,
+            _of_source(permit, name),
+            _provision(name, secrets, _of_source(permit, name), backing),
+            functions,
+        )
+        for name, source in sources.items()
+    }
+
+
+def _check(name: str, source: SourceSettings, schemes: Mapping[str, SecurityScheme]) -> None:
+    for scheme, written in source.auth.items():
+        if source.config.kind in {"graphql", "mcp"} and scheme == HEADERS:
+            continue
+        where = f"sources.{name}.auth.{scheme}"
+        if scheme not in schemes:
+            known = nearest(scheme, schemes) or f" (it has: {', '.join(schemes) or 'none'})"
+            raise ConfigError(f"the description has no security scheme '{scheme}'{known}", where=where)
+        try:
+            usable = fits(schemes[scheme], read_form(written))
+        except ValueError as error:
+            raise ConfigError(str(error), where=where) from None
+        if not usable:
+            raise ConfigError(f"the security scheme '{scheme}' takes {takes(schemes[scheme])}", where=where)
+
+
+def _provision(source: str, secrets: Secrets, permit: Permit, backing: Backing | None) -> Provision | None:
+    if backing is None:
+        return None
+    grants = Grants(secrets=secrets, permit=permit, clock=backing.clock, source=source, folder=backing.folder)
+    return Provision(grants=grants, assigned=partial(backing.assigned, source))
+
+
+def make_function_runtime() -> FunctionRuntime:
+    """What runs the functions of one gateway. It starts nothing before the first call."""
+    return FunctionRuntime()
+
+
+def make_fetch(permit: Permit) -> Callable[[str, int], Awaitable[bytes]]:
+    """How the keys of identity providers are had: a URL or an absolute path and the most bytes it may be; raises `OSError`."""
+    return partial(fetch_key_set, permit=permit)
+
+
+def _of_source(permit: Permit, source: str) -> Permit:
+    """The same question, which says on whose behalf it is asked."""
+
+    def ask(to: Destination) -> Verdict:
+        return permit(Destination(host=to.host, port=to.port, address=to.address, service=to.service, source=source))
+
+    return ask
+
+
+def _make(
+    source: SourceSettings,
+    manifest: Manifest,
+    secrets: Secrets,
+    permit: Permit,
+    provision: Provision | None,
+    functions: FunctionRuntime,
+) -> Executor:
+    config = source.config
+    match config.kind:
+        case "openapi":
+            schemes = manifest.sources[config.name].security_schemes
+            http = HttpExecutor(
+                schemes=schemes,
+                auth=source.auth,
+                secrets=secrets,
+                permit=permit,
+                provision=provision,
+                timeouts=source.patience.timeouts,
+                key_header=source.patience.key_header,
+                traces=source.trace,
+                largest=source.patience.largest,
+            )
+            return _steady(http, source.patience)
+        case "graphql":
+            schemes = manifest.sources[config.name].security_schemes
+            graphql = GraphQLExecutor(
+                schemes=schemes,
+                auth=source.auth,
+                secrets=secrets,
+                permit=permit,
+                graph=manifest.sources[config.name].graph,
+                max_page=config.graph.max_page or DEFAULT_MAX_PAGE,
+                timeouts=source.patience.timeouts,
+                key_header=source.patience.key_header,
+                traces=source.trace,
+                largest=source.patience.largest,
+                provision=provision,
+            )
+            return _steady(graphql, source.patience)
+        case "sql":
+            password = source.auth.get("password")
+            reference = password if isinstance(password, SecretReference) else None
+            return SqlExecutor(config.location, password=reference, secrets=secrets, permit=permit)
+        case "python":
+            return FunctionExecutor(config.location, config.root, functions)
+        case "mcp":
+            mcp = _mcp(source, secrets, permit, provision)
+            return mcp if config.command else _steady(mcp, source.patience)
+        case _:
+            assert_never(config.kind)
+
+
+def _mcp(source: SourceSettings, secrets: Secrets, permit: Permit, provision: Provision | None) -> McpExecutor:
+    config, timeouts, largest = source.config, source.patience.timeouts, source.patience.largest
+    if config.location.startswith("http"):
+        wire = HttpWire(
+            config.location,
+            auth=source.auth,
+            secrets=secrets,
+            permit=permit,
+            provision=provision,
+            timeouts=timeouts,
+            largest=largest,
+        )
+        return McpExecutor(wire, shared=False, timeouts=timeouts)
+    command = StdioWire(
+        config.command,
+        folder=config.root,
+        environment=source.environment,
+        secrets=secrets,
+        source=config.name,
+        timeouts=timeouts,
+        largest=largest,
+    )
+    return McpExecutor(command, shared=True, timeouts=timeouts)
+
+
+def listing_of(source: SourceSettings) -> bytes:
+    """What an MCP server says of its tools now, as it is pinned. Asked on the operator's own errand, so that no policy is in force.
+
+    Raises `DescriptionError`.
+    """
+
+    async def ask() -> Listing | Failed:
+        executor = _mcp(source, Secrets(), _allowed, None)
+        try:
+            async with asyncio.timeout(_LISTING_S):
+                return await executor.listing()
+        except TimeoutError:
+            message = f"it takes longer than {_LISTING_S:.0f} seconds"
+            return Failed(error=Error(code="upstream_timeout", message=message))
+        finally:
+            await executor.close()
+
+    found = asyncio.run(ask())
+    if isinstance(found, Failed):
+        raise DescriptionError(
+            f"its tools cannot be listed: {found.error.message}",
+            where=f"sources.{source.config.name}.mcp",
+            suggestion=found.error.suggestion or "check that it is an MCP server, and that it runs",
+        )
+    return write_listing(found)
+
+
+def _allowed(to: Destination) -> Verdict:
+    return Allow(rule="build")
+
+
+def _steady(inner: Executor, patience: Patience) -> Executor:
+    return SteadyExecutor(
+        inner, patience=patience, repeatable=lambda call: repeatable(call, patience.key_header), clock=_CLOCK
+    )
+
+
+def headers_of(source: SourceSettings) -> Mapping[str, str]:
+    """The headers that the calls of a GraphQL source show its credentials in. Raises `SecretError`."""
+    schemes, auth = with_headers(SCHEMES, source.auth)
+    credentials = Credentials(schemes=schemes, auth=auth, secrets=Secrets())
+    asked = Request(method="POST", url=source.config.location, headers=(), body=None)
+    signed = asyncio.run(credentials.sign(asked, credentials.choose((tuple(sorted(auth)),) if auth else ())))
+    return dict(signed.request.headers)
+
+
+class Exchanges:
+    """Over the credentials of a project's sources, and what `assigned` gives to a caller in place of a source's own."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, SourceSettings],
+        assigned: Callable[[str, Principal], Mapping[str, object] | None],
+    ) -> None:
+        self._own = {name: source.auth for name, source in sources.items() if source.config.kind != "sql"}
+        self._assigned = assigned
+
+    def __bool__(self) -> bool:
+        """Whether some source has such a credential of its own."""
+        return any(_is_exchange(written) for auth in self._own.values() for written in auth.values())
+
+    def concern(self, call: Call) -> bool:
+        """Whether this call is, with the credentials that would be chosen for it now. GraphQL and MCP show all that a source has."""
+        own = self._own.get(call.tool.source)
+        if own is None:
+            return False
+        given = self._assigned(call.tool.source, call.principal)
+        auth, binding = own if given is None else given, call.tool.binding
+        names = chosen(binding.security, auth) if isinstance(binding, HttpBinding) else tuple(auth)
+        return any(_is_exchange(auth[name]) for name in names or ())
+
+
+def _is_exchange(written: object) -> bool:
+    return isinstance(written, Mapping) and "subject_token" in written

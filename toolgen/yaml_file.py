@@ -1,0 +1,190 @@
+"""Our own YAML files (toolgen.yaml, policies/): strict, bounded, and able to say on which line something is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import yaml
+
+from toolgen.errors import ToolgenError
+from toolgen.files import read_file
+from toolgen.model.names import nearest
+
+__all__ = ["Document", "decode", "parse", "read"]
+
+T = TypeVar("T")
+_YAML = "tag:yaml.org,2002:"
+_TAGS = frozenset({"map", "seq", "str", "int", "float", "bool", "null"})  # what JSON has too
+_Path = tuple[str | int, ...]
+_MAX_FILE_SIZE = 4 * 1024 * 1024
+_MAX_DEPTH = 50
+_UNKNOWN_FIELD = re.compile(r"Object contains unknown field `([^`]*)`")
+_AT = re.compile(r"^(?P<text>.*?)(?: - at (?:key in )?`\$(?P<path>[^`]*)`)?$", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed file: plain data, and the line (from 1) every part of it starts on."""
+
+    name: str
+    data: Any
+    lines: Mapping[_Path, int]
+
+    def where(self, *path: str | int) -> str:
+        """`file:line` of the part at `path`, or of the nearest part above it that exists."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return f"{self.name}:{self.lines.get(path, 1)}"
+
+
+def read(path: Path, name: str, error: type[ToolgenError]) -> Document:
+    """Reads and parses a file. `name` is how messages call it; raises `error` for every way in which that fails."""
+    try:
+        raw = read_file(path, _MAX_FILE_SIZE)
+    except OSError as cause:
+        raise error(f"cannot be read: {cause.strerror or type(cause).__name__}", where=name) from cause
+    if len(raw) > _MAX_FILE_SIZE:
+        raise error(f"is larger than {_MAX_FILE_SIZE} bytes", where=name)
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as cause:
+        raise error(f"is not UTF-8 text (byte {cause.start})", where=name) from cause
+    return parse(text, name, error)
+
+
+def parse(text: str, name: str, error: type[ToolgenError]) -> Document:
+    """Parses YAML 1.1 as PyYAML's safe loader does, but refuses duplicate keys, keys that are no text, aliases, tags and deep nesting."""
+    loader = _Loader(text)
+    try:
+        _refuse_deep(text, name, error)
+        node = loader.get_single_node()
+        lines: dict[_Path, int] = {}
+        data = _Reader(loader, name, error, lines).value(node, ()) if node is not None else {}
+    except yaml.MarkedYAMLError as cause:
+        mark = cause.problem_mark or cause.context_mark
+        raise error(f"is not YAML: {cause.problem}", where=f"{name}:{mark.line + 1 if mark else 1}") from cause
+    except (yaml.YAMLError, ValueError) as cause:
+        raise error("is not YAML: it holds characters or values YAML does not allow", where=name) from cause
+    finally:
+        loader.dispose()
+    return Document(name, data, lines)
+
+
+def decode(document: Document, path: _Path, kind: type[T], error: type[ToolgenError]) -> T:
+    """The part of a document at `path` as the msgspec Struct `kind`; unknown keys and wrong types raise `error` with line and pointer."""
+    value = document.data
+    for step in path:
+        value = value[step]
+    if not isinstance(value, dict):
+        raise error(f"{_pointer(path)} must be a mapping of keys to values", where=document.where(*path))
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as cause:
+        found = _AT.match(str(cause))
+        text = found["text"] if found else str(cause)
+        steps = path + tuple(_steps(found["path"] or "" if found else ""))
+        if unknown := _UNKNOWN_FIELD.match(text):
+            key = unknown[1]
+            raise error(
+                f"unknown key '{key}' in {_pointer(steps)}{_suggestion(key, kind, steps[len(path) :])}",
+                where=document.where(*steps, key),
+            ) from cause
+        raise error(f"{_pointer(steps)}: {text[:1].lower()}{text[1:]}", where=document.where(*steps)) from cause
+
+
+def _refuse_deep(text: str, name: str, error: type[ToolgenError]) -> None:
+    """Before a node is composed, because composing recurses in C and deep nesting would end the process."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _MAX_DEPTH:
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            raise error(f"is nested more than {_MAX_DEPTH} levels deep", where=f"{name}:{line}")
+
+
+def _suggestion(key: str, kind: type[Any], steps: _Path) -> str:
+    structure = _structure_at(msgspec.inspect.type_info(kind), steps)
+    keys = [field.encode_name for field in structure.fields] if structure else []
+    return nearest(key, keys) or (f" (valid keys: {', '.join(keys)})" if keys else "")
+
+
+def _structure_at(info: msgspec.inspect.Type, steps: _Path) -> msgspec.inspect.StructType | None:
+    if isinstance(info, msgspec.inspect.UnionType):
+        return next((found for item in info.types if (found := _structure_at(item, steps))), None)
+    if isinstance(info, msgspec.inspect.StructType):
+        if not steps:
+            return info
+        field = next((field for field in info.fields if field.encode_name == steps[0]), None)
+        return _structure_at(field.type, steps[1:]) if field else None
+    if isinstance(info, (msgspec.inspect.ListType, msgspec.inspect.VarTupleType)) and steps:
+        return _structure_at(info.item_type, steps[1:])
+    return None
+
+
+def _steps(path: str) -> Iterator[str | int]:
+    for name, index in _STEP.findall(path):
+        if name:
+            yield name
+        elif index.isdigit():
+            yield int(index)
+
+
+def _pointer(path: _Path) -> str:
+    return ".".join(str(step) for step in path) or "the file"
+
+
+class _Loader(yaml.CSafeLoader):
+    """PyYAML's safe loader without timestamps: a date in our files is text, read where it is used."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+class _Reader:
+    """Turns YAML nodes into plain data while noting where each stood."""
+
+    def __init__(self, loader: _Loader, name: str, error: type[ToolgenError], lines: dict[_Path, int]) -> None:
+        self._loader, self._name, self._error, self._lines = loader, name, error, lines
+        self._seen: set[int] = set()
+
+    def value(self, node: yaml.Node, path: _Path) -> object:
+        line = node.start_mark.line + 1
+        self._lines.setdefault(path, line)
+        if id(node) in self._seen:
+            raise self._error("uses a YAML alias; write the value out", where=f"{self._name}:{line}")
+        if node.tag.removeprefix(_YAML) not in _TAGS:
+            raise self._error(
+                f"has the tag {node.tag.replace(_YAML, '!!')[:80]}; leave it out", where=f"{self._name}:{line}"
+            )
+        if isinstance(node, yaml.MappingNode):
+            self._seen.add(id(node))
+            return self._mapping(node, path)
+        if isinstance(node, yaml.SequenceNode):
+            self._seen.add(id(node))
+            return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+        return self._loader.construct_object(node)
+
+    def _mapping(self, node: yaml.MappingNode, path: _Path) -> dict[str, object]:
+        found: dict[str, object] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            key = self._loader.construct_object(key_node, deep=True)
+            if not isinstance(key, str):
+                raise self._error(f"the key {key!r} is not text; put it in quotes", where=f"{self._name}:{line}")
+            if key in found:
+                raise self._error(f"the key '{key}' stands twice", where=f"{self._name}:{line}")
+            self._lines[(*path, key)] = line
+            found[key] = self.value(value_node, (*path, key))
+        return found

@@ -15,7 +15,7 @@ import sys
 from multiprocessing.connection import Connection
 
 from toolgen.execute.http import HttpExecutor, Timeouts
-from toolgen.execute.secrets.resolver import Secrets
+from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Failed, Success
 from toolgen.model.tool import Effect, HttpBinding, Tool

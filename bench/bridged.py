@@ -12,7 +12,7 @@ import uvloop
 
 from toolgen.execute.mcp import McpExecutor
 from toolgen.execute.mcp.stdio import StdioWire
-from toolgen.execute.secrets.resolver import Secrets
+from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call, Principal
 from toolgen.model.mcp import parts_of
 from toolgen.model.result import Failed, Success

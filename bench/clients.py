@@ -24,7 +24,7 @@ import uvloop
 from pyreqwest.client import ClientBuilder
 
 from toolgen.clock import SystemClock
-from toolgen.execute.dns import system_resolver
+from toolgen.execute.base import system_resolver
 from toolgen.execute.http.client import PLACES, exchange
 from toolgen.execute.http.connector import Dialer, Target, Timeouts
 from toolgen.execute.http.request_builder import Request

@@ -16,7 +16,7 @@ from toolgen.clock import SystemClock
 from toolgen.execute.http.credential_selection import Provision, Wallet
 from toolgen.execute.http.request_builder import Request
 from toolgen.execute.oauth import Grants, Token
-from toolgen.execute.secrets.resolver import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.model.auth import OAuth, read_form
 from toolgen.model.call import Principal
 from toolgen.model.manifest import SecurityScheme

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 
 from toolgen.clock import SystemClock
 from toolgen.config.tools import CacheFor
+from toolgen.execute.base import Patience
 from toolgen.execute.resilience import SteadyExecutor
-from toolgen.execute.resilience_config import Patience
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Failed, Refused, Result, Success
 from toolgen.model.schema import JsonObject

@@ -16,10 +16,9 @@ from pathlib import Path
 
 from toolgen.audit.entry import seal
 from toolgen.audit.files import active_path, closed_name
-from toolgen.audit.index.filter import Filter
+from toolgen.audit.index.database import Database, SqliteDatabase
 from toolgen.audit.index.index import Index
-from toolgen.audit.index.schema import Database
-from toolgen.audit.index.sqlite import SqliteDatabase
+from toolgen.audit.index.row import Filter
 from toolgen.clock import timestamp
 
 _SEGMENT = 64 * 2**20

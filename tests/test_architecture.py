@@ -56,7 +56,7 @@ SYSTEMS = {
 # Who may use one of them without being an executor or a source, and what for.
 EXCEPTIONS = {
     ("toolgen.audit.index.postgres", "psycopg"): "indexes the logs of several gateways",
-    ("toolgen.audit.index.sqlite", "sqlite3"): "indexes the log",
+    ("toolgen.audit.index.database", "sqlite3"): "indexes the log",
     ("toolgen.cli.approvals", "httpx"): "answers at a gateway elsewhere, with its user's own key",
     ("toolgen.cli.init", "sqlite3"): "writes the database of the project it makes",
     ("toolgen.cli.diff", "subprocess"): "asks git for an older manifest",
@@ -96,9 +96,11 @@ TOO_LONG = {
     "toolgen.samples.json_schema",
 }
 # Who makes what reaches other systems out of what a project says.
-MAKERS = {"toolgen.wiring.executors", "toolgen.wiring.checkpoint_sinks", "toolgen.wiring.oidc_client"}
+MAKERS = {"toolgen.wiring.executors", "toolgen.wiring.checkpoint_sinks", "toolgen.wiring.identity_providers"}
 # What of execute/ anybody may know: what an executor is, what a secret is, and how patient it is.
-OPEN_MODULES = {"toolgen.execute.base", "toolgen.execute.resilience_config", "toolgen.execute.secrets.resolver"}
+OPEN_MODULES = {"toolgen.execute.base", "toolgen.execute.secrets"}
+# But for this of them, which asks the network.
+CLOSED_NAMES = {"toolgen.execute.base.system_resolver"}
 # `toolgen verify` reads back what the pure `bind` and `choose_fields` write, `toolgen doctor` takes away
 # what refuses redirects; none of these modules can send anything.
 PURE_MODULES = {
@@ -186,8 +188,9 @@ def import_faults(name: str, text: str) -> Iterator[str]:
     part = name.split(".")[1] if "." in name else ""
     for written in imports(name, text):
         imported = HOMES.get(written, written)
-        concrete = imported.startswith("toolgen.execute") and not any(
-            imported == module or imported.startswith(f"{module}.") for module in OPEN_MODULES
+        concrete = imported in CLOSED_NAMES or (
+            imported.startswith("toolgen.execute")
+            and not any(imported == module or imported.startswith(f"{module}.") for module in OPEN_MODULES)
         )
         pure = part in {"verify", "doctor"} and any(imported.startswith(f"{module}.") for module in PURE_MODULES)
         if concrete and part != "execute" and not pure and name not in MAKERS:
@@ -295,6 +298,7 @@ def test_a_planted_import_is_found(name: str, text: str) -> None:
         ("toolgen.gateway.planted", "import httpx2 as client"),
         ("toolgen.gateway.planted", "from psycopg import connect"),
         ("toolgen.gateway.planted", "import socket"),
+        ("toolgen.gateway.planted", "from toolgen.execute.base import system_resolver"),
         ("toolgen.cli.planted", "import subprocess"),
         (
             "toolgen.gateway.planted",

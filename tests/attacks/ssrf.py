@@ -19,7 +19,7 @@ from typing import Any
 from tests.execute.http.bindings import binding, call, parameter
 from toolgen.execute.base import Destination
 from toolgen.execute.http import HttpExecutor
-from toolgen.execute.secrets.resolver import Secrets
+from toolgen.execute.secrets import Secrets
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import Failed, Success
 from toolgen.model.tool import HttpBinding

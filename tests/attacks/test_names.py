@@ -26,7 +26,7 @@ from tests.services.local import LocalServer, running
 from toolgen.errors import ToolgenError
 from toolgen.execute.http.credentials import Credentials
 from toolgen.execute.http.request_builder import Request, UnbindableError, bind
-from toolgen.execute.secrets.resolver import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.gateway.service import Gateway
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBody, HttpPart

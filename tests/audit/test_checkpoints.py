@@ -299,7 +299,7 @@ def test_checkpoints_are_brought_to_a_folder(tmp_path: Path) -> None:
 def test_a_place_that_fails_is_told_of_and_tried_again_and_calls_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolgen.audit.checkpoint_shipper._FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("toolgen.audit.checkpoint._FIRST_PAUSE_S", 0.001)
     with_key(tmp_path)
     attempts: list[str] = []
     works = False

@@ -16,12 +16,12 @@ from tests.audit.logs import PLAIN, in_segments, opened, with_key, write
 from toolgen.audit import log as log_module
 from toolgen.audit.checkpoint import Checkpoint, Removal, append_line, checkpoint_path, removal_path, statements
 from toolgen.audit.entry import seal
-from toolgen.audit.export import csv_line
 from toolgen.audit.files import closed_segments, pack
+from toolgen.audit.index.database import SqliteDatabase
 from toolgen.audit.index.index import Index
-from toolgen.audit.index.sqlite import SqliteDatabase
 from toolgen.audit.keys import signing_key
 from toolgen.audit.reader import entries
+from toolgen.audit.reports import csv_line
 from toolgen.audit.verify import verify
 from toolgen.errors import AuditError
 
@@ -34,7 +34,7 @@ LOOK = """
 import resource, sys
 from pathlib import Path
 from toolgen.audit.index import Index
-from toolgen.audit.index.sqlite import SqliteDatabase
+from toolgen.audit.index.database import SqliteDatabase
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.audit.logs import PLAIN, in_segments, opened, with_key, write
-from toolgen.audit.digest_lookup import find_value
 from toolgen.audit.entry import hashed, keyed_digest
 from toolgen.audit.inclusion_proof import prove, verify_proof
 from toolgen.audit.keys import public_keys
+from toolgen.audit.reader import find_value
 from toolgen.errors import AuditError
 
 Document = dict[str, Any]

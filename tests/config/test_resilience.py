@@ -13,7 +13,7 @@ from tests.projects import make_project
 from toolgen.config.resilience import FailureKeys, read_patience
 from toolgen.config.settings import load
 from toolgen.errors import ConfigError
-from toolgen.execute.resilience_config import Patience, Retries, Timeouts, Trip
+from toolgen.execute.base import Patience, Retries, Timeouts, Trip
 from toolgen.yaml_file import Document
 
 

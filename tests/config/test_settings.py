@@ -9,7 +9,7 @@ import pytest
 
 from toolgen.config.settings import from_specs, load, settings_digest
 from toolgen.errors import ConfigError
-from toolgen.execute.secrets.resolver import SecretReference
+from toolgen.execute.secrets import SecretReference
 
 WHOLE = """\
 sources:

@@ -12,13 +12,11 @@ from typing import Any
 from tests.execute.http.bindings import binding
 from tests.execute.http.bindings import call as plain_call
 from toolgen.clock import FixedClock
-from toolgen.execute.base import Destination
-from toolgen.execute.dns import Resolver, system_resolver
+from toolgen.execute.base import Destination, Patience, Resolver, Timeouts, system_resolver
 from toolgen.execute.http import HttpExecutor
 from toolgen.execute.http.request_builder import repeatable
 from toolgen.execute.resilience import Chance, SteadyExecutor
-from toolgen.execute.resilience_config import Patience, Timeouts
-from toolgen.execute.secrets.resolver import Secrets
+from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call
 from toolgen.model.verdict import Allow, Verdict
 

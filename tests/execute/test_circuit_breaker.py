@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from toolgen.clock import FixedClock
+from toolgen.execute.base import Trip
 from toolgen.execute.circuit_breaker import Breaker, Ending
-from toolgen.execute.resilience_config import Trip
 
 ANSWERED, FAILED, REFUSED, UNREACHED, SILENT = Ending
 

@@ -22,7 +22,7 @@ from examples.shop.catalog import app as catalog_app
 from toolgen.errors import ToolgenError
 from toolgen.execute.base import Destination
 from toolgen.execute.graphql import GraphQLExecutor
-from toolgen.execute.secrets.resolver import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import Failed, Success

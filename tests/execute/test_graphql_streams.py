@@ -17,7 +17,7 @@ from toolgen.execute.graphql.subscriptions import Listener
 from toolgen.execute.http.connector import system_resolver
 from toolgen.execute.http.credential_selection import Provision, Wallet
 from toolgen.execute.oauth import Grants
-from toolgen.execute.secrets.resolver import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.model.auth import parsed_auth
 from toolgen.model.call import Principal
 from toolgen.model.manifest import SecurityScheme

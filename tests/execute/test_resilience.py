@@ -28,8 +28,8 @@ from tests.execute.failing import (
     steady,
 )
 from tests.execute.http.bindings import parameter
+from toolgen.execute.base import Retries, Timeouts, Trip
 from toolgen.execute.resilience import Chance, SteadyExecutor
-from toolgen.execute.resilience_config import Retries, Timeouts, Trip
 from toolgen.model.result import Failed, Refused, Success
 
 BUSY = saying("503 Service Unavailable")

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace, TracebackType
 from typing import Any, Self
 
-from toolgen.audit.index.filter import Filter
 from toolgen.audit.index.index import Cursor, Found, Page
+from toolgen.audit.index.row import Filter
 from toolgen.audit.log import AuditLog
 from toolgen.clock import SystemClock
 from toolgen.errors import AuditError

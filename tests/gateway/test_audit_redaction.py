@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from tests.projects import POLICY, make_project
-from toolgen.audit.digest_lookup import find_value
-from toolgen.audit.reader import entries
+from toolgen.audit.reader import entries, find_value
 from toolgen.canonical import decoded
 from toolgen.errors import PolicyError
 from toolgen.gateway.service import Gateway

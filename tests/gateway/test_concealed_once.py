@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.catalogs import catalog, http_tool
-from toolgen.audit.digest_lookup import digests_of, holds
 from toolgen.audit.entry import keyed_digest, seal
+from toolgen.audit.reader import digests_of, holds
 from toolgen.canonical import canonical
 from toolgen.gateway.audit_redaction import Concealing
 from toolgen.model.call import Call, Principal

@@ -32,7 +32,6 @@ from tests.gateway.issuer import (
     token,
 )
 from toolgen.clock import FixedClock
-from toolgen.execute.outbound.jwks import fetch_key_set
 from toolgen.gateway.identity import Identity, KeySets, Told, Unaccepted
 from toolgen.gateway.identity.jwks import FRESH_S, RETRY_S, STALE_S, parse_key_set
 from toolgen.model.call import Principal
@@ -45,6 +44,7 @@ from toolgen.policy.credentials import (
     Revocation,
     TokenRule,
 )
+from toolgen.wiring.identity_providers import fetch_key_set
 
 NOW = time.time()
 

@@ -118,7 +118,7 @@ KEEPERS = (
     "toolgen.execute.oauth",
     "toolgen.execute.outbound.request",
     "toolgen.execute.secrets",
-    "toolgen.execute.secrets.vault",
+    "toolgen.execute.secrets",
     "toolgen.model",
 )
 

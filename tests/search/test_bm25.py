@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 import toolgen
 from bench.search import BUDGETS, SETS, index_of, lines, recall
 from tests.catalogs import PETS, http_tool
-from toolgen.search.bm25 import MAX_QUERY_LENGTH, Hit, ToolIndex
-from toolgen.search.tokenizer import terms
+from toolgen.search.bm25 import MAX_QUERY_LENGTH, Hit, ToolIndex, terms
 
 TEXTS = [
     ("a", "get_weather", "The forecast of the weather for a city.", ["city"]),

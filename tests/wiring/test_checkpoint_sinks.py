@@ -22,7 +22,7 @@ from toolgen.audit.verify import verify
 from toolgen.clock import SystemClock
 from toolgen.config.audit import AuditSettings, CheckpointPlace
 from toolgen.execute.base import Destination
-from toolgen.execute.secrets.resolver import parse_reference
+from toolgen.execute.secrets import parse_reference
 from toolgen.model.verdict import Allow, Verdict
 from toolgen.policy.egress import Egress
 from toolgen.wiring.checkpoint_sinks import plan_of

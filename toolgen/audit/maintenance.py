@@ -15,6 +15,8 @@ from pathlib import Path
 
 from toolgen.audit.checkpoint import (
     Checkpoint,
+    Courier,
+    Deliveries,
     Removal,
     append_line,
     checkpoint_path,
@@ -22,7 +24,6 @@ from toolgen.audit.checkpoint import (
     removal_path,
     statements,
 )
-from toolgen.audit.checkpoint_shipper import Courier, Deliveries
 from toolgen.audit.config import Plan
 from toolgen.audit.entry import Entry
 from toolgen.audit.files import SegmentFile, closed_segments, pack, sync_directory

@@ -13,12 +13,12 @@ from typing import Any
 
 import click
 
-from toolgen.audit.digest_lookup import find_value
 from toolgen.audit.inclusion_proof import prove as prove_entry
 from toolgen.audit.inclusion_proof import verify_proof
-from toolgen.audit.index.filter import Filter
 from toolgen.audit.index.index import Found, Index
+from toolgen.audit.index.row import Filter
 from toolgen.audit.keys import public_keys
+from toolgen.audit.reader import find_value
 from toolgen.audit.verify import Report
 from toolgen.audit.verify import verify as verify_log
 from toolgen.cli.audit_maintenance import index, keys, reconcile

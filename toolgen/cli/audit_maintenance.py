@@ -18,8 +18,8 @@ from typing import Any
 
 import click
 
+from toolgen.audit.index.database import remove
 from toolgen.audit.index.index import Index
-from toolgen.audit.index.sqlite import remove
 from toolgen.audit.keys import PRIVATE, make_key, public_keys, signing_key
 from toolgen.cli.audit_reports import opened
 from toolgen.cli.options import as_json, config, default_principal

@@ -18,11 +18,10 @@ from typing import Any, TypeVar
 import click
 
 from toolgen import __version__
-from toolgen.audit.export import COLUMNS, OCSF_VERSION, csv_line, ocsf_event
-from toolgen.audit.index.filter import STATUSES, VERDICTS, Filter
+from toolgen.audit.index.database import SqliteDatabase
 from toolgen.audit.index.index import Cursor, Index
-from toolgen.audit.index.sqlite import SqliteDatabase
-from toolgen.audit.stats import Group, Stats, stats_of
+from toolgen.audit.index.row import STATUSES, VERDICTS, Filter
+from toolgen.audit.reports import COLUMNS, OCSF_VERSION, Group, Stats, csv_line, ocsf_event, stats_of
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import counted, json_line, print_json, print_table, printable
 from toolgen.clock import SystemClock

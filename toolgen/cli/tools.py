@@ -22,7 +22,7 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
 from toolgen.model.tool import Tool
 from toolgen.search.bm25 import ToolIndex
-from toolgen.search.embedding_worker import index_of
+from toolgen.search.hybrid import index_of
 
 _MAX_HITS = 10
 

@@ -14,7 +14,7 @@ import msgspec
 
 from toolgen.audit.config import Plan
 from toolgen.errors import ConfigError, SecretError
-from toolgen.execute.secrets.resolver import SecretReference, Secrets, parse_reference
+from toolgen.execute.secrets import SecretReference, Secrets, parse_reference
 from toolgen.model.database_url import ServerLocation, parse_location, part_password
 from toolgen.units import parse_size
 from toolgen.yaml_file import Document

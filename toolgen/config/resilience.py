@@ -9,7 +9,7 @@ from types import MappingProxyType
 import msgspec
 
 from toolgen.errors import ConfigError
-from toolgen.execute.resilience_config import Patience, Retries, Timeouts, Trip
+from toolgen.execute.base import Patience, Retries, Timeouts, Trip
 from toolgen.model.http import NO_KEY_HEADER, is_gateway_header
 from toolgen.sources.graphql_options import GraphKeys
 from toolgen.units import parse_duration, parse_size

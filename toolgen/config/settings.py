@@ -16,11 +16,13 @@ import msgspec
 
 from toolgen.canonical import digest
 from toolgen.config.audit import AuditSettings, GivenAudit, read_audit
-from toolgen.config.console import ConsoleSettings, GivenConsole, read_console
 from toolgen.config.gateway import (
+    ConsoleSettings,
+    GivenConsole,
     Networks,
     StateSettings,
     contains,
+    read_console,
     read_drain,
     read_networks,
     read_public_url,
@@ -29,7 +31,7 @@ from toolgen.config.gateway import (
 from toolgen.config.sources import Auth, SourceSettings, read_source, short
 from toolgen.config.tools import ToolKeys, ToolSettings, read_tool
 from toolgen.errors import ConfigError
-from toolgen.execute.secrets.resolver import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.files import read_file
 from toolgen.model.names import SOURCE_NAME
 from toolgen.model.tool import Effect

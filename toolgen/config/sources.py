@@ -18,7 +18,7 @@ import msgspec
 
 from toolgen.config.resilience import FailureKeys, read_patience
 from toolgen.errors import ConfigError
-from toolgen.execute.resilience_config import Patience
+from toolgen.execute.base import Patience
 from toolgen.model.auth import AuthError, literals, parsed_auth, read_form
 from toolgen.model.auth_schemes import HEADERS
 from toolgen.model.database_url import parse_location, part_password

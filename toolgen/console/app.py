@@ -13,13 +13,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from toolgen.clock import Clock, SystemClock
-from toolgen.console import calls, live, overview, policies, tools
-from toolgen.console import calls as approvals
-from toolgen.console import overview as pauses
-from toolgen.console import overview as record
+from toolgen.console import calls, overview, policies, tools
+from toolgen.console.http import Backstage, Person, Verification, Visit, asset, form_of, page, person_of, redirect
 from toolgen.console.records import IndexRecords, Records
-from toolgen.console.request import Backstage, Person, Verification, Visit, person_of
-from toolgen.console.responses import asset, form_of, page, redirect
 from toolgen.console.sign_in import Provider, SignInDesk
 from toolgen.errors import AuditError, StateError
 from toolgen.gateway.approvals import of_party
@@ -27,7 +23,7 @@ from toolgen.gateway.asgi.authentication import Door
 from toolgen.gateway.asgi.request import Rejected, Request, Response, Stream, too_crowded
 from toolgen.gateway.service import Gateway
 from toolgen.state.sessions import Session, Sessions
-from toolgen.wiring.oidc_client import make_asker
+from toolgen.wiring.identity_providers import make_asker
 
 __all__ = ["ROOT", "Console", "console_of"]
 
@@ -81,21 +77,21 @@ _ROUTES = (
     _route("GET", "/overview", overview.show, _viewer),
     _route("GET", "/calls", calls.search, _viewer),
     _route("GET", f"/calls/{_CALL_ID}", calls.story, _viewer),
-    _route("GET", "/live", live.show, _viewer),
-    _route("GET", "/pauses", pauses.show_pauses, _viewer),
-    _route("POST", "/pauses", pauses.pause, _admin),
-    _route("POST", "/pauses/resume", pauses.resume, _admin),
-    _route("GET", "/approvals", approvals.listed, _approver),
-    _route("GET", f"/approvals/{_CALL_ID}", approvals.one, _approver),
-    _route("POST", f"/approvals/{_CALL_ID}", approvals.answer, _approver),
+    _route("GET", "/live", calls.newest, _viewer),
+    _route("GET", "/pauses", overview.show_pauses, _viewer),
+    _route("POST", "/pauses", overview.pause, _admin),
+    _route("POST", "/pauses/resume", overview.resume, _admin),
+    _route("GET", "/approvals", calls.listed, _approver),
+    _route("GET", f"/approvals/{_CALL_ID}", calls.one, _approver),
+    _route("POST", f"/approvals/{_CALL_ID}", calls.answer, _approver),
     _route("GET", "/tools", tools.listed, _anybody),
     _route("GET", r"/tools/([A-Za-z0-9_-]{1,64})", tools.one, _anybody),
     _route("POST", r"/tools/([A-Za-z0-9_-]{1,64})", tools.call, _anybody),
     _route("GET", "/policies", policies.listed, _viewer),
     _route("GET", "/policies/explain", policies.explain_form, _viewer),
     _route("POST", "/policies/explain", policies.explained, _viewer),
-    _route("GET", "/record", record.show_log, _viewer),
-    _route("POST", "/record/verify", record.verify, _admin),
+    _route("GET", "/record", overview.show_log, _viewer),
+    _route("POST", "/record/verify", overview.verify, _admin),
 )
 
 
@@ -117,7 +113,7 @@ class Console:
         self._sessions = Sessions(gateway.settings.state_dir / "console.db", clock, idle_s=self._settings.idle_s)
         self._verification = Verification(gateway.settings.audit_dir, clock)
         self._backstage = Backstage(gateway=gateway, records=records, verification=self._verification, clock=clock)
-        self._live = live.Live(records)
+        self._live = calls.Live(records)
         self._desk = SignInDesk(gateway, door, self._sessions, provider=provider, clock=clock)
 
     async def close(self) -> None:

@@ -18,9 +18,8 @@ from pathlib import Path
 
 from toolgen.audit.files import segments, stream_names
 from toolgen.audit.keys import public_keys
+from toolgen.console.http import Visit, redirect
 from toolgen.console.records import STATUSES, Figures, Filters
-from toolgen.console.request import Visit
-from toolgen.console.responses import redirect
 from toolgen.errors import AuditError, ConfigError
 from toolgen.gateway.asgi.request import Response
 

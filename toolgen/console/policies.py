@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from toolgen.console.request import Visit
+from toolgen.console.http import Visit
 from toolgen.errors import ConfigError
 from toolgen.files import read_file
 from toolgen.gateway.asgi.request import Response

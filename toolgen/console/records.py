@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from toolgen.audit.index.filter import Filter
 from toolgen.audit.index.index import Filler, Index
+from toolgen.audit.index.row import Filter
 from toolgen.clock import Clock
 from toolgen.config.settings import Settings
 from toolgen.errors import AuditError, SecretError

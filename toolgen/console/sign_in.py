@@ -15,9 +15,8 @@ from typing import Any, TypeAlias
 from urllib.parse import urlencode, urlsplit
 
 from toolgen.clock import Clock
-from toolgen.config.console import SignIn
-from toolgen.console.request import Person, person_of
-from toolgen.console.responses import Cookie, Header, cookie_header, cookies, form_of, page, redirect
+from toolgen.config.gateway import SignIn
+from toolgen.console.http import Cookie, Header, Person, cookie_header, cookies, form_of, page, person_of, redirect
 from toolgen.gateway.approvals import party_of
 from toolgen.gateway.asgi.authentication import Door
 from toolgen.gateway.asgi.request import LOOPBACK_HOSTS, Rejected, Request, Response

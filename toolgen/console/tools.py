@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolgen.console.request import Visit
+from toolgen.console.http import Visit
 from toolgen.gateway.asgi.request import Rejected, Response
 from toolgen.gateway.json_body import Malformed, decode
 from toolgen.model.result import Envelope

@@ -33,7 +33,7 @@ from toolgen.doctor.network_trials import attempts_at_places, attempts_at_the_re
 from toolgen.doctor.scratch_gateway import Attempt, Echo, Guard, Trial, tried
 from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Destination
-from toolgen.execute.secrets.resolver import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.model.database import Database

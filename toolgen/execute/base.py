@@ -1,9 +1,14 @@
-"""What every executor is: the one thing at the end of the pipeline that touches another system."""
+"""What every executor is: the one thing at the end of the pipeline that touches another system.
+
+Also what all of them share: how patient a source is (plain data that toolgen.yaml is read into), and names into addresses.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from toolgen.model.call import Call
@@ -11,7 +16,18 @@ from toolgen.model.result import Failed, Refused, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.verdict import Verdict
 
-__all__ = ["Destination", "Executor", "FunctionCounts", "Permit"]
+__all__ = [
+    "Destination",
+    "Executor",
+    "FunctionCounts",
+    "Patience",
+    "Permit",
+    "Resolver",
+    "Retries",
+    "Timeouts",
+    "Trip",
+    "system_resolver",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,3 +74,59 @@ class FunctionCounts:
     threads_abandoned: int = 0
     loops_lost: int = 0
     loops_blocked: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """Seconds: to connect, between two pieces of an answer (the first byte included), and altogether."""
+
+    connect_s: float = 5.0
+    first_byte_s: float = 30.0
+    total_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retries:
+    """At most `attempts` for a call, the first included. A retry waits `longest_wait_s` at most, whatever the system asks for.
+
+    `budget`: how many retries there may be for each call, over all calls to one system; what is saved up is worth ten retries at most.
+    """
+
+    attempts: int = 3
+    longest_wait_s: float = 5.0
+    budget: float = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trip:
+    """When a breaker opens, and for how long: at this share of failures among at least `calls` calls of a window."""
+
+    failures: float = 0.5
+    calls: int = 10
+    window_s: float = 10.0
+    open_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """What toolgen.yaml says about failures of one source. `breaker` is None where there is none. `key_header` is the header that
+    makes a repeated request harmless, as far as the description does not name it itself, or `never`.
+    Of an answer at most `largest` bytes are read."""
+
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    retries: Retries = field(default_factory=Retries)
+    breaker: Trip | None = field(default_factory=Trip)
+    concurrency: int = 100
+    key_header: str = ""
+    largest: int = 1_048_576
+
+
+Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Host and port in, IP address literals out; raises OSError when the name does not exist."""
+
+
+async def system_resolver(host: str, port: int) -> Sequence[str]:
+    """The operating system's resolver."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))

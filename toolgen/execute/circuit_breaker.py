@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from toolgen.clock import Clock
-from toolgen.execute.resilience_config import Trip
+from toolgen.execute.base import Trip
 
 __all__ = ["Breaker", "Ending"]
 

@@ -13,9 +13,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from toolgen.clock import Clock, SystemClock
-from toolgen.execute.base import Executor
+from toolgen.execute.base import Executor, Patience
 from toolgen.execute.circuit_breaker import Breaker, Ending
-from toolgen.execute.resilience_config import Patience
 from toolgen.model.call import Call
 from toolgen.model.result import Error, Failed, Refused, Success
 from toolgen.model.schema import Json, JsonObject

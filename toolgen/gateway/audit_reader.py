@@ -6,8 +6,8 @@ import logging
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from toolgen.audit.index.filter import Filter
 from toolgen.audit.index.index import Cursor, Filler, Found, Index, Page
+from toolgen.audit.index.row import Filter
 from toolgen.config.settings import Settings
 from toolgen.errors import AuditError, SecretError
 from toolgen.gateway.project_files import index_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from toolgen.audit.index.database import SqliteDatabase
 from toolgen.audit.index.index import Index
-from toolgen.audit.index.sqlite import SqliteDatabase
 from toolgen.builder.build import build_sources
 from toolgen.clock import Clock
 from toolgen.config.settings import Settings, settings_digest

@@ -29,8 +29,7 @@ from toolgen.model.result import Envelope, Error, Refused, Result, Success
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, HttpBinding, Tool
 from toolgen.pipeline.middleware import Trail
-from toolgen.responses.answer_argument import Reading
-from toolgen.responses.chunking import Position, cut, path_text, size_of
+from toolgen.responses.answer_argument import Position, Reading, cut, path_text, size_of
 from toolgen.responses.pagination import Pagings, joined, next_link
 from toolgen.state.pauses import Pauses
 from toolgen.state.pauses_redis import SharedPauses

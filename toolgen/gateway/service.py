@@ -59,7 +59,7 @@ from toolgen.policy.document.policy import load as load_policy
 from toolgen.policy.document.sections import assigned
 from toolgen.policy.selftest import SelfTestResult
 from toolgen.policy.selftest import run as run_selftests
-from toolgen.search.embedding_worker import meaning_of
+from toolgen.search.hybrid import meaning_of
 from toolgen.state.encryption import Seal, seal_of
 from toolgen.state.history import Histories
 from toolgen.state.pauses_redis import SharedPauses

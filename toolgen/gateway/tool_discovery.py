@@ -25,8 +25,7 @@ from toolgen.policy.access import UNKNOWN
 from toolgen.policy.arguments import Validator, excess, repair
 from toolgen.policy.limits import Charge, Limit
 from toolgen.search.bm25 import Hit, ToolIndex
-from toolgen.search.embedding_worker import Meaning
-from toolgen.search.hybrid import HybridIndex
+from toolgen.search.hybrid import HybridIndex, Meaning
 from toolgen.state.buckets import MemoryBuckets
 
 __all__ = [

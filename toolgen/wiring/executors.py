@@ -15,7 +15,7 @@ from typing import assert_never
 from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import SourceSettings
 from toolgen.errors import ConfigError, DescriptionError
-from toolgen.execute.base import Destination, Executor, Permit
+from toolgen.execute.base import Destination, Executor, Patience, Permit
 from toolgen.execute.function import FunctionExecutor, FunctionRuntime
 from toolgen.execute.graphql import GraphQLExecutor
 from toolgen.execute.http import HttpExecutor
@@ -26,10 +26,8 @@ from toolgen.execute.mcp.executor import McpExecutor
 from toolgen.execute.mcp.http import HttpWire
 from toolgen.execute.mcp.stdio import StdioWire
 from toolgen.execute.oauth import Grants
-from toolgen.execute.outbound.jwks import fetch_key_set
 from toolgen.execute.resilience import SteadyExecutor
-from toolgen.execute.resilience_config import Patience
-from toolgen.execute.secrets.resolver import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.execute.sql import SqlExecutor
 from toolgen.model.auth import read_form
 from toolgen.model.auth_schemes import HEADERS, SCHEMES, chosen, fits, takes, with_headers
@@ -41,6 +39,7 @@ from toolgen.model.result import Error, Failed
 from toolgen.model.tool import HttpBinding
 from toolgen.model.verdict import Allow, Verdict
 from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
+from toolgen.wiring.identity_providers import fetch_key_set
 
 __all__ = ["Backing", "Exchanges", "headers_of", "listing_of", "make_executors", "make_fetch", "make_function_runtime"]
 

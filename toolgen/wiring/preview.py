@@ -9,7 +9,7 @@ from typing import Any
 from toolgen.config.settings import SourceSettings
 from toolgen.errors import ToolgenError
 from toolgen.execute.base import Destination
-from toolgen.execute.secrets.resolver import MASK, SecretReference
+from toolgen.execute.secrets import MASK, SecretReference
 from toolgen.model.call import Call, Described, Principal, Statement
 from toolgen.model.database import Database
 from toolgen.model.graphql_schema import MAX_INT

@@ -23,11 +23,10 @@ from tests.databases import postgres_database
 from tests.projects import make_project
 from toolgen.audit.entry import seal
 from toolgen.audit.files import closed_segments, pack
-from toolgen.audit.index.filter import Filter
+from toolgen.audit.index.database import Database, SqliteDatabase
 from toolgen.audit.index.index import Index
 from toolgen.audit.index.postgres import PostgresDatabase
-from toolgen.audit.index.schema import Database
-from toolgen.audit.index.sqlite import SqliteDatabase
+from toolgen.audit.index.row import Filter
 from toolgen.audit.log import AuditLog
 from toolgen.audit.reader import calls as calls_of_log
 from toolgen.clock import FixedClock

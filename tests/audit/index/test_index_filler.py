@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.audit.logs import PLAIN, write
+from toolgen.audit.index.database import SqliteDatabase
 from toolgen.audit.index.index import Filler, Index
 from toolgen.audit.index.indexer import Filled
-from toolgen.audit.index.sqlite import SqliteDatabase
 from toolgen.errors import AuditError
 
 LONG_S = 120.0

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from tests.execute.http.upstreams import LOOPS, OK, Asking, Run, Server, answers, asked
-from toolgen.execute.http.client import BrokenError, Reply, TimedOutError
+from toolgen.execute.http.client import BrokenError, Reply, TimedOutError, UndecodableError
 from toolgen.execute.http.connector import Timeouts
-from toolgen.execute.http.content_encoding import UndecodableError
 from toolgen.execute.http.request_builder import Request
 
 HEAD = b"HTTP/1.1 200 OK\r\n"

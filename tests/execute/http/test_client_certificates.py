@@ -25,7 +25,7 @@ from tests.services.local import LocalServer, running
 from toolgen.errors import SecretError
 from toolgen.execute.http.connector import client_certificate
 from toolgen.execute.http.executor import HttpExecutor
-from toolgen.execute.secrets.resolver import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import Failed, Success
 from toolgen.model.verdict import Allow

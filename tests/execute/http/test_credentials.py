@@ -16,7 +16,7 @@ from toolgen.execute.http.credentials import Credentials
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.execute.http.request_builder import Request, bind
 from toolgen.execute.http.scrubber import Scrubber
-from toolgen.execute.secrets.resolver import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpParameter
 

@@ -17,7 +17,7 @@ from tests.execute.http.bindings import binding, call, parameter
 from toolgen.errors import SecretError
 from toolgen.execute.base import Destination
 from toolgen.execute.http import HttpExecutor, Timeouts, UnbindableError
-from toolgen.execute.secrets.resolver import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import Failed, Success
 from toolgen.model.tool import HttpBinding, HttpBody

@@ -25,7 +25,7 @@ from toolgen.execute.oauth.token_endpoint import _ERRORS, read_answer
 from toolgen.execute.outbound.client import ask
 from toolgen.execute.outbound.request import Asked as Asked_
 from toolgen.execute.outbound.request import RareError, Replied, Via
-from toolgen.execute.secrets.resolver import Secret, Secrets
+from toolgen.execute.secrets import Secret, Secrets
 from toolgen.model.auth import OAuth, parsed_auth, read_form
 from toolgen.model.verdict import Allow
 from toolgen.policy.egress import Egress

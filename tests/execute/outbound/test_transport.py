@@ -25,7 +25,7 @@ from tests.services.local import LocalServer, running
 from toolgen.clock import FixedClock
 from toolgen.errors import SecretError
 from toolgen.execute.oauth import Grants
-from toolgen.execute.secrets.resolver import Secrets, parse_reference
+from toolgen.execute.secrets import Secrets, parse_reference
 from toolgen.model.auth import OAuth, literals, parsed_auth, read_form
 from toolgen.model.verdict import Allow
 

@@ -10,7 +10,7 @@ import pytest
 from tests.sources.graphql.reading import binding, read, read_sdl, tools_of
 from toolgen.execute.graphql import GraphQLExecutor
 from toolgen.execute.http.parameter_styles import UnbindableError
-from toolgen.execute.secrets.resolver import Secrets
+from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call, Principal
 from toolgen.model.graphql_schema import MAX_INT
 from toolgen.model.schema import JsonObject

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from toolgen.audit.files import DamagedError, stream_names
+from toolgen.audit.index.database import Database
 from toolgen.audit.index.indexer import begins, bodies, known_stream
 from toolgen.audit.index.row import STREAM_BITS, call_row, content_of
-from toolgen.audit.index.schema import Database
 from toolgen.audit.reader import hashes_from, merged
 
 __all__ = ["differences", "here"]

@@ -19,10 +19,9 @@ import msgspec
 from toolgen.audit.entry import Entry, hashed
 from toolgen.audit.files import active_path, regular, stream_names
 from toolgen.audit.index.check import differences, here
-from toolgen.audit.index.filter import NONE, Condition, Filter, call_conditions, entry_conditions
+from toolgen.audit.index.database import Database
 from toolgen.audit.index.indexer import Filled, fill, forget_log
-from toolgen.audit.index.row import STREAM_BITS
-from toolgen.audit.index.schema import Database
+from toolgen.audit.index.row import NONE, STREAM_BITS, Condition, Filter, call_conditions, entry_conditions
 from toolgen.audit.reader import entry_at, merged
 from toolgen.errors import AuditError, CanonicalError, ConfigError
 

@@ -15,8 +15,8 @@ from typing import BinaryIO
 import msgspec
 
 from toolgen.audit.files import DamagedError, SegmentFile, bounded, lines, opened, segments, stream_names
+from toolgen.audit.index.database import Database
 from toolgen.audit.index.row import STREAM_BITS, Row, call_row, content_of, row_of
-from toolgen.audit.index.schema import Database
 from toolgen.audit.reader import merged
 
 __all__ = [

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from toolgen.audit.index.schema import INDEXES, TABLES, VERSION, schema, took_too_long
+from toolgen.audit.index.database import INDEXES, TABLES, VERSION, schema, took_too_long
 from toolgen.errors import AuditError, ConfigError
 from toolgen.model.database_url import ServerLocation
 

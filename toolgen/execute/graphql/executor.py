@@ -27,7 +27,7 @@ from toolgen.execute.http.credential_selection import Provision, Wallet
 from toolgen.execute.http.executor import HttpExecutor
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.execute.http.response import MAX_ANSWER_SIZE
-from toolgen.execute.secrets.resolver import Secrets
+from toolgen.execute.secrets import Secrets
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.call import Call, Principal
 from toolgen.model.graphql_schema import Graph, GraphArgument, GraphType, page_sizes, size_fault

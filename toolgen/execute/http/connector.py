@@ -25,9 +25,7 @@ from pyreqwest.http import Url
 
 from toolgen.clock import Clock
 from toolgen.errors import SecretError
-from toolgen.execute.base import Destination, Permit
-from toolgen.execute.dns import Resolver, system_resolver
-from toolgen.execute.resilience_config import Timeouts
+from toolgen.execute.base import Destination, Permit, Resolver, Timeouts, system_resolver
 from toolgen.model.verdict import Allow, Ask, Deny
 
 __all__ = [

@@ -10,7 +10,7 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.execute.http.credentials import Credentials, Signed
 from toolgen.execute.http.request_builder import Request
 from toolgen.execute.oauth import Grants
-from toolgen.execute.secrets.resolver import Secrets
+from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Principal
 from toolgen.model.manifest import SecurityScheme
 

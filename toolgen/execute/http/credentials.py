@@ -17,7 +17,7 @@ from toolgen.execute.http.parameter_styles import UnbindableError, percent
 from toolgen.execute.http.request_builder import Request
 from toolgen.execute.http.sigv4 import AwsKey, sign_aws
 from toolgen.execute.oauth import Grant, Grants
-from toolgen.execute.secrets.resolver import MASK, Secret, SecretReference, Secrets
+from toolgen.execute.secrets import MASK, Secret, SecretReference, Secrets
 from toolgen.model.auth import Basic, Certificate, Form, OAuth, SigV4, Value, read_form
 from toolgen.model.auth_schemes import chosen, fits
 from toolgen.model.call import Principal, parties

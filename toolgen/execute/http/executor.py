@@ -11,9 +11,17 @@ from dataclasses import dataclass, replace
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Destination, Permit
-from toolgen.execute.http.client import PLACES, BrokenError, Listener, Reply, TimedOutError, UnsentError, exchange
+from toolgen.execute.http.client import (
+    PLACES,
+    BrokenError,
+    Listener,
+    Reply,
+    TimedOutError,
+    UndecodableError,
+    UnsentError,
+    exchange,
+)
 from toolgen.execute.http.connector import Dialer, Line, Refusal, Resolver, Target, Timeouts, system_resolver
-from toolgen.execute.http.content_encoding import UndecodableError
 from toolgen.execute.http.credential_selection import Provision, Wallet
 from toolgen.execute.http.credentials import NoTokenError, Renewal, Signed
 from toolgen.execute.http.parameter_styles import UnbindableError
@@ -21,7 +29,7 @@ from toolgen.execute.http.request_builder import Request, bind, keyed, repeatabl
 from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, result, retry_after
 from toolgen.execute.http.response_headers import MAX_HOPS, lifetime, moved, told
 from toolgen.execute.http.scrubber import Scrubber, scrubber_of
-from toolgen.execute.secrets.resolver import Secrets
+from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import Error, Failed, Success

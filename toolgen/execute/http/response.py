@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import Protocol
 
 from toolgen.execute.http.scrubber import Scrubber
-from toolgen.execute.secrets.resolver import MASK
+from toolgen.execute.secrets import MASK
 from toolgen.json_codec import MAX_DEPTH, decode_json
 from toolgen.model.prompt_injection import INVISIBLE
 from toolgen.model.result import Error, Failed, Success, bounded

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from urllib.parse import quote, quote_plus, unquote_plus
 
-from toolgen.execute.secrets.resolver import MASK
+from toolgen.execute.secrets import MASK
 from toolgen.model.prompt_injection import visible
 
 __all__ = ["Scrubber", "scrubber_of"]

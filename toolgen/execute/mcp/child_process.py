@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from toolgen.execute.http.scrubber import Scrubber
-from toolgen.execute.secrets.resolver import MASK
+from toolgen.execute.secrets import MASK
 from toolgen.model.schema import Json, JsonObject
 
 __all__ = ["MARK", "Descendants", "EndlessError", "ErrorLog", "Lines", "LongLine", "begun_as_subreaper"]

@@ -13,9 +13,9 @@ from typing import Final, Protocol
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import ToolgenError
+from toolgen.execute.base import Timeouts
 from toolgen.execute.mcp.conversation import Conversation, Parts
 from toolgen.execute.mcp.messages import Wire, failed, request
-from toolgen.execute.resilience_config import Timeouts
 from toolgen.model.call import Call, Principal
 from toolgen.model.mcp import Listing
 from toolgen.model.result import Error, Failed, Refused, Shape, Success, bounded

@@ -16,15 +16,14 @@ import msgspec
 import orjson
 
 from toolgen.clock import Clock, SystemClock
-from toolgen.execute.base import Permit
+from toolgen.execute.base import Permit, Timeouts
 from toolgen.execute.http.client import Listener
 from toolgen.execute.http.credential_selection import Provision
 from toolgen.execute.http.executor import HttpExecutor, Reader
 from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, result
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.mcp.messages import MODERN, Agreed, addressed, tell_progress
-from toolgen.execute.resilience_config import Timeouts
-from toolgen.execute.secrets.resolver import Secrets
+from toolgen.execute.secrets import Secrets
 from toolgen.json_codec import decode_json
 from toolgen.model.auth_schemes import SCHEMES, with_headers
 from toolgen.model.call import Call, Principal

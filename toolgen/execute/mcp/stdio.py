@@ -14,6 +14,7 @@ from typing import Final
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError
+from toolgen.execute.base import Timeouts
 from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, decode
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.mcp.child_process import (
@@ -35,8 +36,7 @@ from toolgen.execute.mcp.messages import (
     too_large,
     unreadable,
 )
-from toolgen.execute.resilience_config import Timeouts
-from toolgen.execute.secrets.resolver import Secrets
+from toolgen.execute.secrets import Secrets
 from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.call import Call
 from toolgen.model.client_channel import Line

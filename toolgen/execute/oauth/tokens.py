@@ -26,12 +26,11 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from toolgen.clock import Clock
 from toolgen.errors import SecretError
-from toolgen.execute.base import Destination, Permit
-from toolgen.execute.dns import Resolver, system_resolver
+from toolgen.execute.base import Destination, Permit, Resolver, system_resolver
 from toolgen.execute.oauth.token_endpoint import Held, Issued, read_answer, request
 from toolgen.execute.outbound.client import ask
 from toolgen.execute.outbound.request import RareError, Tls, Via
-from toolgen.execute.secrets.resolver import Secret, SecretReference, Secrets
+from toolgen.execute.secrets import Secret, SecretReference, Secrets
 from toolgen.files import read_file
 from toolgen.model.auth import OAuth
 

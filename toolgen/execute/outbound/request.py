@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from toolgen.execute.base import Destination, Permit
-from toolgen.execute.dns import Resolver, system_resolver
+from toolgen.execute.base import Destination, Permit, Resolver, system_resolver
 
 __all__ = ["Asked", "RareError", "Replied", "Tls", "UnreachableError", "Via"]
 

@@ -18,7 +18,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from toolgen.clock import Clock
 from toolgen.execute.base import Destination, Permit
 from toolgen.execute.http.connector import Refusal, Resolver, system_resolver
-from toolgen.execute.secrets.resolver import Secret, SecretReference, Secrets
+from toolgen.execute.secrets import Secret, SecretReference, Secrets
 from toolgen.execute.sql.result_rows import failed, timed_out, unavailable
 from toolgen.model.call import Statement
 from toolgen.model.database_url import ServerLocation

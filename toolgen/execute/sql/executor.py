@@ -11,7 +11,7 @@ from typing import assert_never
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import ConfigError
 from toolgen.execute.base import Permit
-from toolgen.execute.secrets.resolver import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.execute.sql.connections import Reach
 from toolgen.execute.sql.engine import EXPLAIN, Engine
 from toolgen.execute.sql.result_rows import failed, with_samples

@@ -10,7 +10,7 @@ from typing import Final
 
 from toolgen.clock import Clock
 from toolgen.errors import ConfigError
-from toolgen.execute.secrets.resolver import Secret
+from toolgen.execute.secrets import Secret
 from toolgen.execute.sql.connections import LostConnectionError, Reach, Sessions, UnreachableError, most_received
 from toolgen.execute.sql.engine import EXPLAIN, Change, not_a_change
 from toolgen.execute.sql.errors import explain_errno

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TypeVar
 
-from toolgen.audit.index.filter import Filter
 from toolgen.audit.index.index import Cursor
-from toolgen.audit.index.row import micros
+from toolgen.audit.index.row import Filter, micros
 from toolgen.errors import AuditError, ConfigError
 from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response
 from toolgen.gateway.audit_reader import Review

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgen.responses.chunking import Position, cut, path_text, size_of
+from toolgen.responses.answer_argument import Position, cut, path_text, size_of
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=200),

@@ -13,7 +13,7 @@ from keyring.errors import KeyringLocked
 
 from toolgen.clock import FixedClock
 from toolgen.errors import SecretError
-from toolgen.execute.secrets.resolver import Secret, SecretReference, Secrets, parse_reference
+from toolgen.execute.secrets import Secret, SecretReference, Secrets, parse_reference
 
 
 class Chain(KeyringBackend):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from markupsafe import Markup
 
+from toolgen.console.http import moment, pretty, shown
 from toolgen.console.overview import bars, lines
 from toolgen.console.records import Bucket, Figures
-from toolgen.console.responses import moment, pretty, shown
 
 
 @pytest.mark.parametrize(

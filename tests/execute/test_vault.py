@@ -14,7 +14,7 @@ from httpx import Response
 from tests.services.authorization import Answered, Asked, Service, serving
 from toolgen.clock import FixedClock
 from toolgen.errors import SecretError
-from toolgen.execute.secrets.resolver import Secrets, parse_reference
+from toolgen.execute.secrets import Secrets, parse_reference
 from toolgen.model.verdict import Allow, Deny
 from toolgen.policy.egress import Egress
 

@@ -1,18 +1,20 @@
-"""How the console asks an identity provider: over httpx, with the policy's word on every address it dials."""
+"""How identity providers are asked: for key sets and by the console's sign-in, each dialled address checked as every other."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from toolgen.errors import SecretError
-from toolgen.execute.base import Destination, Permit
+from toolgen.execute.base import Destination, Permit, Resolver, system_resolver
 from toolgen.execute.outbound.client import ask
 from toolgen.execute.outbound.request import Asked, RareError, Via
-from toolgen.execute.secrets.resolver import Secrets
+from toolgen.execute.secrets import Secrets
+from toolgen.files import read_file
 from toolgen.model.secret import Secret, SecretReference
 
-__all__ = ["Asker", "make_asker"]
+__all__ = ["Asker", "fetch_key_set", "make_asker"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,3 +48,26 @@ def make_asker(permit: Permit, reference: SecretReference | None) -> Asker:
     """Under the same egress rules as the key sets of identity providers."""
     via = Via(permit=permit, destination=Destination(host="", port=0, service="keys"))
     return Asker(via=via, secrets=Secrets(permit=permit), reference=reference)
+
+
+_TOTAL_S = 5.0
+_ACCEPTED = {"accept": "application/jwk-set+json, application/json"}
+
+
+async def fetch_key_set(location: str, largest: int, *, permit: Permit, resolver: Resolver = system_resolver) -> bytes:
+    """The bytes at a URL, or of the file at an absolute path. Raises `OSError` when they cannot be had, or are more than `largest`."""
+    if "://" not in location:
+        found = await asyncio.to_thread(read_file, location, largest)
+    else:
+        destination = Destination(host="", port=0, service="keys")
+        via = Via(permit=permit, destination=destination, resolver=resolver, total_s=_TOTAL_S)
+        try:
+            answer = await ask(Asked(method="GET", url=location, headers=_ACCEPTED), via)
+        except RareError as error:
+            raise OSError(str(error)) from None
+        if answer.status != 200:
+            raise OSError(f"the answer is {answer.status}, not 200")
+        found = answer.body
+    if len(found) > largest:
+        raise OSError(f"it is larger than {largest} bytes")
+    return found

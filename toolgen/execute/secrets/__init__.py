@@ -1,1 +1,0 @@
-"""Secret references, resolved just before a request is sent."""

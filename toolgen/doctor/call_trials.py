@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from toolgen.audit.log import AuditLog
-from toolgen.doctor.scratch_gateway import CANARY, ONE, SOURCE, Attempt, Guard, Scratch, UselessError, scratch, without
+from toolgen.doctor.scratch_gateway import CANARY, ONE, SOURCE, Attempts, Guard, Scratch, UselessError, without
 from toolgen.errors import AuditError
 from toolgen.gateway import compiled_policy
 from toolgen.gateway.audit_redaction import Concealing
@@ -24,7 +23,10 @@ from toolgen.pipeline.stages.turn_limit import TurnStage
 from toolgen.policy.access import Access, Judgement
 from toolgen.policy.binding import Bound
 
-__all__ = ["attempts_at_calls", "free_pass"]
+__all__ = ["CALL_ATTEMPTS", "free_pass"]
+
+CALL_ATTEMPTS: Final = Attempts()
+"""In the order of the pipeline."""
 
 _ALLOW: Final = Allow(rule="doctor")
 _REFUSED_SQL: Final = {
@@ -70,134 +72,41 @@ async def _as_written(call: Call, **_: object) -> Statement:
 
 def free_pass() -> Guard:
     """The rules, and what allows everything in their place."""
-    return Guard(owner=Access, name="judge", instead=_allows)
-
-
-def _within(check: Callable[[Scratch], Awaitable[str]], **made: Any) -> Callable[[], Awaitable[str]]:
-    """An attempt in a gateway of its own."""
-
-    async def make() -> str:
-        async with scratch(**made) as place:
-            return await check(place)
-
-    return make
-
-
-def attempts_at_calls() -> tuple[Attempt, ...]:
-    """In the order of the road."""
-    sql = Guard(owner=compiled_policy, name="sql_verdict", instead=_as_written)
-    return (
-        Attempt(
-            name="record before the act",
-            shown="a call whose intent could not be recorded was not made",
-            guards=(Guard(owner=Record, name="__call__", instead=_passes),),
-            make=_within(_unrecorded),
-        ),
-        Attempt(
-            name="turn limit",
-            shown="a conversation's turn beyond its limit was refused",
-            guards=(Guard(owner=TurnStage, name="__call__", instead=_passes),),
-            make=_within(_endless, gateway={"turn_limit": 1}),
-        ),
-        Attempt(
-            name="pause",
-            shown="calls of a paused principal and of a paused source were refused",
-            guards=(Guard(owner=PauseStage, name="__call__", instead=_passes),),
-            make=_within(_paused),
-        ),
-        Attempt(
-            name="limit",
-            shown="a call beyond a limit was refused",
-            guards=(Guard(owner=LimitStage, name="__call__", instead=_passes),),
-            make=_within(_beyond_a_limit),
-        ),
-        Attempt(
-            name="hidden tool",
-            shown="a hidden tool is answered as one that does not exist, and is in no list",
-            guards=(Guard(owner=Access, name="visible", instead=lambda *_: True),),
-            make=_within(_hidden),
-        ),
-        Attempt(
-            name="visible but denied call",
-            shown="calls outside of what a rule allows, and inside of what another denies, were refused",
-            guards=(free_pass(),),
-            make=_within(_denied),
-        ),
-        Attempt(
-            name="call for a user",
-            shown="an agent was refused what the user it acts for may not do",
-            guards=(free_pass(),),
-            make=_within(_for_a_user),
-        ),
-        Attempt(
-            name="bound argument",
-            shown="an argument that the policy binds was not taken from the caller",
-            guards=(Guard(owner=Access, name="bind", instead=_unbound),),
-            make=_within(_bound),
-        ),
-        Attempt(
-            name="arguments",
-            shown="arguments that do not fit the tool's schema were refused",
-            guards=(Guard(owner=ArgumentsStage, name="__call__", instead=_passes),),
-            make=_within(_unfit),
-        ),
-        Attempt(
-            name="SQL",
-            shown=f"{len(_REFUSED_SQL)} statements beyond what the policy opens were refused",
-            guards=(sql,),
-            make=_within(_statements),
-        ),
-        Attempt(
-            name="SQL rows",
-            shown="statements were given the policy's row filter and its limit",
-            guards=(sql,),
-            make=_within(_rows),
-        ),
-        Attempt(
-            name="repeated call",
-            shown="a call repeated under its idempotency key was made once",
-            guards=(Guard(owner=LedgerStage, name="__call__", instead=_passes),),
-            make=_within(_twice),
-        ),
-        Attempt(
-            name="approval",
-            shown="a call that a person must agree to was kept waiting",
-            guards=(Guard(owner=ApproveStage, name="__call__", instead=_passes),),
-            make=_within(_unasked),
-        ),
-        Attempt(
-            name="redaction",
-            shown="what the policy redacts was not in an answer",
-            guards=(Guard(owner=RedactStage, name="applied", instead=lambda _self, _call, result: result),),
-            make=_within(_answered),
-        ),
-        Attempt(
-            name="sensitive arguments",
-            shown="what policy and schema call sensitive is in the record as a digest alone",
-            guards=(Guard(owner=Concealing, name="arguments", instead=lambda _self, call: call.arguments),),
-            make=_within(_written_down),
-        ),
-    )
+    return Guard(Access, "judge", _allows)
 
 
 def _unbound(_self: object, _principal: object, _tool: object, arguments: Any) -> Bound:
     return Bound(arguments=arguments)
 
 
+@CALL_ATTEMPTS.add_in_scratch(
+    "record before the act", "a call whose intent could not be recorded was not made", Record, "__call__", _passes
+)
 async def _unrecorded(place: Scratch) -> str:
     async def fails(*_: object) -> None:
         raise AuditError("the disk is full, as far as this trial is concerned")
 
-    with without((Guard(owner=AuditLog, name="append", instead=fails),)):
+    with without((Guard(AuditLog, "append", fails),)):
         made = await place.reached("open", ONE)
     return "a call was made that could not be recorded" if made else ""
 
 
+@CALL_ATTEMPTS.add_in_scratch(
+    "turn limit",
+    "a conversation's turn beyond its limit was refused",
+    TurnStage,
+    "__call__",
+    _passes,
+    gateway={"turn_limit": 1},
+)
 async def _endless(place: Scratch) -> str:
     made = [await place.reached("open", ONE, session="one") for _ in range(3)]
     return "" if made == [True, False, False] else f"of three turns where one is allowed, {sum(made)} were let through"
 
 
+@CALL_ATTEMPTS.add_in_scratch(
+    "pause", "calls of a paused principal and of a paused source were refused", PauseStage, "__call__", _passes
+)
 async def _paused(place: Scratch) -> str:
     gateway = place.gateway
     nothing = {"principal": "", "source": "", "tool": ""}
@@ -211,11 +120,19 @@ async def _paused(place: Scratch) -> str:
     return ""
 
 
+@CALL_ATTEMPTS.add_in_scratch("limit", "a call beyond a limit was refused", LimitStage, "__call__", _passes)
 async def _beyond_a_limit(place: Scratch) -> str:
     made = [await place.reached("limited", ONE) for _ in range(3)]
     return "" if made == [True, False, False] else f"of three calls where one is allowed, {sum(made)} were let through"
 
 
+@CALL_ATTEMPTS.add_in_scratch(
+    "hidden tool",
+    "a hidden tool is answered as one that does not exist, and is in no list",
+    Access,
+    "visible",
+    lambda *_: True,
+)
 async def _hidden(place: Scratch) -> str:
     gateway, name = place.gateway, f"{SOURCE}__hidden"
     if name in {tool.name for tool in gateway.catalog(gateway.principal("agent"))}:
@@ -227,6 +144,13 @@ async def _hidden(place: Scratch) -> str:
     return "" if there == missing else "a hidden tool is answered otherwise than one that does not exist"
 
 
+@CALL_ATTEMPTS.add_in_scratch(
+    "visible but denied call",
+    "calls outside of what a rule allows, and inside of what another denies, were refused",
+    Access,
+    "judge",
+    _allows,
+)
 async def _denied(place: Scratch) -> str:
     for tool, arguments in (("narrowed", {"id": 2}), ("denied", {"id": 1})):
         if await place.reached(tool, arguments):
@@ -236,6 +160,9 @@ async def _denied(place: Scratch) -> str:
     return ""
 
 
+@CALL_ATTEMPTS.add_in_scratch(
+    "call for a user", "an agent was refused what the user it acts for may not do", Access, "judge", _allows
+)
 async def _for_a_user(place: Scratch) -> str:
     both = place.gateway.principal("agent", "user")
     if await place.reached("open", {"id": 2}, principal=both):
@@ -245,6 +172,9 @@ async def _for_a_user(place: Scratch) -> str:
     return ""
 
 
+@CALL_ATTEMPTS.add_in_scratch(
+    "bound argument", "an argument that the policy binds was not taken from the caller", Access, "bind", _unbound
+)
 async def _bound(place: Scratch) -> str:
     await place.reached("bound", {"id": 1, "tenant": "other"})
     await place.reached("bound", ONE)
@@ -252,6 +182,9 @@ async def _bound(place: Scratch) -> str:
     return "" if sent and set(sent) == {"own"} else "a bound argument was sent as the caller, or as nobody, wrote it"
 
 
+@CALL_ATTEMPTS.add_in_scratch(
+    "arguments", "arguments that do not fit the tool's schema were refused", ArgumentsStage, "__call__", _passes
+)
 async def _unfit(place: Scratch) -> str:
     for arguments in ({"id": "abc"}, {}, {"id": 1, "other": 1}, {"id": 1, "note": 7}):
         if await place.reached("open", arguments):
@@ -259,6 +192,13 @@ async def _unfit(place: Scratch) -> str:
     return ""
 
 
+@CALL_ATTEMPTS.add_in_scratch(
+    "SQL",
+    f"{len(_REFUSED_SQL)} statements beyond what the policy opens were refused",
+    compiled_policy,
+    "sql_verdict",
+    _as_written,
+)
 async def _statements(place: Scratch) -> str:
     for what, sql in _REFUSED_SQL.items():
         if await place.reached("query", {"sql": sql}):
@@ -266,6 +206,13 @@ async def _statements(place: Scratch) -> str:
     return ""
 
 
+@CALL_ATTEMPTS.add_in_scratch(
+    "SQL rows",
+    "statements were given the policy's row filter and its limit",
+    compiled_policy,
+    "sql_verdict",
+    _as_written,
+)
 async def _rows(place: Scratch) -> str:
     for sql in _BY_ANOTHER_WAY:
         if not await place.reached("query", {"sql": sql}):
@@ -280,15 +227,28 @@ async def _rows(place: Scratch) -> str:
     return ""
 
 
+@CALL_ATTEMPTS.add_in_scratch(
+    "repeated call", "a call repeated under its idempotency key was made once", LedgerStage, "__call__", _passes
+)
 async def _twice(place: Scratch) -> str:
     made = [await place.reached("open", ONE, idempotency_key="doctor") for _ in range(2)]
     return "" if made == [True, False] else "a call was made twice under one idempotency key"
 
 
+@CALL_ATTEMPTS.add_in_scratch(
+    "approval", "a call that a person must agree to was kept waiting", ApproveStage, "__call__", _passes
+)
 async def _unasked(place: Scratch) -> str:
     return "a call was made that nobody had agreed to" if await place.reached("asked", ONE) else ""
 
 
+@CALL_ATTEMPTS.add_in_scratch(
+    "redaction",
+    "what the policy redacts was not in an answer",
+    RedactStage,
+    "applied",
+    lambda _self, _call, result: result,
+)
 async def _answered(place: Scratch) -> str:
     envelope = await place.gateway.call(f"{SOURCE}__open", ONE, principal="agent")
     if envelope.status != "ok":
@@ -296,6 +256,13 @@ async def _answered(place: Scratch) -> str:
     return "what the policy redacts was in the answer" if CANARY in repr(envelope.to_dict()) else ""
 
 
+@CALL_ATTEMPTS.add_in_scratch(
+    "sensitive arguments",
+    "what policy and schema call sensitive is in the record as a digest alone",
+    Concealing,
+    "arguments",
+    lambda _self, call: call.arguments,
+)
 async def _written_down(place: Scratch) -> str:
     for name in ("note", "pin"):
         await place.reached("open", {"id": 1, name: CANARY})

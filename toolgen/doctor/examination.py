@@ -17,7 +17,7 @@ from typing import Final
 from toolgen.audit.reader import entry_at
 from toolgen.config.audit import AuditSettings
 from toolgen.config.settings import SourceSettings, password_of
-from toolgen.doctor.call_trials import attempts_at_calls, free_pass
+from toolgen.doctor.call_trials import CALL_ATTEMPTS, free_pass
 from toolgen.doctor.database_accounts import (
     Finding,
     cascading,
@@ -28,7 +28,7 @@ from toolgen.doctor.database_accounts import (
     password_hint,
     row_hints,
 )
-from toolgen.doctor.identity_trials import attempts_at_the_console, attempts_to_be_somebody
+from toolgen.doctor.identity_trials import CONSOLE_ATTEMPTS, IDENTITY_ATTEMPTS
 from toolgen.doctor.network_trials import attempts_at_places, attempts_at_the_record
 from toolgen.doctor.scratch_gateway import Attempt, Echo, Guard, Trial, tried
 from toolgen.errors import SecretError, ToolgenError
@@ -59,7 +59,7 @@ async def run_trials(gateway: Gateway) -> list[Trial]:
 
 def attempts_on(gateway: Gateway) -> tuple[Attempt, ...]:
     """All attempts, in the order in which they are made and told."""
-    guards = (Guard(owner=Access, name="visible", instead=lambda *_: True), free_pass())
+    guards = (Guard(Access, "visible", lambda *_: True), free_pass())
     denied = Attempt(
         name="denied call",
         shown="a call that no rule of the project allows was refused, and the refusal is in its record",
@@ -69,10 +69,10 @@ def attempts_on(gateway: Gateway) -> tuple[Attempt, ...]:
     )
     return (
         denied,
-        *attempts_to_be_somebody(),
-        *attempts_at_calls(),
+        *IDENTITY_ATTEMPTS,
+        *CALL_ATTEMPTS,
         *attempts_at_places(gateway),
-        *attempts_at_the_console(),
+        *CONSOLE_ATTEMPTS,
         *attempts_at_the_record(gateway.settings.audit_dir),
     )
 

@@ -21,11 +21,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from toolgen.console import app as console_app
 from toolgen.console.app import console_of
-from toolgen.doctor.scratch_gateway import KEY, Attempt, Guard, UselessError, scratch
+from toolgen.doctor.scratch_gateway import KEY, Attempts, UselessError, scratch
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.identity import Identity, KeySets, Unaccepted, principals
 
-__all__ = ["attempts_at_the_console", "attempts_to_be_somebody"]
+__all__ = ["CONSOLE_ATTEMPTS", "IDENTITY_ATTEMPTS"]
+
+IDENTITY_ATTEMPTS: Final = Attempts()
+"""Each with credentials that are good but for one thing."""
+CONSOLE_ATTEMPTS: Final = Attempts()
 
 _ISSUER: Final = "https://issuer.invalid"
 _AUDIENCE: Final = "doctor"
@@ -33,40 +37,17 @@ _HEADER: Final = {"alg": "EdDSA", "typ": "JWT", "kid": "one"}
 _PAST, _FUTURE = "2001-01-01T00:00:00Z", "2201-01-01T00:00:00Z"
 
 
-def attempts_to_be_somebody() -> tuple[Attempt, ...]:
-    """Each with credentials that are good but for one thing."""
-    return (
-        Attempt(
-            name="bad key",
-            shown="keys that are wrong, expired or revoked opened nothing",
-            guards=(Guard(owner=Identity, name="_known", instead=lambda self, _: self.named("agent")),),
-            make=_bad_keys,
-        ),
-        Attempt(
-            name="forged token",
-            shown="tokens without a good signature of their issuer opened nothing",
-            guards=(Guard(owner=KeySets, name="verify", instead=_verifies),),
-            make=_forged_tokens,
-        ),
-        Attempt(
-            name="expired token",
-            shown="tokens that have expired, are not valid yet or never end opened nothing",
-            guards=(Guard(owner=principals, name="check_claims", instead=lambda _, now: now + 60),),
-            make=_untimely_tokens,
-        ),
-        Attempt(
-            name="token for another",
-            shown="tokens for another audience opened nothing",
-            guards=(Guard(owner=principals, name="audience_fits", instead=lambda *_: True),),
-            make=_tokens_for_others,
-        ),
-    )
-
-
 async def _verifies(*_: object) -> None:
     """Every signature is good."""
 
 
+@IDENTITY_ATTEMPTS.add(
+    "bad key",
+    "keys that are wrong, expired or revoked opened nothing",
+    Identity,
+    "_known",
+    lambda self, _: self.named("agent"),
+)
 async def _bad_keys() -> str:
     def hashed(key: str) -> str:
         return f"sha256:{hashlib.sha256(key.encode()).hexdigest()}"
@@ -93,6 +74,9 @@ async def _bad_keys() -> str:
 _NO_RULES: Final[Mapping[str, Any]] = {"rules": [], "approvals": None}
 
 
+@IDENTITY_ATTEMPTS.add(
+    "forged token", "tokens without a good signature of their issuer opened nothing", KeySets, "verify", _verifies
+)
 async def _forged_tokens() -> str:
     key, other = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
     good = _token(key)
@@ -113,6 +97,13 @@ async def _forged_tokens() -> str:
     return await _taken(key, forged.items(), good)
 
 
+@IDENTITY_ATTEMPTS.add(
+    "expired token",
+    "tokens that have expired, are not valid yet or never end opened nothing",
+    principals,
+    "check_claims",
+    lambda _, now: now + 60,
+)
 async def _untimely_tokens() -> str:
     key, now = Ed25519PrivateKey.generate(), int(time.time())
     untimely = {
@@ -123,6 +114,9 @@ async def _untimely_tokens() -> str:
     return await _taken(key, untimely.items(), _token(key))
 
 
+@IDENTITY_ATTEMPTS.add(
+    "token for another", "tokens for another audience opened nothing", principals, "audience_fits", lambda *_: True
+)
 async def _tokens_for_others() -> str:
     key = Ed25519PrivateKey.generate()
     others = {
@@ -179,18 +173,13 @@ _FORGED: Final = {
 }
 
 
-def attempts_at_the_console() -> tuple[Attempt, ...]:
-    """One: the form's token."""
-    return (
-        Attempt(
-            name="CSRF",
-            shown="forms without the token of their session were refused",
-            guards=(Guard(owner=console_app, name="_check_form", instead=lambda _, form: dict(form)),),
-            make=_forged_forms,
-        ),
-    )
-
-
+@CONSOLE_ATTEMPTS.add(
+    "CSRF",
+    "forms without the token of their session were refused",
+    console_app,
+    "_check_form",
+    lambda _, form: dict(form),
+)
 async def _forged_forms() -> str:
     policy: dict[str, Any] = {"principals": {"admin": _ADMIN}, "rules": [], "approvals": None}
     async with scratch(policy=policy, console={"admins": ["admin"]}) as place:

@@ -57,7 +57,7 @@ _PLACES: Final[dict[str, tuple[tuple[str, ...], bool]]] = {
 
 def attempts_at_places(gateway: Gateway) -> tuple[Attempt, ...]:
     """Addresses under the project's own egress rules and under others, then whether those rules are asked, and redirects."""
-    check = Guard(owner=Egress, name="check", instead=_allows)
+    check = Guard(Egress, "check", _allows)
     addresses = [
         Attempt(
             name=f"{kind} address",
@@ -78,25 +78,25 @@ def attempts_at_places(gateway: Gateway) -> tuple[Attempt, ...]:
         Attempt(
             name="call to an address",
             shown="a call whose server is a link-local address was refused before anything was dialled",
-            guards=(Guard(owner=compiled_policy, name="destination_of", instead=_allows),),
+            guards=(Guard(compiled_policy, "destination_of", _allows),),
             make=_sent_to_an_address,
         ),
         Attempt(
             name="dialled address",
             shown="a name that leads to a forbidden address was not dialled",
-            guards=(Guard(owner=Gateway, name="permit", instead=_allows),),
+            guards=(Guard(Gateway, "permit", _allows),),
             make=_dialled,
         ),
         Attempt(
             name="redirect",
             shown="a redirect was not followed where the policy does not say so",
-            guards=(Guard(owner=Egress, name="check_redirect", instead=_allows),),
+            guards=(Guard(Egress, "check_redirect", _allows),),
             make=partial(_redirected, "none", elsewhere=False),
         ),
         Attempt(
             name="redirect to another origin",
             shown="a redirect to another origin was not followed, whatever the policy says",
-            guards=(Guard(owner=sys.modules[moved.__module__], name="_origin", instead=lambda _: ("", "", 0)),),
+            guards=(Guard(sys.modules[moved.__module__], "_origin", lambda _: ("", "", 0)),),
             make=partial(_redirected, "same-origin", elsewhere=True),
         ),
     )
@@ -213,13 +213,13 @@ def attempts_at_the_record(directory: Path) -> tuple[Attempt, ...]:
         Attempt(
             name="fsync",
             shown="the intent was synced to the disk before the call was made, and the outcome before it was answered",
-            guards=(Guard(owner=segment, name="_fdatasync", instead=lambda _: None),),
+            guards=(Guard(segment, "_fdatasync", lambda _: None),),
             make=_unsynced,
         ),
         Attempt(
             name="tampered audit copy",
             shown="the log verifies; a changed bit, an entry taken out and one put in were found in copies of it",
-            guards=(Guard(owner=stream, name="run", instead=lambda _: iter(())),),
+            guards=(Guard(stream, "run", lambda _: iter(())),),
             make=tampered,
         ),
     )
@@ -236,7 +236,7 @@ async def _unsynced() -> str:
             real(fd)
             events.append("synced")
 
-        with without((Guard(owner=segment, name="_fdatasync", instead=synced),)):
+        with without((Guard(segment, "_fdatasync", synced),)):
             reached = await place.reached("open", ONE)
             events.append("answered")
     if not reached:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from toolgen.config.settings import load as load_settings
 from toolgen.errors import ToolgenError, place_of
@@ -32,6 +32,7 @@ __all__ = [
     "ONE",
     "SOURCE",
     "Attempt",
+    "Attempts",
     "Echo",
     "Guard",
     "Scratch",
@@ -59,6 +60,7 @@ _SCHEMA: Final[JsonObject] = {
     "required": ["id"],
     "additionalProperties": False,
 }
+_Make: TypeAlias = Callable[[], Awaitable[str]]
 _READS: Final = ("open", "narrowed", "denied", "hidden", "bound", "limited")
 
 
@@ -246,13 +248,16 @@ class UselessError(Exception):
     """What should have been possible was refused as well, so that a refusal proves nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Guard:
     """A function or method of ours that refuses something, and what lets everything pass in its place."""
 
     owner: object  # a module or a class
     name: str
     instead: object
+
+
+_Check: TypeAlias = Callable[[Scratch], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,9 +271,35 @@ class Attempt:
     name: str
     shown: str
     guards: tuple[Guard, ...]
-    make: Callable[[], Awaitable[str]]
-    rehearsed: Callable[[], Awaitable[str]] | None = None
+    make: _Make
+    rehearsed: _Make | None = None
     """What is attempted without the guards, where `make` would do real harm then."""
+
+
+class Attempts(list[Attempt]):
+    """Attempts in the order in which they are written down, each above the function that makes it."""
+
+    def add(self, name: str, shown: str, *guard: Any) -> Callable[[_Make], _Make]:
+        """`guard` is what `Guard` is made of."""
+
+        def added(make: _Make) -> _Make:
+            self.append(Attempt(name=name, shown=shown, guards=(Guard(*guard),), make=make))
+            return make
+
+        return added
+
+    def add_in_scratch(self, name: str, shown: str, *guard: Any, **made: Any) -> Callable[[_Check], _Check]:
+        """The same, in a gateway of its own."""
+
+        def added(check: _Check) -> _Check:
+            async def make() -> str:
+                async with scratch(**made) as place:
+                    return await check(place)
+
+            self.add(name, shown, *guard)(make)
+            return check
+
+        return added
 
 
 async def tried(attempt: Attempt) -> Trial:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from toolgen.errors import ConfigError
@@ -57,6 +59,24 @@ class ServerLocation:
     )  # sslrootcert, sslcert, sslkey
     connect_timeout_s: int = 5
     pool_size: int = 4
+
+    def libpq_arguments(self, password: str, application: str) -> dict[str, Any]:
+        """What libpq connects with, everything that it would else take from its environment and files said here. Holds the password."""
+        return {
+            "host": self.socket or self.host,
+            "port": self.port,
+            "user": self.user,
+            "dbname": self.database,
+            "password": password,
+            "passfile": f"{os.devnull}/none",
+            "options": "",
+            "application_name": application,
+            "client_encoding": "utf8",
+            "connect_timeout": self.connect_timeout_s,
+            "sslmode": self.sslmode,
+            "gssencmode": "disable",
+            **{name: self.certificates.get(name) for name in ("sslrootcert", "sslcert", "sslkey")},
+        }
 
     @property
     def title(self) -> str:

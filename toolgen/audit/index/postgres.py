@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -129,21 +128,4 @@ def _marked(statement: str) -> bytes:
 
 
 def _connect(location: ServerLocation, password: str) -> psycopg.Connection[tuple[Any, ...]]:
-    return psycopg.connect(
-        host=location.socket or location.host,
-        port=location.port,
-        user=location.user,
-        dbname=location.database,
-        password=password,
-        passfile=f"{os.devnull}/none",
-        options="",
-        application_name="toolgen audit",
-        client_encoding="utf8",
-        connect_timeout=location.connect_timeout_s,
-        sslmode=location.sslmode,
-        gssencmode="disable",
-        autocommit=True,
-        sslrootcert=location.certificates.get("sslrootcert"),
-        sslcert=location.certificates.get("sslcert"),
-        sslkey=location.certificates.get("sslkey"),
-    )
+    return psycopg.connect(**location.libpq_arguments(password, "toolgen audit"), autocommit=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
@@ -130,24 +129,7 @@ def unreadable(error: psycopg.Error) -> DescriptionError:
 
 def connect(location: ServerLocation, password: str) -> _Connection:
     """A session of the source's role. Raises what psycopg raises."""
-    return psycopg.connect(
-        host=location.socket or location.host,
-        port=location.port,
-        user=location.user,
-        dbname=location.database,
-        password=password,
-        passfile=f"{os.devnull}/none",
-        options="",
-        application_name="toolgen build",
-        client_encoding="utf8",
-        connect_timeout=location.connect_timeout_s,
-        sslmode=location.sslmode,
-        gssencmode="disable",
-        autocommit=True,
-        sslrootcert=location.certificates.get("sslrootcert"),
-        sslcert=location.certificates.get("sslcert"),
-        sslkey=location.certificates.get("sslkey"),
-    )
+    return psycopg.connect(**location.libpq_arguments(password, "toolgen build"), autocommit=True)
 
 
 def _found(connection: _Connection) -> Found:

@@ -90,7 +90,7 @@ async def appending(directory: Path, *, rounds: int, calls: int) -> None:
             make_key(place / PRIVATE, place)
         logs[name] = AuditLog(place, clock, Plan(checkpoint_entries=5000, checkpoint_s=1.0))
         logs[name].open()
-    await asyncio.sleep(0.2)  # until the keepers have found their keys
+    await asyncio.sleep(0.2)  # until the maintenance threads have found their keys
     measured: dict[tuple[str, int], list[tuple[float, float]]] = {}
     stages: dict[str, Stage] = {}
     for name, log in logs.items():

@@ -13,7 +13,7 @@ import tempfile
 import time
 
 from toolgen.clock import SystemClock
-from toolgen.execute.http.credential_selection import Provision, Wallet
+from toolgen.execute.http.credential_selection import CredentialSelector, Provision
 from toolgen.execute.http.request_builder import Request
 from toolgen.execute.oauth import Grants, Token
 from toolgen.execute.secrets import SecretReference, Secrets
@@ -36,7 +36,7 @@ REQUEST = Request(
 )
 
 
-def wallet(path: str) -> Wallet:
+def selector(path: str) -> CredentialSelector:
     """Credentials of each kind, and a token that is good for a day."""
     secrets, clock = Secrets({"KEY": "k" * 40}), SystemClock()
     grants = Grants(secrets=secrets, permit=lambda _: Allow(rule="bench"), clock=clock)
@@ -51,7 +51,7 @@ def wallet(path: str) -> Wallet:
         "aws": {"access_key_id": KEY, "secret_access_key": KEY, "region": "eu-west-1", "service": "execute-api"},
     }
     provision = Provision(grants=grants, assigned=lambda _: None)
-    return Wallet(schemes=SCHEMES, auth=auth, secrets=secrets, provision=provision)
+    return CredentialSelector(schemes=SCHEMES, auth=auth, secrets=secrets, provision=provision)
 
 
 async def measure(rounds: int) -> dict[str, float]:
@@ -60,7 +60,7 @@ async def measure(rounds: int) -> dict[str, float]:
     with tempfile.NamedTemporaryFile("w") as file:
         file.write("k" * 40)
         file.flush()
-        held, principal = wallet(file.name), Principal(id="bench")
+        held, principal = selector(file.name), Principal(id="bench")
         for _ in range(rounds):
             for name, found in taken.items():
                 began = time.process_time()

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from toolgen.clock import SystemClock
 from toolgen.config.tools import CacheFor
-from toolgen.execute.base import Patience
+from toolgen.execute.base import ResilienceConfig
 from toolgen.execute.resilience import SteadyExecutor
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Failed, Refused, Result, Success
@@ -70,10 +70,10 @@ async def measure(ways: dict[str, Callable[[], Awaitable[object]]]) -> dict[str,
 
 async def main() -> None:
     clock, inner = SystemClock(), Answering()
-    steady = SteadyExecutor(inner, patience=Patience(), repeatable=lambda call: True)
+    steady = SteadyExecutor(inner, patience=ResilienceConfig(), repeatable=lambda call: True)
     caching = Caching(
         tools={"t__kept": CacheFor(ttl_s=3600, stale_s=0)},
-        sources={"t": Patience().concurrency},
+        sources={"t": ResilienceConfig().concurrency},
         results=Results(clock),
         clock=clock,
     )

@@ -1,4 +1,4 @@
-"""Logs for the tests of audit/: written by the real log, closed and signed by the real keeper."""
+"""Logs for the tests of audit/: written by the real log, closed and signed by the real maintenance thread."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def with_key(directory: Path) -> Path:
 
 
 def opened(directory: Path, plan: Plan | None = None, clock: FixedClock | None = None) -> AuditLog:
-    """A log after its keeper's first round, so that the next is the test's own. Where that round records something, it needs the loop
+    """A log after its first round of maintenance, so that the next is the test's own. Where that round records something, it needs the loop
     that this blocks: see `looked_after`."""
     log = AuditLog(directory, clock or FixedClock(), plan)
     log.open()
-    while log._keeper is not None and not log._keeper.rounds:
+    while log._maintenance is not None and not log._maintenance.rounds:
         os.sched_yield()
     return log
 
@@ -34,7 +34,7 @@ async def looked_after(directory: Path, plan: Plan, clock: FixedClock) -> AuditL
     """The same where the first round finds something to let go of, and records it."""
     log = AuditLog(directory, clock, plan)
     log.open()
-    while log._keeper is not None and not log._keeper.rounds:  # noqa: ASYNC110 - the round is another thread's
+    while log._maintenance is not None and not log._maintenance.rounds:  # noqa: ASYNC110 - the round is another thread's
         await asyncio.sleep(0)
     return log
 

@@ -19,7 +19,7 @@ from toolgen.audit.config import Place, Plan
 from toolgen.audit.entry import seal
 from toolgen.audit.keys import PRIVATE, keep_in, make_key, public_keys, signing_key
 from toolgen.audit.log import AuditLog
-from toolgen.audit.maintenance import Keeper
+from toolgen.audit.maintenance import Maintenance
 from toolgen.audit.merkle_tree import Tree, climbed, path_of
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
@@ -42,7 +42,7 @@ def sign_often(directory: Path, calls: int) -> None:
         log = opened(directory, PLAIN)
         for number in range(calls):
             await add(log, number, number)
-            await asyncio.to_thread(log._keeper.tick)
+            await asyncio.to_thread(log._maintenance.tick)
         await log.close()
 
     asyncio.run(scenario())
@@ -122,7 +122,7 @@ def test_a_key_that_is_made_while_the_gateway_runs_signs_from_then_on(tmp_path: 
         log = opened(tmp_path, PLAIN)
         await add(log, 1, 3)
         with_key(tmp_path)
-        await asyncio.to_thread(log._keeper.tick)
+        await asyncio.to_thread(log._maintenance.tick)
         await add(log, 4, 5)
         await log.close()
 
@@ -190,7 +190,7 @@ def test_what_was_cut_off_is_not_signed_over(tmp_path: Path) -> None:
         async def scenario() -> tuple[str, ...]:
             log = opened(tmp_path, PLAIN)
             await add(log, 50, 50)
-            await asyncio.to_thread(log._keeper.tick)
+            await asyncio.to_thread(log._maintenance.tick)
             warnings = log.warnings()
             await log.close()
             return warnings
@@ -313,7 +313,7 @@ def test_a_place_that_fails_is_told_of_and_tried_again_and_calls_go_on(
         nonlocal works
         log = opened(tmp_path, replace(PLAIN, places=(Place(name="the bucket", deliver=deliver),)))
         await add(log, 1, 1)
-        await asyncio.to_thread(log._keeper.tick)
+        await asyncio.to_thread(log._maintenance.tick)
         async with asyncio.timeout(120):
             while len(attempts) < 3 or not log.warnings():
                 await add(log, 2, 2)
@@ -339,9 +339,9 @@ def test_where_it_is_required_no_call_begins_while_nothing_arrives(tmp_path: Pat
     async def scenario() -> None:
         places = (Place(name="the bucket", deliver=deliver),)
         log = opened(tmp_path, replace(PLAIN, places=places, required_s=1e-9))
-        await asyncio.to_thread(log._keeper.tick)
+        await asyncio.to_thread(log._maintenance.tick)
         await log.append({"event": "intent", "call_id": "call_1"})
-        await asyncio.to_thread(log._keeper.tick)
+        await asyncio.to_thread(log._maintenance.tick)
         with pytest.raises(AuditError, match="no checkpoint has reached"):
             await log.append({"event": "intent", "call_id": "call_2"})
         assert "no checkpoint has reached" in (log.fault or "")
@@ -414,7 +414,7 @@ def test_calls_go_on_while_one_of_several_places_is_reached(tmp_path: Path) -> N
     async def scenario() -> None:
         log = opened(tmp_path, replace(PLAIN, places=places, required_s=1e-9))
         await add(log, 1, 1)
-        await asyncio.to_thread(log._keeper.tick)
+        await asyncio.to_thread(log._maintenance.tick)
         async with asyncio.timeout(120):
             while not (arrived and log.warnings()) or log.fault is not None:  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0)
@@ -430,13 +430,13 @@ def test_the_first_call_after_a_start_waits_for_no_round_of_whoever_signs(
 ) -> None:
     with_key(tmp_path)
     go_on = threading.Event()
-    tick = Keeper.tick
+    tick = Maintenance.tick
 
-    def late(self: Keeper) -> None:
+    def late(self: Maintenance) -> None:
         go_on.wait(60)
         tick(self)
 
-    monkeypatch.setattr(Keeper, "tick", late)
+    monkeypatch.setattr(Maintenance, "tick", late)
 
     async def scenario() -> None:
         log = AuditLog(
@@ -455,11 +455,11 @@ def test_the_first_call_after_a_start_waits_for_no_round_of_whoever_signs(
 def test_a_plan_that_requires_checkpoints_takes_no_call_without_a_key(tmp_path: Path) -> None:
     async def scenario() -> None:
         log = opened(tmp_path, replace(PLAIN, required_s=60.0))
-        await asyncio.to_thread(log._keeper.tick)
+        await asyncio.to_thread(log._maintenance.tick)
         with pytest.raises(AuditError, match="nothing signs them"):
             await log.append({"event": "intent", "call_id": "call_1"})
         with_key(tmp_path)
-        await asyncio.to_thread(log._keeper.tick)
+        await asyncio.to_thread(log._maintenance.tick)
         await log.append({"event": "intent", "call_id": "call_1"})
         await log.close()
 

@@ -21,12 +21,12 @@ ACTIVE = "gateway-1.jsonl"
 
 
 def look_after(directory: Path, plan: Plan, clock: FixedClock) -> tuple[str, ...]:
-    """One call, and one round of the keeper behind it; returns what it complains about."""
+    """One call, and one round of maintenance behind it; returns what it complains about."""
 
     async def scenario() -> tuple[str, ...]:
         log = await looked_after(directory, plan, clock)
         await add(log, 1000, 1000)
-        await asyncio.to_thread(log._keeper.tick)
+        await asyncio.to_thread(log._maintenance.tick)
         warnings = log.warnings()
         await log.close()
         return warnings

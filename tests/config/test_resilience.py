@@ -10,14 +10,14 @@ import msgspec
 import pytest
 
 from tests.projects import make_project
-from toolgen.config.resilience import FailureKeys, read_patience
+from toolgen.config.resilience import FailureKeys, read_resilience
 from toolgen.config.settings import load
 from toolgen.errors import ConfigError
-from toolgen.execute.base import Patience, Retries, Timeouts, Trip
+from toolgen.execute.base import BreakerConfig, ResilienceConfig, Retries, Timeouts
 from toolgen.yaml_file import Document
 
 
-def patience(root: Path, source: str = "pets", **keys: Any) -> Patience:
+def patience(root: Path, source: str = "pets", **keys: Any) -> ResilienceConfig:
     """What a source with these keys is read as."""
     path = make_project(root)
     settings = json.loads(path.read_text(encoding="utf-8"))
@@ -27,7 +27,7 @@ def patience(root: Path, source: str = "pets", **keys: Any) -> Patience:
 
 
 def test_nothing_said_is_the_defaults(tmp_path: Path) -> None:
-    assert patience(tmp_path) == Patience()
+    assert patience(tmp_path) == ResilienceConfig()
 
 
 def test_every_word_has_its_effect(tmp_path: Path) -> None:
@@ -40,10 +40,10 @@ def test_every_word_has_its_effect(tmp_path: Path) -> None:
         idempotency_key="X-Once",
         answers={"largest": "4MiB"},
     )
-    assert found == Patience(
+    assert found == ResilienceConfig(
         timeouts=Timeouts(connect_s=0.5, first_byte_s=2, total_s=9),
         retries=Retries(attempts=5, longest_wait_s=1, budget=0.05),
-        breaker=Trip(failures=0.9, calls=3, window_s=60, open_s=2),
+        breaker=BreakerConfig(failures=0.9, calls=3, window_s=60, open_s=2),
         concurrency=7,
         key_header="X-Once",
         largest=4_194_304,
@@ -54,7 +54,7 @@ def test_every_word_has_its_effect(tmp_path: Path) -> None:
 def test_only_answers_that_are_read_as_http_can_be_told_how_long_they_may_be(kind: str) -> None:
     given = msgspec.convert({"answers": {"largest": "4MiB"}}, FailureKeys)
     with pytest.raises(ConfigError, match="answers: belongs to openapi, graphql and mcp sources"):
-        read_patience(given, Document("toolgen.yaml", {}, {}), ("sources", "pets"), kind)
+        read_resilience(given, Document("toolgen.yaml", {}, {}), ("sources", "pets"), kind)
 
 
 MEANINGLESS = [
@@ -91,7 +91,7 @@ def test_a_word_without_an_effect_is_refused_at_its_line(tmp_path: Path, source:
 def test_a_word_with_an_effect_is_taken(tmp_path: Path, source: str, key: str) -> None:
     path = tmp_path / "toolgen.yaml"
     path.write_text(f"sources:\n  own:\n    {source}\n    {key}\n", encoding="utf-8")
-    assert load(path).sources["own"].patience != Patience()
+    assert load(path).sources["own"].patience != ResilienceConfig()
 
 
 def test_never_is_no_retries_and_no_breaker(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from tests.execute.http.bindings import binding
 from tests.execute.http.bindings import call as plain_call
 from toolgen.clock import FixedClock
-from toolgen.execute.base import Destination, Patience, Resolver, Timeouts, system_resolver
+from toolgen.execute.base import Destination, ResilienceConfig, Resolver, Timeouts, system_resolver
 from toolgen.execute.http import HttpExecutor
 from toolgen.execute.http.request_builder import repeatable
 from toolgen.execute.resilience import Chance, SteadyExecutor
@@ -137,7 +137,7 @@ def allow(_: Destination) -> Verdict:
 def steady(luck: Luck | None = None, *, resolver: Resolver = system_resolver, **patience: Any) -> SteadyExecutor:
     """An executor of HTTP behind the patience of the test; its clock stands still but for pauses."""
     luck = luck or Luck()
-    whole = Patience(**{"timeouts": PATIENT, **patience})
+    whole = ResilienceConfig(**{"timeouts": PATIENT, **patience})
     inner = HttpExecutor(
         schemes={},
         auth={},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolgen.clock import FixedClock
-from toolgen.execute.base import Trip
+from toolgen.execute.base import BreakerConfig
 from toolgen.execute.circuit_breaker import Breaker, Ending
 
 ANSWERED, FAILED, REFUSED, UNREACHED, SILENT = Ending
@@ -13,7 +13,7 @@ ANSWERED, FAILED, REFUSED, UNREACHED, SILENT = Ending
 
 def breaker(**trip: float) -> tuple[Breaker, FixedClock]:
     clock = FixedClock()
-    return Breaker(Trip(**trip), clock), clock  # type: ignore[arg-type]
+    return Breaker(BreakerConfig(**trip), clock), clock  # type: ignore[arg-type]
 
 
 def attempt(one: Breaker, clock: FixedClock, ending: Ending) -> float:

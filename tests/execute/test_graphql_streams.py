@@ -15,7 +15,7 @@ from tests.services.library import serving
 from toolgen.clock import SystemClock
 from toolgen.execute.graphql.subscriptions import Listener
 from toolgen.execute.http.connector import system_resolver
-from toolgen.execute.http.credential_selection import Provision, Wallet
+from toolgen.execute.http.credential_selection import CredentialSelector, Provision
 from toolgen.execute.oauth import Grants
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.model.auth import parsed_auth
@@ -34,7 +34,9 @@ def listen(app: Any, transport: str, *, seconds: float = 60.0, events: int = 2) 
     async def main(origin: str) -> Success | Failed:
         url = origin if transport == "sse" else "ws" + origin.removeprefix("http")
         listener = Listener(
-            wallet=Wallet(schemes=BEARER, auth={"bearer": SecretReference("literal", "tok-5e3c1")}, secrets=Secrets()),
+            selector=CredentialSelector(
+                schemes=BEARER, auth={"bearer": SecretReference("literal", "tok-5e3c1")}, secrets=Secrets()
+            ),
             permit=lambda _: Allow(rule="test"),
             resolver=system_resolver,
             clock=SystemClock(),
@@ -220,21 +222,21 @@ def renewing(app: Any, transport: str, tokens: list[str]) -> tuple[Success | Fai
         secrets, clock = Secrets({"S": "secret"}), SystemClock()
         grants = Grants(secrets=secrets, permit=lambda _: Allow(rule="test"), clock=clock)
         form = parsed_auth({"client_id": "me", "client_secret": "${env:S}", "token_url": f"{endpoint}/token"})
-        wallet = Wallet(
+        selector = CredentialSelector(
             schemes=TOKENS,
             auth={"client": form},
             secrets=secrets,
             provision=Provision(grants=grants, assigned=lambda _: None),
         )
         listener = Listener(
-            wallet=wallet, permit=lambda _: Allow(rule="test"), resolver=system_resolver, clock=SystemClock()
+            selector=selector, permit=lambda _: Allow(rule="test"), resolver=system_resolver, clock=SystemClock()
         )
         try:
             subscription = GraphQLSubscription(transport=transport, url=url, events=2, seconds=20.0)
             return await listener.listen(subscription, REQUEST, (("client",),), Principal(id="p"))
         finally:
             await listener.close()
-            await wallet.close()
+            await selector.close()
 
     given = iter(tokens)
     with serving(app) as origin, authorizing(lambda _: issued(next(given))) as service:

@@ -28,7 +28,7 @@ from tests.execute.failing import (
     steady,
 )
 from tests.execute.http.bindings import parameter
-from toolgen.execute.base import Retries, Timeouts, Trip
+from toolgen.execute.base import BreakerConfig, Retries, Timeouts
 from toolgen.execute.resilience import Chance, SteadyExecutor
 from toolgen.model.result import Failed, Refused, Success
 
@@ -198,7 +198,7 @@ def test_a_dead_upstream_costs_callers_the_connect_timeout_once_a_window() -> No
 
     async def scenario(url: str) -> list[Counter[str]]:
         luck = Luck()
-        executor = steady(luck, breaker=Trip(open_s=10), timeouts=UNREACHED)
+        executor = steady(luck, breaker=BreakerConfig(open_s=10), timeouts=UNREACHED)
         rounds = []
         for _ in range(4):
             found = await asyncio.gather(*(executor.execute(call(url)) for _ in range(200)))
@@ -229,7 +229,7 @@ def test_a_name_that_nobody_resolves_in_time_costs_what_a_dead_upstream_costs(me
 
     async def scenario() -> tuple[list[Any], list[Any]]:
         luck = Luck()
-        executor = steady(luck, resolver=silent, breaker=Trip(open_s=10), timeouts=UNREACHED)
+        executor = steady(luck, resolver=silent, breaker=BreakerConfig(open_s=10), timeouts=UNREACHED)
         found = await asyncio.gather(*(executor.execute(call("http://api.invalid", method)) for _ in range(20)))
         later = [await executor.execute(call("http://api.invalid", method)) for _ in range(3)]
         await executor.close()
@@ -247,7 +247,7 @@ def test_an_upstream_that_comes_back_is_used_again_after_one_probe() -> None:
         server = Server([saying("500 Broken")] * 10 + [FINE])
         luck = Luck()
         async with server.serving() as url:
-            executor = steady(luck, breaker=Trip(open_s=10))
+            executor = steady(luck, breaker=BreakerConfig(open_s=10))
             for _ in range(10):
                 await executor.execute(call(url))
             held = await asyncio.gather(*(executor.execute(call(url)) for _ in range(20)))

@@ -83,10 +83,10 @@ def sign_once(directory: Path, given: Plan) -> tuple[str, ...]:
     async def scenario() -> tuple[str, ...]:
         log = opened(directory, given)
         await add(log, 1, 2)
-        keeper = log._keeper
+        maintenance = log._maintenance
         await log.close()
-        assert keeper is not None
-        return keeper.faults()
+        assert maintenance is not None
+        return maintenance.faults()
 
     return asyncio.run(scenario())
 

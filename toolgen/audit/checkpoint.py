@@ -29,7 +29,7 @@ from toolgen.files import read_file
 
 __all__ = [
     "Checkpoint",
-    "Courier",
+    "CheckpointShipper",
     "Deliveries",
     "Removal",
     "append_line",
@@ -283,7 +283,7 @@ class Deliveries:
             return {}
 
 
-class Courier:
+class CheckpointShipper:
     """One place, and the thread that serves it."""
 
     def __init__(self, place: Place, deliveries: Deliveries) -> None:
@@ -296,7 +296,7 @@ class Courier:
         self._tried = False
         self._failed = 0
         self.fault = ""
-        self._thread = threading.Thread(target=self._run, name="audit-courier", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="audit-shipper", daemon=True)
         self._thread.start()
 
     def go_on(self, signed: Sequence[Checkpoint], now: float) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from toolgen.audit.config import Plan
 from toolgen.audit.entry import Entry, seal
 from toolgen.audit.files import MAX_LINE_LENGTH
-from toolgen.audit.maintenance import Keeper
+from toolgen.audit.maintenance import Maintenance
 from toolgen.audit.segment import Head, Mark, NoRoomError, Segment
 from toolgen.audit.writer_thread import Writer
 from toolgen.clock import Clock, timestamp
@@ -65,7 +65,7 @@ class AuditLog:
         self._segment: Segment | None = None
         self._stream = ""
         self._writer: Writer[AuditError | None] | None = None
-        self._keeper: Keeper | None = None
+        self._maintenance: Maintenance | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: list[Waiting] = []
         self._acknowledged = Mark(first=1, size=0, head=Head())
@@ -92,11 +92,13 @@ class AuditLog:
     @property
     def fault(self) -> str | None:
         """Why nothing can be recorded, or no call may begin; None when all is well."""
-        return self._broken or self._full or (self._keeper.blocked() if self._keeper is not None else "") or None
+        return (
+            self._broken or self._full or (self._maintenance.blocked() if self._maintenance is not None else "") or None
+        )
 
     def warnings(self) -> tuple[str, ...]:
         """What is wrong with looking after the log: signing, delivering, compressing, removing."""
-        return self._keeper.faults() if self._keeper is not None else ()
+        return self._maintenance.faults() if self._maintenance is not None else ()
 
     def open(self) -> None:
         """Opens a stream, recovering it where a crash tore it. Raises `AuditError` when that cannot be done."""
@@ -120,9 +122,9 @@ class AuditLog:
     async def close(self) -> None:
         """Writes what still waits and closes the stream cleanly."""
         await self._settled()
-        if self._keeper is not None:
-            await asyncio.get_running_loop().run_in_executor(None, self._keeper.stop)
-            self._keeper = None
+        if self._maintenance is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._maintenance.stop)
+            self._maintenance = None
             await self._settled()
         if self._retry is not None:
             self._retry.cancel()
@@ -226,7 +228,7 @@ class AuditLog:
         hashes: list[str] = []
         for item in waiting:
             try:
-                if self._keeper is not None and _is_intent(item) and (why := self._keeper.blocked()):
+                if self._maintenance is not None and _is_intent(item) and (why := self._maintenance.blocked()):
                     raise AuditError(why)  # noqa: TRY301 - it is told to whoever waits, as every other fault
                 sealed, line = seal(item[0], seq=seq + 1, stream=self._stream, time=time, prev=digest)
                 if len(line) > MAX_LINE_LENGTH:
@@ -262,7 +264,7 @@ class AuditLog:
 
     def _write(self, batch: Batch) -> AuditError | None:
         """Runs in the thread or in place; nothing else touches the segment meanwhile."""
-        segment, keeper = self._segment, self._keeper
+        segment, maintenance = self._segment, self._maintenance
         if segment is None:
             return AuditError("the audit log is not open")
         first = batch.head.seq - len(batch.hashes) + 1
@@ -277,8 +279,8 @@ class AuditLog:
         except (OSError, ValueError) as error:
             self._fail(error)
             return AuditError(self._broken or "", where=str(self._directory))
-        if keeper is not None:
-            keeper.note(first, batch.hashes)
+        if maintenance is not None:
+            maintenance.note(first, batch.hashes)
         return None
 
     def _rotate(self, segment: Segment, first: int, reserve: int) -> None:
@@ -288,8 +290,8 @@ class AuditLog:
         except NoRoomError:
             return
         self._acknowledged = segment.mark
-        if self._keeper is not None:
-            self._keeper.note(first, ())
+        if self._maintenance is not None:
+            self._maintenance.note(first, ())
 
     def _write_now(self, fields: Entry) -> None:
         segment = self._segment
@@ -297,8 +299,8 @@ class AuditLog:
         now, head = self._clock.now(), segment.head
         digest, line = seal(fields, seq=head.seq + 1, stream=self._stream, time=timestamp(now), prev=head.hash)
         segment.write(line, Head(seq=head.seq + 1, hash=digest), now)
-        if self._keeper is not None:
-            self._keeper.note(head.seq + 1, (digest,))
+        if self._maintenance is not None:
+            self._maintenance.note(head.seq + 1, (digest,))
 
     def _held_stream(self, mark: Mark | None) -> tuple[Segment, str] | None:
         """The stream this process writes already, opened again from what was acknowledged; None where there is none or it was taken."""
@@ -324,15 +326,15 @@ class AuditLog:
 
     def _look_after(self) -> None:
         """Has somebody look after this stream, from the first time it is open."""
-        if self._keeper is not None and self._keeper.stream != self._stream:
-            self._keeper.leave()
-            self._keeper = None
-        if self._keeper is None:
-            self._keeper = Keeper(self._directory, self._stream, self._plan, self._clock, self._record)
-            self._keeper.start(lambda: self._acknowledged.head)
+        if self._maintenance is not None and self._maintenance.stream != self._stream:
+            self._maintenance.leave()
+            self._maintenance = None
+        if self._maintenance is None:
+            self._maintenance = Maintenance(self._directory, self._stream, self._plan, self._clock, self._record)
+            self._maintenance.start(lambda: self._acknowledged.head)
 
     def _record(self, fields: Entry) -> None:
-        """Appends from the keeper's thread, and waits there."""
+        """Appends from the maintenance thread, and waits there."""
         if self._loop is None:
             raise AuditError("no call was recorded yet")
         task = asyncio.run_coroutine_threadsafe(self.append(fields), self._loop)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from toolgen.audit.checkpoint import (
     Checkpoint,
-    Courier,
+    CheckpointShipper,
     Deliveries,
     Removal,
     append_line,
@@ -34,7 +34,7 @@ from toolgen.audit.segment import Head
 from toolgen.clock import Clock, timestamp
 from toolgen.errors import AuditError, place_of
 
-__all__ = ["Keeper", "Retention"]
+__all__ = ["Maintenance", "Retention"]
 
 _DAY_S = 86_400
 
@@ -138,7 +138,7 @@ Batch = tuple[int, Sequence[str]]
 """The number of the first of some entries, and their hashes. A batch without any says that a segment ended before that number."""
 
 
-class Keeper:
+class Maintenance:
     """One thread for one stream. What it does may fail without failing a call; what is wrong is in `fault`."""
 
     def __init__(self, directory: Path, stream: str, plan: Plan, clock: Clock, record: Callable[[Entry], None]) -> None:
@@ -161,7 +161,7 @@ class Keeper:
         self._head = ""
         self._signed = 0
         deliveries = Deliveries(directory, stream)
-        self._couriers = [Courier(place, deliveries) for place in plan.places]
+        self._shippers = [CheckpointShipper(place, deliveries) for place in plan.places]
         self._retention = Retention(directory, stream, plan, clock, record)
         self._fault = ""
         self.head: Callable[[], Head] = Head
@@ -170,7 +170,7 @@ class Keeper:
         """Begins to look after the stream. `head` says what its last acknowledged entry is."""
         self.head = head
         self._go_on_delivering()
-        self._thread = threading.Thread(target=self._run, name="audit-keeper", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="audit-maintenance", daemon=True)
         self._thread.start()
 
     def note(self, first: int, hashes: Sequence[str]) -> None:
@@ -191,12 +191,12 @@ class Keeper:
         self.leave()
         if self._thread is not None:
             self._thread.join()
-        for courier in self._couriers:
-            courier.stop()
+        for shipper in self._shippers:
+            shipper.stop()
 
     def faults(self) -> tuple[str, ...]:
         """What an operator should know, in sentences."""
-        wrong = [self._fault, self._retention.fault, *(courier.fault for courier in self._couriers)]
+        wrong = [self._fault, self._retention.fault, *(shipper.fault for shipper in self._shippers)]
         return tuple(fault for fault in wrong if fault)
 
     def blocked(self) -> str:
@@ -208,7 +208,7 @@ class Keeper:
             return self._fault
         if self._key is None:
             return "checkpoints are required, and nothing signs them"
-        if self._couriers and all(courier.owing_s() > most for courier in self._couriers):
+        if self._shippers and all(shipper.owing_s() > most for shipper in self._shippers):
             return f"no checkpoint has reached where it is kept for {most:g} s"
         return ""
 
@@ -254,12 +254,12 @@ class Keeper:
         """Takes up what an earlier process of this stream left: its key, and the newest checkpoint where a place has not got it yet."""
         try:
             self._key = signing_key(self._key_path)
-            signed = newest_checkpoints(checkpoint_path(self._directory, self.stream)) if self._couriers else []
+            signed = newest_checkpoints(checkpoint_path(self._directory, self.stream)) if self._shippers else []
         except (AuditError, OSError) as error:
             self._complain(f"the log is not signed: {error}")
             return
-        for courier in self._couriers:
-            courier.go_on(signed, self._clock.now())
+        for shipper in self._shippers:
+            shipper.go_on(signed, self._clock.now())
 
     def _complain(self, fault: str) -> None:
         if fault != self._fault:
@@ -338,5 +338,5 @@ class Keeper:
         )
         append_line(checkpoint_path(self._directory, self.stream), made.line)
         self._signed = tree.size
-        for courier in self._couriers:
-            courier.bring(made)
+        for shipper in self._shippers:
+            shipper.bring(made)

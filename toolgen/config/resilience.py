@@ -9,13 +9,13 @@ from types import MappingProxyType
 import msgspec
 
 from toolgen.errors import ConfigError
-from toolgen.execute.base import Patience, Retries, Timeouts, Trip
+from toolgen.execute.base import BreakerConfig, ResilienceConfig, Retries, Timeouts
 from toolgen.model.http import NO_KEY_HEADER, is_gateway_header
 from toolgen.sources.graphql_options import GraphKeys
 from toolgen.units import parse_duration, parse_size
 from toolgen.yaml_file import Document
 
-__all__ = ["FailureKeys", "read_patience"]
+__all__ = ["FailureKeys", "read_resilience"]
 
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}\Z")
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)%\Z")
@@ -77,7 +77,7 @@ class FailureKeys(GraphKeys, forbid_unknown_fields=True):
     answers: _Answers | None = None
 
 
-def read_patience(given: FailureKeys, document: Document, path: tuple[str, ...], kind: str) -> Patience:
+def read_resilience(given: FailureKeys, document: Document, path: tuple[str, ...], kind: str) -> ResilienceConfig:
     """What stands below a source, `command` for an MCP server that is one. Raises `ConfigError` with its line, also for what would have
     no effect there."""
     for key in _KEYS:
@@ -88,7 +88,7 @@ def read_patience(given: FailureKeys, document: Document, path: tuple[str, ...],
                 suggestion=_INSTEAD.get(kind, ""),
             )
     reader = _Reader(document, path)
-    return Patience(
+    return ResilienceConfig(
         timeouts=reader.timeouts(given.timeouts or _Timeouts()),
         retries=reader.retries(given.retries if given.retries is not None else _Retries()),
         breaker=reader.breaker(given.breaker if given.breaker is not None else _Breaker()),
@@ -134,11 +134,11 @@ class _Reader:
             budget=self.share(given.budget, "retries", "budget"),
         )
 
-    def breaker(self, given: _Breaker | str) -> Trip | None:
+    def breaker(self, given: _Breaker | str) -> BreakerConfig | None:
         if isinstance(given, str):
             self._never(given, "breaker")
             return None
-        return Trip(
+        return BreakerConfig(
             failures=self.share(given.failures, "breaker", "failures"),
             calls=self.whole(given.calls, "breaker", "calls", most=_MAX_CALLS),
             window_s=self.seconds(given.window, "breaker", "window", least=1, most=600),

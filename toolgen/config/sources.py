@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from toolgen.config.resilience import FailureKeys, read_patience
+from toolgen.config.resilience import FailureKeys, read_resilience
 from toolgen.errors import ConfigError
-from toolgen.execute.base import Patience
+from toolgen.execute.base import ResilienceConfig
 from toolgen.model.auth import AuthError, literals, parsed_auth, read_form
 from toolgen.model.auth_schemes import HEADERS
 from toolgen.model.database_url import parse_location, part_password
@@ -137,7 +137,7 @@ class SourceSettings:
 
     config: SourceConfig
     auth: Auth
-    patience: Patience = field(default_factory=Patience)
+    patience: ResilienceConfig = field(default_factory=ResilienceConfig)
     trace: bool = False  # whether its systems are told which trace a call belongs to
     environment: Mapping[str, SecretReference] = field(default_factory=dict)  # of a command
 
@@ -213,7 +213,7 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
         auth=_auth(document, name, auth, warnings, kind),
         environment=server.environment,
         trace=source.trace,
-        patience=read_patience(source, document, ("sources", name), "command" if server.command else kind),
+        patience=read_resilience(source, document, ("sources", name), "command" if server.command else kind),
     )
 
 

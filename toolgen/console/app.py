@@ -14,9 +14,9 @@ from types import MappingProxyType
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.console import calls, overview, policies, tools
-from toolgen.console.http import Backstage, Person, Verification, Visit, asset, form_of, page, person_of, redirect
+from toolgen.console.http import ConsoleContext, Person, Verification, Visit, asset, form_of, page, person_of, redirect
 from toolgen.console.records import IndexRecords, Records
-from toolgen.console.sign_in import Provider, SignInDesk
+from toolgen.console.sign_in import Provider, SignInPages
 from toolgen.errors import AuditError, StateError
 from toolgen.gateway.approvals import of_party
 from toolgen.gateway.asgi.authentication import Door
@@ -112,9 +112,9 @@ class Console:
         self._clock = clock
         self._sessions = Sessions(gateway.settings.state_dir / "console.db", clock, idle_s=self._settings.idle_s)
         self._verification = Verification(gateway.settings.audit_dir, clock)
-        self._backstage = Backstage(gateway=gateway, records=records, verification=self._verification, clock=clock)
+        self._context = ConsoleContext(gateway=gateway, records=records, verification=self._verification, clock=clock)
         self._live = calls.Live(records)
-        self._desk = SignInDesk(gateway, door, self._sessions, provider=provider, clock=clock)
+        self._desk = SignInPages(gateway, door, self._sessions, provider=provider, clock=clock)
 
     async def close(self) -> None:
         """Lets go of what is open."""
@@ -198,7 +198,7 @@ class Console:
             request=request,
             person=person,
             session=session,
-            backstage=self._backstage,
+            context=self._context,
             again=again,
             part=part,
             form=form,

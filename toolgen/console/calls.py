@@ -39,7 +39,7 @@ async def search(visit: Visit) -> Response:
     since, until = (_moment(given.get(name, ""), name) for name in ("since", "until"))
     filters = Filters(**{name: given.get(name, "").strip() for name in _FIELDS}, since=since, until=until)
     try:
-        found = await visit.backstage.records.calls(filters, limit=_PAGE, cursor=given.get("cursor", ""))
+        found = await visit.context.records.calls(filters, limit=_PAGE, cursor=given.get("cursor", ""))
     except ValueError:
         raise Rejected(400, "validation", "the address of this page is not one the console made") from None
     kept = {name: value for name, value in given.items() if value and name != "cursor"}
@@ -53,7 +53,7 @@ async def search(visit: Visit) -> Response:
 async def story(visit: Visit) -> Response:
     """GET /console/calls/ID"""
     visit.request.parameters()
-    entries = await visit.backstage.records.story(visit.part)
+    entries = await visit.context.records.story(visit.part)
     if not entries:
         raise Rejected(404, "not_found", "there is no such call on record")
     call = _told(entries)
@@ -193,7 +193,7 @@ _MAX_OPEN = 64
 async def newest(visit: Visit) -> Response:
     """GET /console/live"""
     visit.request.parameters()
-    found = await visit.backstage.records.calls(Filters(), limit=_ROWS)
+    found = await visit.context.records.calls(Filters(), limit=_ROWS)
     return visit.page("live.html", at="live", rows=found.rows)
 
 

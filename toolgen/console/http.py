@@ -31,7 +31,7 @@ from toolgen.model.prompt_injection import ANY_INVISIBLE, spelled
 from toolgen.state.sessions import Session
 
 __all__ = [
-    "Backstage",
+    "ConsoleContext",
     "Cookie",
     "Header",
     "Person",
@@ -313,7 +313,7 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backstage:
+class ConsoleContext:
     """What pages are made from."""
 
     gateway: Gateway
@@ -330,18 +330,18 @@ class Visit:
     request: Request
     person: Person
     session: Session
-    backstage: Backstage
+    context: ConsoleContext
     again: Callable[[], Awaitable[Person | None]]
     part: str = ""
     form: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
 
     @property
     def gateway(self) -> Gateway:
-        return self.backstage.gateway
+        return self.context.gateway
 
     @property
     def now(self) -> float:
-        return self.backstage.clock.now()
+        return self.context.clock.now()
 
     def page(
         self, name: str, *, at: str, status: int = 200, headers: tuple[Header, ...] = (), **values: object
@@ -355,7 +355,7 @@ class Visit:
             person=self.person,
             form_token=self.session.form_token,
             ready=self.gateway.ready(),
-            warnings=(*self.gateway.warnings(), *(self.backstage.records.warnings() if self.person.viewer else ())),
+            warnings=(*self.gateway.warnings(), *(self.context.records.warnings() if self.person.viewer else ())),
             now=self.now,
             **values,
         )

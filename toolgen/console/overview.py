@@ -168,8 +168,8 @@ async def show(visit: Visit) -> Response:
     _, length, steps = SPANS[over]
     step = length / steps
     until = (visit.now // step + 1) * step  # whole steps, so that a reload moves nothing but the newest
-    figures = await visit.backstage.records.figures(since=until - length, until=until, steps=steps)
-    refused = await visit.backstage.records.calls(Filters(status="refused", since=until - length), limit=8)
+    figures = await visit.context.records.figures(since=until - length, until=until, steps=steps)
+    refused = await visit.context.records.calls(Filters(status="refused", since=until - length), limit=8)
     waiting = await visit.gateway.approvals.answerable(visit.person.principal)
     return visit.page(
         "overview.html",
@@ -182,7 +182,7 @@ async def show(visit: Visit) -> Response:
         statuses=STATUSES,
         refused=refused.rows,
         waiting=waiting,
-        verification=visit.backstage.verification,
+        verification=visit.context.verification,
         pauses=visit.gateway.pausing.all(),
     )
 
@@ -240,7 +240,7 @@ async def show_log(visit: Visit) -> Response:
     return visit.page(
         "record.html",
         at="record",
-        verification=visit.backstage.verification,
+        verification=visit.context.verification,
         streams=streams,
         keys=keys,
         places=visit.gateway.settings.audit.places,
@@ -251,7 +251,7 @@ async def show_log(visit: Visit) -> Response:
 async def verify(visit: Visit) -> Response:
     """POST /console/record/verify: begins it."""
     visit.request.parameters()
-    visit.backstage.verification.begin()
+    visit.context.verification.begin()
     return redirect("/console/record")
 
 

@@ -120,7 +120,7 @@ def _decided(visit: Visit) -> Response:
     access = gateway.governance.access
     seen = meant(tool.input_schema, _arguments(form.get("arguments", "")))
     told = SelfTest(caller=who, tool=name, arguments={}, expect="", rule=None, where="")
-    around = imagined(told, gateway.manifest.tools, gateway.policy.labels, visit.backstage.clock)
+    around = imagined(told, gateway.manifest.tools, gateway.policy.labels, visit.context.clock)
     bound = access.bind(who, tool, seen.arguments)
     verdict: Verdict = bound.denied or access.decide(who, tool, bound.arguments, around)
     rules = tuple(explain(access, who, tool, bound.arguments, around))

@@ -26,7 +26,7 @@ from toolgen.model.call import Principal
 from toolgen.model.secret import Secret
 from toolgen.state.sessions import Attempt, Session, Sessions
 
-__all__ = ["Ask", "Provider", "ProviderError", "SignInDesk"]
+__all__ = ["Ask", "Provider", "ProviderError", "SignInPages"]
 
 Ask: TypeAlias = Callable[[str, bytes | None, Mapping[str, str]], Awaitable[tuple[int, bytes]]]
 """A URL, a form or None to get it, and headers in; status and body out. Raises `OSError` when there is no answer."""
@@ -161,7 +161,7 @@ _FORM_S = 3600.0
 _MAX_KEY_LENGTH = 16_384
 
 
-class SignInDesk:
+class SignInPages:
     """Begins and ends sessions. Attempts with keys that nobody has are held back as everywhere in the gateway, address by address."""
 
     def __init__(

@@ -17,15 +17,15 @@ from toolgen.model.schema import JsonObject
 from toolgen.model.verdict import Verdict
 
 __all__ = [
+    "BreakerConfig",
     "Destination",
     "Executor",
     "FunctionCounts",
-    "Patience",
     "Permit",
+    "ResilienceConfig",
     "Resolver",
     "Retries",
     "Timeouts",
-    "Trip",
     "system_resolver",
 ]
 
@@ -98,7 +98,7 @@ class Retries:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trip:
+class BreakerConfig:
     """When a breaker opens, and for how long: at this share of failures among at least `calls` calls of a window."""
 
     failures: float = 0.5
@@ -108,14 +108,14 @@ class Trip:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class ResilienceConfig:
     """What toolgen.yaml says about failures of one source. `breaker` is None where there is none. `key_header` is the header that
     makes a repeated request harmless, as far as the description does not name it itself, or `never`.
     Of an answer at most `largest` bytes are read."""
 
     timeouts: Timeouts = field(default_factory=Timeouts)
     retries: Retries = field(default_factory=Retries)
-    breaker: Trip | None = field(default_factory=Trip)
+    breaker: BreakerConfig | None = field(default_factory=BreakerConfig)
     concurrency: int = 100
     key_header: str = ""
     largest: int = 1_048_576

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from toolgen.clock import Clock
-from toolgen.execute.base import Trip
+from toolgen.execute.base import BreakerConfig
 
 __all__ = ["Breaker", "Ending"]
 
@@ -47,7 +47,7 @@ class Breaker:
         "epoch",
     )
 
-    def __init__(self, trip: Trip, clock: Clock) -> None:
+    def __init__(self, trip: BreakerConfig, clock: Clock) -> None:
         self._trip = trip
         self._clock = clock
         self.epoch = 0  # what an attempt says counts only in the epoch it began in

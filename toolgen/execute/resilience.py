@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from toolgen.clock import Clock, SystemClock
-from toolgen.execute.base import Executor, Patience
+from toolgen.execute.base import Executor, ResilienceConfig
 from toolgen.execute.circuit_breaker import Breaker, Ending
 from toolgen.model.call import Call
 from toolgen.model.result import Error, Failed, Refused, Success
@@ -48,7 +48,7 @@ class _Line:
 
     __slots__ = ("breaker", "free", "name", "tokens", "waiting")
 
-    def __init__(self, name: str, patience: Patience, clock: Clock) -> None:
+    def __init__(self, name: str, patience: ResilienceConfig, clock: Clock) -> None:
         self.name = name
         self.breaker = None if patience.breaker is None else Breaker(patience.breaker, clock)
         self.free = patience.concurrency
@@ -67,7 +67,7 @@ class SteadyExecutor:
         self,
         inner: Executor,
         *,
-        patience: Patience,
+        patience: ResilienceConfig,
         repeatable: Callable[[Call], bool],
         clock: Clock = _CLOCK,
         chance: Chance = _CHANCE,

@@ -20,7 +20,14 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError
 from toolgen.execute.base import Destination, Permit
 from toolgen.execute.outbound.client import ask
-from toolgen.execute.outbound.request import Asked, RareError, Replied, Tls, UnreachableError, Via
+from toolgen.execute.outbound.request import (
+    OutboundError,
+    OutboundRequest,
+    OutboundResponse,
+    Tls,
+    UnreachableError,
+    Via,
+)
 from toolgen.files import read_file
 from toolgen.model.secret import MASK, Secret, SecretReference, parse_reference
 
@@ -48,7 +55,7 @@ class _Entry:
     last: float = 0.0
 
 
-class _LoginError(RareError):
+class _LoginError(OutboundError):
     """Vault does not let this gateway in."""
 
 
@@ -92,7 +99,7 @@ class Vault:
         now = self._clock.monotonic()
         try:
             entry = await self._entry(path)
-        except RareError as error:
+        except OutboundError as error:
             until = self._clock.monotonic() + _FAILED_S  # a Vault that does not answer is not waited for by every call
             entry = _Entry({}, str(error), until)
             if isinstance(error, _LoginError):
@@ -125,7 +132,7 @@ class Vault:
         fields = {str(key): value for key, value in data.items() if isinstance(value, str)}
         return _Entry(fields, "", now + ttl, now + ttl + self._ttl())
 
-    async def _get(self, path: str, token: str) -> Replied:
+    async def _get(self, path: str, token: str) -> OutboundResponse:
         mount, _, rest = path.partition("/")
         inner = rest if rest.startswith("data/") else f"data/{rest}"
         return await self._ask("GET", f"{quote(mount, safe='')}/{quote(inner, safe='/')}", token)
@@ -151,11 +158,11 @@ class Vault:
         self._token = (token, self._clock.monotonic() + seconds * _EARLY)
         return token
 
-    async def _ask(self, method: str, path: str, token: str, body: bytes = b"") -> Replied:
+    async def _ask(self, method: str, path: str, token: str, body: bytes = b"") -> OutboundResponse:
         base = self._environment.get("VAULT_ADDR", "").rstrip("/")
         parts = urlsplit(base)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise RareError("VAULT_ADDR is not set to the address of a Vault")
+            raise OutboundError("VAULT_ADDR is not set to the address of a Vault")
         headers = {"X-Vault-Request": "true", "Accept": "application/json"}
         if token:
             headers["X-Vault-Token"] = token
@@ -171,8 +178,8 @@ class Vault:
             ),
         )
         if any(not value.isascii() or not value.isprintable() for value in headers.values()):
-            raise RareError("VAULT_TOKEN or VAULT_NAMESPACE holds a character that cannot be sent in a header")
-        return await ask(Asked(method=method, url=f"{base}/v1/{path}", headers=headers, body=body), via)
+            raise OutboundError("VAULT_TOKEN or VAULT_NAMESPACE holds a character that cannot be sent in a header")
+        return await ask(OutboundRequest(method=method, url=f"{base}/v1/{path}", headers=headers, body=body), via)
 
     def _pem(self, name: str) -> str:
         """What stands in the file that a variable names, read every time: it may have been replaced."""
@@ -180,7 +187,7 @@ class Vault:
         try:
             return read_file(file, _MAX_PEM_SIZE).decode("utf-8") if file else ""
         except (OSError, UnicodeDecodeError):
-            raise RareError(f"the file that {name} names cannot be read") from None
+            raise OutboundError(f"the file that {name} names cannot be read") from None
 
     def _role(self) -> tuple[str, str]:
         role = self._environment.get("VAULT_ROLE_ID", "")
@@ -196,7 +203,7 @@ class Vault:
         except (OSError, UnicodeDecodeError):
             value = ""
         if not value:
-            raise RareError(f"Vault needs {needed}: set {name} or {name}_FILE")
+            raise OutboundError(f"Vault needs {needed}: set {name} or {name}_FILE")
         return value
 
     def _ttl(self) -> float:
@@ -204,7 +211,7 @@ class Vault:
         return float(text) if text.isascii() and text.isdigit() and int(text) > 0 else _TTL_S
 
 
-def _check_up(reply: Replied) -> None:
+def _check_up(reply: OutboundResponse) -> None:
     """Raises `UnreachableError` for what a Vault answers that is sealed, standing by or asked too much, and a proxy in its place."""
     if reply.status >= 500 or reply.status in _AWAY:
         raise UnreachableError(f"Vault answered {reply.status}")
@@ -224,13 +231,13 @@ def _field(entry: _Entry, path: str, key: str) -> str:
     return value
 
 
-def _object(reply: Replied) -> Mapping[str, object]:
+def _object(reply: OutboundResponse) -> Mapping[str, object]:
     try:
         value = json.loads(reply.body)
     except (ValueError, RecursionError):
-        raise RareError("what Vault answered is no JSON") from None
+        raise OutboundError("what Vault answered is no JSON") from None
     if not isinstance(value, dict):
-        raise RareError("what Vault answered is no JSON object")
+        raise OutboundError("what Vault answered is no JSON object")
     return value
 
 

@@ -12,7 +12,7 @@ from toolgen.audit.keys import keep_in
 from toolgen.clock import Clock
 from toolgen.config.audit import AuditSettings, CheckpointPlace
 from toolgen.execute.base import Permit
-from toolgen.execute.outbound.upload import Parcel, upload
+from toolgen.execute.outbound.upload import Upload, upload
 
 __all__ = ["plan_of"]
 
@@ -36,7 +36,7 @@ def _deliverer(place: CheckpointPlace, permit: Permit, clock: Clock) -> Deliver:
 
     def deliver(name: str, data: bytes) -> None:
         url = place.location if place.kind == "post" else f"{place.location.rstrip('/')}/{name}"
-        parcel = Parcel(
+        outgoing = Upload(
             method=place.kind.upper(),
             url=url,
             headers=place.headers,
@@ -45,6 +45,6 @@ def _deliverer(place: CheckpointPlace, permit: Permit, clock: Clock) -> Deliver:
             region=place.region,
             aws=place.aws,
         )
-        asyncio.run(upload(parcel, permit=permit, clock=clock))
+        asyncio.run(upload(outgoing, permit=permit, clock=clock))
 
     return deliver

@@ -15,7 +15,7 @@ from typing import assert_never
 from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import SourceSettings
 from toolgen.errors import ConfigError, DescriptionError
-from toolgen.execute.base import Destination, Executor, Patience, Permit
+from toolgen.execute.base import Destination, Executor, Permit, ResilienceConfig
 from toolgen.execute.function import FunctionExecutor, FunctionRuntime
 from toolgen.execute.graphql import GraphQLExecutor
 from toolgen.execute.http import HttpExecutor
@@ -238,7 +238,7 @@ def _allowed(to: Destination) -> Verdict:
     return Allow(rule="build")
 
 
-def _steady(inner: Executor, patience: Patience) -> Executor:
+def _steady(inner: Executor, patience: ResilienceConfig) -> Executor:
     return SteadyExecutor(
         inner, patience=patience, repeatable=lambda call: repeatable(call, patience.key_header), clock=_CLOCK
     )

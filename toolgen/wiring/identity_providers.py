@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from toolgen.errors import SecretError
 from toolgen.execute.base import Destination, Permit, Resolver, system_resolver
 from toolgen.execute.outbound.client import ask
-from toolgen.execute.outbound.request import Asked, RareError, Via
+from toolgen.execute.outbound.request import OutboundError, OutboundRequest, Via
 from toolgen.execute.secrets import Secrets
 from toolgen.files import read_file
 from toolgen.model.secret import Secret, SecretReference
@@ -27,10 +27,10 @@ class Asker:
 
     async def ask(self, url: str, form: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
         """Status and body. Raises `OSError` when there is no answer."""
-        asked = Asked(method="GET" if form is None else "POST", url=url, headers=headers, body=form or b"")
+        asked = OutboundRequest(method="GET" if form is None else "POST", url=url, headers=headers, body=form or b"")
         try:
             replied = await ask(asked, self.via)
-        except RareError as error:
+        except OutboundError as error:
             raise OSError(str(error)) from error
         return replied.status, replied.body
 
@@ -62,8 +62,8 @@ async def fetch_key_set(location: str, largest: int, *, permit: Permit, resolver
         destination = Destination(host="", port=0, service="keys")
         via = Via(permit=permit, destination=destination, resolver=resolver, total_s=_TOTAL_S)
         try:
-            answer = await ask(Asked(method="GET", url=location, headers=_ACCEPTED), via)
-        except RareError as error:
+            answer = await ask(OutboundRequest(method="GET", url=location, headers=_ACCEPTED), via)
+        except OutboundError as error:
             raise OSError(str(error)) from None
         if answer.status != 200:
             raise OSError(f"the answer is {answer.status}, not 200")

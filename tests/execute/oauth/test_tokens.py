@@ -23,8 +23,7 @@ from toolgen.errors import SecretError
 from toolgen.execute.oauth import Grant, Grants
 from toolgen.execute.oauth.token_endpoint import _ERRORS, read_answer
 from toolgen.execute.outbound.client import ask
-from toolgen.execute.outbound.request import Asked as Asked_
-from toolgen.execute.outbound.request import RareError, Replied, Via
+from toolgen.execute.outbound.request import OutboundError, OutboundRequest, OutboundResponse, Via
 from toolgen.execute.secrets import Secret, Secrets
 from toolgen.model.auth import OAuth, parsed_auth, read_form
 from toolgen.model.verdict import Allow
@@ -235,8 +234,8 @@ def test_of_what_an_endpoint_says_of_an_error_nothing_is_repeated(code: str, mor
     said = []
     for error in (code, f"x_{code}_y"):
         body = json.dumps({"error": error, **more}).encode()
-        with pytest.raises(RareError) as caught:
-            read_answer(Replied(status=400, content_type="application/json", body=body), ())
+        with pytest.raises(OutboundError) as caught:
+            read_answer(OutboundResponse(status=400, content_type="application/json", body=body), ())
         said.append(str(caught.value))
     assert set(said) <= {"it answered 400", *(f"it answered 400: {words}" for words in _ERRORS.values())}
 
@@ -512,7 +511,7 @@ def test_an_endpoint_that_never_answers_is_given_up(service: Service) -> None:
     service.gate.clear()
 
     async def main() -> None:
-        with pytest.raises(RareError, match="did not answer in time"):
-            await ask(Asked_(method="POST", url=f"{service.origin}/token"), Via(total_s=0.2))
+        with pytest.raises(OutboundError, match="did not answer in time"):
+            await ask(OutboundRequest(method="POST", url=f"{service.origin}/token"), Via(total_s=0.2))
 
     run(main)

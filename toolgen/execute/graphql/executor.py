@@ -23,7 +23,7 @@ from toolgen.execute.graphql.selection import choose_fields
 from toolgen.execute.graphql.subscriptions import Listener
 from toolgen.execute.graphql.uploads import Upload, extract, multipart
 from toolgen.execute.http.connector import Resolver, Timeouts, system_resolver
-from toolgen.execute.http.credential_selection import Provision, Wallet
+from toolgen.execute.http.credential_selection import CredentialSelector, Provision
 from toolgen.execute.http.executor import HttpExecutor
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.execute.http.response import MAX_ANSWER_SIZE
@@ -154,8 +154,8 @@ class GraphQLExecutor:
             traces=traces,
             largest=largest,
         )
-        wallet = Wallet(schemes=schemes, auth=auth, secrets=secrets, provision=provision, clock=clock)
-        self._listener = Listener(wallet=wallet, permit=permit, resolver=resolver, clock=clock)
+        selector = CredentialSelector(schemes=schemes, auth=auth, secrets=secrets, provision=provision, clock=clock)
+        self._listener = Listener(selector=selector, permit=permit, resolver=resolver, clock=clock)
 
     async def execute(self, call: Call) -> Success | Failed:
         """`data` of a Success is the `data` of the response; of a Failed, the `data` and `errors` of a response that had errors.

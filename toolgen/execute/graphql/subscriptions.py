@@ -17,7 +17,7 @@ from toolgen.errors import SecretError
 from toolgen.execute.base import Permit
 from toolgen.execute.graphql.subscription_transports import HEARD, Refused, Unaccepted, events_of
 from toolgen.execute.http.connector import Dialer, Refusal, Resolver, Target, Timeouts
-from toolgen.execute.http.credential_selection import Wallet
+from toolgen.execute.http.credential_selection import CredentialSelector
 from toolgen.execute.http.credentials import NoTokenError, Signed
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.execute.http.request_builder import Request
@@ -51,12 +51,12 @@ class Listener:
     def __init__(
         self,
         *,
-        wallet: Wallet,
+        selector: CredentialSelector,
         permit: Permit,
         resolver: Resolver,
         clock: Clock,
     ) -> None:
-        self._wallet = wallet
+        self._selector = selector
         timeouts = Timeouts(
             connect_s=_CONNECT_S, first_byte_s=600.0, total_s=600.0
         )  # the subscription's own bound is shorter
@@ -149,7 +149,7 @@ class Listener:
         url = "http" + subscription.url.removeprefix("ws") if subscription.url.startswith("ws") else subscription.url
         body = orjson.dumps(request, default=dict)
         plain = Request(method="POST", url=url, headers=(("User-Agent", "toolgen"),), body=body)
-        signed = await self._wallet.sign(plain, security, principal)
+        signed = await self._selector.sign(plain, security, principal)
         if signed.certificate is not None and subscription.transport == "websocket":
             raise SecretError("subscriptions over WebSocket show no client certificate")
         return signed

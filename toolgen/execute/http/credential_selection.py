@@ -14,7 +14,7 @@ from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Principal
 from toolgen.model.manifest import SecurityScheme
 
-__all__ = ["Assigned", "Provision", "Wallet"]
+__all__ = ["Assigned", "CredentialSelector", "Provision"]
 
 Assigned: TypeAlias = Callable[[Principal], Mapping[str, object] | None]
 """What the policy in force gives to a caller in place of a source's `auth:`; the same object each time, and None where it gives nothing."""
@@ -32,7 +32,7 @@ class Provision:
     assigned: Assigned
 
 
-class Wallet:
+class CredentialSelector:
     """The credentials of one source, for each of its callers."""
 
     def __init__(

@@ -22,7 +22,7 @@ from toolgen.execute.http.client import (
     exchange,
 )
 from toolgen.execute.http.connector import Dialer, Line, Refusal, Resolver, Target, Timeouts, system_resolver
-from toolgen.execute.http.credential_selection import Provision, Wallet
+from toolgen.execute.http.credential_selection import CredentialSelector, Provision
 from toolgen.execute.http.credentials import NoTokenError, Renewal, Signed
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.execute.http.request_builder import Request, bind, keyed, repeatable, traced
@@ -89,7 +89,9 @@ class HttpExecutor:
         self._kept = kept
         self._key_header = key_header
         self._traces = traces
-        self._wallet = Wallet(schemes=schemes, auth=auth, secrets=secrets, provision=provision, clock=clock)
+        self._selector = CredentialSelector(
+            schemes=schemes, auth=auth, secrets=secrets, provision=provision, clock=clock
+        )
         self._dialer = Dialer(permit=permit, resolver=resolver, timeouts=timeouts, clock=clock)
         self._places = asyncio.Semaphore(PLACES)
         self._clock = clock
@@ -147,7 +149,7 @@ class HttpExecutor:
         """One request, and the token in it that could be replaced."""
         binding = _binding(call)
         try:
-            signed = await self._wallet.sign(request, binding.security, call.principal)
+            signed = await self._selector.sign(request, binding.security, call.principal)
             target = Target.of(signed.request.url)
             addresses = await self._dialer.addresses(target)
         except (UnbindableError, SecretError, NoTokenError) as fault:
@@ -175,11 +177,11 @@ class HttpExecutor:
         """
         binding = _binding(call)
         request = self._request(binding, call)
-        return _shown(self._wallet.mask(request, binding.security, call.principal))
+        return _shown(self._selector.mask(request, binding.security, call.principal))
 
     async def close(self) -> None:
         """Closes every connection."""
-        await self._wallet.close()
+        await self._selector.close()
         await self._dialer.close()
 
     async def _send(

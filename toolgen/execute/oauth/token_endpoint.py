@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from toolgen.errors import SecretError
-from toolgen.execute.outbound.request import Asked, RareError, Replied
+from toolgen.execute.outbound.request import OutboundError, OutboundRequest, OutboundResponse
 from toolgen.model.auth import OAuth
 
 __all__ = ["Held", "Issued", "read_answer", "request"]
@@ -73,7 +73,7 @@ class Issued:
     refresh_token: str = ""
 
 
-def request(form: OAuth, endpoint: str, held: Held, now: float) -> Asked:
+def request(form: OAuth, endpoint: str, held: Held, now: float) -> OutboundRequest:
     """The request for a token. Raises `SecretError` for a private key that signs nothing."""
     fields: dict[str, str] = {"grant_type": form.grant}
     match form.grant:
@@ -103,29 +103,29 @@ def request(form: OAuth, endpoint: str, held: Held, now: float) -> Asked:
         case _:
             if held.client_id:
                 fields["client_id"] = held.client_id
-    return Asked(method="POST", url=endpoint, headers=headers, body=urlencode(fields).encode())
+    return OutboundRequest(method="POST", url=endpoint, headers=headers, body=urlencode(fields).encode())
 
 
-def read_answer(reply: Replied, scopes: tuple[str, ...]) -> Issued:
-    """The token in an answer. Raises `RareError`, with nothing in it that the endpoint could have chosen, for whatever is not one."""
+def read_answer(reply: OutboundResponse, scopes: tuple[str, ...]) -> Issued:
+    """The token in an answer. Raises `OutboundError`, with nothing in it that the endpoint could have chosen, for whatever is not one."""
     if 300 <= reply.status < 400:
-        raise RareError("it redirects, which is not followed: name the endpoint itself as token_url")
+        raise OutboundError("it redirects, which is not followed: name the endpoint itself as token_url")
     answer = _object(reply.body)
     if reply.status != 200:
         code = answer.get("error")
         known = _ERRORS.get(code, "") if isinstance(code, str) else ""
-        raise RareError(f"it answered {reply.status}{f': {known}' if known else ''}")
+        raise OutboundError(f"it answered {reply.status}{f': {known}' if known else ''}")
     token, kind = answer.get("access_token"), answer.get("token_type")
     if not isinstance(token, str) or not _TOKEN.match(token):
-        raise RareError("its answer has no access_token that could be sent in a header")
+        raise OutboundError("its answer has no access_token that could be sent in a header")
     if not isinstance(kind, str) or kind.lower() != "bearer":
-        raise RareError("its token is no bearer token")
+        raise OutboundError("its token is no bearer token")
     granted = answer.get("scope")
     if isinstance(granted, str) and (lacking := [one for one in scopes if one not in granted.split()]):
-        raise RareError(f"its token lacks the scope {lacking[0][:80]}")
+        raise OutboundError(f"its token lacks the scope {lacking[0][:80]}")
     refreshed = answer.get("refresh_token")
     if refreshed is not None and (not isinstance(refreshed, str) or not _TOKEN.match(refreshed)):
-        raise RareError("its answer has a refresh_token that could never be sent back")
+        raise OutboundError("its answer has a refresh_token that could never be sent back")
     return Issued(token=token, seconds=_seconds(answer.get("expires_in")), refresh_token=refreshed or "")
 
 
@@ -136,7 +136,7 @@ def _seconds(value: object) -> float:
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value[:9])
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-        raise RareError("its answer says of no time how long the token lives (expires_in)")
+        raise OutboundError("its answer says of no time how long the token lives (expires_in)")
     return float(min(value, _MAX_DURATION_S))
 
 
@@ -144,9 +144,9 @@ def _object(body: bytes) -> Mapping[str, object]:
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
-        raise RareError("its answer is not JSON") from None
+        raise OutboundError("its answer is not JSON") from None
     if not isinstance(answer, dict):
-        raise RareError("its answer is no JSON object")
+        raise OutboundError("its answer is no JSON object")
     return answer
 
 

@@ -29,7 +29,7 @@ from toolgen.errors import SecretError
 from toolgen.execute.base import Destination, Permit, Resolver, system_resolver
 from toolgen.execute.oauth.token_endpoint import Held, Issued, read_answer, request
 from toolgen.execute.outbound.client import ask
-from toolgen.execute.outbound.request import RareError, Tls, Via
+from toolgen.execute.outbound.request import OutboundError, Tls, Via
 from toolgen.execute.secrets import Secret, SecretReference, Secrets
 from toolgen.files import read_file
 from toolgen.model.auth import OAuth
@@ -310,7 +310,7 @@ class Grant:
         began = self._clock.monotonic()
         try:
             issued = await self._issued(subject)
-        except (RareError, SecretError) as error:
+        except (OutboundError, SecretError) as error:
             why = error.message if isinstance(error, SecretError) else str(error)
             slot.fault, slot.faults = why, slot.faults + 1
             longest = min(_FAILED_S[0] * 2 ** min(slot.faults, 10), _FAILED_S[1])

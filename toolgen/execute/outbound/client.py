@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from toolgen.execute.outbound.request import Asked, Replied, Via
+from toolgen.execute.outbound.request import OutboundRequest, OutboundResponse, Via
 
 __all__ = ["ask"]
 
 
-async def ask(asked: Asked, via: Via) -> Replied:
-    """Sends one request, once. Raises `RareError`.
+async def ask(asked: OutboundRequest, via: Via) -> OutboundResponse:
+    """Sends one request, once. Raises `OutboundError`.
 
     A connection of its own each time: these are minutes apart, and what was allowed once need not be allowed any more.
     """
@@ -19,7 +19,7 @@ async def ask(asked: Asked, via: Via) -> Replied:
     return await exchange(asked, via)
 
 
-def _exchange() -> Callable[[Asked, Via], Awaitable[Replied]]:
+def _exchange() -> Callable[[OutboundRequest, Via], Awaitable[OutboundResponse]]:
     from toolgen.execute.outbound.transport import exchange  # noqa: PLC0415 - httpx is a tenth of a start, and most never ask anything
 
     return exchange

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 from toolgen.execute.base import Destination, Permit, Resolver, system_resolver
 
-__all__ = ["Asked", "RareError", "Replied", "Tls", "UnreachableError", "Via"]
+__all__ = ["OutboundError", "OutboundRequest", "OutboundResponse", "Tls", "UnreachableError", "Via"]
 
 _TOTAL_S = 10.0
 
 
-class RareError(Exception):
+class OutboundError(Exception):
     """There is no answer. The text is for a person and never holds what was sent or said."""
 
 
-class UnreachableError(RareError):
+class UnreachableError(OutboundError):
     """There is no answer because nobody gave one: no connection, no time, no name. Who answered something else was reached."""
 
 
@@ -44,7 +44,7 @@ class Via:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Asked:
+class OutboundRequest:
     """A request; its headers and body may hold secrets."""
 
     method: str
@@ -53,11 +53,11 @@ class Asked:
     body: bytes = b""
 
     def __repr__(self) -> str:
-        return f"Asked({self.method} ***)"
+        return f"OutboundRequest({self.method} ***)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Replied:
+class OutboundResponse:
     """An answer, whole."""
 
     status: int
@@ -66,4 +66,4 @@ class Replied:
     retry_after: str = ""
 
     def __repr__(self) -> str:
-        return f"Replied({self.status})"
+        return f"OutboundResponse({self.status})"

@@ -21,7 +21,14 @@ from urllib.parse import urlsplit
 import httpcore
 import httpx
 
-from toolgen.execute.outbound.request import Asked, RareError, Replied, Tls, UnreachableError, Via
+from toolgen.execute.outbound.request import (
+    OutboundError,
+    OutboundRequest,
+    OutboundResponse,
+    Tls,
+    UnreachableError,
+    Via,
+)
 from toolgen.model.verdict import Allow
 
 __all__ = ["context_of", "exchange"]
@@ -29,19 +36,19 @@ __all__ = ["context_of", "exchange"]
 
 @lru_cache(maxsize=16)
 def context_of(tls: Tls) -> ssl.SSLContext:
-    """What a connection is made with. The server's own certificate and name are checked as ever. Raises `RareError`, with nothing in it
+    """What a connection is made with. The server's own certificate and name are checked as ever. Raises `OutboundError`, with nothing in it
     of what it was given."""
     context = httpx.create_ssl_context(trust_env=False)
     if tls.authorities:
         try:
             context.load_verify_locations(cadata=tls.authorities)
         except (ssl.SSLError, ValueError):
-            raise RareError("the authorities to be believed are no PEM certificates") from None
+            raise OutboundError("the authorities to be believed are no PEM certificates") from None
     if tls.certificate:
         try:
             _show(context, tls)
         except (ssl.SSLError, ValueError):
-            raise RareError(
+            raise OutboundError(
                 "the client certificate and its key are no PEM without a password, or do not belong together"
             ) from None
     return context
@@ -71,7 +78,7 @@ _STEP_S = 5.0
 _MAX_ADDRESSES = 4
 
 
-async def exchange(asked: Asked, via: Via) -> Replied:
+async def exchange(asked: OutboundRequest, via: Via) -> OutboundResponse:
     """What `rarely.ask` promises."""
     host = urlsplit(asked.url).hostname or "the host"
     try:
@@ -95,7 +102,7 @@ async def exchange(asked: Asked, via: Via) -> Replied:
         raise UnreachableError(f"{host} did not answer in time") from None
     except (httpx.HTTPError, httpx.InvalidURL, httpcore.NetworkError, httpcore.ProtocolError, OSError) as error:
         raise UnreachableError(f"no answer from {host} ({type(error).__name__})") from None
-    return Replied(
+    return OutboundResponse(
         status=response.status_code,
         content_type=response.headers.get("content-type", ""),
         body=body,
@@ -105,12 +112,12 @@ async def exchange(asked: Asked, via: Via) -> Replied:
 
 async def _body(response: httpx.Response) -> bytes:
     if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise RareError("the answer is compressed, which was not asked for")
+        raise OutboundError("the answer is compressed, which was not asked for")
     parts, size = [], 0
     async for part in response.aiter_raw():
         size += len(part)
         if size > _MAX_SIZE:
-            raise RareError(f"the answer is larger than {_MAX_SIZE} bytes")
+            raise OutboundError(f"the answer is larger than {_MAX_SIZE} bytes")
         parts.append(part)
     return b"".join(parts)
 
@@ -192,7 +199,7 @@ class _Network(httpcore.AsyncNetworkBackend):
             for address in found:  # one forbidden address among several is how a name is rebound
                 verdict = self._via.permit(replace(self._via.destination, host=plain, port=port, address=address))
                 if not isinstance(verdict, Allow):
-                    raise RareError(verdict.reason)
+                    raise OutboundError(verdict.reason)
         return found[:_MAX_ADDRESSES]
 
     async def sleep(self, seconds: float) -> None:

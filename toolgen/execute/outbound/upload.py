@@ -17,13 +17,13 @@ from toolgen.execute.http.sigv4 import AwsKey, sign_aws
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.model.verdict import Verdict
 
-__all__ = ["Parcel", "upload"]
+__all__ = ["Upload", "upload"]
 
 _TIMEOUTS = Timeouts(connect_s=5.0, first_byte_s=10.0, total_s=15.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parcel:
+class Upload:
     """One request: how and where, its headers (secrets among them are resolved when it is sent) and what it carries."""
 
     method: str
@@ -56,7 +56,7 @@ class Parcel:
         return sign_aws(made, key, now)
 
 
-async def upload(parcel: Parcel, *, permit: Permit, clock: Clock, resolver: Resolver = system_resolver) -> None:
+async def upload(outgoing: Upload, *, permit: Permit, clock: Clock, resolver: Resolver = system_resolver) -> None:
     """Returns once the other side said that it has it (any 2xx). Raises `OSError`, with a text that holds no secret."""
 
     def permitted(destination: Destination) -> Verdict:
@@ -64,15 +64,15 @@ async def upload(parcel: Parcel, *, permit: Permit, clock: Clock, resolver: Reso
 
     dialer = Dialer(permit=permitted, resolver=resolver, timeouts=_TIMEOUTS, clock=clock)
     try:
-        sent = parcel.request(Secrets(), clock.now())
+        sent = outgoing.request(Secrets(), clock.now())
         async with asyncio.timeout(_TIMEOUTS.total_s):
-            target = Target.of(parcel.url)
+            target = Target.of(outgoing.url)
             addresses = await dialer.addresses(target)
             async with dialer.client(target, addresses[0]) as client:
-                request = client.request(parcel.method, parcel.url)
+                request = client.request(outgoing.method, outgoing.url)
                 for name, value in sent.headers:
                     request = request.header(name, value)
-                async with request.body_bytes(parcel.body).build_streamed() as response:
+                async with request.body_bytes(outgoing.body).build_streamed() as response:
                     if not 200 <= response.status < 300:
                         raise OSError(f"the answer is {response.status}")
     except Refusal as refusal:

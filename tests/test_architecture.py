@@ -90,8 +90,6 @@ TOO_LONG = {
     "toolgen.gateway.approvals",
     "toolgen.gateway.rest.openapi_document",
     "toolgen.gateway.service",
-    "toolgen.policy.cel.expression",
-    "toolgen.policy.document.principals",
     "toolgen.policy.sql.grammar",
     "toolgen.samples.json_schema",
 }
@@ -260,7 +258,7 @@ def test_there_is_one_path_to_an_executor() -> None:
     ("name", "text"),
     [
         ("toolgen.model.planted", "from toolgen.policy.access import Access"),
-        ("toolgen.policy.planted", "from toolgen.state.buckets import MemoryBuckets"),
+        ("toolgen.policy.planted", "from toolgen.state.rate_limits import MemoryBuckets"),
         ("toolgen.audit.planted", "def late():\n    from toolgen.emit import formats"),
         ("toolgen.canonical", "import toolgen.model.tool"),
         ("toolgen.policy.planted", "from ..state import buckets"),

@@ -26,8 +26,7 @@ from tests.server.test_supervisor import RULES, Served, serving
 from toolgen.clock import SystemClock
 from toolgen.config.settings import load as load_settings
 from toolgen.gateway.shared_state import shared_pauses
-from toolgen.state.pauses import Pause
-from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.pauses import Pause, SharedPauses
 
 BUDGET_S = 1.0
 ROUNDS = 10

@@ -21,7 +21,7 @@ from toolgen.model.tool import Effect, HttpBinding, Tool, seal
 from toolgen.pipeline.middleware import Trail
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.idempotency import LedgerStage
-from toolgen.state.response_cache import Results
+from toolgen.state.stored_answers import Results
 
 CALLS, ROUNDS = 20_000, 7
 ANSWER = Success(data={"id": 1}, facts={"attempts": 1, "upstream_status": 200})

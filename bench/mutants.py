@@ -1,6 +1,6 @@
 """Whether tests notice: plants one small fault after the other in a module, and runs the tests that belong to it.
 
-    python -m bench.mutants toolgen/state/fair_queue.py toolgen/pipeline/stages/deliver.py
+    python -m bench.mutants toolgen/state/rate_limits.py toolgen/pipeline/stages/deliver.py
     python -m bench.mutants toolgen/yaml_file.py --tests tests/policy/document/test_policy.py --seconds 300
     python -m bench.mutants toolgen/state/*.py --most 40            (of each module, the same ones every time)
 

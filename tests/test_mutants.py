@@ -69,9 +69,11 @@ def test_each_fault_changes_the_module_and_no_two_do_it_alike(module: Path) -> N
 
 
 def test_the_tests_of_a_module_are_those_of_its_name_or_those_beside_it_that_import_it() -> None:
-    assert mutants.tests_of(Path("toolgen/state/fair_queue.py")) == [
-        "tests/state/test_fair_queue.py",
-        "tests/state/test_waiting_times.py",
+    assert mutants.tests_of(Path("toolgen/state/rate_limits.py")) == [
+        "tests/state/test_rate_limits.py",
+        "tests/state/test_rate_limits_queue.py",
+        "tests/state/test_rate_limits_upstreams.py",
+        "tests/state/test_rate_limits_waiting_times.py",
     ]
     assert "tests/policy/test_strictness.py" in mutants.tests_of(Path("toolgen/policy/document/schema.py"))
     assert mutants.tests_of(Path("toolgen/nowhere.py")) == []

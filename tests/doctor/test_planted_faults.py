@@ -29,7 +29,7 @@ from toolgen.policy import access, arguments, egress, rules
 from toolgen.policy.binding import Bound
 from toolgen.policy.credentials import Credentials
 from toolgen.policy.sql import guard, relations
-from toolgen.state import buckets, pauses, turn_counter
+from toolgen.state import pauses, rate_limits, turn_counter
 
 ALL = os.environ.get("TOOLGEN_PLANTED") == "all"
 ALLOW = Allow(rule="planted")
@@ -112,7 +112,7 @@ PLANTED: dict[str, Planted] = {
     "nothing is redacted": Planted(compiled_policy, "redactor", lambda *_: None),
     "secrets of a schema are recorded": Planted(audit_redaction, "has_secrets", lambda _: False),
     "sensitive paths are recorded": Planted(audit_redaction, "replace_places", lambda value, *_: value, default=True),
-    "buckets are never empty": Planted(buckets.MemoryBuckets, "take", lambda *_: None),
+    "buckets are never empty": Planted(rate_limits.MemoryBuckets, "take", lambda *_: None),
     "pauses cover nothing": Planted(pauses.Pauses, "covering", lambda *_: None),
     "nobody is asked": Planted(approval.ApproveStage, "__call__", passes),
     "keys of repetition are forgotten": Planted(idempotency.LedgerStage, "__call__", passes),

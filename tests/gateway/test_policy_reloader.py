@@ -31,7 +31,7 @@ from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy import load as load_policy
-from toolgen.state.fair_queue import WaitingBuckets
+from toolgen.state.rate_limits import WaitingBuckets
 
 ALL = {"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}
 QUERY = {"sql": "SELECT count(*) FROM customers"}

@@ -38,9 +38,8 @@ from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.limits import Limit, Limits
 from toolgen.policy.redact import Redaction
 from toolgen.policy.sql.grants import SqlScope, TableScope
-from toolgen.state.buckets import MemoryBuckets
 from toolgen.state.pauses import Pause, Pauses
-from toolgen.state.upstream_quotas import Upstreams
+from toolgen.state.rate_limits import MemoryBuckets, Upstreams
 
 POLICY = "sha256:policy"
 BOT = Principal(id="bot", roles=frozenset({"bot"}))

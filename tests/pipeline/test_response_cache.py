@@ -18,7 +18,7 @@ from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.secret import Secret
 from toolgen.model.tool import Effect
 from toolgen.pipeline.response_cache import ABREAST, Caching
-from toolgen.state.response_cache import CAPACITY, Kept, Results
+from toolgen.state.stored_answers import CAPACITY, Kept, Results
 
 TOOL = PETS.tools["pets__get_pet"]
 WRITE = msgspec.structs.replace(TOOL, name="pets__rename_pet", effect=Effect.WRITE)

@@ -16,10 +16,9 @@ from redis.asyncio import Redis
 from tests.redis_server import RedisServer
 from toolgen.clock import SystemClock
 from toolgen.policy.limits import Charge, Limit
-from toolgen.state.buckets import Hold, Refusal
 from toolgen.state.buckets_redis import RedisBuckets
-from toolgen.state.redis_connection import RedisLink
-from toolgen.state.redis_location import RedisLocation
+from toolgen.state.rate_limits import Hold, Refusal
+from toolgen.state.redis_connection import RedisLink, RedisLocation
 
 HAMMER = Path(__file__).with_name("hammer.py")
 

@@ -23,8 +23,7 @@ from toolgen.gateway.pause_control import MAX_REASON_LENGTH, check, entry_of, wi
 from toolgen.gateway.project_files import pauses_of
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.shared_state import shared_pauses
-from toolgen.state.pauses import Pause
-from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.pauses import Pause, SharedPauses
 
 __all__ = ["command", "resume"]
 

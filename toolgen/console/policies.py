@@ -22,8 +22,7 @@ from toolgen.model.verdict import Allow, Ask, Verdict
 from toolgen.pipeline.input_validation import meant
 from toolgen.pipeline.session_history import imagined
 from toolgen.policy.document.policy import Policy
-from toolgen.policy.explain import Considered, explain, readings_shown
-from toolgen.policy.selftest import SelfTest
+from toolgen.policy.explain import Considered, SelfTest, explain, readings_shown
 
 __all__ = ["RuleText", "explain_form", "explained", "listed", "rule_text"]
 

@@ -12,9 +12,19 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
 from toolgen.policy.document.policy import Policy
-from toolgen.policy.embedded_json import as_text, closed, opened
 from toolgen.policy.graphql.hidden import fits, last_names
-from toolgen.policy.redact import Place, above, all_but, conceal_texts, places_of, replace_at, replace_places
+from toolgen.policy.redact import (
+    Place,
+    above,
+    all_but,
+    as_text,
+    closed,
+    conceal_texts,
+    opened,
+    places_of,
+    replace_at,
+    replace_places,
+)
 from toolgen.policy.sensitive_arguments import Concealer, concealed_whole, digests_in, has_secrets, rewritten, union
 
 __all__ = ["Concealing"]

@@ -48,13 +48,11 @@ from toolgen.policy.rules import Note, Rule
 from toolgen.responses.answer_argument import ARGUMENT, WHOLE, Reading, offering, taken
 from toolgen.responses.pagination import Pagings
 from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
-from toolgen.state.buckets import Buckets
 from toolgen.state.history import Histories
 from toolgen.state.history_redis import SharedHistories
 from toolgen.state.idempotency import Ledger
-from toolgen.state.pauses import Pauses
-from toolgen.state.pauses_redis import SharedPauses
-from toolgen.state.upstream_quotas import Upstreams
+from toolgen.state.pauses import Pauses, SharedPauses
+from toolgen.state.rate_limits import Buckets, Upstreams
 
 __all__ = ["Governance", "Runtime"]
 

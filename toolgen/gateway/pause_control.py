@@ -10,8 +10,7 @@ from typing import Any, Protocol
 from toolgen.clock import Clock
 from toolgen.errors import AuditError, ConfigError, StateError
 from toolgen.model.names import nearest
-from toolgen.state.pauses import Pause, Pauses
-from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.pauses import Pause, Pauses, SharedPauses
 
 __all__ = ["MAX_REASON_LENGTH", "Known", "Pausing", "check", "entry_of", "with_one", "without"]
 

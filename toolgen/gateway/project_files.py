@@ -18,7 +18,7 @@ from toolgen.model.manifest import load as load_manifest
 from toolgen.pipeline.response_cache import Caching
 from toolgen.responses.pagination import Pagings
 from toolgen.state.pauses import Pauses
-from toolgen.state.response_cache import Results
+from toolgen.state.stored_answers import Results
 
 __all__ = [
     "caching_of",

@@ -32,8 +32,7 @@ from toolgen.pipeline.middleware import Trail
 from toolgen.responses.answer_argument import Reading
 from toolgen.responses.chunking import Position, cut, path_text, size_of
 from toolgen.responses.pagination import Pagings, joined, next_link
-from toolgen.state.pauses import Pauses
-from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.pauses import Pauses, SharedPauses
 from toolgen.state.stored_answers import EXPIRES_S, KEY_BYTES, KeptAnswers
 
 __all__ = ["SCHEME", "SHOWN", "Answering", "Fetched"]

@@ -57,14 +57,14 @@ from toolgen.policy.credentials import TokenRule
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy import load as load_policy
 from toolgen.policy.document.sections import assigned
-from toolgen.policy.selftest import SelfTestResult
-from toolgen.policy.selftest import run as run_selftests
+from toolgen.policy.explain import SelfTestResult
+from toolgen.policy.explain import run as run_selftests
 from toolgen.search.embedding_worker import meaning_of
 from toolgen.state.encryption import Seal, seal_of
 from toolgen.state.history import Histories
-from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.pauses import SharedPauses
+from toolgen.state.rate_limits import Upstreams
 from toolgen.state.stored_answers import KeptAnswers
-from toolgen.state.upstream_quotas import Upstreams
 from toolgen.wiring.checkpoint_sinks import plan_of
 from toolgen.wiring.executors import Backing, Exchanges, make_executors, make_fetch, make_function_runtime
 

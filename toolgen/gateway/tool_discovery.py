@@ -27,7 +27,7 @@ from toolgen.policy.limits import Charge, Limit
 from toolgen.search.bm25 import Hit, ToolIndex
 from toolgen.search.embedding_worker import Meaning
 from toolgen.search.hybrid import HybridIndex
-from toolgen.state.buckets import MemoryBuckets
+from toolgen.state.rate_limits import MemoryBuckets
 
 __all__ = [
     "CALL",

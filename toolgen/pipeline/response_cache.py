@@ -21,7 +21,7 @@ from toolgen.model.schema import Json
 from toolgen.model.secret import Secret
 from toolgen.model.tool import Effect, GraphQLSchemaBinding
 from toolgen.pipeline.stages.approval import approval_digest
-from toolgen.state.response_cache import Flight, Kept, Results
+from toolgen.state.stored_answers import Flight, Kept, Results
 
 __all__ = ["ABREAST", "Caching"]
 

@@ -16,8 +16,7 @@ from toolgen.model.tool import Tool, absent
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage
 from toolgen.policy.limits import Limit, Limits
-from toolgen.state.buckets import MemoryBuckets
-from toolgen.state.upstream_quotas import MAX_DURATION_S, Upstreams
+from toolgen.state.rate_limits import MAX_DURATION_S, MemoryBuckets, Upstreams
 
 CALL = Call(id="c", tool=PETS.tools["pets__list_pets"], arguments={}, principal=Principal(id="bot"))
 

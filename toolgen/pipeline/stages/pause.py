@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from toolgen.model.call import Call, parties
 from toolgen.model.result import Error, Refused, Result
 from toolgen.pipeline.middleware import Next, Trail
-from toolgen.state.pauses import Pause, Pauses
-from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.pauses import Pause, Pauses, SharedPauses
 
 __all__ = ["PauseStage"]
 

@@ -12,8 +12,7 @@ from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.verdict import Deny
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.policy.limits import Charge, Limits, merged
-from toolgen.state.buckets import FREE, Buckets, Refusal
-from toolgen.state.upstream_quotas import Upstreams
+from toolgen.state.rate_limits import FREE, Buckets, Refusal, Upstreams
 
 __all__ = ["LimitStage", "MeterStage"]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from toolgen.clock import FixedClock
 from toolgen.policy.limits import Charge, Limit
-from toolgen.state.buckets import Hold, MemoryBuckets, Refusal
+from toolgen.state.rate_limits import Hold, MemoryBuckets, Refusal
 
 
 def charge(key: str = "a", cost: float = 1, per_second: float = 1.0, burst: int = 3, concurrency: int = 0) -> Charge:

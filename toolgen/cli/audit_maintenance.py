@@ -27,8 +27,8 @@ from toolgen.cli.output import counted, print_json, print_table, printable
 from toolgen.config.settings import load as load_settings
 from toolgen.errors import AuditError, ToolgenError
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
-from toolgen.gateway.project_files import index_file
 from toolgen.gateway.service import Gateway
+from toolgen.wiring.audit_index import index_file
 
 __all__ = ["index", "reconcile"]
 

@@ -28,7 +28,8 @@ from toolgen.cli.output import counted, json_line, print_json, print_table, prin
 from toolgen.clock import SystemClock
 from toolgen.config.settings import load as load_settings
 from toolgen.errors import ConfigError, ToolgenError
-from toolgen.gateway.project_files import catalog_of, index_of
+from toolgen.gateway.project_files import catalog_of
+from toolgen.wiring.audit_index import index_of
 
 __all__ = ["dir_option", "export", "filled", "filters", "opened", "stats"]
 

@@ -29,14 +29,7 @@ from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets, Unaccepted
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.pause_control import Pausing
 from toolgen.gateway.policy_reloader import InForce, State, state_of
-from toolgen.gateway.project_files import (
-    caching_of,
-    catalog_of,
-    fallbacks_of,
-    pagings_of,
-    pauses_of,
-    seal_file,
-)
+from toolgen.gateway.project_files import caching_of, catalog_of, fallbacks_of, pagings_of, pauses_of, seal_file
 from toolgen.gateway.response_shaping import Answering, Fetched
 from toolgen.gateway.shared_state import share
 from toolgen.gateway.tool_discovery import Discovery

@@ -43,6 +43,7 @@ BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "policy": ((), ()),
     "rehearsal": (("--calls", "1000"), ()),
     "search": ((), ("retrieval",)),
+    "startup": (("--rounds", "1", "--only", "help"), ()),
     "tokens": ((), ()),
     "verify": ((str(CORPUS / "openapi"), "--only", "petstore", "--examples", "1"), ("openapi",)),
 }

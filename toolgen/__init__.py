@@ -43,11 +43,17 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
-        return value
-    raise AttributeError(f"module 'toolgen' has no attribute '{name}'")
+if not TYPE_CHECKING:  # else a type checker takes every name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+            return value
+        raise AttributeError(f"module 'toolgen' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 class _Package(ModuleType):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -54,14 +52,3 @@ if not TYPE_CHECKING:  # else a type checker takes every name for one of ours
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Package(ModuleType):
-    """Keeps `toolgen.build` the function: an import of the module of that name would put the module in its place."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        public = name in _HOMES and isinstance(value, ModuleType)
-        super().__setattr__(name, getattr(value, name) if public else value)
-
-
-sys.modules[__name__].__class__ = _Package

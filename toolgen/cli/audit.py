@@ -43,7 +43,7 @@ _dir_option = click.option("--dir", "directory", metavar="DIR", help="The log's 
 _ELSEWHERE = (
     LazyCommand(
         "export",
-        "toolgen.cli.audit_reports",
+        "toolgen.cli.audit_export",
         "Export the calls that match, newest first, or their entries.",
         attribute="export",
     ),
@@ -62,7 +62,7 @@ _ELSEWHERE = (
     LazyCommand("list", "toolgen.cli.audit", "List calls, the oldest of the newest first.", attribute="list_calls"),
     LazyCommand(
         "reconcile",
-        "toolgen.cli.audit_maintenance",
+        "toolgen.cli.reconcile",
         "List the calls whose outcome is unknown, or that never ended, with what finds them in the system behind; or, with "
         "CALL_ID, record what became of one.",
         attribute="reconcile",

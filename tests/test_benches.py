@@ -40,6 +40,7 @@ BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "limits": ((), ()),
     "listing": (("--rounds", "1"), ()),
     "mutants": (("--most", "1", "--seconds", "60", "toolgen/policy/limits.py"), ()),
+    "path": (("--modules",), ()),
     "policy": ((), ()),
     "rehearsal": (("--calls", "1000"), ()),
     "search": ((), ("retrieval",)),

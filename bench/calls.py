@@ -45,7 +45,7 @@ MCP = (
     {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "pets__get_pet", "arguments": {"petId": 5}}},
 )
 
-ROUTES = {"REST": REST, "MCP": MCP}
+ROUTES: dict[str, tuple[str, dict[str, object]]] = {"REST": REST, "MCP": MCP}
 LANES = (1, 16, 64)
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 import toolgen
-from bench.calls import MCP, REST, UPSTREAM, request_of
+from bench.calls import ROUTES, UPSTREAM, request_of
 from tests.projects import POLICY, make_project
 from toolgen.gateway.service import Gateway
 from toolgen.server.http import Front, serve_worker
@@ -106,7 +106,7 @@ def traced(route: tuple[str, dict[str, object]]) -> list[Entry]:
             serve_worker(gateway, listener, host="127.0.0.1", front=Front(), ready=thread.start, lifeline=lifeline)
         finally:
             sys.setprofile(None)
-            threading.setprofile(None)  # type: ignore[arg-type]
+            threading.setprofile(None)
         thread.join()
     if failures:
         raise failures[0]
@@ -155,7 +155,7 @@ def main() -> int:
     parser.add_argument("--modules", action="store_true", help="print the modules with the number of calls in each")
     options = parser.parse_args()
     os.environ["TEST_PETS_KEY"] = "bench"
-    path = traced(MCP if options.mcp else REST)
+    path = traced(ROUTES["MCP" if options.mcp else "REST"])
     modules = collections.Counter(entry.module for entry in path)
     if options.list:
         for entry in path:

@@ -50,6 +50,10 @@ async def passes(_self: object, call: Any, trail: Any, proceed: Any) -> Any:
     return await proceed(call, trail)
 
 
+async def lets_on(_self: object, call: Any, _trail: Any) -> Any:
+    return call
+
+
 async def nothing_async(*_: Any, **__: Any) -> None:
     return None
 
@@ -114,7 +118,7 @@ PLANTED: dict[str, Planted] = {
     "sensitive paths are recorded": Planted(audit_redaction, "replace_places", lambda value, *_: value, default=True),
     "buckets are never empty": Planted(buckets.MemoryBuckets, "take", lambda *_: None),
     "pauses cover nothing": Planted(pauses.Pauses, "covering", lambda *_: None),
-    "nobody is asked": Planted(approval.ApproveStage, "__call__", passes),
+    "nobody is asked": Planted(approval.ApproveStage, "__call__", lets_on),
     "keys of repetition are forgotten": Planted(idempotency.LedgerStage, "__call__", passes),
     "turns are endless": Planted(vars(turn_counter)["_MemorySeat"], "excess", nothing_async),
     "intents are not recorded": Planted(record.Record, "_append_intent", nothing_async),

@@ -175,7 +175,7 @@ class SteadyExecutor:
                 _give_back(line)
                 return _open(line.name, breaker.left())
             try:
-                outcome = await self._bounded(line, call, seconds)
+                outcome = await (self._inner.execute(call) if seconds is None else self._bounded(line, call, seconds))
             finally:
                 _give_back(line)
             ending = _ending(outcome)
@@ -194,9 +194,7 @@ class SteadyExecutor:
                 _give_back(line)
         return held
 
-    async def _bounded(self, line: _Line, call: Call, seconds: float | None) -> Success | Failed | Refused:
-        if seconds is None:
-            return await self._inner.execute(call)
+    async def _bounded(self, line: _Line, call: Call, seconds: float) -> Success | Failed | Refused:
         try:
             async with asyncio.timeout(seconds):
                 return await self._inner.execute(call)

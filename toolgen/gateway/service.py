@@ -314,7 +314,9 @@ class Gateway:
     def recognised(self, credential: str) -> Principal | None:
         """The principal behind a bearer credential that was accepted before and still is; None for any other."""
         principal = self._in_force.governance.identity.recognised(credential)
-        return None if principal is None else self._bearing(principal, credential)
+        if principal is None or principal.proof is None:
+            return principal
+        return self._bearing(principal, credential)
 
     async def authenticate(self, credential: str) -> Principal | Unaccepted:
         """The principal behind a bearer credential, or why there is none."""
@@ -514,12 +516,12 @@ class Gateway:
 
     def _assigned(self, source: str, principal: Principal) -> Mapping[str, object] | None:
         """What the policy in force gives a caller to show at a source, in place of the source's own credentials."""
-        entries = self.policy.assignments
+        entries = self._in_force.governance.policy.assignments
         return assigned(entries, source, principal) if entries else None
 
     def permit(self, destination: Destination) -> Verdict:
         """Whether the policy in force opens an address; asked as it is dialled."""
-        egress = self.policy.egress
+        egress = self._in_force.governance.policy.egress
         checks = {
             "http": egress.check,
             "redirect": egress.check_redirect,

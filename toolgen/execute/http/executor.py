@@ -178,14 +178,14 @@ class HttpExecutor:
         self, signed: Signed, target: Target, addresses: tuple[str, ...], course: _Course
     ) -> Success | Failed:
         place = f"{target.host}:{target.port}"
-        cause = UnsentError("")
+        cause: UnsentError | None = None
         for address in addresses:
             try:
                 line = self._dialer.line(target, address, len(addresses), signed.certificate)
                 return await self._attempt(line, signed, place, course)
             except UnsentError as error:
                 cause = error
-        if cause.late:
+        if cause is not None and cause.late:
             return _failed(
                 "upstream_timeout",
                 f"{place} did not accept a connection in time; nothing was sent",
@@ -194,7 +194,7 @@ class HttpExecutor:
             )
         return _failed(
             "upstream_unavailable",
-            f"no connection to {place}{f' ({cause.reason[:200]})' if cause.reason else ''}; nothing was sent",
+            f"no connection to {place}{f' ({cause.reason[:200]})' if cause is not None and cause.reason else ''}; nothing was sent",
             "try again later",
             _UNSENT,
         )

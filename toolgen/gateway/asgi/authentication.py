@@ -151,7 +151,7 @@ class Door:
 
         RFC 6750: a token is taken from the Authorization header and from no other place.
         """
-        certificate = self._certificate(request)
+        certificate = "" if self._certificates is None else self._certificate(request, self._certificates)
         value = request.headers.get(b"authorization")
         if value is None:
             if not certificate and request.crowded is not None:
@@ -166,7 +166,11 @@ class Door:
 
     async def _entered(self, request: Request, principal: Principal) -> Principal:
         request.accept()
-        return self._narrowed(request, await self._acting(request, principal))
+        if (user := request.headers.get(b"x-on-behalf-of")) is not None:
+            principal = await self._acting(request, principal, user.decode("latin-1"))
+        if (toolset := request.headers.get(b"x-toolset")) is not None:
+            principal = self._narrowed(principal, toolset.decode("latin-1"))
+        return principal
 
     async def credential_in_url(self, request: Request) -> None:
         """Says in the log and in the audit that somebody sent one, as often as that can be of use, and never what it was."""
@@ -177,11 +181,11 @@ class Door:
         log.warning("a request from %s had a credential in its URL; whatever it was should be replaced", request.client)
         await self._gateway.note_refusal("credential_in_url", request.client)
 
-    def _certificate(self, request: Request) -> str:
+    def _certificate(self, request: Request, certificates: ClientCertificates) -> str:
         """The client's certificate, where the connection comes from a proxy that is trusted to have verified it."""
-        if self._certificates is None or self._header not in request.headers:
+        if self._header not in request.headers:
             return ""
-        if not self._certificates.trusts(request.peer):
+        if not certificates.trusts(request.peer):
             self._hold_back(request)
             log.warning("%s sent the header of client certificates, and is no proxy of ours", request.peer)
             self._attempts.failed(request.client)
@@ -247,22 +251,15 @@ class Door:
             )
         raise _unauthenticated("this credential is not accepted", self.resource.challenge(request, "invalid_token"))
 
-    def _narrowed(self, request: Request, principal: Principal) -> Principal:
+    def _narrowed(self, principal: Principal, toolset: str) -> Principal:
         """The caller with the toolset it asks for, which can only take tools away."""
-        value = request.headers.get(b"x-toolset")
-        if value is None:
-            return principal
-        narrowed = self._gateway.narrowed(principal, value.decode("latin-1"))
+        narrowed = self._gateway.narrowed(principal, toolset)
         if narrowed is None:
             raise Rejected(404, "not_found", "X-Toolset names no toolset of the policy")
         return narrowed
 
-    async def _acting(self, request: Request, principal: Principal) -> Principal:
+    async def _acting(self, request: Request, principal: Principal, user: str) -> Principal:
         """Whom the caller says it acts for, by name, or proves with a token of theirs, as far as the policy lets it."""
-        value = request.headers.get(b"x-on-behalf-of")
-        if value is None:
-            return principal
-        user = value.decode("latin-1")
         acting = self._gateway.acting_for(principal, user)
         if acting is None and _TOKEN.match(user):
             acting = self._gateway.acting_for(principal, await self.admit(request, user))

@@ -93,11 +93,15 @@ class Deliver:
                 return Cancelled(error=_LEFT)
         except ToolgenError as error:
             result = Failed(error=failure(error))
-        if isinstance(result, Success) and not self.promises.kept(call.tool, result):
+        if (
+            isinstance(result, Success)
+            and call.tool.output_schema is not None
+            and not self.promises.kept(call.tool, result)
+        ):
             trail.notes += (BROKEN,)
         if isinstance(result, Failed) and result.error.code == "input_required":
             return Pending(error=result.error)
-        return _located(result, call)
+        return _located(result, call) if isinstance(result, Failed) else result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

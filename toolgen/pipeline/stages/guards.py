@@ -143,9 +143,12 @@ class ArgumentsStage:
     _validators: dict[str, Validator] = field(default_factory=dict)
 
     async def __call__(self, call: Call, _trail: Trail) -> Call | Result:
-        faults = self._validator(call.tool).faults(call.arguments)
-        if not faults:
+        validator = self._validators.get(call.tool.digest)
+        if validator is None:
+            validator = self._validators[call.tool.digest] = Validator(call.tool.input_schema)
+        if validator.accepts(call.arguments):
             return call
+        faults = validator.faults(call.arguments)
         return Refused(
             error=Error(
                 code="validation",
@@ -154,12 +157,6 @@ class ArgumentsStage:
                 rule="arguments",
             )
         )
-
-    def _validator(self, tool: Tool) -> Validator:
-        validator = self._validators.get(tool.digest)
-        if validator is None:
-            validator = self._validators[tool.digest] = Validator(tool.input_schema)
-        return validator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,7 +273,8 @@ class RedactStage:
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
         trail.redacts = self._of(call.tool) is not None
-        return self.applied(call, await proceed(call, trail))
+        result = await proceed(call, trail)
+        return self.applied(call, result) if trail.redacts or call.document is not None else result
 
     def applied(self, call: Call, result: Result) -> Result:
         """The result without what is hidden."""

@@ -65,7 +65,8 @@ class MeterStage:
                 return _held_up(call.tool.source, wait)
             result = await proceed(call, trail)
         finally:
-            self.buckets.release(answer)
+            if answer.keys:
+                self.buckets.release(answer)
         if isinstance(result, Success | Failed) and isinstance(rates := result.facts.get("upstream_rates"), Mapping):
             self.upstreams.hear(call.tool.source, rates)
         return result

@@ -105,7 +105,8 @@ class Record:
             result = Refused(
                 error=Error(code="validation", message=f"the arguments cannot be used: {fault}", rule="arguments")
             )
-        await self._append_notes(trail, who)
+        if trail.notes:
+            await self._append_notes(trail, who)
         if isinstance(result, Success | Failed) and "retried" in result.facts:
             await self._append_attempts(result.facts["retried"], who)
         ending = {"event": "outcome", **who, **_ending(result, trail)}
@@ -174,31 +175,28 @@ class Record:
             return Failed(error=Error(code="internal", message=f"the gateway failed ({type(error).__name__})"))
 
     def _who(self, call: Call) -> dict[str, Any]:
+        user = call.principal.on_behalf_of
         return {
             "call_id": call.id,
             "principal": call.principal.id,
-            "on_behalf_of": _chain(call.principal.on_behalf_of),
+            "on_behalf_of": "" if user is None else user.id,
             "tool": call.tool.name[:_MAX_NAME_LENGTH],
         }
 
     def _intent(self, call: Call) -> dict[str, Any]:
+        changes: list[dict[str, str]] = []
+        for change, names in (("parsed", call.repaired), ("dropped", call.dropped), ("left_out", call.left_out)):
+            for name in names:
+                changes.append({"argument": name[:_MAX_NAME_LENGTH], "change": change})  # noqa: PERF401 - a call less
         return {
             "tool_digest": call.tool.digest,
             "policy_digest": self.policy_digest,
-            "repaired": [
-                *({"argument": name[:_MAX_NAME_LENGTH], "change": "parsed"} for name in call.repaired),
-                *({"argument": name[:_MAX_NAME_LENGTH], "change": "dropped"} for name in call.dropped),
-                *({"argument": name[:_MAX_NAME_LENGTH], "change": "left_out"} for name in call.left_out),
-            ],
+            "repaired": changes,
             "bound": [*call.bound],
             "session": call.session[:_MAX_NAME_LENGTH],
             "client": call.client[:_MAX_NAME_LENGTH],
             "parent": call.parent[:_MAX_NAME_LENGTH] or ("" if call.trace is None else call.trace.recorded),
         }
-
-
-def _chain(principal: Principal | None) -> str:
-    return "" if principal is None else principal.id
 
 
 def _ending(result: Result, trail: Trail) -> dict[str, Any]:

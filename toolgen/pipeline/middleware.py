@@ -27,7 +27,9 @@ class Trail:
     verdict: str = ""
     rule: str = ""
     outcome_seq: int | None = None
-    facts: dict[str, Json] = field(default_factory=dict)
+    sql: str = ""  # the statement that would run
+    replays: str = ""  # the call that this one repeats, and is told the outcome of
+    labels: list[Json] = field(default_factory=list)  # of the session
     notes: tuple[Note, ...] = ()
     redacts: bool = False  # something of the answer is hidden from this caller
 

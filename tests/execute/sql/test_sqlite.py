@@ -90,8 +90,8 @@ def test_rows_come_with_their_columns_and_types(executor: SqlExecutor) -> None:
         "row_count": 1,
     }
     assert not result.truncated
-    assert result.facts["rows"] == 1
-    assert "SELECT id" in str(result.facts["sql"])
+    assert result.delivery.rows == 1
+    assert "SELECT id" in str(result.delivery.sql)
 
 
 ANSWERS = [

@@ -40,7 +40,7 @@ from toolgen.execute.secrets.resolver import Secrets
 from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.call import Call
 from toolgen.model.client_channel import Line
-from toolgen.model.result import Failed, Success
+from toolgen.model.result import Delivery, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.secret import SecretReference
 
@@ -54,7 +54,7 @@ _SIGN_OF_LIFE_S = 2.0
 _AGAIN_S = 1.0  # a command that ended before it answered anything is not started more often
 _TIMEOUTS = Timeouts()
 _CLOCK = SystemClock()
-_NOT_SENT: Mapping[str, Json] = {"attempts": 1, "unsent": True}
+_NOT_SENT = Delivery(attempts=1, unsent=True)
 
 
 class StdioWire:
@@ -151,7 +151,7 @@ class StdioWire:
         if running is None or not running.alive:
             return failed("upstream_unavailable", "the command has ended; nothing was sent", "try again", _NOT_SENT)
         method = str(message["method"])
-        facts: dict[str, Json] = {"attempts": 1}
+        delivery = Delivery(attempts=1)
         running.log.note(call.arguments)
         try:
             reply = await running.ask(message, call.line)
@@ -163,14 +163,14 @@ class StdioWire:
                 code = "upstream_error" if harmless(call, method) else "outcome_unknown"
                 return _untold(running.fault, code)
             case _Fault.TOO_LONG:
-                return too_large(facts)
+                return too_large(delivery)
             case _Fault.UNREADABLE:
-                return unreadable(call, method, facts)
-        facts["bytes"] = len(reply)
+                return unreadable(call, method, delivery)
+        delivery = Delivery(attempts=1, bytes=len(reply))
         if method == "tools/list":  # with all that nobody sees: whoever reads it has to know that it is there
-            return Success(data=decode_json(self._scrubber.raw(reply)), facts=facts)
+            return Success(data=decode_json(self._scrubber.raw(reply)), delivery=delivery)
         answer = Answer(status=200, content_type="application/json", body=reply, truncated=False, headers={})
-        return Success(data=decode(answer, self._scrubber), facts=facts)
+        return Success(data=decode(answer, self._scrubber), delivery=delivery)
 
     def doubt(self) -> None:
         """Asks the command for a sign of life; one that gives none is ended once nobody else waits for it."""
@@ -402,4 +402,4 @@ def _not_started(reason: str) -> Failed:
 
 def _untold(what: str, code: str) -> Failed:
     more = "; it may or may not have taken effect" if code == "outcome_unknown" else ""
-    return failed(code, f"the server's command {what}{more}", "", {"attempts": 1, "broken": True})
+    return failed(code, f"the server's command {what}{more}", "", Delivery(attempts=1, broken=True))

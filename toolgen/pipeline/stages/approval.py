@@ -70,7 +70,6 @@ class ApproveStage:
             return _unkept_token(trail)
         if not (self.elicits and trail.presence.elicits) and not self.answerable(call.principal):
             return _called_off(trail)
-        sql = trail.facts.get("sql")
         return await self.desk.ask(
             Question(
                 call=call,
@@ -79,7 +78,7 @@ class ApproveStage:
                 roles=self.roles,
                 expires_s=self.expires_s,
                 rule=trail.rule,
-                sql=sql if isinstance(sql, str) else "",
+                sql=trail.sql,
             )
         )
 

@@ -37,7 +37,7 @@ class Promises:
         """False for an answer that breaks its promise; True also where there is none to break."""
         if tool.output_schema is None or not isinstance(tool.binding, HttpBinding) or result.truncated:
             return True
-        size = result.facts.get("bytes")
+        size = result.delivery.bytes
         if isinstance(size, int) and size > _MAX_LENGTH:
             return True
         if tool.digest not in self._validators:

@@ -101,8 +101,7 @@ class AccessStage:
         """The verdict, with what the record should know of it."""
         circumstances = NOWHERE if self.earlier is None else self.earlier.circumstances(call)
         judgement = self.access.judge(call.principal, call.tool, call.arguments, circumstances)
-        if labels := _labels(circumstances):
-            trail.facts["labels"] = labels
+        trail.labels = _labels(circumstances)
         trail.notes = judgement.notes
         verdict = judgement.verdict if call.denied is None or judgement.verdict is UNKNOWN else call.denied
         trail.rule = verdict.rule
@@ -246,7 +245,7 @@ class InspectStage:
         answer = await guard(call)
         match answer:
             case Statement():
-                trail.facts["sql"] = answer.sql
+                trail.sql = answer.sql
                 if answer.writes:
                     trail.verdict, trail.rule = (
                         "ask",
@@ -256,7 +255,7 @@ class InspectStage:
             case Database():
                 return replace(call, database=answer)
             case Described(database=database, sampling=sampling):
-                trail.facts["sql"] = sampling.statement.sql
+                trail.sql = sampling.statement.sql
                 return replace(call, database=database, sampling=sampling)
             case Deny():
                 return _refused(answer)

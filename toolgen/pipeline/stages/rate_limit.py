@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -67,7 +66,7 @@ class MeterStage:
         finally:
             if answer.keys:
                 self.buckets.release(answer)
-        if isinstance(result, Success | Failed) and isinstance(rates := result.facts.get("upstream_rates"), Mapping):
+        if isinstance(result, Success | Failed) and (rates := result.delivery.rates) is not None:
             self.upstreams.hear(call.tool.source, rates)
         return result
 

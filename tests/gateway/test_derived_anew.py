@@ -95,7 +95,7 @@ def test_agents_in_the_same_process_and_users_named_by_hand_are_derived_anew_too
             assert code(await caller.call("orders__send_mail", {"to": "all"})) == "unknown_tool"
         write_policy(gateway.settings.path.parent, edited(lambda staff: staff["attributes"].update(team="team")))
         assert await gateway.reload()
-        assert gateway.current(await who(**LEADS)) is not None
+        assert gateway.callers.current(await who(**LEADS)) is not None
         assert by_hand.principal().attributes == {"tenant": "acme"}
 
     scenario(tmp_path, asking(), steps)
@@ -121,9 +121,9 @@ def test_who_was_kept_before_it_was_said_where_roles_come_from_is_nobody_any_mor
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
         ann = await who(**LEADS)
         kept = party_of(ann)
-        assert gateway.current(of_party(kept)) == ann
+        assert gateway.callers.current(of_party(kept)) == ann
         old = Party(id=kept.id, roles=kept.roles, attributes=kept.attributes, proof=kept.proof)
-        assert gateway.current(of_party(old)) is None
+        assert gateway.callers.current(of_party(old)) is None
 
     scenario(tmp_path, asking(), steps)
 

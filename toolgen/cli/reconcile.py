@@ -70,14 +70,14 @@ async def _open(gateway: Gateway) -> list[dict[str, Any]]:
 
 
 async def _settle(gateway: Gateway, call_id: str, found: str, who: str, note: str) -> None:
-    if not gateway.may_review(gateway.principal(who)):
+    if not gateway.callers.may_review(gateway.principal(who)):
         raise ToolgenError(f"{who} does not have the role reviewer", suggestion="name somebody who has with --as")
     async with gateway.errand():
         await gateway.doubts.settle(call_id, found, by=who, note=note)
 
 
 def _reviewers(gateway: Gateway) -> tuple[str, ...]:
-    return tuple(name for name in gateway.principals if gateway.may_review(gateway.principal(name)))
+    return tuple(name for name in gateway.callers.principals if gateway.callers.may_review(gateway.principal(name)))
 
 
 def _print(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -23,9 +23,10 @@ from toolgen.gateway.approval_runner import Runner
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.audit_reader import ProjectRecords
 from toolgen.gateway.call_service import Calls, Running
+from toolgen.gateway.callers import Callers
 from toolgen.gateway.compiled_policy import Governance, Runtime
 from toolgen.gateway.envelope_json import invalid, unmade
-from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets, Unaccepted
+from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.pause_control import Pausing
 from toolgen.gateway.policy_reloader import InForce, State, state_of
@@ -39,14 +40,12 @@ from toolgen.model.call import Principal, parties
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import JsonObject
-from toolgen.model.secret import Secret
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Verdict
 from toolgen.pipeline.call_context import Presence
 from toolgen.pipeline.input_validation import no_ids
 from toolgen.pipeline.middleware import Trail
 from toolgen.pipeline.session_history import imagined
-from toolgen.policy.credentials import TokenRule
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy import load as load_policy
 from toolgen.policy.document.sections import assigned
@@ -72,8 +71,6 @@ _GONE = Error(
     rule="default",
 )
 _CLOSING_S = 5.0
-REVIEWER = "reviewer"
-"""The role whose principals may read the audit over REST."""
 
 
 class Gateway:
@@ -108,6 +105,7 @@ class Gateway:
         )
         self._executors = stand_in or make_executors(settings.sources, manifest, self.permit, backing)
         self._exchanges = Exchanges(settings.sources, self._assigned)
+        self.callers = Callers(lambda: self._in_force.governance, self._note, exchanges=bool(self._exchanges))
         self.meaning = meaning_of(settings, manifest.tools.values())
         self._discovery = Discovery(above=settings.search_above, clock=self._clock, meaning=self.meaning)
         self._running = Running()
@@ -282,16 +280,6 @@ class Gateway:
         return await self._in_force.reload()
 
     @property
-    def has_credentials(self) -> bool:
-        """Whether anybody at all could authenticate."""
-        return self._in_force.governance.identity.has_credentials
-
-    @property
-    def issuers(self) -> tuple[str, ...]:
-        """The names of the issuers whose users the policy knows."""
-        return tuple(self.policy.credentials.issuers)
-
-    @property
     def sources(self) -> tuple[str, ...]:
         """The names of the sources."""
         return tuple(self.manifest.sources)
@@ -301,49 +289,6 @@ class Gateway:
         """The names of all tools."""
         return tuple(self.manifest.tools)
 
-    @property
-    def providers(self) -> tuple[TokenRule, ...]:
-        """What a token must be, of each identity provider whose users are principals."""
-        return self._in_force.governance.identity.issuers
-
-    @property
-    def principals(self) -> tuple[str, ...]:
-        """The ids of the policy's principals."""
-        return self._in_force.governance.identity.names
-
-    def recognised(self, credential: str) -> Principal | None:
-        """The principal behind a bearer credential that was accepted before and still is; None for any other."""
-        principal = self._in_force.governance.identity.recognised(credential)
-        if principal is None or principal.proof is None:
-            return principal
-        return self._bearing(principal, credential)
-
-    async def authenticate(self, credential: str) -> Principal | Unaccepted:
-        """The principal behind a bearer credential, or why there is none."""
-        answer = await self._in_force.governance.identity.authenticate(credential)
-        return answer if isinstance(answer, Unaccepted) else self._bearing(answer, credential)
-
-    async def signed_in(self, token: str) -> Principal | Unaccepted:
-        """Whom an id token of the console's client signs in to the console, or why nobody."""
-        return await self._in_force.governance.identity.signed_in(token)
-
-    def certified(self, value: str) -> Principal | Unaccepted:
-        """The principal behind a client certificate, given as the header of a proxy that is trusted to have verified it."""
-        return self._in_force.governance.identity.certified(value)
-
-    async def note_refusal(self, code: str, client: str) -> None:
-        """Records a request that was refused before anybody was known. `client` is an address."""
-        await self._note({"event": "refusal", "status": "refused", "code": code, "client": client})
-
-    async def note_session(self, code: str, principal: str, client: str) -> None:
-        """Records that somebody signed in to the console, or out of it, from an address."""
-        status = "refused" if code.endswith("_refused") else "ok"
-        await self._note({"event": "session", "status": status, "code": code, "principal": principal, "client": client})
-
-    def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
-        """The principal as it acts for a user, by name or as a token of its own proved it; None when the policy does not let it."""
-        return self._in_force.governance.identity.acting_for(principal, user)
-
     def principal(
         self, name: str, on_behalf_of: str | None = None, *, claims: Claims = NO_CLAIMS, user_claims: Claims = NO_CLAIMS
     ) -> Principal:
@@ -351,7 +296,7 @@ class Gateway:
 
         `staff:ann` is a user of the issuer `staff`, with what `claims` in a token would make of her (`user_claims`: of whom it acts for).
         """
-        return self._in_force.governance.identity.named(name, on_behalf_of, claims=claims, user_claims=user_claims)
+        return self.callers.named(name, on_behalf_of, claims=claims, user_claims=user_claims)
 
     def catalog(self, principal: Principal) -> tuple[Tool, ...]:
         """The tools this principal may call, in name order. The same object until the policy changes."""
@@ -458,20 +403,6 @@ class Gateway:
         pauses = self._shared.pauses
         return (self._runner.trouble, pauses.trouble) if isinstance(pauses, SharedPauses) else (self._runner.trouble,)
 
-    def current(self, principal: Principal) -> Principal | None:
-        """The same principal as the policy in force has it, or None when that has it no more: for whoever keeps one for long."""
-        return self._in_force.governance.current(principal)
-
-    def narrowed(self, principal: Principal, toolset: str) -> Principal | None:
-        """The principal with nothing in sight but what is in this toolset too, or None when the policy has no such toolset."""
-        if toolset not in self.policy.toolsets:
-            return None
-        return replace(principal, toolsets=principal.toolsets | {toolset})
-
-    def may_review(self, principal: Principal) -> bool:
-        """Whether this principal may read the audit."""
-        return principal.on_behalf_of is None and REVIEWER in principal.roles
-
     def audit_entries(self, *, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
         """The newest entries of this gateway's stream first, those below `before`. Raises `AuditError`."""
         last = self._log.size if before is None else min(before - 1, self._log.size)
@@ -505,14 +436,6 @@ class Gateway:
         """Records what happened to the gateway itself. What cannot be recorded now shows in `ready`, as for any call."""
         with contextlib.suppress(AuditError):
             await self._log.append(fields)
-
-    def _bearing(self, principal: Principal, credential: str) -> Principal:
-        """The caller with its token, where something is had for it; keys are exchanged for nothing, and kept nowhere."""
-        if principal.proof is None or not principal.proof.issuer:
-            return principal
-        if self._exchanges or any(entry.exchanges for entry in self.policy.assignments):
-            return replace(principal, token=Secret(credential))
-        return principal
 
     def _assigned(self, source: str, principal: Principal) -> Mapping[str, object] | None:
         """What the policy in force gives a caller to show at a source, in place of the source's own credentials."""

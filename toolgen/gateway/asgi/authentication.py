@@ -77,7 +77,7 @@ class Resource:
         Raises `Rejected` where there is none, as no user of an identity provider is known.
         """
         request.take("GET")
-        issuers = sorted({rule.issuer for rule in self._gateway.providers})
+        issuers = sorted({rule.issuer for rule in self._gateway.callers.providers})
         if not self._told():
             raise Rejected(404, "not_found", "no identity provider is announced here", suggestion="use an API key")
         scopes = _scopes(self._gateway)
@@ -107,11 +107,11 @@ class Resource:
         return b"www-authenticate", f"Bearer {said}".strip().encode("ascii")
 
     def _told(self) -> bool:
-        return bool(self._url and self._gateway.providers)
+        return bool(self._url and self._gateway.callers.providers)
 
 
 def _scopes(gateway: Facade) -> list[str]:
-    return sorted(frozenset[str]().union(*(rule.scopes for rule in gateway.providers)))
+    return sorted(frozenset[str]().union(*(rule.scopes for rule in gateway.callers.providers)))
 
 
 _BEARER = re.compile(r"bearer +([\x21-\x7e]{1,16384})\Z", re.IGNORECASE)
@@ -179,7 +179,7 @@ class Door:
         self._attempts.failed(request.client)
         self._attempts.failed(_EVERYBODY)
         log.warning("a request from %s had a credential in its URL; whatever it was should be replaced", request.client)
-        await self._gateway.note_refusal("credential_in_url", request.client)
+        await self._gateway.callers.note_refusal("credential_in_url", request.client)
 
     def _certificate(self, request: Request, certificates: ClientCertificates) -> str:
         """The client's certificate, where the connection comes from a proxy that is trusted to have verified it."""
@@ -196,20 +196,20 @@ class Door:
 
     async def admit(self, request: Request, credential: str) -> Principal:
         """Whose credential this is, however it came. Raises `Rejected` as `enter` does."""
-        principal = self._gateway.recognised(credential)
+        principal = self._gateway.callers.recognised(credential)
         if principal is not None:
             return principal
         if request.crowded is not None:
             raise too_crowded(request.crowded)
         if _TOKEN.match(credential) and self._attempts.wait(request.client) and not await self._turns.take():
             self._hold_back(request)
-        answer = await self._gateway.authenticate(credential)
+        answer = await self._gateway.callers.authenticate(credential)
         if isinstance(answer, Unaccepted):
             self._refuse(request, answer)
         return answer
 
     def _certified(self, request: Request, certificate: str) -> Principal:
-        return self.accepted(request, self._gateway.certified(certificate))
+        return self.accepted(request, self._gateway.callers.certified(certificate))
 
     def accepted(self, request: Request, answer: Principal | Unaccepted) -> Principal:
         """Whoever a credential led to. Raises `Rejected` as `enter` does where it led to nobody."""
@@ -253,16 +253,16 @@ class Door:
 
     def _narrowed(self, principal: Principal, toolset: str) -> Principal:
         """The caller with the toolset it asks for, which can only take tools away."""
-        narrowed = self._gateway.narrowed(principal, toolset)
+        narrowed = self._gateway.callers.narrowed(principal, toolset)
         if narrowed is None:
             raise Rejected(404, "not_found", "X-Toolset names no toolset of the policy")
         return narrowed
 
     async def _acting(self, request: Request, principal: Principal, user: str) -> Principal:
         """Whom the caller says it acts for, by name, or proves with a token of theirs, as far as the policy lets it."""
-        acting = self._gateway.acting_for(principal, user)
+        acting = self._gateway.callers.acting_for(principal, user)
         if acting is None and _TOKEN.match(user):
-            acting = self._gateway.acting_for(principal, await self.admit(request, user))
+            acting = self._gateway.callers.acting_for(principal, await self.admit(request, user))
         if acting is None:
             raise Rejected(
                 403,

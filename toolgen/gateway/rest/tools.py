@@ -135,7 +135,7 @@ class Rest:
         """GET /v1/tools: a page of what the caller is listed, or with `q` of the tools that fit a request in words, in one format."""
         query = request.parameters("format", "q", "limit", "cursor", "toolset")
         if "toolset" in query:
-            narrowed = self._gateway.narrowed(principal, query["toolset"])
+            narrowed = self._gateway.callers.narrowed(principal, query["toolset"])
             if narrowed is None:
                 raise Rejected(404, "not_found", "the query parameter toolset names no toolset of the policy")
             principal = narrowed

@@ -17,7 +17,7 @@ from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
-from toolgen.errors import AuditError, ConfigError
+from toolgen.errors import ConfigError
 from toolgen.execute.base import Destination, Executor
 from toolgen.gateway.approval_runner import Runner
 from toolgen.gateway.approvals import Approvals
@@ -33,6 +33,7 @@ from toolgen.gateway.policy_reloader import InForce, State, state_of
 from toolgen.gateway.project_files import caching_of, catalog_of, fallbacks_of, pagings_of, pauses_of, seal_file
 from toolgen.gateway.response_shaping import Answering, Fetched
 from toolgen.gateway.shared_state import share
+from toolgen.gateway.status import Status
 from toolgen.gateway.tool_discovery import Discovery
 from toolgen.gateway.tracing import Spans
 from toolgen.gateway.unknown_outcomes import Doubts
@@ -45,12 +46,9 @@ from toolgen.model.verdict import Verdict
 from toolgen.pipeline.call_context import Presence
 from toolgen.pipeline.input_validation import no_ids
 from toolgen.pipeline.middleware import Trail
-from toolgen.pipeline.session_history import imagined
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy import load as load_policy
-from toolgen.policy.document.sections import assigned
 from toolgen.policy.selftest import SelfTestResult
-from toolgen.policy.selftest import run as run_selftests
 from toolgen.search.embedding_worker import meaning_of
 from toolgen.state.encryption import Seal, seal_of
 from toolgen.state.history import Histories
@@ -105,7 +103,6 @@ class Gateway:
         )
         self._executors = stand_in or make_executors(settings.sources, manifest, self.permit, backing)
         self._exchanges = Exchanges(settings.sources, self._assigned)
-        self.callers = Callers(lambda: self._in_force.governance, self._note, exchanges=bool(self._exchanges))
         self.meaning = meaning_of(settings, manifest.tools.values())
         self._discovery = Discovery(above=settings.search_above, clock=self._clock, meaning=self.meaning)
         self._running = Running()
@@ -113,7 +110,11 @@ class Gateway:
         self.spans = _spans() if settings.spans else None
         self.pauses = pauses_of(settings)
         background = self._background = Background()
-        shared = self._shared = share(settings, self._clock, self._state_changed, self.pauses, background)
+        status = self._status = Status(
+            log=self._log, background=background, troubles=self._troubles, unread=lambda: self._in_force.unread
+        )
+        self.callers = Callers(lambda: self._in_force.governance, status.note, exchanges=bool(self._exchanges))
+        shared = self._shared = share(settings, self._clock, status.state_changed, self.pauses, background)
         self.pausing = Pausing(shared.pauses, self.pauses, self._log.append, self._clock)
         self.approvals = Approvals(
             store=shared.invocations,
@@ -177,9 +178,7 @@ class Gateway:
         self._seal: Seal | None = None
         self.records = ProjectRecords(settings)
         self._leaving: asyncio.TimerHandle | None = None
-        self._uncounted = ""  # what is wrong with where limits are counted
-        self._notes: set[asyncio.Task[None]] = set()
-        self._in_force = InForce(policy, runtime, self._note, state, background)
+        self._in_force = InForce(policy, runtime, status.note, state, background)
 
     @classmethod
     def load(cls, path: str | Path = "toolgen.yaml") -> Self:
@@ -241,8 +240,7 @@ class Gateway:
         for executor in self._executors.values():
             await executor.close()
         await self._shared.close()
-        if self._notes:
-            await asyncio.wait(self._notes)
+        await self._status.close()
         await self._answering.close()
         await self._log.close()
 
@@ -379,25 +377,21 @@ class Gateway:
 
     def ready(self) -> tuple[str, ...]:
         """Why the gateway does not take calls; empty when it does."""
-        found = (self._log.fault, *(trouble.lasting for trouble in self._troubles), *self._background.faults())
-        return tuple(fault for fault in found if fault)
+        return self._status.ready()
 
     def measured(self) -> bytes:
         """What this process counted, for Prometheus."""
         return self.metrics.rendered(
             worker=self._log.stream,
-            ready=not self.ready(),
+            ready=not self._status.ready(),
             functions=self._functions.counts,
             restarts=self._background.restarts,
         )
 
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know while calls are taken all the same: an edit of the policy that cannot be used, limits uncounted."""
-        passing = (trouble.fault for trouble in self._troubles if not trouble.lasting)
-        found = (self._in_force.unread, self._uncounted, *passing, *self._log.warnings())
-        return tuple(warning for warning in found if warning)
+        return self._status.warnings()
 
-    @property
     def _troubles(self) -> tuple[FaultLog, ...]:
         """What may be wrong with what gateways share."""
         pauses = self._shared.pauses
@@ -417,42 +411,14 @@ class Gateway:
 
     def check_policy(self) -> tuple[SelfTestResult, ...]:
         """Runs the tests that the policy files carry."""
-        governance = self._in_force.governance
-        return run_selftests(
-            self.policy.tests,
-            governance.access,
-            self.manifest.tools,
-            lambda test: imagined(test, self.manifest.tools, self.policy.labels, self._clock),
-        )
-
-    def _state_changed(self, reachable: bool) -> None:
-        """Records that Redis was lost or found: in between, limits refuse, or are shares of this process."""
-        self._uncounted = "" if reachable else "Redis, where limits are counted, cannot be reached"
-        note = asyncio.create_task(self._note({"event": "state", "status": "ok" if reachable else "error"}))
-        self._notes.add(note)
-        note.add_done_callback(self._notes.discard)
-
-    async def _note(self, fields: Mapping[str, Any]) -> None:
-        """Records what happened to the gateway itself. What cannot be recorded now shows in `ready`, as for any call."""
-        with contextlib.suppress(AuditError):
-            await self._log.append(fields)
+        return self._in_force.governance.check()
 
     def _assigned(self, source: str, principal: Principal) -> Mapping[str, object] | None:
-        """What the policy in force gives a caller to show at a source, in place of the source's own credentials."""
-        entries = self._in_force.governance.policy.assignments
-        return assigned(entries, source, principal) if entries else None
+        return self._in_force.governance.assigned(source, principal)
 
     def permit(self, destination: Destination) -> Verdict:
         """Whether the policy in force opens an address; asked as it is dialled."""
-        egress = self._in_force.governance.policy.egress
-        checks = {
-            "http": egress.check,
-            "redirect": egress.check_redirect,
-            "database": egress.check_database,
-            "keys": egress.check_keys,
-        }
-        check = checks[destination.service]
-        return check(destination.host, destination.port, destination.address, source=destination.source)
+        return self._in_force.governance.permit(destination)
 
 
 def _spans() -> Spans:

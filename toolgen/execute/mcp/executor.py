@@ -96,10 +96,11 @@ def answered(outcome: Success) -> Success | Failed:
     if (structured := result.get("structuredContent")) is not None:
         data["structuredContent"] = structured
     if wrong:
-        said = " ".join(_text(blocks).split())
+        written = _text(blocks)
+        said = " ".join(written.split())
         message = f"the tool failed: {bounded(said, _MAX_SAID_LENGTH) or 'it does not say why'}"
         error = failed("upstream_error", message, "change the arguments as the answer says", delivery).error
-        whole = len(said) <= _MAX_SAID_LENGTH and all(_is_plain(block) for block in blocks) and structured is None
+        whole = written == said and len(said) <= _MAX_SAID_LENGTH and all(map(_is_plain, blocks)) and structured is None
         return Failed(error=error, data=None if whole else data, delivery=delivery, shape=Shape.CONTENT)
     return Success(data=data, delivery=delivery, shape=Shape.CONTENT)
 

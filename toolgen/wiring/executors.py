@@ -37,7 +37,7 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest, SecurityScheme
 from toolgen.model.mcp import Listing, write_listing
 from toolgen.model.names import nearest
-from toolgen.model.result import Error, Failed
+from toolgen.model.result import Failed
 from toolgen.model.tool import HttpBinding
 from toolgen.model.verdict import Allow, Verdict
 from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
@@ -45,7 +45,6 @@ from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
 __all__ = ["Backing", "Exchanges", "headers_of", "listing_of", "make_executors", "make_fetch", "make_function_runtime"]
 
 _CLOCK = SystemClock()
-_LISTING_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,11 +216,7 @@ def listing_of(source: SourceSettings) -> bytes:
     async def ask() -> Listing | Failed:
         executor = _mcp(source, Secrets(), _allowed, None)
         try:
-            async with asyncio.timeout(_LISTING_S):
-                return await executor.listing()
-        except TimeoutError:
-            message = f"it takes longer than {_LISTING_S:.0f} seconds"
-            return Failed(error=Error(code="upstream_timeout", message=message))
+            return await executor.listing()
         finally:
             await executor.close()
 

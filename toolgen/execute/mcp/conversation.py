@@ -63,14 +63,17 @@ class Conversation:
         self._telling: set[asyncio.Task[None]] = set()
 
     async def listing(self, call: Call) -> Listing | Failed:
-        """Every tool the server shows this caller, over all pages."""
-        if fault := await self._agree(call):
-            return fault
+        """Every tool the server shows this caller, over all pages; starting it and agreeing with it count as well."""
+        longest_s, agreed = min(self._total_s, _LISTING_S), False
         try:
-            async with asyncio.timeout(min(self._total_s, _LISTING_S)):
+            async with asyncio.timeout(longest_s):
+                if fault := await self._agree(call):
+                    return fault
+                agreed = True
                 return await self._list(call)
         except TimeoutError:
-            return _late("its list of tools did not come in time")
+            what = "its list of tools" if agreed else "its answer to the handshake (`initialize`)"
+            return _late(f"{what} did not come in time: the limit for both is {longest_s:g} seconds")
 
     async def parts(self, call: Call, until: float) -> Parts | Failed:
         """The digests of what the server says of its tools, by name: as it said a minute ago at the longest. One that is listed twice

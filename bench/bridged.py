@@ -26,7 +26,7 @@ for line in sys.stdin:
     asked = json.loads(line)
     result = {
         "initialize": {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}},
-        "tools/list": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]},
+        "tools/list": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}]},
         "tools/call": {"content": [{"type": "text", "text": "x" * 200}]},
     }.get(asked["method"], {})
     if "id" in asked:

@@ -19,6 +19,7 @@ ENTIRE = bool(os.environ.get("TOOLGEN_BENCHES"))
 BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "audit": (("--rounds", "1", "--calls", "50"), ()),
     "bridged": ((), ()),
+    "bridged_gateway": (("--rounds", "1", "--calls", "64", "--servers", "10"), ()),
     "bodies": (("--bodies", "10"), ()),
     "build": ((), ("openapi",)),
     "calls": (("--rounds", "1", "--calls", "20"), ()),

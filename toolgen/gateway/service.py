@@ -56,7 +56,14 @@ from toolgen.state.pauses_redis import SharedPauses
 from toolgen.state.stored_answers import KeptAnswers
 from toolgen.state.upstream_quotas import Upstreams
 from toolgen.wiring.checkpoint_sinks import plan_of
-from toolgen.wiring.executors import Backing, Exchanges, make_executors, make_fetch, make_function_runtime
+from toolgen.wiring.executors import (
+    Backing,
+    Exchanges,
+    make_command_client,
+    make_executors,
+    make_fetch,
+    make_function_runtime,
+)
 
 __all__ = ["Gateway"]
 
@@ -76,6 +83,7 @@ class Gateway:
 
     An asynchronous context manager: entering opens the audit log, leaving waits for the calls in flight and closes everything.
     `stand_in` carries calls out, by source, in place of what the settings name: for rehearsals that must reach nobody.
+    `commands` is the descriptor of a socket to the process that holds the commands of MCP servers for several workers.
     """
 
     def __init__(
@@ -87,6 +95,7 @@ class Gateway:
         clock: Clock | None = None,
         state: State | None = None,
         stand_in: Mapping[str, Executor] | None = None,
+        commands: int | None = None,
     ) -> None:
         self.settings = settings
         self.drain_s = settings.drain_s
@@ -100,6 +109,7 @@ class Gateway:
             folder=settings.state_dir / "oauth",
             clock=self._clock,
             functions=self._functions,
+            commands=None if commands is None else make_command_client(commands),
         )
         self._executors = stand_in or make_executors(settings.sources, manifest, self.permit, backing)
         self._exchanges = Exchanges(settings.sources, self._assigned)
@@ -181,7 +191,7 @@ class Gateway:
         self._in_force = InForce(policy, runtime, status.note, state, background)
 
     @classmethod
-    def load(cls, path: str | Path = "toolgen.yaml") -> Self:
+    def load(cls, path: str | Path = "toolgen.yaml", *, commands: int | None = None) -> Self:
         """Loads a project: generated/ as it was built, or the descriptions themselves where nothing was generated yet.
 
         Raises a `ToolgenError` naming file, line or pointer for whatever is wrong with toolgen.yaml, the catalog or the policy.
@@ -190,7 +200,7 @@ class Gateway:
         manifest = catalog_of(settings)
         state = state_of(settings.policies)  # before they are read: what changes meanwhile is read again
         policy = load_policy(settings.policies, manifest)
-        return cls(settings=settings, manifest=manifest, policy=policy, state=state)
+        return cls(settings=settings, manifest=manifest, policy=policy, state=state, commands=commands)
 
     async def __aenter__(self) -> Self:
         if self.meaning is not None:

@@ -310,3 +310,19 @@ def test_a_command_that_answers_keeps_its_state_when_a_call_is_late(
     before, late, after = with_gateway(path, work)
     assert (late, after) == ("upstream_timeout", before)
     assert "notifications/cancelled" in heard(tmp_path)
+
+
+@pytest.mark.parametrize("over", ["pipes", "worker"], indirect=True)
+def test_a_command_that_gives_no_sign_of_life_is_begun_anew(tmp_path: Path, toolgen: Run, over: dict[str, Any]) -> None:
+    path = project(tmp_path, toolgen, over, timeouts=SHORT)
+
+    async def work(gateway: Gateway) -> list[str]:
+        found = [said(await gateway.call("far__who_read", {}, principal="bot"))]
+        now(tmp_path, dead=True)
+        found.append(said(await gateway.call("far__wait_read", {"silent": True}, principal="bot")))
+        found.append(said(await gateway.call("far__who_read", {}, principal="bot")))
+        return [found[0][1].split()[-1], found[1][0], found[2][0], found[2][1].split()[-1]]
+
+    before, late, code, after = with_gateway(path, work)
+    assert (late, code) == ("upstream_timeout", "")
+    assert after != before

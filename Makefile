@@ -2,9 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Bytecode is kept whatever the environment says: without it, each of the processes that tests start compiles the whole program.
+export PYTHONDONTWRITEBYTECODE :=
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test check browser proxies console-test bench conformance frameworks servers hybrid golden lock clean
+.PHONY: setup demo serve test exhaustive test-all check browser proxies console-test bench conformance frameworks servers hybrid golden lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -33,9 +35,17 @@ check: setup
 	$(BIN)/toolgen policy check
 
 NO_BROWSER = command -v chromium >/dev/null || echo "Chromium is not installed: tests in a browser are skipped; \`make browser\` installs it" >&2
+PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile
 test: setup
 	@$(NO_BROWSER)
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(PYTEST)
+
+# Sweeps that take minutes: every case of those that `make test` tries a part of. docs/internals/testing.md lists them.
+exhaustive: setup
+	@$(NO_BROWSER)
+	TOOLGEN_EXHAUSTIVE=1 $(PYTEST) -m "sweep or exhaustive"
+
+test-all: test exhaustive
 
 console-test: setup
 	@$(NO_BROWSER)

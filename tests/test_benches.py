@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.exhaustive import EXHAUSTIVE
+
 ROOT = Path(__file__).parent.parent
 CORPUS = ROOT.parent / "shared" / "corpus"
-ENTIRE = bool(os.environ.get("TOOLGEN_BENCHES"))
+ENTIRE = EXHAUSTIVE or bool(os.environ.get("TOOLGEN_BENCHES"))
 # The arguments of each, and the parts of the shared corpus it cannot do without.
 BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "audit": (("--rounds", "1", "--calls", "50"), ()),
@@ -58,6 +60,7 @@ def test_every_bench_is_run() -> None:
     assert {path.stem for path in (ROOT / "bench").glob("*.py") if path.stem != "__init__"} == BENCHES.keys() | PARTS
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(not ENTIRE, reason="takes minutes: set TOOLGEN_BENCHES=1")
 @pytest.mark.parametrize("name", BENCHES)
 def test_a_bench_runs_to_its_end(name: str) -> None:

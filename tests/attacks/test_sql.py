@@ -21,6 +21,8 @@ from toolgen.pipeline.middleware import Trail, guarded
 from toolgen.pipeline.stages.guards import InspectStage
 from toolgen.pipeline.stages.inspect_guards import sql_verdict
 
+pytestmark = pytest.mark.usefixtures("sql_processes")
+
 CASES = Path(__file__).parent / "sql"
 CANARY = "CNRY-"
 

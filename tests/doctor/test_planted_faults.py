@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.exhaustive import EXHAUSTIVE
 from tests.projects import POLICY, make_project
 from toolgen.audit import segment, verify
 from toolgen.console import app as console_app
@@ -31,7 +32,7 @@ from toolgen.policy.credentials import Credentials
 from toolgen.policy.sql import guard, relations
 from toolgen.state import buckets, pauses, turn_counter
 
-ALL = os.environ.get("TOOLGEN_PLANTED") == "all"
+ALL = EXHAUSTIVE or os.environ.get("TOOLGEN_PLANTED") == "all"
 ALLOW = Allow(rule="planted")
 _check = egress.Egress.check
 
@@ -157,6 +158,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return make_project(tmp_path / "p", policy={**POLICY, "egress": {}}).parent
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", [name for name, one in PLANTED.items() if one.default or ALL])
 def test_a_planted_fault_is_noticed(name: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planted = PLANTED[name]

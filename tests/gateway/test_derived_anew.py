@@ -13,6 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.exhaustive import examples
 from tests.gateway.governed import Upstream, write_policy
 from tests.gateway.issuer import AUDIENCE, ISSUER, jwk, token
 from tests.gateway.test_issuer_users import Who, call, code, scenario, whole
@@ -170,7 +171,7 @@ def _identity(mapping: IssuerEntry) -> Identity:
     return Identity(found, SystemClock(), _KEYS)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(before=MAPPINGS, after=MAPPINGS, claims=CLAIMS)
 def test_whoever_is_remembered_is_who_their_token_would_make_them_now_or_nobody(
     before: IssuerEntry, after: IssuerEntry, claims: dict[str, Any]

@@ -96,6 +96,7 @@ def test_a_worker_that_is_killed_is_started_again_and_the_others_go_on(tmp_path:
         assert verify(tmp_path / "p" / "var" / "audit").ok
 
 
+@pytest.mark.exhaustive
 def test_sighup_reaches_every_worker(tmp_path: Path, redis: RedisServer) -> None:
     with world(tmp_path, redis) as (served, _):
         served.process.send_signal(signal.SIGHUP)
@@ -162,6 +163,7 @@ def test_a_project_that_no_worker_can_load_ends_with_what_each_said(tmp_path: Pa
     assert "not every worker came up" in ended.stderr
 
 
+@pytest.mark.exhaustive
 def test_an_approved_call_is_sent_once_through_pause_reload_revocation_and_kill(
     tmp_path: Path, redis: RedisServer
 ) -> None:

@@ -22,6 +22,8 @@ from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, NoBinding, SqlBinding, Tool
 from toolgen.policy.sql.scope import visible
 
+pytestmark = pytest.mark.usefixtures("sql_processes")
+
 
 def call(
     operation: str,

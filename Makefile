@@ -35,7 +35,7 @@ check: setup
 	$(BIN)/toolgen policy check
 
 NO_BROWSER = command -v chromium >/dev/null || echo "Chromium is not installed: tests in a browser are skipped; \`make browser\` installs it" >&2
-PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile
+PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 test: setup
 	@$(NO_BROWSER)
 	$(PYTEST)

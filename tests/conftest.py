@@ -19,8 +19,27 @@ settings.register_profile(
 settings.load_profile("same")
 
 
+MAX_LENGTH = (
+    "test_browser",
+    "test_workers",
+    "test_canaries_served",
+    "test_readme",
+    "test_approvals",
+    "test_departures",
+    "test_demo",
+    "test_bridging",
+    "test_analysts",
+    "test_differential",
+    "test_described",
+    "test_crash",
+)
+"""Files that take ten seconds and more: they run first, so that no process is left with one when the others have nothing to do."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    first = {name: place for place, name in enumerate(MAX_LENGTH)}
+    items.sort(key=lambda item: first.get(item.path.stem, len(MAX_LENGTH)))
     for item in items:
         if is_hypothesis_test(getattr(item, "function", None)):
             item.add_marker("sweep")

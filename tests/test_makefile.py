@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import MAX_LENGTH
+
 ROOT = Path(__file__).parent.parent
 CHECKS = [
     "ruff check",
@@ -56,6 +58,11 @@ def test_everything_is_the_suite_and_then_all_cases_of_its_sweeps() -> None:
     assert "TOOLGEN_EXHAUSTIVE" not in suite
     assert sweeps.startswith("TOOLGEN_EXHAUSTIVE=1 ")
     assert '-m "sweep or exhaustive"' in sweeps
+
+
+def test_the_longest_files_are_there_and_begin() -> None:
+    assert sorted(MAX_LENGTH) == sorted({path.stem for path in (ROOT / "tests").rglob("test_*.py")} & set(MAX_LENGTH))
+    assert "--dist loadfile --no-loadscope-reorder" in recipe("test")
 
 
 def test_the_processes_of_tests_find_the_bytecode_of_those_before_them() -> None:

@@ -22,7 +22,8 @@ import httpx
 
 from tests.gateway.governed import project, upstream, write_policy
 from tests.redis_server import RedisServer
-from tests.server.test_supervisor import RULES, Served, serving
+from tests.served_workers import Served, serving
+from tests.server.test_supervisor import RULES
 from toolgen.clock import SystemClock
 from toolgen.config.settings import load as load_settings
 from toolgen.gateway.shared_state import shared_pauses

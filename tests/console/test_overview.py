@@ -92,3 +92,9 @@ def test_nobody_else_pauses_or_resumes(home: House) -> None:
     with client(home, "olga") as http:
         assert http.post("/console/pauses", data=given).status_code == 403  # without the form's own token
     assert home.gateway.pausing.all() == ()
+
+
+@pytest.mark.parametrize(("path", "heading"), [("overview", "Overview"), ("pauses", "Pauses"), ("record", "Record")])
+def test_each_page_is_found_at_its_own_address(home: House, path: str, heading: str) -> None:
+    with client(home, "olga") as http:
+        assert f"<h1>{heading}</h1>" in http.get(f"/console/{path}").text

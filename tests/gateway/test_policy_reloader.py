@@ -88,9 +88,9 @@ def test_a_key_that_is_taken_away_stops_working(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Gateway.load(project) as gateway:
-            assert isinstance(await gateway.authenticate(KEY), Principal)
+            assert isinstance(await gateway.callers.authenticate(KEY), Principal)
             write(project, changed(principals={**POLICY["principals"], "bot": {"roles": ["bot"], "acts_for": ["ann"]}}))
-            await until(lambda: gateway.recognised(KEY) is None)
+            await until(lambda: gateway.callers.recognised(KEY) is None)
 
     run(main())
 
@@ -256,10 +256,10 @@ def test_files_that_never_rest_hold_back_no_change(tmp_path: Path) -> None:
     async def main() -> None:
         async with Gateway.load(project) as gateway:
             scribbling = asyncio.create_task(scribble())
-            assert isinstance(await gateway.authenticate(KEY), Principal)
+            assert isinstance(await gateway.callers.authenticate(KEY), Principal)
             revoked = {"revoked": [{"key": "sha256:" + hashlib.sha256(KEY.encode()).hexdigest()}]}
             (project.parent / "policies" / "keys.yaml").write_text(json.dumps(revoked))
-            await until(lambda: gateway.recognised(KEY) is None)
+            await until(lambda: gateway.callers.recognised(KEY) is None)
             scribbling.cancel()
 
     run(main())

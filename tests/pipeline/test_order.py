@@ -178,8 +178,8 @@ def test_the_order_is_the_one_the_architecture_names() -> None:
         )
     }
     written = (order.__doc__ or "").rstrip().splitlines()[-1].split(" -> ")
-    stages = [node.attr for node in ast.walk(function.body[-1].value.args[0]) if isinstance(node, ast.Attribute)]  # type: ignore[attr-defined]
-    assert [*stages, "deliver"] == written
+    named = [node for node in ast.walk(function) if isinstance(node, ast.Attribute)]
+    assert [node.attr for node in sorted(named, key=lambda node: (node.lineno, node.col_offset))] == written
 
 
 REFUSALS = [

@@ -1,7 +1,4 @@
-"""`toolgen pause` and `toolgen resume`: what every gateway of the project holds back.
-
-`toolgen resume`: the other half of `toolgen pause`.
-"""
+"""`toolgen pause` and `toolgen resume`: what every gateway of the project holds back."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ _ROUTES = (
     _route("GET", "/calls", calls.search, _viewer),
     _route("GET", f"/calls/{_CALL_ID}", calls.story, _viewer),
     _route("GET", "/live", live.show, _viewer),
-    _route("GET", "/pauses", pauses.show, _viewer),
+    _route("GET", "/pauses", pauses.show_pauses, _viewer),
     _route("POST", "/pauses", pauses.pause, _admin),
     _route("POST", "/pauses/resume", pauses.resume, _admin),
     _route("GET", "/approvals", approvals.listed, _approver),
@@ -94,7 +94,7 @@ _ROUTES = (
     _route("GET", "/policies", policies.listed, _viewer),
     _route("GET", "/policies/explain", policies.explain_form, _viewer),
     _route("POST", "/policies/explain", policies.explained, _viewer),
-    _route("GET", "/record", record.show, _viewer),
+    _route("GET", "/record", record.show_log, _viewer),
     _route("POST", "/record/verify", record.verify, _admin),
 )
 
@@ -214,7 +214,7 @@ class Console:
         session = await self._sessions.of(token) if token else None
         if session is None:
             return None
-        principal = self._gateway.current(of_party(session.principal))
+        principal = self._gateway.callers.current(of_party(session.principal))
         person = None if principal is None else person_of(self._gateway, self._settings, principal)
         if person is None or not person.welcome:
             await self._sessions.end(token)

@@ -162,7 +162,7 @@ def _page(
         readings={name: [encode_json(value).decode() for value in values] for name, values in (readings or {}).items()},
         reason="" if verdict is None or isinstance(verdict, Allow) else verdict.reason,
         text=None if verdict is None else rule_text(verdict.rule, gateway.policy, gateway.settings.policies),
-        principals=gateway.principals,
+        principals=gateway.callers.principals,
         tools=sorted(gateway.manifest.tools),
     )
 

@@ -49,6 +49,10 @@ async def _passes(_self: object, call: Call, trail: Trail, proceed: Next) -> Res
     return await proceed(call, trail)
 
 
+async def _lets_on(_self: object, call: Call, _trail: Trail) -> Call:
+    return call
+
+
 def _allows(*_: object) -> Judgement:
     return Judgement(verdict=_ALLOW)
 
@@ -96,13 +100,13 @@ def attempts_at_calls() -> tuple[Attempt, ...]:
         Attempt(
             name="turn limit",
             shown="a conversation's turn beyond its limit was refused",
-            guards=(Guard(owner=TurnStage, name="__call__", instead=_passes),),
+            guards=(Guard(owner=TurnStage, name="__call__", instead=_lets_on),),
             make=_within(_endless, gateway={"turn_limit": 1}),
         ),
         Attempt(
             name="pause",
             shown="calls of a paused principal and of a paused source were refused",
-            guards=(Guard(owner=PauseStage, name="__call__", instead=_passes),),
+            guards=(Guard(owner=PauseStage, name="__call__", instead=_lets_on),),
             make=_within(_paused),
         ),
         Attempt(
@@ -138,7 +142,7 @@ def attempts_at_calls() -> tuple[Attempt, ...]:
         Attempt(
             name="arguments",
             shown="arguments that do not fit the tool's schema were refused",
-            guards=(Guard(owner=ArgumentsStage, name="__call__", instead=_passes),),
+            guards=(Guard(owner=ArgumentsStage, name="__call__", instead=_lets_on),),
             make=_within(_unfit),
         ),
         Attempt(
@@ -162,7 +166,7 @@ def attempts_at_calls() -> tuple[Attempt, ...]:
         Attempt(
             name="approval",
             shown="a call that a person must agree to was kept waiting",
-            guards=(Guard(owner=ApproveStage, name="__call__", instead=_passes),),
+            guards=(Guard(owner=ApproveStage, name="__call__", instead=_lets_on),),
             make=_within(_unasked),
         ),
         Attempt(

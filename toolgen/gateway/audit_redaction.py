@@ -174,7 +174,10 @@ def _rewritten_json(value: Json, text: str, layers: int) -> Json:
 
 def _recorded(arguments: JsonObject) -> JsonObject:
     """With the record's own forms told apart from what was sent like them. An argument's own name is never taken for one."""
-    return {name: encodable(item) for name, item in arguments.items()}
+    recorded: dict[str, Json] = {}
+    for name, item in arguments.items():
+        recorded[name] = encodable(item)
+    return recorded
 
 
 def _object(value: Json) -> JsonObject:

@@ -64,7 +64,7 @@ class Hidden:
         self._lengths = {begin: sorted(lengths, reverse=True) for begin, lengths in found.items()}
 
     def masked(self, value: Any) -> Any:
-        """A value without them; what `embedded_json.opened` made of strings is changed where it is."""
+        """A value without them; what `opened` made of strings is changed where it is."""
         match value:
             case str():
                 return self.text(value)

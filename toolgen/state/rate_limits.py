@@ -119,7 +119,10 @@ class MemoryBuckets:
         refusal = self.take(charges)
         if refusal is not None:
             return refusal
-        keys = tuple([charge.key for charge in charges if charge.limit.concurrency])
+        keys: tuple[Key, ...] = ()
+        for charge in charges:
+            if charge.limit.concurrency:
+                keys += (charge.key,)
         return Hold(keys=keys) if keys else FREE
 
     def take(self, charges: Sequence[Charge]) -> Refusal | None:

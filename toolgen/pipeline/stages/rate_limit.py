@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -64,8 +63,9 @@ class MeterStage:
                 return _held_up(call.tool.source, wait)
             result = await proceed(call, trail)
         finally:
-            self.buckets.release(answer)
-        if isinstance(result, Success | Failed) and isinstance(rates := result.facts.get("upstream_rates"), Mapping):
+            if answer.keys:
+                self.buckets.release(answer)
+        if isinstance(result, Success | Failed) and (rates := result.delivery.rates) is not None:
             self.upstreams.hear(call.tool.source, rates)
         return result
 

@@ -21,7 +21,7 @@ settings.load_profile("same")
 
 MAX_LENGTH = (
     "test_browser",
-    "test_workers",
+    "test_supervisor",
     "test_canaries_served",
     "test_readme",
     "test_approvals",

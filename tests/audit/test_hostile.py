@@ -33,7 +33,7 @@ MIB = 1024 * 1024
 LOOK = """
 import resource, sys
 from pathlib import Path
-from toolgen.audit.index import Index
+from toolgen.audit.index.index import Index
 from toolgen.audit.index.sqlite import SqliteDatabase
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify

@@ -14,9 +14,9 @@ import msgspec
 import pytest
 import yaml
 
+import toolgen.config
 from tests.catalogs import PETS
 from tests.policy.document.test_policy import WHOLE
-from toolgen import config
 from toolgen.errors import PolicyError
 from toolgen.policy.document import schema as shapes
 from toolgen.policy.document.policy import load
@@ -60,7 +60,7 @@ def structs(module: Any) -> Iterator[type[msgspec.Struct]]:
 def readers() -> list[type[msgspec.Struct]]:
     """Every struct of a module that reads our own YAML: shapes of policies, and settings."""
     names = ["toolgen.policy.document.schema"]
-    names += [one.name for one in pkgutil.iter_modules(config.__path__, f"{config.__name__}.")]
+    names += [f"toolgen.config.{one.name}" for one in pkgutil.iter_modules(toolgen.config.__path__)]
     return [struct for name in names for struct in structs(importlib.import_module(name))]
 
 

@@ -4,8 +4,6 @@ No name that an object brings to a request speaks for another: for an argument, 
 
 Two names may be one as `model/parameter_names.py` has it, and all places of a request are held together: services look for a name in the
 query, the form, the path and the cookies alike.
-
-What of a call itself goes on the wire: its idempotency key, in the header that a system knows it by, and its place in a trace.
 """
 
 from __future__ import annotations

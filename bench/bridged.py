@@ -11,6 +11,7 @@ import time
 import uvloop
 
 from toolgen.execute.mcp import McpExecutor
+from toolgen.execute.mcp.command import CommandSpec
 from toolgen.execute.mcp.stdio import StdioWire
 from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call, Principal
@@ -26,7 +27,7 @@ for line in sys.stdin:
     asked = json.loads(line)
     result = {
         "initialize": {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}},
-        "tools/list": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]},
+        "tools/list": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}]},
         "tools/call": {"content": [{"type": "text", "text": "x" * 200}]},
     }.get(asked["method"], {})
     if "id" in asked:
@@ -69,7 +70,8 @@ async def measured(executor: McpExecutor, call: Call, lanes: int) -> float:
 
 async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        wire = StdioWire((sys.executable, "-c", SERVER), folder=folder, environment={}, secrets=Secrets())
+        spec = CommandSpec(words=(sys.executable, "-c", SERVER), folder=folder)
+        wire = StdioWire(spec, secrets=Secrets())
         executor = McpExecutor(wire, shared=True)
         call = await call_of(executor)
         for lanes in (1, 16):

@@ -45,7 +45,7 @@ MCP = (
     {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "pets__get_pet", "arguments": {"petId": 5}}},
 )
 
-ROUTES = {"REST": REST, "MCP": MCP}
+ROUTES: dict[str, tuple[str, dict[str, object]]] = {"REST": REST, "MCP": MCP}
 LANES = (1, 16, 64)
 
 
@@ -67,19 +67,25 @@ def gateway(python: str = sys.executable) -> Iterator[tuple[int, int]]:
         yield int(process.stderr.readline().rsplit(":", 1)[1]), process.pid
 
 
-async def load(port: int, route: tuple[str, dict[str, object]], lanes: int, calls: int) -> None:
-    """`calls` requests over `lanes` connections, each answered before the next is sent; every answer must be a success."""
+def request_of(port: int, route: tuple[str, dict[str, object]]) -> bytes:
+    """A call as it is sent to a gateway on this port."""
     path, document = route
     body = json.dumps(document).encode()
     head = (
         f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json\r\n"
         f"Accept: application/json, text/event-stream\r\nContent-Length: {len(body)}\r\n\r\n"
     )
+    return head.encode() + body
+
+
+async def load(port: int, route: tuple[str, dict[str, object]], lanes: int, calls: int) -> None:
+    """`calls` requests over `lanes` connections, each answered before the next is sent; every answer must be a success."""
+    request = request_of(port, route)
 
     async def lane() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for _ in range(calls // lanes):
-            writer.write(head.encode() + body)
+            writer.write(request)
             answer = await reader.readuntil(b"\r\n\r\n")
             length = int(answer.lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
             text = await reader.readexactly(length)

@@ -22,12 +22,12 @@ import httpx
 
 from tests.gateway.governed import project, upstream, write_policy
 from tests.redis_server import RedisServer
-from tests.server.test_supervisor import RULES, Served, serving
+from tests.served_workers import Served, serving
+from tests.server.test_supervisor import RULES
 from toolgen.clock import SystemClock
 from toolgen.config.settings import load as load_settings
 from toolgen.gateway.shared_state import shared_pauses
-from toolgen.state.pauses import Pause
-from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.pauses import Pause, SharedPauses
 
 BUDGET_S = 1.0
 ROUNDS = 10

@@ -15,16 +15,16 @@ from toolgen.config.tools import CacheFor
 from toolgen.execute.base import ResilienceConfig
 from toolgen.execute.resilience import SteadyExecutor
 from toolgen.model.call import Call, Principal
-from toolgen.model.result import Failed, Refused, Result, Success
+from toolgen.model.result import Delivery, Failed, Refused, Result, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, HttpBinding, Tool, seal
 from toolgen.pipeline.middleware import Trail
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.idempotency import LedgerStage
-from toolgen.state.response_cache import Results
+from toolgen.state.stored_answers import Results
 
 CALLS, ROUNDS = 20_000, 7
-ANSWER = Success(data={"id": 1}, facts={"attempts": 1, "upstream_status": 200})
+ANSWER = Success(data={"id": 1}, delivery=Delivery(attempts=1, status=200))
 
 
 class Answering:

@@ -19,10 +19,9 @@ from toolgen.clock import SystemClock
 from toolgen.model.call import Call, Principal
 from toolgen.model.verdict import Deny
 from toolgen.policy.limits import Charge, Limit, Limits
-from toolgen.state.buckets import MemoryBuckets, Refusal
 from toolgen.state.buckets_redis import RedisBuckets
-from toolgen.state.redis_connection import RedisLink
-from toolgen.state.redis_location import RedisLocation
+from toolgen.state.rate_limits import MemoryBuckets, Refusal
+from toolgen.state.redis_connection import RedisLink, RedisLocation
 
 ROUNDS = 7
 MEMORY_BUDGET_US = 2.0

@@ -1,12 +1,15 @@
 """Whether tests notice: plants one small fault after the other in a module, and runs the tests that belong to it.
 
-    python -m bench.mutants toolgen/state/fair_queue.py toolgen/pipeline/stages/deliver.py
+    python -m bench.mutants                                          (200 faults drawn from policy, pipeline, audit and gateway)
+    python -m bench.mutants --faults 500 --seed 7 --seconds 14400
+    python -m bench.mutants toolgen/state/rate_limits.py toolgen/pipeline/stages/deliver.py
     python -m bench.mutants toolgen/yaml_file.py --tests tests/policy/document/test_policy.py --seconds 300
     python -m bench.mutants toolgen/state/*.py --most 40            (of each module, the same ones every time)
 
 Faults are planted in a copy of this checkout, never in it. A fault is dead when a test fails or does not come to an end; what lives
 stands at the end with file and line. Some do no harm (a cache that is asked twice): read each, and write the test that is missing.
-Exits 1 where any lives.
+A drawn fault that the tests of its module let live is tried once more, with every test of its package and every one that imports it.
+Exits 1 where any fault of a named module lives, or more than 5 % of the drawn ones.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ from queue import SimpleQueue
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
+DRAWN_FROM = ("policy", "pipeline", "audit", "gateway")
+MAX_LIVING = 0.05
 LEFT_OUT = shutil.ignore_patterns(".*", "var", "dist")
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -211,6 +216,30 @@ def tests_of(module: Path) -> list[str]:
     return [str(path.relative_to(ROOT)) for path in found]
 
 
+def wider_tests_of(module: Path) -> list[str]:
+    """Every test file that imports a module, and those of the nearest folder of its package that has any."""
+    dotted, package = ".".join(module.with_suffix("").parts), ".".join(module.parts[:-1])
+    imported = re.compile(rf"from {re.escape(dotted)} import|from {re.escape(package)} import [^\n]*\b{module.stem}\b")
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    found = {path for path in files if imported.search(path.read_text(encoding="utf-8"))}
+    folder = ROOT / Path("tests", *module.parts[1:-1])
+    while not (beside := list(folder.glob("test_*.py"))):
+        folder = folder.parent
+    return sorted(str(path.relative_to(ROOT)) for path in found.union(beside))
+
+
+def drawn(count: int, seed: int) -> dict[Path, list[Fault]]:
+    """So many faults of the packages that guard, by module; the same ones for a seed and a state of the code."""
+    modules = sorted(path.relative_to(ROOT) for part in DRAWN_FROM for path in (ROOT / "toolgen" / part).rglob("*.py"))
+    pool = [fault for module in modules for fault in faults_of(module)]
+    chosen: dict[Path, list[Fault]] = {}
+    for fault in sorted(
+        random.Random(seed).sample(pool, min(count, len(pool))), key=lambda one: (one.module, one.number)
+    ):
+        chosen.setdefault(fault.module, []).append(fault)
+    return chosen
+
+
 class Trials:
     """Copies of the checkout, each of which tries one fault at a time."""
 
@@ -267,10 +296,16 @@ def copies(number: int, module: Path) -> Iterator[list[Path]]:
         yield made
 
 
-def look_at(module: Path, tests: Sequence[str], most: int, ends: float, jobs: int) -> tuple[list[Fault], int, int]:
-    """The faults of a module that live, how many were tried, and how many there was no time or wish for."""
+def some_of(module: Path, most: int) -> list[Fault]:
+    """At most so many faults of a module, taken from all over it, the same ones every time."""
     faults = faults_of(module)
-    chosen = sorted(random.Random(0).sample(faults, most), key=lambda one: one.number) if most < len(faults) else faults
+    return sorted(random.Random(0).sample(faults, most), key=lambda one: one.number) if most < len(faults) else faults
+
+
+def look_at(
+    module: Path, faults: Sequence[Fault], tests: Sequence[str], ends: float, jobs: int
+) -> tuple[list[Fault], int]:
+    """Which faults of a module live, and how many were tried before the time was over."""
     with copies(jobs, module) as made, ThreadPoolExecutor(jobs) as threads:
         trials = Trials(made, tests)
         began = time.monotonic()
@@ -281,10 +316,10 @@ def look_at(module: Path, tests: Sequence[str], most: int, ends: float, jobs: in
         def lives(fault: Fault) -> bool | None:
             return None if time.monotonic() >= ends else not trials.notice(fault, patience)
 
-        found = list(threads.map(lives, chosen))
-    living = [fault for fault, alive in zip(chosen, found, strict=True) if alive]
-    tried = sum(alive is not None for alive in found)
-    return living, tried, len(faults) - tried
+        found = list(threads.map(lives, faults))
+    return [fault for fault, alive in zip(faults, found, strict=True) if alive], sum(
+        alive is not None for alive in found
+    )
 
 
 def _say(sentence: str) -> None:
@@ -293,28 +328,72 @@ def _say(sentence: str) -> None:
 
 def main(say: Callable[[str], None] = _say) -> int:
     parser = argparse.ArgumentParser(description="Plants faults, and says which of them no test notices.")
-    parser.add_argument("modules", nargs="+", type=Path)
+    parser.add_argument(
+        "modules", nargs="*", type=Path, help="without any, faults are drawn from the packages that guard"
+    )
+    parser.add_argument("--faults", type=int, default=200, help="how many are drawn")
+    parser.add_argument("--seed", type=int, default=0, help="of the drawing")
     parser.add_argument(
         "--tests", nargs="+", default=[], help="in place of those that belong to the module by their names"
     )
-    parser.add_argument("--most", type=int, default=10_000, help="faults of each module, taken from all over it")
-    parser.add_argument("--seconds", type=float, default=900.0, help="for everything together")
+    parser.add_argument("--most", type=int, default=10_000, help="faults of each named module, taken from all over it")
+    parser.add_argument(
+        "--seconds", type=float, default=0.0, help="for everything together (default: 900, or 7200 for drawn ones)"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="copies of the checkout that are tried at once")
-    given = parser.parse_args()
-    ends, lived = time.monotonic() + given.seconds, 0
-    for named in given.modules:
-        module = named.resolve().relative_to(ROOT)
-        tests = given.tests or tests_of(module)
+    options = parser.parse_args()
+    ends = time.monotonic() + (options.seconds or (900 if options.modules else 7200))
+    if options.modules:
+        return named(options, ends, say)
+    return draw(options, ends, say)
+
+
+def named(options: argparse.Namespace, ends: float, say: Callable[[str], None]) -> int:
+    """Faults of the modules that were named, each with the tests of its own."""
+    lived = 0
+    for path in options.modules:
+        module = path.resolve().relative_to(ROOT)
+        tests = options.tests or tests_of(module)
         if not tests:
             say(f"{module}: no test belongs to it by its name; say --tests")
             lived += 1
             continue
-        living, tried, left = look_at(module, tests, given.most, ends, given.jobs)
+        faults = some_of(module, options.most)
+        living, tried = look_at(module, faults, tests, ends, options.jobs)
+        left = len(faults_of(module)) - tried
         say(f"{module}: {tried - len(living)} of {tried} faults noticed" + (f", {left} not tried" if left else ""))
-        for fault in living:
-            say(f"  {module}:{fault.line}: {fault.what}")
-        lived += len(living)
+        lived += tell(living, say)
     return 1 if lived else 0
+
+
+def draw(options: argparse.Namespace, ends: float, say: Callable[[str], None]) -> int:
+    """Faults drawn from all packages that guard: the module's own tests first, then all of its package."""
+    living: list[Fault] = []
+    tried = 0
+    for module, faults in drawn(options.faults, options.seed).items():
+        own = tests_of(module)
+        left, done = look_at(module, faults, own, ends, options.jobs) if own else (faults, 0)
+        wider = [test for test in wider_tests_of(module) if test not in own]
+        if left and wider:
+            left, again = look_at(module, left, wider, ends, options.jobs)
+            done = max(done, again)
+        say(
+            f"{module}: {done - len(left)} of {done} faults noticed"
+            + (f", {len(faults) - done} not tried" if done < len(faults) else "")
+        )
+        tell(left[:done], say)
+        living += left[:done]
+        tried += done
+    share = len(living) / tried if tried else 1.0
+    say(f"{len(living)} of {tried} faults live: {share:.1%}, at most {MAX_LIVING:.0%}")
+    return 1 if share > MAX_LIVING else 0
+
+
+def tell(living: Sequence[Fault], say: Callable[[str], None]) -> int:
+    """Says where each fault is that lives; how many there are."""
+    for fault in living:
+        say(f"  {fault.module}:{fault.line}: {fault.what}")
+    return len(living)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,65 @@
-"""What every test stands on: records of builds go to a folder of this run, and not to the home of who runs it, and properties are
-tried with the same examples each time, however long one takes. `--hypothesis-profile=search` tries others."""
+"""What every test stands on: records of builds go to a folder of this run, and not to the home of who runs it, properties are tried
+with the same examples each time, however long one takes, and sweeps that take minutes run where they are asked for.
+`--hypothesis-profile=search` tries other examples."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
+
+from tests.execute.sql.processes import shared_processes
+from tests.exhaustive import EXHAUSTIVE, examples
 
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("same", settings.get_profile("search"), derandomize=True, database=None)
+settings.register_profile(
+    "same", settings.get_profile("search"), derandomize=True, database=None, max_examples=examples(100)
+)
 settings.load_profile("same")
+
+
+MAX_LENGTH = (
+    "test_browser",
+    "test_supervisor",
+    "test_canaries_served",
+    "test_readme",
+    "test_approvals",
+    "test_departures",
+    "test_demo",
+    "test_bridging",
+    "test_analysts",
+    "test_differential",
+    "test_described",
+    "test_crash",
+)
+"""Files that take ten seconds and more: they run first, so that no process is left with one when the others have nothing to do."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    first = {name: place for place, name in enumerate(MAX_LENGTH)}
+    items.sort(key=lambda item: first.get(item.path.stem, len(MAX_LENGTH)))
+    for item in items:
+        if is_hypothesis_test(getattr(item, "function", None)):
+            item.add_marker("sweep")
+    if EXHAUSTIVE:
+        return
+    left_out = [item for item in items if item.get_closest_marker("exhaustive")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _cache_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def sql_processes() -> Iterator[None]:
+    """Executors of this module run statements on files in processes that they leave to one another."""
+    with shared_processes():
         yield

@@ -14,8 +14,7 @@ import pytest
 
 from toolgen.clock import SystemClock
 from toolgen.state.buckets_redis import RedisBuckets
-from toolgen.state.redis_connection import RedisLink
-from toolgen.state.redis_location import RedisLocation
+from toolgen.state.redis_connection import RedisLink, RedisLocation
 
 
 class RedisServer:

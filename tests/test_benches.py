@@ -12,13 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.exhaustive import EXHAUSTIVE
+
 ROOT = Path(__file__).parent.parent
 CORPUS = ROOT.parent / "shared" / "corpus"
-ENTIRE = bool(os.environ.get("TOOLGEN_BENCHES"))
+ENTIRE = EXHAUSTIVE or bool(os.environ.get("TOOLGEN_BENCHES"))
 # The arguments of each, and the parts of the shared corpus it cannot do without.
 BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "audit": (("--rounds", "1", "--calls", "50"), ()),
     "bridged": ((), ()),
+    "bridged_gateway": (("--rounds", "1", "--calls", "64", "--servers", "10"), ()),
     "bodies": (("--bodies", "10"), ()),
     "build": ((), ("openapi",)),
     "calls": (("--rounds", "1", "--calls", "20"), ()),
@@ -40,9 +43,11 @@ BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "limits": ((), ()),
     "listing": (("--rounds", "1"), ()),
     "mutants": (("--most", "1", "--seconds", "60", "toolgen/policy/limits.py"), ()),
+    "path": (("--modules",), ()),
     "policy": ((), ()),
     "rehearsal": (("--calls", "1000"), ()),
     "search": ((), ("retrieval",)),
+    "startup": (("--rounds", "1", "--only", "help"), ()),
     "tokens": ((), ()),
     "verify": ((str(CORPUS / "openapi"), "--only", "petstore", "--examples", "1"), ("openapi",)),
 }
@@ -55,6 +60,7 @@ def test_every_bench_is_run() -> None:
     assert {path.stem for path in (ROOT / "bench").glob("*.py") if path.stem != "__init__"} == BENCHES.keys() | PARTS
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(not ENTIRE, reason="takes minutes: set TOOLGEN_BENCHES=1")
 @pytest.mark.parametrize("name", BENCHES)
 def test_a_bench_runs_to_its_end(name: str) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 
 import pytest
 import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.exhaustive import size
 from toolgen.canonical import Recorded, canonical, decoded, digest, encodable, encoded, is_digest, written
 from toolgen.errors import CanonicalError
 
@@ -154,7 +154,7 @@ def pairs(draw: st.DrawFn) -> tuple[object, object]:
     return one, edited(one, other, draw)
 
 
-@settings(max_examples=int(os.environ.get("TOOLGEN_CALLS", "300")))
+@settings(max_examples=size("TOOLGEN_CALLS", 150, 5000))
 @given(pairs())
 def test_no_two_calls_share_a_digest_unless_they_are_one(pair: tuple[object, object]) -> None:
     """Digests of approvals, keys of kept answers and of idempotency are all made of this form; TOOLGEN_CALLS=100000 looks longer."""

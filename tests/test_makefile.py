@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import MAX_LENGTH
+
 ROOT = Path(__file__).parent.parent
 CHECKS = [
     "ruff check",
@@ -30,7 +32,7 @@ def recipe(target: str) -> str:
 
 def test_a_change_is_checked_before_it_is_tested() -> None:
     said = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert re.findall(r"^make (\w+)", said, re.MULTILINE) == ["check", "browser", "test", "conformance"]
+    assert re.findall(r"^make (\w+)", said, re.MULTILINE) == ["check", "browser", "test", "conformance", "exhaustive"]
     assert "set -euo pipefail" in said
 
 
@@ -40,7 +42,7 @@ def test_the_checks_are_all_there_and_run_no_test() -> None:
     assert "pytest" not in run
 
 
-@pytest.mark.parametrize("target", ["setup", "check", "test", "console-test"])
+@pytest.mark.parametrize("target", ["setup", "check", "test", "test-all", "console-test"])
 def test_only_the_target_that_says_so_installs_on_the_machine(target: str) -> None:
     assert "apt-get" not in recipe(target)
     assert "apt-get" in recipe("browser")
@@ -49,3 +51,19 @@ def test_only_the_target_that_says_so_installs_on_the_machine(target: str) -> No
 @pytest.mark.parametrize("target", ["test", "console-test"])
 def test_where_there_is_no_browser_the_tests_say_what_to_run(target: str) -> None:
     assert "`make browser\\` installs it" in recipe(target)
+
+
+def test_everything_is_the_suite_and_then_all_cases_of_its_sweeps() -> None:
+    suite, sweeps = [line for line in recipe("test-all").splitlines() if "-m pytest" in line]
+    assert "TOOLGEN_EXHAUSTIVE" not in suite
+    assert sweeps.startswith("TOOLGEN_EXHAUSTIVE=1 ")
+    assert '-m "sweep or exhaustive"' in sweeps
+
+
+def test_the_longest_files_are_there_and_begin() -> None:
+    assert sorted(MAX_LENGTH) == sorted({path.stem for path in (ROOT / "tests").rglob("test_*.py")} & set(MAX_LENGTH))
+    assert "--dist loadfile --no-loadscope-reorder" in recipe("test")
+
+
+def test_the_processes_of_tests_find_the_bytecode_of_those_before_them() -> None:
+    assert "export PYTHONDONTWRITEBYTECODE :=\n" in (ROOT / "Makefile").read_text(encoding="utf-8")

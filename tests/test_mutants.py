@@ -69,9 +69,24 @@ def test_each_fault_changes_the_module_and_no_two_do_it_alike(module: Path) -> N
 
 
 def test_the_tests_of_a_module_are_those_of_its_name_or_those_beside_it_that_import_it() -> None:
-    assert mutants.tests_of(Path("toolgen/state/fair_queue.py")) == [
-        "tests/state/test_fair_queue.py",
-        "tests/state/test_waiting_times.py",
+    assert mutants.tests_of(Path("toolgen/state/rate_limits.py")) == [
+        "tests/state/test_rate_limits.py",
+        "tests/state/test_rate_limits_queue.py",
+        "tests/state/test_rate_limits_upstreams.py",
+        "tests/state/test_rate_limits_waiting_times.py",
     ]
-    assert "tests/policy/test_strictness.py" in mutants.tests_of(Path("toolgen/policy/document/schema.py"))
+    assert mutants.tests_of(Path("toolgen/policy/document/schema.py")) == ["tests/policy/document/test_principals.py"]
     assert mutants.tests_of(Path("toolgen/nowhere.py")) == []
+
+
+def test_faults_are_drawn_from_all_packages_that_guard_and_the_same_ones_every_time() -> None:
+    first = mutants.drawn(200, 0)
+    assert first == mutants.drawn(200, 0) != mutants.drawn(200, 1)
+    assert sum(map(len, first.values())) == 200
+    assert {module.parts[1] for module in first} == set(mutants.DRAWN_FROM)
+
+
+def test_a_fault_that_lives_meets_every_test_of_its_package_and_all_that_import_it() -> None:
+    wider = mutants.wider_tests_of(Path("toolgen/policy/document/schema.py"))
+    assert {"tests/policy/test_strictness.py", "tests/policy/document/test_policy.py"} <= {*wider}
+    assert "tests/gateway/test_pauses.py" in mutants.wider_tests_of(Path("toolgen/gateway/callers.py"))

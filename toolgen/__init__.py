@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,19 +41,14 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
-        return value
-    raise AttributeError(f"module 'toolgen' has no attribute '{name}'")
+if not TYPE_CHECKING:  # else a type checker takes every name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+            return value
+        raise AttributeError(f"module 'toolgen' has no attribute '{name}'")
 
 
-class _Package(ModuleType):
-    """Keeps `toolgen.build` the function: an import of the module of that name would put the module in its place."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        public = name in _HOMES and isinstance(value, ModuleType)
-        super().__setattr__(name, getattr(value, name) if public else value)
-
-
-sys.modules[__name__].__class__ = _Package
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

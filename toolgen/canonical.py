@@ -12,7 +12,7 @@ import orjson
 
 from toolgen.errors import CanonicalError
 
-__all__ = ["Recorded", "canonical", "decoded", "digest", "encodable", "encoded", "is_digest", "texts", "written"]
+__all__ = ["Recorded", "canonical", "decoded", "digest", "encodable", "encoded", "is_digest", "texts", "written_each"]
 
 # orjson with sorted keys already *is* RFC 8785 unless the value holds a number that the two write differently or a key outside the BMP
 # (keys sort by UTF-16 unit there). Looking for those costs less than writing the form out in Python.
@@ -21,7 +21,7 @@ _MAX_SIZE = 2**53 - 1
 _MAX_DEPTH = 200
 _DIGEST = "hmac-sha256:"
 _OWN_NAME = re.compile(r"\$+(?:integer|float|text)\Z")
-_ESCAPABLE = (b'{"$', b'"hmac-sha256:')  # what the form of a value has in it where anything may have to be escaped
+_OWN_FORM, _KEYED = b'{"$', b'"hmac-sha256:'  # what the form of a value has in it where anything may have to be escaped
 
 
 class Recorded(str):
@@ -53,6 +53,20 @@ def encoded(value: object) -> bytes:
 def written(value: object) -> bytes:
     """The canonical form of what is recorded: its wide numbers are spelled out, and nothing is escaped a second time."""
     return _fast(value) or canonical(_spelled(value))
+
+
+def written_each(values: Sequence[dict[str, object]]) -> list[bytes]:
+    """`written` of each, looked at together: this is what every entry of the record passes."""
+    found: list[bytes] = []
+    if _same_in_orjson(values):
+        for value in values:
+            try:
+                raw = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+            except TypeError:
+                raw = b""
+            found.append(raw if raw and raw.isascii() else written(value))
+        return found
+    return [written(value) for value in values]
 
 
 def digest(value: object) -> str:
@@ -163,7 +177,7 @@ def _number_spelled(value: object) -> object:
 def _as_it_is(value: object) -> bytes:
     """The canonical form of a value that is its own `encodable`, as far as that is quickly seen; else b""."""
     raw = _fast(value)
-    return b"" if any(mark in raw for mark in _ESCAPABLE) else raw
+    return b"" if _OWN_FORM in raw or _KEYED in raw else raw
 
 
 def _fast(value: object) -> bytes:

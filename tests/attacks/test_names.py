@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -22,6 +21,7 @@ from hypothesis import strategies as st
 import toolgen
 from tests.attacks.lenient import READERS, Pairs
 from tests.execute.http.bindings import binding, parameter
+from tests.exhaustive import size
 from tests.services.local import LocalServer, running
 from toolgen.errors import ToolgenError
 from toolgen.execute.http.credentials import Credentials
@@ -346,7 +346,7 @@ def _checked(place: str, held: Mapping[str, Any]) -> bool:
 
 
 @given(place=st.sampled_from([*HOLDERS, *BODIES]), held=HELD)
-@settings(max_examples=int(os.environ.get("NAMES_CASES", "1000")))
+@settings(max_examples=size("NAMES_CASES", 200, 10_000))
 def test_no_reader_takes_an_invented_name_for_an_owned_one(place: str, held: dict[str, Any]) -> None:
     _checked(place, held)
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.audit.logs import PLAIN, add, in_segments, opened, with_key, write
+from tests.exhaustive import examples
 from toolgen.audit.checkpoint import checkpoint_path, statements
 from toolgen.audit.config import Place, Plan
 from toolgen.audit.entry import seal
@@ -489,7 +490,7 @@ def merkle(leaves: list[bytes]) -> bytes:
     return sha256(b"\1" + merkle(leaves[:half]) + merkle(leaves[half:])).digest()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(leaf, min_size=1, max_size=300, unique=True), st.data())
 def test_trees_and_proofs_are_those_of_the_rfc(leaves: list[bytes], data: st.DataObject) -> None:
     known = data.draw(st.integers(0, len(leaves) - 1))

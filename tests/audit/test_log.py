@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.exhaustive import examples
 from toolgen.audit import segment as segment_module
 from toolgen.audit.log import AuditLog
 from toolgen.audit.reader import calls, entries
@@ -216,7 +217,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(json_values, min_size=1, max_size=4))
 @example([1e16, -1e16, 9007199254740993.0, 1.5e20, 1e21, 5e-324, -0.0, 2**70])
 def test_whatever_json_an_agent_sends_can_be_recorded_verified_and_built_on(

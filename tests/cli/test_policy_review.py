@@ -278,7 +278,7 @@ def of_users(root: Path, **more: Any) -> str:
         async with Gateway.load(path) as gateway:
             before = gateway.principal("staff:ann", claims={"org": "acme"})
             after = gateway.principal("staff:ann", claims={"org": "acme", "groups": ["leads"]})
-            for who in (before, after, before, gateway.acting_for(gateway.principal("bot"), after)):
+            for who in (before, after, before, gateway.callers.acting_for(gateway.principal("bot"), after)):
                 assert who is not None
                 for tool in ("orders__check_fraud", "orders__get_health"):
                     await gateway.call(tool, {}, principal=who)

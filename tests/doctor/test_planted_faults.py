@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.exhaustive import EXHAUSTIVE
 from tests.projects import POLICY, make_project
 from toolgen.audit import segment, verify
 from toolgen.console import app as console_app
@@ -29,9 +30,9 @@ from toolgen.policy import access, arguments, egress, rules
 from toolgen.policy.binding import Bound
 from toolgen.policy.credentials import Credentials
 from toolgen.policy.sql import guard, relations
-from toolgen.state import buckets, pauses, turn_counter
+from toolgen.state import pauses, rate_limits, turn_counter
 
-ALL = os.environ.get("TOOLGEN_PLANTED") == "all"
+ALL = EXHAUSTIVE or os.environ.get("TOOLGEN_PLANTED") == "all"
 ALLOW = Allow(rule="planted")
 _check = egress.Egress.check
 
@@ -48,6 +49,10 @@ class Planted:
 
 async def passes(_self: object, call: Any, trail: Any, proceed: Any) -> Any:
     return await proceed(call, trail)
+
+
+async def lets_on(_self: object, call: Any, _trail: Any) -> Any:
+    return call
 
 
 async def nothing_async(*_: Any, **__: Any) -> None:
@@ -112,9 +117,9 @@ PLANTED: dict[str, Planted] = {
     "nothing is redacted": Planted(compiled_policy, "redactor", lambda *_: None),
     "secrets of a schema are recorded": Planted(audit_redaction, "has_secrets", lambda _: False),
     "sensitive paths are recorded": Planted(audit_redaction, "replace_places", lambda value, *_: value, default=True),
-    "buckets are never empty": Planted(buckets.MemoryBuckets, "take", lambda *_: None),
+    "buckets are never empty": Planted(rate_limits.MemoryBuckets, "take", lambda *_: None),
     "pauses cover nothing": Planted(pauses.Pauses, "covering", lambda *_: None),
-    "nobody is asked": Planted(approval.ApproveStage, "__call__", passes),
+    "nobody is asked": Planted(approval.ApproveStage, "__call__", lets_on),
     "keys of repetition are forgotten": Planted(idempotency.LedgerStage, "__call__", passes),
     "turns are endless": Planted(vars(turn_counter)["_MemorySeat"], "excess", nothing_async),
     "intents are not recorded": Planted(record.Record, "_append_intent", nothing_async),
@@ -153,6 +158,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return make_project(tmp_path / "p", policy={**POLICY, "egress": {}}).parent
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", [name for name, one in PLANTED.items() if one.default or ALL])
 def test_a_planted_fault_is_noticed(name: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planted = PLANTED[name]

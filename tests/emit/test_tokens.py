@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.exhaustive import examples
 from toolgen.emit import formats as module
 from toolgen.emit.formats import tokens
 
@@ -37,7 +38,7 @@ def test_it_adds_up() -> None:
     assert tokens("one two\n" * 1000) == 1000 * tokens("one two\n")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.sampled_from(['"}},', '"', "}", ",", "a", "Name", "9", "_", ".", " ", "é", "\n", '":{"']), max_size=30)
 )

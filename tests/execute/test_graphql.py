@@ -25,7 +25,7 @@ from toolgen.execute.graphql import GraphQLExecutor
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import SecurityScheme
-from toolgen.model.result import Failed, Success
+from toolgen.model.result import Delivery, Failed, Success
 from toolgen.model.tool import Effect, GraphQLBinding, NoBinding, Tool
 from toolgen.model.verdict import Allow, Deny, Verdict
 from toolgen.sources.base import SourceConfig
@@ -150,7 +150,7 @@ def test_absent_null_and_empty_arrive_as_they_were_given(
 ) -> None:
     asked = call(tool(f"{origin}/graphql"), arguments)
     assert execute(asked) == Success(
-        data={"thing": 1}, facts={"attempts": 1, "bytes": len(service.body), "upstream_status": 200}
+        data={"thing": 1}, delivery=Delivery(attempts=1, bytes=len(service.body), status=200)
     )
     [(headers, path, body)] = service.seen
     assert path == "/graphql"
@@ -208,7 +208,7 @@ def test_answers_that_are_no_success(
     assert message in result.error.message
     assert "html" not in result.error.message
     assert result.error.suggestion
-    assert result.facts["upstream_status"] == status
+    assert result.delivery.status == status
     if data is not None:
         assert result.data == data
 

@@ -256,7 +256,7 @@ def test_a_token_that_is_not_accepted_is_replaced_once(transport: str, how: Any,
     mended = unaccepted(app, lambda shown: shown == "Bearer old", how)
     outcome, asked = renewing(mended, transport, ["old", "new"])
     assert isinstance(outcome, Success), outcome
-    assert (outcome.data, outcome.facts["attempts"]) == (TWO, 2)
+    assert (outcome.data, outcome.delivery.attempts) == (TWO, 2)
     assert (mended.seen, asked) == (["Bearer old", "Bearer new"], 2)
     never = unaccepted(app, lambda _: True, how)
     outcome, asked = renewing(never, transport, ["old", "new"])

@@ -53,8 +53,8 @@ def attempts_of(behaviours: list[Behaviour], method: str = "GET", **patience: An
 def test_a_failure_of_the_moment_is_tried_again_and_every_attempt_is_told(status: str) -> None:
     outcome, server, luck = attempts_of([saying(status), FINE])
     assert isinstance(outcome, Success)
-    assert len(server.heads) == outcome.facts["attempts"] == 2
-    assert outcome.facts["retried"] == [{"code": "upstream_error", "duration_ms": 0.0}]
+    assert len(server.heads) == outcome.delivery.attempts == 2
+    assert outcome.delivery.retried == ({"code": "upstream_error", "duration_ms": 0.0},)
     assert luck.waits == [0.05]
 
 
@@ -62,7 +62,7 @@ def test_a_failure_of_the_moment_is_tried_again_and_every_attempt_is_told(status
 def test_a_failure_that_would_be_the_same_again_is_not(status: str) -> None:
     outcome, server, _ = attempts_of([saying(status), FINE])
     assert isinstance(outcome, Failed)
-    assert (len(server.heads), outcome.facts["attempts"]) == (1, 1)
+    assert (len(server.heads), outcome.delivery.attempts) == (1, 1)
 
 
 @pytest.mark.parametrize("behaviour", [reset, hang])
@@ -350,7 +350,7 @@ def test_a_breaker_that_opens_while_a_call_waits_ends_it_with_what_is_known() ->
     with closed() as url:
         outcome = asyncio.run(scenario(url))
     assert isinstance(outcome, Failed)
-    assert outcome.facts["attempts"] == 3
+    assert outcome.delivery.attempts == 3
     assert outcome.error.retry_after_s == 1
 
 
@@ -406,7 +406,7 @@ def test_a_write_that_may_have_happened_ends_unknown_however_its_last_attempt_fa
     outcome = doubtful(behaviours, attempts=attempts)
     assert isinstance(outcome, Failed)
     assert outcome.error.code == "outcome_unknown"
-    assert "unsent" not in outcome.facts
+    assert not outcome.delivery.unsent
 
 
 @pytest.mark.parametrize("behaviours", [[GONE], [saying("400 Bad Request")], [reset, saying("422 No")]])
@@ -439,4 +439,4 @@ def test_a_write_that_was_sent_once_is_not_called_unsent_because_the_system_is_g
     for key, code in (("", "outcome_unknown"), ("tg_1", "upstream_unavailable")):
         outcome = asyncio.run(scenario(key))
         assert outcome.error.code == code
-        assert "unsent" not in outcome.facts  # or a fallback would do it a second time
+        assert not outcome.delivery.unsent  # or a fallback would do it a second time

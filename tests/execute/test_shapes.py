@@ -10,7 +10,7 @@ from toolgen.execute.graphql.response import explain, read_answer
 from toolgen.execute.http.response import Answer, result
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.mcp.executor import answered
-from toolgen.model.result import Failed, Shape, Success
+from toolgen.model.result import Delivery, Failed, Shape, Success
 from toolgen.pipeline.stages.idempotency import _read, _written
 
 ERRORS = {"errors": [{"message": "no", "path": ["a"]}]}
@@ -20,7 +20,7 @@ def http(
     status: int, content_type: str = "application/json", body: bytes = b'{"a": 1}', **more: Any
 ) -> Success | Failed:
     answer = Answer(status=status, content_type=content_type, body=body, truncated=False, headers={}, **more)
-    return result(answer, Scrubber(()), "GET", {"upstream_status": status})
+    return result(answer, Scrubber(()), "GET", Delivery(status=status))
 
 
 def graphql(body: Any) -> Success | Failed:

@@ -143,6 +143,10 @@ class FakeGateway:
     def leave(self) -> None:
         """It has no functions."""
 
+    @property
+    def callers(self) -> Self:
+        return self
+
     def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
         return Principal(id=principal.id, on_behalf_of=Principal(id="ann")) if user == "ann" else None
 

@@ -91,7 +91,7 @@ async def _tried(path: Path, change: Change, server: Server) -> tuple[Any, list[
         waiting, executor = Waiting(), gateway._executors["orders"]
         assert isinstance(executor, SteadyExecutor)
         executor._chance = Chance(sleep=waiting.sleep)
-        bot = await gateway.authenticate("key-of-bot")
+        bot = await gateway.callers.authenticate("key-of-bot")
         assert isinstance(bot, Principal)
         calling = asyncio.ensure_future(gateway.call(HEALTH, {}, principal=bot))
         await waiting.begun.wait()
@@ -154,7 +154,7 @@ def test_a_call_that_waited_in_line_is_not_sent(tmp_path: Path, change: Change) 
             source = {"openapi": "specs/orders.json", "server": url, "concurrency": 1, "timeouts": timeouts}
             path = project(tmp_path, url, {"rules": [READS]}, sources={"orders": source})
             async with Gateway.load(path) as gateway:
-                bot = await gateway.authenticate("key-of-bot")
+                bot = await gateway.callers.authenticate("key-of-bot")
                 assert isinstance(bot, Principal)
                 executor = gateway._executors["orders"]
                 assert isinstance(executor, SteadyExecutor)

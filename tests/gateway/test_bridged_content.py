@@ -119,6 +119,13 @@ def test_an_error_brings_its_blocks(tmp_path: Path, toolgen: Run) -> None:
     assert (plain.data, len(said["content"])) == (None, 1)
 
 
+def test_an_error_of_several_lines_arrives_as_it_was(tmp_path: Path, toolgen: Run) -> None:
+    lines = texts("no match for:\n    two = 2\n")
+    [(failed, shown)] = answers(tmp_path, toolgen, [{"content": lines, "isError": True}])
+    assert shown["content"][1:] == lines
+    assert failed.data == lines[0]["text"]
+
+
 def test_every_block_is_redacted_or_withheld(tmp_path: Path, toolgen: Run) -> None:
     email = "ada.canary@example.com"
     blocks = [*texts(json.dumps({"user": {"email": email}}), f"mail {email}"), *BLOCKS[1:]]

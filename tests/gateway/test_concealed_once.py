@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 import json
-import os
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.catalogs import catalog, http_tool
+from tests.exhaustive import size
 from toolgen.audit.entry import keyed_digest, seal
 from toolgen.audit.reader import digests_of, holds
 from toolgen.canonical import canonical
@@ -120,7 +120,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=int(os.environ.get("TOOLGEN_CALLS", "150")), deadline=None)
+@settings(max_examples=size("TOOLGEN_CALLS", 75, 5000), deadline=None)
 @given(
     st.fixed_dictionaries({"card": VALUES, "text": VALUES | VALUES.map(json.dumps)}),
     st.lists(st.sampled_from(PATHS), max_size=4),

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.exhaustive import examples
 from tests.gateway.governed import Upstream, write_policy
 from tests.gateway.issuer import AUDIENCE, ISSUER, jwk, token
 from tests.gateway.test_issuer_users import Who, call, code, scenario, whole
@@ -24,8 +25,7 @@ from toolgen.gateway.identity import Identity, KeySets, Unaccepted
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call, Principal
 from toolgen.pipeline.stages.approval import approval_digest
-from toolgen.policy.claims import claims_read
-from toolgen.policy.credentials import ALGORITHMS, Credentials, IssuerEntry, TokenRule
+from toolgen.policy.credentials import ALGORITHMS, Credentials, IssuerEntry, TokenRule, claims_read
 from toolgen.state.invocations import Party
 from toolgen.state.pauses import Pause
 
@@ -95,7 +95,7 @@ def test_agents_in_the_same_process_and_users_named_by_hand_are_derived_anew_too
             assert code(await caller.call("orders__send_mail", {"to": "all"})) == "unknown_tool"
         write_policy(gateway.settings.path.parent, edited(lambda staff: staff["attributes"].update(team="team")))
         assert await gateway.reload()
-        assert gateway.current(await who(**LEADS)) is not None
+        assert gateway.callers.current(await who(**LEADS)) is not None
         assert by_hand.principal().attributes == {"tenant": "acme"}
 
     scenario(tmp_path, asking(), steps)
@@ -121,9 +121,9 @@ def test_who_was_kept_before_it_was_said_where_roles_come_from_is_nobody_any_mor
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
         ann = await who(**LEADS)
         kept = party_of(ann)
-        assert gateway.current(of_party(kept)) == ann
+        assert gateway.callers.current(of_party(kept)) == ann
         old = Party(id=kept.id, roles=kept.roles, attributes=kept.attributes, proof=kept.proof)
-        assert gateway.current(of_party(old)) is None
+        assert gateway.callers.current(of_party(old)) is None
 
     scenario(tmp_path, asking(), steps)
 
@@ -170,7 +170,7 @@ def _identity(mapping: IssuerEntry) -> Identity:
     return Identity(found, SystemClock(), _KEYS)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(before=MAPPINGS, after=MAPPINGS, claims=CLAIMS)
 def test_whoever_is_remembered_is_who_their_token_would_make_them_now_or_nobody(
     before: IssuerEntry, after: IssuerEntry, claims: dict[str, Any]

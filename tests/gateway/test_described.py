@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests import patient
+from tests.exhaustive import size
 from tests.gateway.governed import PRINCIPALS, Upstream, project, upstream
 
 _KEY = "key-of-bot"
@@ -91,13 +91,14 @@ def narrowed(url: str, call_id: str, over: str) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", [1])
 def test_schemathesis_finds_nothing(tmp_path: Path, seed: int) -> None:
     with served(tmp_path / "project") as (url, seen):
         description = tmp_path / "openapi.json"
         description.write_text(json.dumps(narrowed(url, waiting(url), ended(url))), encoding="utf-8")
         tool = Path(sys.executable).parent / "schemathesis"
-        options = ["--checks", "all", "--max-examples", os.environ.get("TOOLGEN_EXAMPLES", "12"), "--seed", str(seed)]
+        options = ["--checks", "all", "--max-examples", str(size("TOOLGEN_EXAMPLES", 3, 25)), "--seed", str(seed)]
         options += ["--header", f"Authorization: Bearer {_KEY}", "--request-timeout", "30", "--continue-on-failure"]
         quiet = ["--generation-database", "none", "--no-color"]
         done = subprocess.run(

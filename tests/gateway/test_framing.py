@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Iterator
 
 import pytest
 
 from bench.fuzz_http import fuzz
+from tests.exhaustive import size
 from tests.gateway.asgi.test_http1 import BAD
 from tests.gateway.raw import CALL, CLOSE, Served, request, rest_of, serving, statuses
 
-FUZZ_S = float(os.environ.get("TOOLGEN_FUZZ_S", "20"))
-"""`TOOLGEN_FUZZ_S=600 pytest tests/gateway/test_framing.py`, or `python -m bench.fuzz_http`, runs the fuzzer for longer."""
+FUZZ_S = size("TOOLGEN_FUZZ_S", 3, 60)
+"""`python -m bench.fuzz_http` runs the fuzzer for as long as one likes."""
 
 HEAD = (f"POST {CALL} HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json", "Transfer-Encoding: chunked")
 TRAILERS = {
@@ -123,6 +123,7 @@ def test_requests_without_end_in_one_connection_are_not_kept(served: Served) -> 
         assert statuses(rest_of(wire)) == [200] * 501
 
 
+@pytest.mark.sweep
 def test_what_is_answered_is_what_a_strict_reader_expects(served: Served) -> None:
     counts, fault = fuzz(served.port, seed=15, seconds=FUZZ_S)
     assert not fault, fault

@@ -1,12 +1,11 @@
 """Whatever a service answers, over every front end: the call ends as itself, with its id, and never as a failure of ours.
 
-`TOOLGEN_ANSWERS=20000 pytest tests/gateway/test_hostile_answers.py` fuzzes for longer.
+TOOLGEN_ANSWERS says how many; there are more of them where TOOLGEN_EXHAUSTIVE is set.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ import httpx
 import orjson
 import pytest
 
+from tests.exhaustive import size
 from tests.gateway.clients import BASE, bearer, run
 from tests.gateway.governed import Upstream, project, upstream
 from toolgen.adapters.calls import text_of, whole_data
@@ -23,7 +23,7 @@ from toolgen.cli.output import json_line, print_json
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 
-ANSWERS = int(os.environ.get("TOOLGEN_ANSWERS", "60"))
+ANSWERS = size("TOOLGEN_ANSWERS", 30, 2000)
 POLICY: dict[str, Any] = {
     "rules": [{"id": "all", "to": ["bot"], "tools": ["orders__*"], "effects": ["read", "write"], "verdict": "allow"}],
     "limits": [],
@@ -148,6 +148,7 @@ async def adapters(_: httpx.AsyncClient, gateway: Gateway) -> None:
 FRONTS: list[Front] = [rest, batch, mcp_handshake, mcp_stateless, command_line, adapters]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("front", FRONTS, ids=lambda front: front.__name__)
 def test_an_answer_of_any_kind_ends_its_call_and_nothing_else(
     tmp_path: Path, front: Front, capsysbinary: pytest.CaptureFixture[bytes]

@@ -67,7 +67,7 @@ def scenario(root: Path, policy: dict[str, Any], steps: Callable[[Gateway, Who, 
         async with Gateway.load(path) as gateway:
 
             async def who(**claims: Any) -> Principal:
-                found = await gateway.authenticate(token(**claims))
+                found = await gateway.callers.authenticate(token(**claims))
                 assert isinstance(found, Principal), found
                 return found
 
@@ -251,7 +251,7 @@ def test_a_call_for_a_user_ends_with_the_tokens_of_that_user(tmp_path: Path, rev
     policy["rules"] = [*policy["rules"][:-1], asks]
 
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
-        acting = gateway.acting_for(gateway.principal("bot"), await who(org={"id": "acme"}))
+        acting = gateway.callers.acting_for(gateway.principal("bot"), await who(org={"id": "acme"}))
         assert acting is not None
         asked = await call(gateway, acting, "send_mail", to="x")
         assert code(asked) == "approval_required"
@@ -271,12 +271,12 @@ def test_a_call_for_a_user_ends_with_the_tokens_of_that_user(tmp_path: Path, rev
 )
 def test_whoever_acts_for_long_acts_as_long_as_the_policy_says(tmp_path: Path, actors: list[str], kept: bool) -> None:
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
-        acting = gateway.acting_for(gateway.principal("bot"), await who(org={"id": "acme"}))
+        acting = gateway.callers.acting_for(gateway.principal("bot"), await who(org={"id": "acme"}))
         assert acting is not None
         changed = {**PRINCIPALS, "bot": {**PRINCIPALS["bot"], "acts_for": actors}}
         write_policy(tmp_path / "p", {**agent(), "principals": changed})
         assert await gateway.reload()
-        assert gateway.current(acting) == (acting if kept else None)
+        assert gateway.callers.current(acting) == (acting if kept else None)
 
     scenario(tmp_path, agent(), steps)
 
@@ -305,7 +305,7 @@ def test_python_names_a_user_with_its_claims(tmp_path: Path) -> None:
 def test_a_number_that_nobody_holds_exactly_makes_no_attribute(tmp_path: Path, number: str) -> None:
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
         claims = json.dumps(issuer_claims(sub="ann"))[:-1] + f', "ceiling": {number}}}'
-        found = await gateway.authenticate(signed({"alg": "RS256", "typ": "JWT", "kid": "rsa"}, claims))
+        found = await gateway.callers.authenticate(signed({"alg": "RS256", "typ": "JWT", "kid": "rsa"}, claims))
         assert isinstance(found, Unaccepted)
 
     scenario(tmp_path, whole(), steps)

@@ -31,7 +31,7 @@ from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy import load as load_policy
-from toolgen.state.fair_queue import WaitingBuckets
+from toolgen.state.rate_limits import WaitingBuckets
 
 ALL = {"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}
 QUERY = {"sql": "SELECT count(*) FROM customers"}
@@ -88,9 +88,9 @@ def test_a_key_that_is_taken_away_stops_working(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Gateway.load(project) as gateway:
-            assert isinstance(await gateway.authenticate(KEY), Principal)
+            assert isinstance(await gateway.callers.authenticate(KEY), Principal)
             write(project, changed(principals={**POLICY["principals"], "bot": {"roles": ["bot"], "acts_for": ["ann"]}}))
-            await until(lambda: gateway.recognised(KEY) is None)
+            await until(lambda: gateway.callers.recognised(KEY) is None)
 
     run(main())
 
@@ -256,10 +256,10 @@ def test_files_that_never_rest_hold_back_no_change(tmp_path: Path) -> None:
     async def main() -> None:
         async with Gateway.load(project) as gateway:
             scribbling = asyncio.create_task(scribble())
-            assert isinstance(await gateway.authenticate(KEY), Principal)
+            assert isinstance(await gateway.callers.authenticate(KEY), Principal)
             revoked = {"revoked": [{"key": "sha256:" + hashlib.sha256(KEY.encode()).hexdigest()}]}
             (project.parent / "policies" / "keys.yaml").write_text(json.dumps(revoked))
-            await until(lambda: gateway.recognised(KEY) is None)
+            await until(lambda: gateway.callers.recognised(KEY) is None)
             scribbling.cancel()
 
     run(main())

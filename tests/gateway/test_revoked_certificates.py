@@ -107,7 +107,7 @@ def test_a_call_that_waits_ends_with_the_certificate_it_came_with(tmp_path: Path
     async def scenario(server: str) -> tuple[Any, Any]:
         more = {"approvals": {"approvers": ["lead"], "expires": "1h"}, "principals": people}
         async with Gateway.load(mesh(tmp_path, server, rule, **more)) as gateway:
-            first, second = (gateway.certified(rfc9440(one)) for one in (CERTIFICATE, certificate()))
+            first, second = (gateway.callers.certified(rfc9440(one)) for one in (CERTIFICATE, certificate()))
             assert isinstance(first, Principal)
             assert isinstance(second, Principal)
             waiting = [await gateway.call("orders__get_health", {}, principal=one) for one in (first, second)]

@@ -100,7 +100,7 @@ BROKEN: dict[str, Callable[[Path], None]] = {
 
 
 async def accepts(gateway: Gateway, credential: str) -> bool:
-    return isinstance(await gateway.authenticate(credential), Principal)
+    return isinstance(await gateway.callers.authenticate(credential), Principal)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -161,14 +161,14 @@ def test_whoever_was_revoked_whole_gets_in_again_by_what_is_newer(project: Path,
         async def main() -> None:
             async with Gateway.load("toolgen.yaml") as gateway:
                 shown = token(sub="bot-1", jti="before")
-                caller = await gateway.authenticate(shown)
+                caller = await gateway.callers.authenticate(shown)
                 assert isinstance(caller, Principal)
                 assert toolgen("keys", "revoke", "--all", "bot").code == 0
                 made = toolgen("keys", "new", "bot").out.strip()
                 await gateway.reload()
                 assert not await accepts(gateway, KEY)
                 assert not await accepts(gateway, shown)
-                assert gateway.current(caller) is None  # what it left waiting ends as well
+                assert gateway.callers.current(caller) is None  # what it left waiting ends as well
                 assert await accepts(gateway, made)
                 rows = toolgen("keys", "list", "--json").json()["keys"]
                 assert {row["state"] for row in rows if row["principal"] == "bot"} == {"revoked", "accepted"}

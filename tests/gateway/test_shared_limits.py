@@ -26,9 +26,7 @@ def test_two_gateways_share_one_limit_and_say_when_it_cannot_be_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STATE_PASSWORD", "right-0123456789")
-    monkeypatch.setattr(
-        "toolgen.state.pauses_redis.FRESH_S", 60.0
-    )  # whether limits can be counted is the question here
+    monkeypatch.setattr("toolgen.state.pauses.FRESH_S", 60.0)  # whether limits can be counted is the question here
     server = RedisServer(tmp_path, "--requirepass", "right-0123456789")
     server.start()
     state = f"redis://:${{env:STATE_PASSWORD}}@127.0.0.1:{server.port}/3?prefix=shop"

@@ -246,7 +246,7 @@ def test_any_other_limit_is_an_error_with_its_line(given: object, tmp_path: Path
 def test_gateways_that_share_a_redis_share_the_turns_and_refuse_what_they_cannot_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolgen.state.pauses_redis.FRESH_S", 60.0)  # whether turns can be counted is the question here
+    monkeypatch.setattr("toolgen.state.pauses.FRESH_S", 60.0)  # whether turns can be counted is the question here
     redis = RedisServer(tmp_path)
     redis.start()
     state = f"redis://127.0.0.1:{redis.port}/0"

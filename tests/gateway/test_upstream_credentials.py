@@ -223,7 +223,7 @@ def shown(service: Service, name: str) -> dict[str, str]:
 
 
 async def user(gateway: Gateway, text: str) -> Principal:
-    found = await gateway.authenticate(text)
+    found = await gateway.callers.authenticate(text)
     assert isinstance(found, Principal), found
     return found
 
@@ -370,7 +370,7 @@ def test_a_caller_without_a_token_is_refused_before_anything_is_sent(
 ) -> None:
     async def main() -> None:
         async with calling(project(tmp_path / "p", service)) as (gateway, call):
-            by_key = await gateway.authenticate("key-of-bot")
+            by_key = await gateway.callers.authenticate("key-of-bot")
             for caller in (who, by_key):
                 envelope = await call("exchange", caller)
                 assert envelope.error is not None
@@ -391,10 +391,10 @@ def test_an_agent_that_acts_for_a_user_is_given_the_users_token_and_never_its_ow
     async def main() -> None:
         async with calling(project(tmp_path / "p", service, policy)) as (gateway, call):
             agent, person = await user(gateway, "key-of-bot"), await user(gateway, token(sub="person"))
-            for_person = gateway.acting_for(agent, person)
+            for_person = gateway.callers.acting_for(agent, person)
             assert for_person is not None
             assert (await call("exchange", for_person)).status == "ok"
-            for_ann = gateway.acting_for(agent, "ann")
+            for_ann = gateway.callers.acting_for(agent, "ann")
             assert for_ann is not None
             envelope = await call("exchange", for_ann)
             assert envelope.error is not None

@@ -38,9 +38,8 @@ from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.limits import Limit, Limits
 from toolgen.policy.redact import Redaction
 from toolgen.policy.sql.grants import SqlScope, TableScope
-from toolgen.state.buckets import MemoryBuckets
 from toolgen.state.pauses import Pause, Pauses
-from toolgen.state.upstream_quotas import Upstreams
+from toolgen.state.rate_limits import MemoryBuckets, Upstreams
 
 POLICY = "sha256:policy"
 BOT = Principal(id="bot", roles=frozenset({"bot"}))
@@ -179,8 +178,8 @@ def test_the_order_is_the_one_the_architecture_names() -> None:
         )
     }
     written = (order.__doc__ or "").rstrip().splitlines()[-1].split(" -> ")
-    stages = [node.attr for node in ast.walk(function.body[-1].value.args[0]) if isinstance(node, ast.Attribute)]  # type: ignore[attr-defined]
-    assert [*stages, "deliver"] == written
+    named = [node for node in ast.walk(function) if isinstance(node, ast.Attribute)]
+    assert [node.attr for node in sorted(named, key=lambda node: (node.lineno, node.col_offset))] == written
 
 
 REFUSALS = [

@@ -14,11 +14,11 @@ from tests.catalogs import PETS
 from toolgen.clock import FixedClock
 from toolgen.config.tools import CacheFor
 from toolgen.model.call import Call, Principal, Statement
-from toolgen.model.result import Error, Failed, Refused, Result, Success
+from toolgen.model.result import Delivery, Error, Failed, Refused, Result, Success
 from toolgen.model.secret import Secret
 from toolgen.model.tool import Effect
 from toolgen.pipeline.response_cache import ABREAST, Caching
-from toolgen.state.response_cache import CAPACITY, Kept, Results
+from toolgen.state.stored_answers import CAPACITY, Kept, Results
 
 TOOL = PETS.tools["pets__get_pet"]
 WRITE = msgspec.structs.replace(TOOL, name="pets__rename_pet", effect=Effect.WRITE)
@@ -34,7 +34,7 @@ STATEMENT = Statement(
     max_cell_bytes=10,
     timeout_s=1,
 )
-BROKEN = Failed(error=Error(code="upstream_error", message="m"), facts={"upstream_status": 503, "attempts": 2})
+BROKEN = Failed(error=Error(code="upstream_error", message="m"), delivery=Delivery(status=503, attempts=2))
 
 
 class Upstream:
@@ -47,7 +47,9 @@ class Upstream:
     async def __call__(self) -> Result:
         self.asked += 1
         await asyncio.sleep(0)
-        return self.answers.pop(0) if self.answers else Success(data={"time": self.asked}, facts={"attempts": 1})
+        return (
+            self.answers.pop(0) if self.answers else Success(data={"time": self.asked}, delivery=Delivery(attempts=1))
+        )
 
 
 class Cache:
@@ -74,7 +76,7 @@ def test_the_same_question_is_answered_once_a_lifetime_and_says_how_old_its_answ
         cache.clock.advance(59.5)
         again = await cache.ask(upstream)
         assert (first.data, first.age_s) == ({"time": 1}, None)
-        assert (again.data, again.age_s, dict(again.facts)) == ({"time": 1}, 59.5, {"cache": "hit"})
+        assert (again.data, again.age_s, again.delivery) == ({"time": 1}, 59.5, Delivery(cache="hit"))
         cache.clock.advance(0.5)
         assert (await cache.ask(upstream)).data == {"time": 2}
 
@@ -125,11 +127,11 @@ def test_arguments_in_another_order_are_the_same_question() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        Success(data=1, facts={"lifetime_s": 0.0}),
+        Success(data=1, delivery=Delivery(lifetime_s=0.0)),
         Success(data=1, truncated=True),
         Success(data=2**70),
         Success(data=float("nan")),
-        Failed(error=Error(code="upstream_error", message="m"), facts={"upstream_status": 404}),
+        Failed(error=Error(code="upstream_error", message="m"), delivery=Delivery(status=404)),
         Failed(error=Error(code="secret_unavailable", message="m")),
         Refused(error=Error(code="upstream_unavailable", message="m")),
         BROKEN,
@@ -149,10 +151,10 @@ def test_what_may_or_can_not_be_kept_is_not(answer: Result) -> None:
 @pytest.mark.parametrize(("said", "lives"), [(5.0, 5), (3600.0, 60), (1e18, 60)])
 def test_an_answer_may_shorten_its_life_and_never_lengthen_it(said: float, lives: int) -> None:
     async def scenario() -> None:
-        cache, upstream = Cache(ttl=60), Upstream(Success(data=0, facts={"lifetime_s": said}))
+        cache, upstream = Cache(ttl=60), Upstream(Success(data=0, delivery=Delivery(lifetime_s=said)))
         await cache.ask(upstream)
         cache.clock.advance(lives - 0.1)
-        assert (await cache.ask(upstream)).facts == {"cache": "hit"}
+        assert (await cache.ask(upstream)).delivery == Delivery(cache="hit")
         cache.clock.advance(0.2)
         await cache.ask(upstream)
         assert upstream.asked == 2
@@ -165,7 +167,7 @@ def test_an_answer_may_shorten_its_life_and_never_lengthen_it(said: float, lives
     [
         BROKEN,
         Failed(error=Error(code="upstream_timeout", message="m")),
-        Failed(error=Error(code="upstream_error", message="m"), facts={"broken": True}),
+        Failed(error=Error(code="upstream_error", message="m"), delivery=Delivery(broken=True)),
         Refused(error=Error(code="upstream_unavailable", message="m", rule="breaker")),
     ],
 )
@@ -175,7 +177,7 @@ def test_a_stale_answer_is_better_than_none_for_as_long_as_it_was_said_to_be(fai
         await cache.ask(upstream)
         cache.clock.advance(109)
         stale = await cache.ask(upstream)
-        assert (stale.data, stale.facts["cache"], stale.age_s) == ("old", "stale", 109)
+        assert (stale.data, stale.delivery.cache, stale.age_s) == ("old", "stale", 109)
         cache.clock.advance(2)
         assert await cache.ask(upstream) == failure
 
@@ -185,7 +187,7 @@ def test_a_stale_answer_is_better_than_none_for_as_long_as_it_was_said_to_be(fai
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 429])
 def test_a_system_that_says_no_is_believed_and_what_it_said_before_forgotten(status: int) -> None:
     async def scenario() -> None:
-        no = Failed(error=Error(code="upstream_error", message="m"), facts={"upstream_status": status})
+        no = Failed(error=Error(code="upstream_error", message="m"), delivery=Delivery(status=status))
         cache, upstream = Cache(ttl=10, stale=100), Upstream(Success(data="old"), no, BROKEN)
         await cache.ask(upstream)
         cache.clock.advance(11)
@@ -233,7 +235,7 @@ def test_many_who_ask_at_once_are_one_question() -> None:
         found = await asyncio.gather(*(cache.ask(upstream) for _ in range(100)))
         assert upstream.asked == 1
         assert {msgspec.json.encode(one.data) for one in found} == {b'{"time":1}'}
-        assert [one.facts.get("cache") for one in found] == [None] + ["shared"] * 99
+        assert [one.delivery.cache for one in found] == [""] + ["shared"] * 99
         found[1].data["time"] = "poison"  # nobody's answer is anybody else's
         assert found[2].data == (await cache.ask(upstream)).data == {"time": 1}
 
@@ -246,7 +248,7 @@ def test_those_who_wait_share_a_failure_but_nothing_that_must_not_be_kept() -> N
         found = await asyncio.gather(*(cache.ask(upstream) for _ in range(10)))
         assert upstream.asked == 1
         assert {one.error.code for one in found} == {"upstream_error"}
-        private = Upstream(*[Success(data=number, facts={"lifetime_s": 0.0}) for number in range(10)])
+        private = Upstream(*[Success(data=number, delivery=Delivery(lifetime_s=0.0)) for number in range(10)])
         found = await asyncio.gather(*(cache.ask(private) for _ in range(10)))
         assert sorted(one.data for one in found) == list(range(10))
 
@@ -270,7 +272,7 @@ class Crowd:
         await self.open.wait()
         await asyncio.sleep(0)
         self.here -= 1
-        return Success(data=self.asked, facts={"lifetime_s": 0.0})
+        return Success(data=self.asked, delivery=Delivery(lifetime_s=0.0))
 
     async def holds(self, count: int) -> None:
         """Returns once so many are with it together."""
@@ -313,11 +315,11 @@ def test_once_an_answer_may_not_be_shared_nobody_waits_for_anothers() -> None:
 
 def test_what_one_of_those_who_waited_may_share_the_others_are_given() -> None:
     async def scenario() -> None:
-        cache, upstream = Cache(places=1), Upstream(Success(data="mine", facts={"lifetime_s": 0.0}))
+        cache, upstream = Cache(places=1), Upstream(Success(data="mine", delivery=Delivery(lifetime_s=0.0)))
         found = await asyncio.gather(*(cache.ask(upstream) for _ in range(50)))
         assert upstream.asked == 2
         assert [one.data for one in found] == ["mine", *[{"time": 2}] * 49]
-        assert [one.facts.get("cache") for one in found] == [None, None, *["shared"] * 48]
+        assert [one.delivery.cache for one in found] == ["", "", *["shared"] * 48]
 
     asyncio.run(scenario())
 

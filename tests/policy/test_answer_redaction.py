@@ -14,8 +14,7 @@ from tests.catalogs import PETS
 from toolgen.json_codec import encode_json
 from toolgen.model.result import Shape
 from toolgen.policy.answer_redaction import WITHHELD, AnswerRedactor, redactor
-from toolgen.policy.embedded_json import DEEPER
-from toolgen.policy.redact import Redaction
+from toolgen.policy.redact import DEEPER, Redaction
 
 EMAIL = "ada.canary@example.com"
 ANSWER: Any = {"viewer": {"email": EMAIL, "name": "Visible"}, "items": [{"n": 1, "email": EMAIL}]}

@@ -15,6 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import toolgen
+from tests.exhaustive import examples
 from tests.gateway.governed import API, PRINCIPALS
 from toolgen.clock import FixedClock
 from toolgen.gateway.identity import Identity, KeySets
@@ -220,13 +221,13 @@ def never_more(after: list[Told], before: list[Told]) -> bool:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rules(), rules("d", ("deny",)), toolsets())
 def test_adding_denials_never_allows_more(some: list[Document], denials: list[Document], sets: Document) -> None:
     assert never_more(told(policy_of([*some, *denials], sets)), told(policy_of(some, sets)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rules(), rules("a", ("ask",)))
 def test_adding_questions_never_allows_more_outright(some: list[Document], questions: list[Document]) -> None:
     for rule in questions:
@@ -235,7 +236,7 @@ def test_adding_questions_never_allows_more_outright(some: list[Document], quest
     assert not [one for one, other in zip(after, before, strict=True) if one.rank == 2 and other.rank != 2]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rules(), toolsets(), st.data())
 def test_removing_what_allows_and_binds_nothing_never_allows_more(
     some: list[Document], sets: Document, data: st.DataObject
@@ -247,7 +248,7 @@ def test_removing_what_allows_and_binds_nothing_never_allows_more(
     assert never_more(told(policy_of(rest, sets)), told(policy_of(some, sets)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rules(), toolsets(), st.randoms(use_true_random=False))
 def test_the_order_of_files_and_rules_never_matters(some: list[Document], sets: Document, random: Any) -> None:
     whole, one, other = policy_of(some, sets), policy_of(some, sets, random), policy_of(some[::-1], sets, random)
@@ -255,14 +256,14 @@ def test_the_order_of_files_and_rules_never_matters(some: list[Document], sets: 
     assert told(whole) == told(one) == told(other)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rules(), rules("s"))
 def test_shadows_change_nothing(some: list[Document], more: list[Document]) -> None:
     shadows = [{**{key: value for key, value in rule.items() if key != "bind"}, "shadow": True} for rule in more]
     assert told(policy_of([*some, *shadows])) == told(policy_of(some))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rules(), toolsets())
 def test_toolsets_and_narrowing_never_add(some: list[Document], sets: Document) -> None:
     plain, within = told(policy_of(some)), policy_of(some, sets)
@@ -278,7 +279,7 @@ def test_toolsets_and_narrowing_never_add(some: list[Document], sets: Document) 
             assert not found.rank or any(fnmatchcase(tool, pattern) for one in mine for pattern in one["tools"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rules())
 def test_the_strictest_of_what_each_rule_says_alone_holds(some: list[Document]) -> None:
     """For one party, and tools for which no rule binds anything and that are not destructive."""
@@ -295,7 +296,7 @@ def test_the_strictest_of_what_each_rule_says_alone_holds(some: list[Document]) 
             assert whole.rank == min(said, default=0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rules())
 def test_acting_for_a_user_never_gets_further_than_the_user(some: list[Document]) -> None:
     for rule in some:
@@ -307,7 +308,7 @@ def test_acting_for_a_user_never_gets_further_than_the_user(some: list[Document]
         assert never_more(by_caller[f"bot for {user}"], by_caller[user])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rules())
 def test_what_is_bound_is_never_what_the_agent_chose(some: list[Document]) -> None:
     tenants = {"tenant_id": "principal.attributes.tenant"}

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.exhaustive import examples
 from tests.projects import POLICY, make_project
 from toolgen.config.settings import load as load_settings
 from toolgen.gateway.project_files import catalog_of
@@ -46,7 +47,7 @@ def test_two_policies_that_decide_a_call_differently_never_share_its_digest(tmp_
             digests.append(concern_digest(policy, access, manifest.tools, who, tool))
         return verdicts, digests
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(st.lists(RULE, max_size=4), st.lists(RULE, max_size=4))
     def check(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> None:
         (said, digests), (says, changed) = read(one), read(other)

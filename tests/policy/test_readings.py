@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -21,6 +20,7 @@ from graphql import parse as parse_graphql
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.exhaustive import size
 from toolgen.execute.http.parameter_styles import scalar
 from toolgen.execute.http.request_builder import UnbindableError, bind
 from toolgen.model.call import Principal
@@ -50,7 +50,7 @@ from toolgen.verify.judge import Judge
 from toolgen.verify.received import receive
 from toolgen.verify.spec_operation import Described
 
-CASES = int(os.environ.get("TOOLGEN_READINGS", "600"))
+CASES = size("TOOLGEN_READINGS", 200, 20_000)
 BOT = Principal(id="bot", roles=frozenset({"bot"}))
 SERVER = "http://127.0.0.1:9"
 SCALARS: tuple[dict[str, Any], ...] = (
@@ -292,6 +292,7 @@ def verdicts(access: Access, made: Tool, groups: Mapping[Any, list[dict[str, Any
     return compared
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("part", range(4))
 def test_calls_that_are_sent_as_the_same_bytes_get_one_verdict(part: int) -> None:
     compared = 0
@@ -346,6 +347,7 @@ def divided(value: Any) -> bool:
     return any(isinstance(part, str) and any(one in part for one in ",|. =;") for part in parts)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("part", range(4))
 def test_calls_that_openapi_core_reads_alike_get_one_verdict(part: int) -> None:
     for case in range(part, CASES // 4, 4):
@@ -433,6 +435,7 @@ def taken(schema: GraphQLSchema, document: Any, arguments: dict[str, Any]) -> st
     return seen[0] if seen and not result.errors else None
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("part", range(4))
 def test_calls_that_graphql_core_reads_alike_get_one_verdict(part: int) -> None:
     compared = 0

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 import yaml
 
-import toolgen
+import toolgen.config
 from tests.catalogs import PETS
 from tests.policy.document.test_policy import WHOLE
 from toolgen.errors import PolicyError
@@ -60,9 +60,7 @@ def structs(module: Any) -> Iterator[type[msgspec.Struct]]:
 def readers() -> list[type[msgspec.Struct]]:
     """Every struct of a module that reads our own YAML: shapes of policies, and settings."""
     names = ["toolgen.policy.document.schema"]
-    names += [
-        f"toolgen.{one.name}" for one in pkgutil.iter_modules(toolgen.__path__) if one.name.startswith("settings")
-    ]
+    names += [f"toolgen.config.{one.name}" for one in pkgutil.iter_modules(toolgen.config.__path__)]
     return [struct for name in names for struct in structs(importlib.import_module(name))]
 
 

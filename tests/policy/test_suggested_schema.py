@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.exhaustive import examples
 from toolgen.policy.arguments import Validator
 from toolgen.policy.suggested_schema import closed
 
@@ -24,7 +25,7 @@ VALUES = st.recursive(
 CALLS = st.lists(st.dictionaries(st.sampled_from(["a", "b", "c"]), VALUES, max_size=3), min_size=1, max_size=30)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(CALLS)
 def test_it_takes_what_was_seen_and_no_other_name(seen: list[dict[str, Any]]) -> None:
     schema, _ = closed(seen)
@@ -34,7 +35,7 @@ def test_it_takes_what_was_seen_and_no_other_name(seen: list[dict[str, Any]]) ->
     assert not validator.accepts({**seen[0], "another": 1})
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.text(), min_size=11, max_size=40, unique=True))
 def test_many_texts_become_a_pattern_that_takes_them(texts: list[str]) -> None:
     schema, beyond = closed([{"a": text} for text in texts])

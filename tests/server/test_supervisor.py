@@ -6,13 +6,11 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,81 +20,12 @@ import pytest
 from tests import patient
 from tests.gateway.governed import Upstream, project, upstream, write_policy
 from tests.redis_server import RedisServer
+from tests.served_workers import ROOT, Served, serving, until
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
 from toolgen.gateway.policy_reloader import INTERVAL_S
 
-ROOT = Path(__file__).parents[2]
-READY = re.compile(r"toolgen is listening on (http://127\.0\.0\.1:[0-9]+)\n")
 RULES = [{"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}]
-HEALTH = "/v1/tools/orders__get_health/call"
-
-
-class Served:
-    """`toolgen serve` of one project, and what may be asked of it."""
-
-    def __init__(self, path: Path, process: subprocess.Popen[str], url: str) -> None:
-        self.path, self.process, self.url = path, process, url
-
-    def call(self, who: str = "bot", tool: str = HEALTH) -> httpx.Response:
-        """One call on a connection of its own, so that any worker may get it."""
-        return patient.post(self.url + tool, json={}, headers={"authorization": f"Bearer key-of-{who}"})
-
-    def codes(self, times: int = 24) -> set[str]:
-        """How so many calls ended: enough that each of two workers has some of them."""
-        return {
-            answer.get("error", {}).get("code", answer["status"])
-            for answer in (self.call().json() for _ in range(times))
-        }
-
-    def workers(self) -> list[int]:
-        found = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text(encoding="ascii")
-        return [int(number) for number in found.split()]
-
-    def streams(self) -> dict[str, list[str]]:
-        """The outcomes in each stream of the record."""
-        found: dict[str, list[str]] = {}
-        for entry in entries(self.path.parent / "var" / "audit"):
-            if entry["event"] == "outcome":
-                found.setdefault(str(entry["stream"]), []).append(str(entry["status"]))
-        return found
-
-    def end(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=120)
-
-
-def until(true: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
-
-
-@contextlib.contextmanager
-def serving(path: Path, *options: str) -> Iterator[Served]:
-    log = (path.parent / "serve.log").open("w+", encoding="utf-8")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "toolgen", "serve", "--port", "0", "--config", str(path), *options],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=log,
-        text=True,
-    )
-
-    def said() -> str:
-        return (path.parent / "serve.log").read_text(encoding="utf-8")
-
-    try:
-        until(lambda: READY.search(said()) is not None or process.poll() is not None)
-        ready = READY.search(said())
-        assert ready is not None, said()
-        yield Served(path, process, ready[1])
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-        log.close()
 
 
 @pytest.fixture
@@ -167,6 +96,7 @@ def test_a_worker_that_is_killed_is_started_again_and_the_others_go_on(tmp_path:
         assert verify(tmp_path / "p" / "var" / "audit").ok
 
 
+@pytest.mark.exhaustive
 def test_sighup_reaches_every_worker(tmp_path: Path, redis: RedisServer) -> None:
     with world(tmp_path, redis) as (served, _):
         served.process.send_signal(signal.SIGHUP)
@@ -233,6 +163,7 @@ def test_a_project_that_no_worker_can_load_ends_with_what_each_said(tmp_path: Pa
     assert "not every worker came up" in ended.stderr
 
 
+@pytest.mark.exhaustive
 def test_an_approved_call_is_sent_once_through_pause_reload_revocation_and_kill(
     tmp_path: Path, redis: RedisServer
 ) -> None:

@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from toolgen.config.settings import load as load_settings
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
+from toolgen.wiring.executors import make_command_server
 
 ROOT = Path(__file__).parents[2]
 POLICY: dict[str, Any] = {
@@ -84,6 +86,21 @@ def with_gateway(path: Path, work: Callable[[Gateway], Awaitable[Any]]) -> Any:
     async def main() -> Any:
         async with Gateway.load(path) as gateway:
             return await work(gateway)
+
+    return asyncio.run(main())
+
+
+def with_worker(path: Path, work: Callable[[Gateway], Awaitable[Any]]) -> Any:
+    """The same with a gateway that has its commands from another holder, as one of several workers has."""
+
+    async def main() -> Any:
+        server = make_command_server(load_settings(path).sources)
+        link = await server.connect()
+        try:
+            async with Gateway.load(path, commands=link.detach()) as gateway:
+                return await work(gateway)
+        finally:
+            await server.close()
 
     return asyncio.run(main())
 

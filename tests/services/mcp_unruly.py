@@ -89,6 +89,8 @@ def answer(message: dict[str, Any], send: Send) -> None:
         CALLED_OFF.setdefault(message["params"]["requestId"], threading.Event()).set()
     elif number is None:
         pass
+    elif method == "initialize" and state().get("listing") == "no handshake":
+        threading.Event().wait()
     elif method == "initialize":
         who = {"name": "unruly", "version": "1"}
         result = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": who}

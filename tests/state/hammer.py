@@ -11,10 +11,9 @@ import time
 
 from toolgen.clock import SystemClock
 from toolgen.policy.limits import Charge, Limit
-from toolgen.state.buckets import Refusal
 from toolgen.state.buckets_redis import RedisBuckets
-from toolgen.state.redis_connection import RedisLink
-from toolgen.state.redis_location import RedisLocation
+from toolgen.state.rate_limits import Refusal
+from toolgen.state.redis_connection import RedisLink, RedisLocation
 
 
 async def main(port: int, seconds: float, rate: float, burst: int) -> None:

@@ -17,8 +17,7 @@ from toolgen.errors import StateError
 from toolgen.state.encryption import Seal
 from toolgen.state.history import Ledger, View, exact
 from toolgen.state.history_redis import Kept, SharedHistories, read, written
-from toolgen.state.redis_connection import RedisLink
-from toolgen.state.redis_location import RedisLocation
+from toolgen.state.redis_connection import RedisLink, RedisLocation
 
 DAY = 86_400.0
 

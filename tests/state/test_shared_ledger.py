@@ -17,10 +17,8 @@ from tests.redis_server import RedisServer
 from toolgen.clock import SystemClock
 from toolgen.errors import StateError
 from toolgen.state.encryption import Seal
-from toolgen.state.idempotency import Claim, Ledger, SqliteLedger
-from toolgen.state.idempotency_redis import RedisLedger
-from toolgen.state.redis_connection import RedisLink
-from toolgen.state.redis_location import RedisLocation
+from toolgen.state.idempotency import Claim, Ledger, RedisLedger, SqliteLedger
+from toolgen.state.redis_connection import RedisLink, RedisLocation
 
 KEY = b"k" * 32
 

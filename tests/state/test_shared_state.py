@@ -19,10 +19,8 @@ from toolgen.errors import StateError
 from toolgen.state.encryption import Seal, seal_of
 from toolgen.state.invocations import Invocation
 from toolgen.state.invocations_redis import BegunCalls, RedisInvocations
-from toolgen.state.pauses import Pause, Pauses
-from toolgen.state.pauses_redis import SharedPauses
-from toolgen.state.redis_connection import RedisClock, RedisLink
-from toolgen.state.redis_location import RedisLocation
+from toolgen.state.pauses import Pause, Pauses, SharedPauses
+from toolgen.state.redis_connection import RedisClock, RedisLink, RedisLocation
 
 KEY = b"k" * 32
 

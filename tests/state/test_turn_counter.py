@@ -12,10 +12,8 @@ import pytest
 from tests.redis_server import RedisServer
 from toolgen.clock import FixedClock, SystemClock
 from toolgen.state import turn_counter as turns_module
-from toolgen.state.redis_connection import RedisLink
-from toolgen.state.redis_location import RedisLocation
-from toolgen.state.turn_counter import FORGOTTEN_S, MAX_CALLS, Excess, MemoryTurns, Turns
-from toolgen.state.turn_counter_redis import RedisTurns
+from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.turn_counter import FORGOTTEN_S, MAX_CALLS, Excess, MemoryTurns, RedisTurns, Turns
 
 BOT = ("bot",)
 Scenario = Callable[[Callable[[], Turns]], Awaitable[None]]
@@ -225,7 +223,7 @@ def test_what_is_in_flight_for_long_keeps_its_lease(redis: RedisServer) -> None:
 def test_what_cannot_be_counted_is_refused_and_counting_goes_on_when_redis_is_back(
     tmp_path_factory: pytest.TempPathFactory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolgen.state.turn_counter_redis._RETRY_S", 0.0)
+    monkeypatch.setattr("toolgen.state.turn_counter._RETRY_S", 0.0)
     server = RedisServer(tmp_path_factory.mktemp("own"))
     server.start()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,8 +20,15 @@ FILES = sorted(path for path in (CORPUS / "openapi").rglob("*") if path.is_file(
 SCHEMAS = sorted(path for path in (CORPUS / "graphql").glob("*.graphql") if path.stat().st_size < 200_000)
 
 
+def files(paths: list[Path], largest: int) -> list[Any]:
+    """The default run leaves out what is larger than so many bytes and takes seconds each."""
+    return [
+        pytest.param(path, marks=pytest.mark.exhaustive) if path.stat().st_size > largest else path for path in paths
+    ]
+
+
 @pytest.mark.skipif(not FILES, reason="../shared/corpus/openapi is not here")
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(CORPUS).as_posix())
+@pytest.mark.parametrize("path", files(FILES, 450_000), ids=lambda path: path.relative_to(CORPUS).as_posix())
 def test_no_tool_of_a_real_description_fails(path: Path) -> None:
     config = SourceConfig(name="s", kind="openapi", location=str(path))
     try:
@@ -41,7 +49,7 @@ def test_no_tool_of_a_real_description_fails(path: Path) -> None:
 
 
 @pytest.mark.skipif(not SCHEMAS, reason="../shared/corpus/graphql is not here")
-@pytest.mark.parametrize("path", SCHEMAS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", files(SCHEMAS, 80_000), ids=lambda path: path.name)
 def test_every_tool_of_a_real_schema_is_proven(path: Path) -> None:
     report = verify_source(SourceConfig(name="s", kind="graphql", location=str(path)), examples=6)
     assert [one for one in report.tools if not isinstance(one.verdict, Proven)] == []

@@ -45,7 +45,7 @@ class Caller:
         """The principal as the policy has it now. Raises `ConfigError` when it has it no more."""
         if isinstance(self.party, str):
             return self.gateway.principal(self.party)
-        found = self.gateway.current(self.party)
+        found = self.gateway.callers.current(self.party)
         if found is None:
             raise ConfigError(f"the policy does not know the principal {self.party.id} (any more)")
         return found

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from toolgen.canonical import canonical, encoded, written
+from toolgen.canonical import canonical, encoded, written_each
 
 __all__ = ["FIELDS", "FIRST", "Entry", "hashed", "keyed_digest", "seal", "unsealed"]
 
@@ -70,7 +70,8 @@ def seal(fields: Entry, *, seq: int, stream: str, time: str, prev: str) -> tuple
         if value is not None and value not in _EMPTY:
             part[name] = value
     # Each field is written once: `hash` and `prev` are put between what is written already.
-    before, between, behind = (written(part)[1:-1] for part in parts)
+    before, between, behind = written_each(parts)
+    before, between, behind = before[1:-1], between[1:-1], behind[1:-1]
     middle = b"%b," % between if between else b""
     first = b"%b," % before if before else b""
     digest = sha256(b"%b{%b%b%b}" % (prev.encode("ascii"), first, middle, behind)).hexdigest()

@@ -34,7 +34,10 @@ Waiting = tuple[Entry, "asyncio.Future[Position]"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Entries that are made durable together: their lines, their hashes, and the head they leave."""
+    """Entries that are made durable together: their lines, their hashes, and the head they leave.
+
+    `begins`: a call begins with it. `due`: the segment is to be closed before it is written.
+    """
 
     waiting: list[Waiting]
     data: bytes = b""
@@ -42,11 +45,8 @@ class Batch:
     head: Head = field(default_factory=Head)
     time: float = 0.0
     reserve: int = 0
-
-    @property
-    def begins(self) -> bool:
-        """Whether a call begins with it."""
-        return any(_is_intent(item) for item in self.waiting)
+    begins: bool = False
+    due: bool = False
 
 
 class AuditLog:
@@ -179,7 +179,7 @@ class AuditLog:
         made = self._sealed(batch)
         if not made.waiting:
             self._end(made, None)
-        elif len(made.waiting) == 1 and not self._crowded and not self._is_due(made.time):
+        elif len(made.waiting) == 1 and not self._crowded and not made.due:
             self._end(made, self._write(made))
         else:
             self._in_thread(made)
@@ -226,9 +226,11 @@ class AuditLog:
         ready: list[Waiting] = []
         data = bytearray()
         hashes: list[str] = []
+        begins = False
         for item in waiting:
+            event = item[0].get("event")
             try:
-                if self._maintenance is not None and _is_intent(item) and (why := self._maintenance.blocked()):
+                if event == "intent" and self._maintenance is not None and (why := self._maintenance.blocked()):
                     raise AuditError(why)  # noqa: TRY301 - it is told to whoever waits, as every other fault
                 sealed, line = seal(item[0], seq=seq + 1, stream=self._stream, time=time, prev=digest)
                 if len(line) > MAX_LINE_LENGTH:
@@ -238,17 +240,27 @@ class AuditLog:
                     expected = isinstance(error, CanonicalError | AuditError)
                     item[1].set_exception(error if expected else AuditError(f"an entry is malformed: {error!r}"))
                 continue
-            if _is_intent(item):
+            if event == "intent":
+                begins = True
                 self._reserved[item[0].get("call_id", "")] = size = _ENDING_BYTES + 2 * len(line)
                 self._reserve += size
-            elif item[0].get("event") == "outcome":
+            elif event == "outcome":
                 self._released(item[0])
             seq, digest = seq + 1, sealed
             ready.append(item)
             hashes.append(digest)
             data += line
         head = Head(seq=seq, hash=digest)
-        return Batch(waiting=ready, data=bytes(data), hashes=hashes, head=head, time=now, reserve=self._reserve)
+        return Batch(
+            waiting=ready,
+            data=bytes(data),
+            hashes=hashes,
+            head=head,
+            time=now,
+            reserve=self._reserve,
+            begins=begins,
+            due=self._is_due(now),
+        )
 
     def _released(self, entry: Entry) -> None:
         """Keeps no more room for the ending of a call."""
@@ -269,7 +281,7 @@ class AuditLog:
             return AuditError("the audit log is not open")
         first = batch.head.seq - len(batch.hashes) + 1
         try:
-            if self._is_due(batch.time):
+            if batch.due:
                 self._rotate(segment, first, len(batch.data) + batch.reserve)
             segment.write(batch.data, batch.head, batch.time, reserve=batch.reserve, begins=batch.begins)
             self._acknowledged = segment.mark

@@ -63,18 +63,14 @@ class Segment:
         self.since: float | None = None
         self._fd = -1
         self._lock = -1
-        self._size = 0
-        self._allocated = 0
-
-    @property
-    def size(self) -> int:
+        self.size = 0
         """Bytes of entries written so far."""
-        return self._size
+        self._allocated = 0
 
     @property
     def mark(self) -> Mark:
         """How far this segment is written and durable."""
-        return Mark(first=self.first, size=self._size, head=self.head)
+        return Mark(first=self.first, size=self.size, head=self.head)
 
     def open(self, mark: Mark | None = None) -> None:
         """Takes the lock, unless it is held, finds the end and checks the last entries.
@@ -101,7 +97,7 @@ class Segment:
             if created:
                 sync_directory(self.path.parent)
             self._allocate(
-                self._size
+                self.size
             )  # on a full or failing disk this is where it shows, before anything is said to be recorded
         except BaseException:
             self._close_file()
@@ -116,18 +112,20 @@ class Segment:
         are still written while they fit into what was kept before. Raises `NoRoomError`; after another `OSError` only `open` with `mark`
         makes the file usable again.
         """
-        end = self._size + len(data)
+        end = self.size + len(data)
         if end + reserve > self._allocated:
             try:
                 self._allocate(end + reserve)
             except NoRoomError:
                 if begins or end > self._allocated:
                     raise
-        self._put(data, self._size)
+        written = 0
+        while written < len(data):
+            written += os.pwrite(self._fd, data[written:], self.size + written)
         _fdatasync(self._fd)
         if self.since is None:
             self.since = time
-        self._size, self.head = end, head
+        self.size, self.head = end, head
 
     def rotate(self, reserve: int = 0) -> None:
         """Closes the segment under a name that says where it begins, and begins the next, with room for `reserve` bytes.
@@ -143,7 +141,7 @@ class Segment:
         fd = os.open(begun, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             allocated = _zeros(fd, 0, reserve)
-            os.ftruncate(self._fd, self._size)
+            os.ftruncate(self._fd, self.size)
             os.fsync(self._fd)
             os.rename(self.path, closed)
             os.rename(begun, self.path)
@@ -152,15 +150,15 @@ class Segment:
             begun.unlink(missing_ok=True)
             raise
         os.close(self._fd)
-        self._fd, self._size, self._allocated = fd, 0, allocated
+        self._fd, self.size, self._allocated = fd, 0, allocated
         self.first, self.since = self.head.seq + 1, None
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         sync_directory(self.path.parent)
 
     def reserve(self, size: int) -> None:
         """Keeps room for that many bytes behind what is written. Raises `NoRoomError`."""
-        if self._size + size > self._allocated:
-            self._allocate(self._size + size)
+        if self.size + size > self._allocated:
+            self._allocate(self.size + size)
 
     def changed(self) -> bool:
         """Whether somebody moved, deleted or cut the file while it was written to."""
@@ -175,7 +173,7 @@ class Segment:
         """Cuts the preallocated zeros off, syncs and lets the lock go."""
         if self._fd >= 0:
             with contextlib.suppress(OSError):
-                os.ftruncate(self._fd, self._size)
+                os.ftruncate(self._fd, self.size)
                 os.fsync(self._fd)
             self.abandon()
 
@@ -227,7 +225,7 @@ class Segment:
             entry = _parse(rest.partition(b"\n")[0])
             known = entry is None or (entry["prev"] == mark.head.hash and entry["seq"] == mark.head.seq + 1)
         if known:
-            self.head, self.first, self._size, self.torn = mark.head, mark.first, mark.size, len(rest)
+            self.head, self.first, self.size, self.torn = mark.head, mark.first, mark.size, len(rest)
             self._end_at(mark.size, rest)
             self._look_at_first()
         return known
@@ -245,13 +243,13 @@ class Segment:
         if start + good == 0:
             head = last_of(self.path.parent, self.stream)
             self.first = head.seq + 1
-        self._size, self.head, self.torn = start + good, head, len(rest)
+        self.size, self.head, self.torn = start + good, head, len(rest)
         if len(data) > good:
             # The writer did not close the file, and perhaps could not sync it. What is read here may then never have reached the
             # disk, and no later sync would bring it there; so it is written once more.
             self._put(data[:good], start)
             self._end_at(start + good, rest)
-        self._allocated = self._size
+        self._allocated = self.size
         self._look_at_first()
 
     def _end_at(self, size: int, rest: bytes) -> None:
@@ -263,7 +261,7 @@ class Segment:
 
     def _look_at_first(self) -> None:
         """What the first line says of where and when the segment began."""
-        if not self._size:
+        if not self.size:
             return
         with os.fdopen(os.dup(self._fd), "rb") as file:
             file.seek(0)

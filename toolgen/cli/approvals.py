@@ -130,7 +130,7 @@ async def _answer(gateway: Gateway, call_id: str, decision: str, note: str, who:
 
 
 def _approvers(gateway: Gateway) -> tuple[str, ...]:
-    return tuple(name for name in gateway.principals if gateway.approvals.may_answer(gateway.principal(name)))
+    return tuple(name for name in gateway.callers.principals if gateway.approvals.may_answer(gateway.principal(name)))
 
 
 def _alone(principal: str | None) -> None:

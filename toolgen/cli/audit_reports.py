@@ -1,7 +1,5 @@
 """The options that say which calls: shared by every view of the record.
 
-`toolgen audit export`: the record for other programs.
-
 `toolgen audit stats`: how many calls, how they ended, and how long they took, in figures and as a picture.
 """
 
@@ -17,19 +15,18 @@ from typing import Any, TypeVar
 
 import click
 
-from toolgen import __version__
 from toolgen.audit.index.database import SqliteDatabase
-from toolgen.audit.index.index import Cursor, Index
+from toolgen.audit.index.index import Index
 from toolgen.audit.index.row import STATUSES, VERDICTS, Filter
-from toolgen.audit.reports import COLUMNS, OCSF_VERSION, Group, Stats, csv_line, ocsf_event, stats_of
+from toolgen.audit.reports import Group, Stats, stats_of
 from toolgen.cli.options import as_json, config
-from toolgen.cli.output import counted, json_line, print_json, print_table, printable
+from toolgen.cli.output import counted, print_json, print_table, printable
 from toolgen.clock import SystemClock
 from toolgen.config.settings import load as load_settings
-from toolgen.errors import ConfigError, ToolgenError
-from toolgen.gateway.project_files import catalog_of, index_of
+from toolgen.errors import ConfigError
+from toolgen.wiring.audit_index import index_of
 
-__all__ = ["dir_option", "export", "filled", "filters", "opened", "stats"]
+__all__ = ["dir_option", "filled", "filters", "opened", "stats"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _AGE = re.compile(r"(\d{1,9})(s|m|h|d)\Z")
@@ -111,69 +108,6 @@ def filled(directory: Path | None, config_path: str) -> Iterator[Index]:
         yield index
     if faults:
         sys.exit(1)
-
-
-_PAGE = 1000
-
-
-@click.command("export")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["jsonl", "csv", "ocsf"]),
-    default="jsonl",
-    show_default=True,
-    help=f"jsonl: entries as they were recorded; csv: a row a call; ocsf: an event a call, API Activity of OCSF {OCSF_VERSION}.",
-)
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write there, not to standard output."
-)
-@filters
-@dir_option
-@config
-def export(form: str, output: Path | None, wanted: Filter, directory: Path | None, config_path: str) -> None:
-    """Export the calls that match, newest first, or their entries."""
-    with filled(directory, config_path) as index:
-        effects = _effects(config_path) if form == "ocsf" and directory is None else {}
-        lines = _lines(index, form, wanted, effects)
-        if output is None:
-            for line in lines:
-                sys.stdout.buffer.write(line.encode())
-            sys.stdout.buffer.flush()
-            return
-        with output.open("w", encoding="utf-8", newline="") as file:
-            file.writelines(lines)
-
-
-def _lines(index: Index, form: str, wanted: Filter, effects: Mapping[str, str]) -> Iterator[str]:
-    if form == "csv":
-        yield csv_line(COLUMNS, printable)
-    for row in _rows(index, wanted, entries=form == "jsonl"):
-        match form:
-            case "csv":
-                yield csv_line([row.get(name) for name in COLUMNS], printable)
-            case "ocsf":
-                yield json_line(ocsf_event(row, effect=effects.get(str(row.get("tool")), ""), version=__version__))
-            case _:
-                yield json_line(row)
-
-
-def _rows(index: Index, wanted: Filter, *, entries: bool) -> Iterator[dict[str, Any]]:
-    after: Cursor | None = None
-    while True:
-        page = (index.entries if entries else index.calls)(wanted, limit=_PAGE, after=after)
-        yield from page.rows
-        if page.next is None:
-            return
-        after = page.next
-
-
-def _effects(config_path: str) -> dict[str, str]:
-    """The effects of a project's tools; of none where there is no catalog to be had, because a record outlives it."""
-    try:
-        return {name: tool.effect.value for name, tool in catalog_of(load_settings(config_path)).tools.items()}
-    except ToolgenError:
-        return {}
 
 
 _HEAD = ("calls", "ok", "refused", "errors", "p50 ms", "p90 ms", "p99 ms", "max ms")

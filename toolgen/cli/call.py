@@ -36,7 +36,7 @@ class Caller:
 
     def principal(self, gateway: Gateway) -> Principal:
         """The principal that is meant. Raises `ConfigError` when there is none, or more than one could be."""
-        name = default_principal(gateway.principals, self.name)
+        name = default_principal(gateway.callers.principals, self.name)
         if self.user_claims and self.user is None:
             raise click.UsageError("--user-claims goes with --on-behalf-of")
         return gateway.principal(name, self.user, claims=self.claims, user_claims=self.user_claims)

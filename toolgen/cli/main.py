@@ -4,52 +4,78 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import click
 
 from toolgen import __version__
+from toolgen.cli.lazy import LazyCommand
 from toolgen.core_dumps import forbid_core_dumps
 from toolgen.errors import ToolgenError
 
 __all__ = ["main"]
 
-_COMMANDS = {
-    "approvals": "toolgen.cli.approvals",
-    "audit": "toolgen.cli.audit",
-    "build": "toolgen.cli.build",
-    "call": "toolgen.cli.call",
-    "diff": "toolgen.cli.diff",
-    "doctor": "toolgen.cli.doctor",
-    "init": "toolgen.cli.init",
-    "keys": "toolgen.cli.keys",
-    "lint": "toolgen.cli.lint",
-    "mock": "toolgen.cli.mock",
-    "pause": "toolgen.cli.pause",
-    "policy": "toolgen.cli.policy",
-    "resume": "toolgen.cli.pause",
-    "serve": "toolgen.cli.serve",
-    "sql": "toolgen.cli.sql",
-    "tools": "toolgen.cli.tools",
-    "verify": "toolgen.cli.verify",
-}
+_COMMANDS = (
+    LazyCommand("approvals", "toolgen.cli.approvals", "Answer for calls that wait for a person."),
+    LazyCommand("audit", "toolgen.cli.audit", "Read and verify the record of every call."),
+    LazyCommand("build", "toolgen.cli.build", "Build tools from descriptions."),
+    LazyCommand(
+        "call",
+        "toolgen.cli.call",
+        "Call TOOL.",
+    ),
+    LazyCommand(
+        "diff", "toolgen.cli.diff", "Say what changed from OLD to NEW, tool by tool; exit 1 when something breaks."
+    ),
+    LazyCommand(
+        "doctor",
+        "toolgen.cli.doctor",
+        "Try what must not be possible, and hold every database's account against the policy.",
+    ),
+    LazyCommand(
+        "init",
+        "toolgen.cli.init",
+        "Make a working project in DIR: toolgen.yaml, specs/ and policies/, with one principal and its key.",
+    ),
+    LazyCommand(
+        "keys",
+        "toolgen.cli.keys",
+        "Give out API keys, list them, and revoke keys, tokens and client certificates.",
+    ),
+    LazyCommand("lint", "toolgen.cli.lint", "Report what makes descriptions poor or unsafe for agents."),
+    LazyCommand(
+        "mock",
+        "toolgen.cli.mock",
+        "Serve the OpenAPI description SPEC, or that of a SOURCE of toolgen.yaml, without the system it describes.",
+    ),
+    LazyCommand(
+        "pause",
+        "toolgen.cli.pause",
+        "Refuse calls from now on, in every process of the project; without an option, list what is paused.",
+    ),
+    LazyCommand("policy", "toolgen.cli.policy", "Check, explain, rehearse and extend the policy."),
+    LazyCommand(
+        "resume",
+        "toolgen.cli.pause",
+        "Take calls again: those of one pause, or without an option all.",
+        attribute="resume",
+    ),
+    LazyCommand(
+        "serve",
+        "toolgen.cli.serve",
+        "Serve the project's tools over MCP (/mcp) and REST (/v1).",
+    ),
+    LazyCommand("sql", "toolgen.cli.sql", "Ask the SQL guard."),
+    LazyCommand(
+        "tools",
+        "toolgen.cli.tools",
+        "List tools, or search them.",
+    ),
+    LazyCommand("verify", "toolgen.cli.verify", "Prove tools against their descriptions; nothing is sent."),
+)
 
 
-class _Commands(click.Group):
-    """Imports a command's module only when that command is asked for."""
-
-    def list_commands(self, context: click.Context) -> list[str]:
-        return sorted(_COMMANDS)
-
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if name not in _COMMANDS:
-            return None
-        command: click.Command = import_module(_COMMANDS[name]).command
-        return command
-
-
-@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(commands=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="toolgen")
 def cli() -> None:
     """Turn API descriptions into tools for LLM agents, and govern every call to them."""

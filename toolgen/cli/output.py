@@ -16,7 +16,7 @@ import orjson
 
 from toolgen.json_codec import carried
 
-__all__ = ["counted", "json_line", "portion", "print_json", "print_table", "printable", "progress"]
+__all__ = ["cell", "counted", "json_line", "portion", "print_json", "print_table", "printable", "progress"]
 
 
 def print_json(value: object) -> None:
@@ -58,6 +58,11 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None
     widths = [max(len(row[index]) for row in table) for index in range(len(header))]
     for row in table:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def cell(value: object) -> object:
+    """A value of an entry for a table."""
+    return value if isinstance(value, str | int | float) else repr(value)
 
 
 def printable(cell: object) -> str:

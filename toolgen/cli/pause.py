@@ -1,7 +1,4 @@
-"""`toolgen pause` and `toolgen resume`: what every gateway of the project holds back.
-
-`toolgen resume`: the other half of `toolgen pause`.
-"""
+"""`toolgen pause` and `toolgen resume`: what every gateway of the project holds back."""
 
 from __future__ import annotations
 
@@ -23,8 +20,7 @@ from toolgen.gateway.pause_control import MAX_REASON_LENGTH, check, entry_of, wi
 from toolgen.gateway.project_files import pauses_of
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.shared_state import shared_pauses
-from toolgen.state.pauses import Pause
-from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.pauses import Pause, SharedPauses
 
 __all__ = ["command", "resume"]
 

@@ -27,8 +27,7 @@ from toolgen.policy.advice import advise
 from toolgen.policy.document.policy import documents
 from toolgen.policy.document.rules import earlier_call
 from toolgen.policy.document.schema import EarlierShape
-from toolgen.policy.explain import explain, readings_shown
-from toolgen.policy.selftest import EarlierCall, SelfTest
+from toolgen.policy.explain import EarlierCall, SelfTest, explain, readings_shown
 
 _UNAUTHENTICATED = (
     "unauthenticated"  # what a reviewer of the policy must know of a build: calls that nobody answers for

@@ -18,7 +18,7 @@ from toolgen.errors import ConfigError, SecretError
 from toolgen.execute.secrets import SecretReference, Secrets, parse_reference
 from toolgen.model.database_url import part_password
 from toolgen.model.names import nearest
-from toolgen.state.redis_location import RedisLocation
+from toolgen.state.redis_connection import RedisLocation
 from toolgen.units import parse_duration
 from toolgen.yaml_file import Document
 

@@ -210,7 +210,7 @@ class Console:
         session = await self._sessions.of(token) if token else None
         if session is None:
             return None
-        principal = self._gateway.current(of_party(session.principal))
+        principal = self._gateway.callers.current(of_party(session.principal))
         person = None if principal is None else person_of(self._gateway, self._settings, principal)
         if person is None or not person.welcome:
             await self._sessions.end(token)

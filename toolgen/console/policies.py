@@ -22,8 +22,7 @@ from toolgen.model.verdict import Allow, Ask, Verdict
 from toolgen.pipeline.input_validation import meant
 from toolgen.pipeline.session_history import imagined
 from toolgen.policy.document.policy import Policy
-from toolgen.policy.explain import Considered, explain, readings_shown
-from toolgen.policy.selftest import SelfTest
+from toolgen.policy.explain import Considered, SelfTest, explain, readings_shown
 
 __all__ = ["RuleText", "explain_form", "explained", "listed", "rule_text"]
 
@@ -163,7 +162,7 @@ def _page(
         readings={name: [encode_json(value).decode() for value in values] for name, values in (readings or {}).items()},
         reason="" if verdict is None or isinstance(verdict, Allow) else verdict.reason,
         text=None if verdict is None else rule_text(verdict.rule, gateway.policy, gateway.settings.policies),
-        principals=gateway.principals,
+        principals=gateway.callers.principals,
         tools=sorted(gateway.manifest.tools),
     )
 

@@ -215,7 +215,7 @@ class SignInPages:
     async def leave(self, request: Request, person: Person) -> Response:
         """Signs somebody out."""
         await self._sessions.end(self.token_of(request))
-        await self._gateway.note_session("sign_out", person.principal.id, request.client)
+        await self._gateway.callers.note_session("sign_out", person.principal.id, request.client)
         return redirect("/console/sign-in", cookie_header(self._session, ""))
 
     def _form(
@@ -266,7 +266,7 @@ class SignInPages:
     async def _begin(self, request: Request, principal: Principal, *, until: float = float("inf")) -> Response:
         """A new session, until a time at most, under a name that nobody could have given the browser before (OWASP: session fixation)."""
         if not person_of(self._gateway, self._settings, principal).welcome:
-            await self._gateway.note_session("sign_in_refused", principal.id, request.client)
+            await self._gateway.callers.note_session("sign_in_refused", principal.id, request.client)
             return self._form(
                 request, status=403, fault="You were recognised, but none of your roles opens the console."
             )
@@ -279,7 +279,7 @@ class SignInPages:
         if before:
             await self._sessions.end(before)
         token = await self._sessions.begin(session)
-        await self._gateway.note_session("sign_in", principal.id, request.client)
+        await self._gateway.callers.note_session("sign_in", principal.id, request.client)
         # A page and no redirect: coming from a provider, a redirect would count as that site's, and show no Strict cookie.
         cookie = cookie_header(self._session, token, age_s=expires - now)
         gone = cookie_header(self._form_held, ""), cookie_header(self._attempt, "")
@@ -328,7 +328,7 @@ class SignInPages:
         except ProviderError as error:
             return self._form(request, status=502, fault=f"{provider.name} did not sign you in: {error}.")
         try:
-            principal = self._door.accepted(request, await self._gateway.signed_in(token))
+            principal = self._door.accepted(request, await self._gateway.callers.signed_in(token))
         except Rejected:
             return self._form(
                 request, status=403, fault=f"The gateway's policy does not accept who {provider.name} says you are."

@@ -51,6 +51,10 @@ async def _passes(_self: object, call: Call, trail: Trail, proceed: Next) -> Res
     return await proceed(call, trail)
 
 
+async def _lets_on(_self: object, call: Call, _trail: Trail) -> Call:
+    return call
+
+
 def _allows(*_: object) -> Judgement:
     return Judgement(verdict=_ALLOW)
 
@@ -96,7 +100,7 @@ async def _unrecorded(place: Scratch) -> str:
     "a conversation's turn beyond its limit was refused",
     TurnStage,
     "__call__",
-    _passes,
+    _lets_on,
     gateway={"turn_limit": 1},
 )
 async def _endless(place: Scratch) -> str:
@@ -105,7 +109,7 @@ async def _endless(place: Scratch) -> str:
 
 
 @CALL_ATTEMPTS.add_in_scratch(
-    "pause", "calls of a paused principal and of a paused source were refused", PauseStage, "__call__", _passes
+    "pause", "calls of a paused principal and of a paused source were refused", PauseStage, "__call__", _lets_on
 )
 async def _paused(place: Scratch) -> str:
     gateway = place.gateway
@@ -183,7 +187,7 @@ async def _bound(place: Scratch) -> str:
 
 
 @CALL_ATTEMPTS.add_in_scratch(
-    "arguments", "arguments that do not fit the tool's schema were refused", ArgumentsStage, "__call__", _passes
+    "arguments", "arguments that do not fit the tool's schema were refused", ArgumentsStage, "__call__", _lets_on
 )
 async def _unfit(place: Scratch) -> str:
     for arguments in ({"id": "abc"}, {}, {"id": 1, "other": 1}, {"id": 1, "note": 7}):
@@ -236,7 +240,7 @@ async def _twice(place: Scratch) -> str:
 
 
 @CALL_ATTEMPTS.add_in_scratch(
-    "approval", "a call that a person must agree to was kept waiting", ApproveStage, "__call__", _passes
+    "approval", "a call that a person must agree to was kept waiting", ApproveStage, "__call__", _lets_on
 )
 async def _unasked(place: Scratch) -> str:
     return "a call was made that nobody had agreed to" if await place.reached("asked", ONE) else ""

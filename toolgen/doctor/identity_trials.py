@@ -64,9 +64,9 @@ async def _bad_keys() -> str:
     }
     async with scratch(policy={"principals": agent, "revoked": revoked, **_NO_RULES}) as place:
         for key, what in tried.items():
-            if not isinstance(await place.gateway.authenticate(key), Unaccepted):
+            if not isinstance(await place.gateway.callers.authenticate(key), Unaccepted):
                 return f"{what} was taken"
-        if isinstance(await place.gateway.authenticate(KEY), Unaccepted):
+        if isinstance(await place.gateway.callers.authenticate(KEY), Unaccepted):
             raise UselessError("a good key was refused too")
     return ""
 
@@ -134,9 +134,9 @@ async def _taken(key: Ed25519PrivateKey, forged: Iterable[tuple[str, str]], good
         policy = {"principals": {"agent": {"jwt": jwt, "roles": ["agent"]}}, **_NO_RULES}
         async with scratch(policy=policy) as place:
             for what, token in forged:
-                if not isinstance(await place.gateway.authenticate(token), Unaccepted):
+                if not isinstance(await place.gateway.callers.authenticate(token), Unaccepted):
                     return f"{what} was taken"
-            if isinstance(await place.gateway.authenticate(good), Unaccepted):
+            if isinstance(await place.gateway.callers.authenticate(good), Unaccepted):
                 raise UselessError("a good token was refused too")
     return ""
 

@@ -24,7 +24,7 @@ from toolgen.functions.signature import Broken, Offer, load_offers
 from toolgen.json_codec import carried, encode_json
 from toolgen.model.call import Call
 from toolgen.model.client_channel import InputNeeded
-from toolgen.model.result import Error, Failed, Refused, Shape, Success
+from toolgen.model.result import Delivery, Error, Failed, Refused, Shape, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import FunctionBinding
 
@@ -240,7 +240,7 @@ def _answered(answer: Any, shape: Shape) -> Success | Failed:
     if size > _MAX_SIZE:
         message = f"the function's answer has {size} bytes, and {_MAX_SIZE} are the most"
         return Failed(error=Error(code="response_too_large", message=message, suggestion="ask for less"))
-    return Success(data=data, facts={"bytes": size}, shape=shape)
+    return Success(data=data, delivery=Delivery(bytes=size), shape=shape)
 
 
 def _portable(data: Json) -> tuple[Json, int]:

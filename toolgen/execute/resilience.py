@@ -16,8 +16,8 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.execute.base import Executor, ResilienceConfig
 from toolgen.execute.circuit_breaker import Breaker, Ending
 from toolgen.model.call import Call
-from toolgen.model.result import Error, Failed, Refused, Success
-from toolgen.model.schema import Json, JsonObject
+from toolgen.model.result import Delivery, Error, Failed, Refused, Success
+from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, GraphQLBinding, GraphQLDocumentBinding, HttpBinding, McpBinding
 
 __all__ = ["Chance", "SteadyExecutor", "transient"]
@@ -81,7 +81,7 @@ class SteadyExecutor:
         self._systems: dict[str, _Line] = {}
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
-        """As `inner` does, with what every attempt but the last came to under `retried` in the facts."""
+        """As `inner` does, with what every attempt but the last came to under `retried` in the delivery."""
         address = _address(call)
         if not address:
             return await self._inner.execute(call)
@@ -113,7 +113,7 @@ class SteadyExecutor:
     async def _again(self, line: _Line, call: Call, began: float, failed: Failed) -> Success | Failed:
         """The attempts after the first, for as long as there is a point to them."""
         retries = self._patience.retries
-        tried: list[Json] = []
+        tried: list[Mapping[str, str | float]] = []
         outcome: Success | Failed = failed
         since, sent = began, _unanswered(failed)
         for number in range(1, retries.attempts):
@@ -142,7 +142,7 @@ class SteadyExecutor:
         return _in_doubt(call, _told(outcome, tried), sent=sent)
 
     def _harmless(self, call: Call, failed: Failed) -> bool:
-        return failed.facts.get("unsent") is True or self._repeatable(call)
+        return failed.delivery.unsent or self._repeatable(call)
 
     def _left(self, call: Call, spent: float) -> float | None:
         """How long a further attempt may take: what is left of the whole, where breaking it off does no harm."""
@@ -174,7 +174,7 @@ class SteadyExecutor:
                 _give_back(line)
                 return _open(line.name, breaker.left())
             try:
-                outcome = await self._bounded(line, call, seconds)
+                outcome = await (self._inner.execute(call) if seconds is None else self._bounded(line, call, seconds))
             finally:
                 _give_back(line)
             ending = _ending(outcome)
@@ -193,9 +193,7 @@ class SteadyExecutor:
                 _give_back(line)
         return held
 
-    async def _bounded(self, line: _Line, call: Call, seconds: float | None) -> Success | Failed | Refused:
-        if seconds is None:
-            return await self._inner.execute(call)
+    async def _bounded(self, line: _Line, call: Call, seconds: float) -> Success | Failed | Refused:
         try:
             async with asyncio.timeout(seconds):
                 return await self._inner.execute(call)
@@ -205,7 +203,7 @@ class SteadyExecutor:
                 message=f"{line.name} did not answer in time",
                 suggestion="try again later",
             )
-            return Failed(error=error, facts={"attempts": 1, "broken": True})
+            return Failed(error=error, delivery=Delivery(attempts=1, broken=True))
 
     async def _place(self, line: _Line) -> bool:
         """Waits in line for a place, for as long as a connection is waited for; there are as many places to wait as to be served."""
@@ -231,13 +229,13 @@ class SteadyExecutor:
 def transient(failed: Failed) -> bool:
     """Whether a failure says more of the moment than of the call. What was sent and not answered is none: nobody knows what it is."""
     if failed.error.code in {"upstream_timeout", "upstream_unavailable"}:
-        return "attempts" in failed.facts
-    return failed.facts.get("broken") is True or failed.facts.get("upstream_status") in _BUSY
+        return failed.delivery.attempts is not None
+    return failed.delivery.broken or failed.delivery.status in _BUSY
 
 
 def _unanswered(outcome: Success | Failed) -> bool:
     """Whether an attempt was sent and got no answer."""
-    return isinstance(outcome, Failed) and outcome.facts.get("broken") is True
+    return isinstance(outcome, Failed) and outcome.delivery.broken
 
 
 def _in_doubt(call: Call, outcome: Success | Failed, *, sent: bool) -> Success | Failed:
@@ -247,18 +245,18 @@ def _in_doubt(call: Call, outcome: Success | Failed, *, sent: bool) -> Success |
     """
     if not sent or not isinstance(outcome, Failed):
         return outcome
-    facts = {name: value for name, value in outcome.facts.items() if name != "unsent"}
-    status = facts.get("upstream_status")
+    delivery = msgspec.structs.replace(outcome.delivery, unsent=False)
+    status = delivery.status
     final = isinstance(status, int) and 400 <= status < 500 and status not in _UNDECIDED
     harmless = call.tool.idempotent or call.tool.effect is Effect.READ or bool(call.idempotency_key)
     if final or harmless:
-        return replace(outcome, facts=facts)
+        return replace(outcome, delivery=delivery)
     error = Error(
         code="outcome_unknown",
         message=f"it was sent, and an attempt got no answer; in the end: {outcome.error.message}",
         suggestion="find out what happened before trying again; with an idempotency key of its caller's a call may be repeated",
     )
-    return replace(outcome, error=error, facts=facts)
+    return replace(outcome, error=error, delivery=delivery)
 
 
 def _ending(outcome: Success | Failed | Refused) -> Ending:
@@ -266,16 +264,16 @@ def _ending(outcome: Success | Failed | Refused) -> Ending:
         return Ending.ANSWERED
     if isinstance(outcome, Refused):
         return Ending.SILENT
-    facts = outcome.facts
-    if facts.get("unsent") is True:
+    delivery = outcome.delivery
+    if delivery.unsent:
         return Ending.UNREACHED if outcome.error.code == "upstream_timeout" else Ending.REFUSED
-    status = facts.get("upstream_status")
+    status = delivery.status
     if isinstance(status, int):
         return Ending.FAILED if status >= 500 else Ending.ANSWERED
-    return Ending.FAILED if facts.get("broken") is True else Ending.SILENT
+    return Ending.FAILED if delivery.broken else Ending.SILENT
 
 
-def _entry(failed: Failed, seconds: float) -> Mapping[str, Json]:
+def _entry(failed: Failed, seconds: float) -> Mapping[str, str | float]:
     """What the record says of an attempt that was made again."""
     return {"code": failed.error.code, "duration_ms": round(max(0.0, seconds) * 1000, 3)}
 
@@ -296,11 +294,18 @@ def _not_again(failed: Failed, held: Error) -> Failed:
     return replace(failed, error=error)
 
 
-def _told(outcome: Success | Failed, tried: list[Json]) -> Success | Failed:
-    return replace(outcome, facts={**outcome.facts, "attempts": len(tried) + 1, "retried": tried}) if tried else outcome
+def _told(outcome: Success | Failed, tried: list[Mapping[str, str | float]]) -> Success | Failed:
+    return (
+        replace(
+            outcome,
+            delivery=msgspec.structs.replace(outcome.delivery, attempts=len(tried) + 1, retried=tuple(tried)),
+        )
+        if tried
+        else outcome
+    )
 
 
-def _later(failed: Failed, tried: list[Json], wait: float) -> Success | Failed:
+def _later(failed: Failed, tried: list[Mapping[str, str | float]], wait: float) -> Success | Failed:
     """A failure that there is no point in trying to mend before `wait` is over."""
     wait = round(max(wait, failed.error.retry_after_s or 0.0), 3)
     return _told(replace(failed, error=msgspec.structs.replace(failed.error, retry_after_s=wait)), tried)

@@ -16,8 +16,7 @@ from toolgen.gateway.compiled_policy import Governance
 from toolgen.model.call import Call, parties
 from toolgen.model.result import Envelope, Error
 from toolgen.state.invocations import Invocation
-from toolgen.state.pauses import Pauses
-from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.pauses import Pauses, SharedPauses
 from toolgen.state.redis_connection import UnreachableError
 
 __all__ = ["KEPT_S", "Runner"]

@@ -10,7 +10,7 @@ from toolgen.audit.index.index import Cursor, Filler, Found, Index, Page
 from toolgen.audit.index.row import Filter
 from toolgen.config.settings import Settings
 from toolgen.errors import AuditError, SecretError
-from toolgen.gateway.project_files import index_of
+from toolgen.wiring.audit_index import index_of
 
 __all__ = ["ProjectRecords", "Records", "Review"]
 

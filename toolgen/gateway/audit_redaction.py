@@ -12,9 +12,19 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
 from toolgen.policy.document.policy import Policy
-from toolgen.policy.embedded_json import as_text, closed, opened
 from toolgen.policy.graphql.hidden import fits, last_names
-from toolgen.policy.redact import Place, above, all_but, conceal_texts, places_of, replace_at, replace_places
+from toolgen.policy.redact import (
+    Place,
+    above,
+    all_but,
+    as_text,
+    closed,
+    conceal_texts,
+    opened,
+    places_of,
+    replace_at,
+    replace_places,
+)
 from toolgen.policy.sensitive_arguments import Concealer, concealed_whole, digests_in, has_secrets, rewritten, union
 
 __all__ = ["Concealing"]
@@ -164,7 +174,10 @@ def _rewritten_json(value: Json, text: str, layers: int) -> Json:
 
 def _recorded(arguments: JsonObject) -> JsonObject:
     """With the record's own forms told apart from what was sent like them. An argument's own name is never taken for one."""
-    return {name: encodable(item) for name, item in arguments.items()}
+    recorded: dict[str, Json] = {}
+    for name, item in arguments.items():
+        recorded[name] = encodable(item)
+    return recorded
 
 
 def _object(value: Json) -> JsonObject:

@@ -49,8 +49,11 @@ class Running:
         if trail.seat is not None:
             trail.seat.hold(task)
         task.add_done_callback(self._tasks.discard)
-        with trail.presence:
+        try:
             return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            trail.presence.leave()  # whoever is cancelled here waits no more
+            raise
 
     async def ended(self) -> None:
         """Returns when none is under way."""
@@ -123,11 +126,12 @@ class Calls:
         result = await self._running.run(governance, call, trail)
         if isinstance(result, Success) and self._answering.concerns(call, result, reading):
             result = await self._answering.presented(governance, call, result, reading)
-        result = await self._guided(governance, call, result)
+        if isinstance(result, Refused):
+            result = await self._guided(governance, call, result)
         envelope = enveloped(call, result, trail, (self._clock.monotonic() - started) * 1000)
         if envelope.call_id != call.id:
             return await self._approvals.repeated(envelope, call.principal)
-        if not self._fallbacks or last or (other := self._fallbacks.instead(call, result)) is None:
+        if last or isinstance(result, Success) or (other := self._fallbacks.instead(call, result)) is None:
             return envelope
         return await self._fall_back(governance, call, envelope, other)
 

@@ -11,7 +11,7 @@ from toolgen.audit.entry import keyed_digest
 from toolgen.audit.log import AuditLog
 from toolgen.clock import Clock
 from toolgen.config.settings import Settings
-from toolgen.execute.base import Executor
+from toolgen.execute.base import Destination, Executor
 from toolgen.gateway.audit_redaction import Concealing
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.gateway.metrics import Metrics
@@ -26,7 +26,7 @@ from toolgen.pipeline.input_validation import Meant, meant
 from toolgen.pipeline.middleware import Trail
 from toolgen.pipeline.order import Parts, dry_road, inspection, road
 from toolgen.pipeline.response_cache import Caching
-from toolgen.pipeline.session_history import Earlier
+from toolgen.pipeline.session_history import Earlier, imagined
 from toolgen.pipeline.stages.approval import STALE, ApproveStage, Desk
 from toolgen.pipeline.stages.deliver import Deliver, Preview
 from toolgen.pipeline.stages.guards import AccessStage, ArgumentsStage, InspectStage, RedactStage
@@ -42,19 +42,20 @@ from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.binding import Bound
 from toolgen.policy.credentials import Credentials
 from toolgen.policy.document.policy import Policy
+from toolgen.policy.document.sections import assigned
+from toolgen.policy.explain import SelfTestResult
+from toolgen.policy.explain import run as run_selftests
 from toolgen.policy.limits import Limits
 from toolgen.policy.policy_fingerprint import concern_digest
 from toolgen.policy.rules import Note, Rule
 from toolgen.responses.answer_argument import ARGUMENT, WHOLE, Reading, offering, taken
 from toolgen.responses.pagination import Pagings
 from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
-from toolgen.state.buckets import Buckets
 from toolgen.state.history import Histories
 from toolgen.state.history_redis import SharedHistories
 from toolgen.state.idempotency import Ledger
-from toolgen.state.pauses import Pauses
-from toolgen.state.pauses_redis import SharedPauses
-from toolgen.state.upstream_quotas import Upstreams
+from toolgen.state.pauses import Pauses, SharedPauses
+from toolgen.state.rate_limits import Buckets, Upstreams
 
 __all__ = ["Governance", "Runtime"]
 
@@ -199,6 +200,30 @@ class Governance:
         if found is None:
             found = self._concerns[key] = concern_digest(self.policy, self.access, self._tools, principal, tool)
         return found
+
+    def assigned(self, source: str, principal: Principal) -> Mapping[str, object] | None:
+        """What this policy gives a caller to show at a source, in place of the source's own credentials."""
+        entries = self.policy.assignments
+        return assigned(entries, source, principal) if entries else None
+
+    def permit(self, destination: Destination) -> Verdict:
+        """Whether this policy opens an address."""
+        egress = self.policy.egress
+        checks = {
+            "http": egress.check,
+            "redirect": egress.check_redirect,
+            "database": egress.check_database,
+            "keys": egress.check_keys,
+        }
+        check = checks[destination.service]
+        return check(destination.host, destination.port, destination.address, source=destination.source)
+
+    def check(self) -> tuple[SelfTestResult, ...]:
+        """Runs the tests that the policy files carry."""
+        labels = self.policy.labels
+        return run_selftests(
+            self.policy.tests, self.access, self._tools, lambda test: imagined(test, self._tools, labels, self._clock)
+        )
 
     def tool(self, name: str) -> Tool | None:
         """The catalog's tool of this name, whoever may see it."""

@@ -97,8 +97,7 @@ def invalid(message: str) -> Error:
 
 def enveloped(call: Call, result: Result, trail: Trail, duration_ms: float) -> Envelope:
     """The envelope of a call that was made, whatever became of it; under the id of the first, where it was a repetition."""
-    replays = trail.facts.get("replays")
-    return ended(call.tool.name, replays if isinstance(replays, str) else call.id, result, trail, duration_ms)
+    return ended(call.tool.name, trail.replays or call.id, result, trail, duration_ms)
 
 
 def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: float) -> Envelope:

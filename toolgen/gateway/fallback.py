@@ -51,11 +51,11 @@ def _failed(call: Call, result: Result) -> bool:
         return untried and (call.tool.effect is Effect.READ or not call.idempotency_key)
     if not isinstance(result, Failed):
         return False
-    facts = result.facts
-    if facts.get("unsent") is True:
+    delivery = result.delivery
+    if delivery.unsent:
         return call.tool.effect is Effect.READ or not call.idempotency_key
     if call.tool.effect is not Effect.READ:
         return False
-    status = facts.get("upstream_status")
-    down = facts.get("broken") is True or (isinstance(status, int) and (status >= 500 or status == 429))
+    status = delivery.status
+    down = delivery.broken or (isinstance(status, int) and (status >= 500 or status == 429))
     return down or result.error.code in {"upstream_timeout", "upstream_unavailable"}

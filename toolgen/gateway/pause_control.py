@@ -10,8 +10,7 @@ from typing import Any, Protocol
 from toolgen.clock import Clock
 from toolgen.errors import AuditError, ConfigError, StateError
 from toolgen.model.names import nearest
-from toolgen.state.pauses import Pause, Pauses
-from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.pauses import Pause, Pauses, SharedPauses
 
 __all__ = ["MAX_REASON_LENGTH", "Known", "Pausing", "check", "entry_of", "with_one", "without"]
 
@@ -19,13 +18,20 @@ MAX_REASON_LENGTH = 500
 Edit = Callable[[tuple[Pause, ...]], tuple[Pause, ...]]
 
 
-class Known(Protocol):
-    """What there is to be paused."""
+class KnownCallers(Protocol):
+    """Who there is to be paused."""
 
     @property
     def principals(self) -> Collection[str]: ...
     @property
     def issuers(self) -> Collection[str]: ...
+
+
+class Known(Protocol):
+    """What there is to be paused."""
+
+    @property
+    def callers(self) -> KnownCallers: ...
     @property
     def sources(self) -> Collection[str]: ...
     @property
@@ -35,10 +41,10 @@ class Known(Protocol):
 def check(given: Pause, known: Known) -> None:
     """What is paused has to exist, or somebody mistyped it. Raises `ConfigError`."""
     issuer, colon, subject = given.principal.partition(":")
-    of_issuer = bool(colon and subject) and issuer in known.issuers
-    if given.principal and given.principal not in known.principals and not of_issuer:
+    of_issuer = bool(colon and subject) and issuer in known.callers.issuers
+    if given.principal and given.principal not in known.callers.principals and not of_issuer:
         raise ConfigError(
-            f"the policy has no principal '{given.principal}'{nearest(given.principal, known.principals)}"
+            f"the policy has no principal '{given.principal}'{nearest(given.principal, known.callers.principals)}"
         )
     if given.source and given.source not in known.sources:
         raise ConfigError(f"there is no source '{given.source}'{nearest(given.source, known.sources)}")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from toolgen.audit.index.database import SqliteDatabase
-from toolgen.audit.index.index import Index
 from toolgen.builder.build import build_sources
 from toolgen.clock import Clock
 from toolgen.config.settings import Settings, settings_digest
@@ -18,14 +16,12 @@ from toolgen.model.manifest import load as load_manifest
 from toolgen.pipeline.response_cache import Caching
 from toolgen.responses.pagination import Pagings
 from toolgen.state.pauses import Pauses
-from toolgen.state.response_cache import Results
+from toolgen.state.stored_answers import Results
 
 __all__ = [
     "caching_of",
     "catalog_of",
     "fallbacks_of",
-    "index_file",
-    "index_of",
     "pagings_of",
     "pauses_of",
     "seal_file",
@@ -57,22 +53,6 @@ def pagings_of(settings: Settings, manifest: Manifest) -> Pagings:
     """How the pages of a project's tools are asked for. Raises `ConfigError` for what they do not have."""
     given = of_tools(settings.tools, manifest).items()
     return Pagings({name: one.pages for name, one in given if one.pages is not None})
-
-
-def index_of(settings: Settings) -> Index:
-    """The index of a project's log. Raises `AuditError` and `SecretError`."""
-    shared = settings.audit.index
-    if shared is None:
-        return Index(SqliteDatabase(index_file(settings)), settings.audit_dir)
-    # Only here, because its driver is an extra.
-    from toolgen.audit.index.postgres import PostgresDatabase  # noqa: PLC0415
-
-    return Index(PostgresDatabase(shared.location, shared.secret()), settings.audit_dir)
-
-
-def index_file(settings: Settings) -> Path:
-    """Where the index of a project's log is when no database is named for it. Deleting it loses nothing."""
-    return settings.state_dir / "audit-index.db"
 
 
 def seal_file(settings: Settings) -> Path:

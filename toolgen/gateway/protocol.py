@@ -1,4 +1,4 @@
-"""What a front end may ask of the gateway, and nothing else: every front end is written against this one Protocol."""
+"""What front ends may ask of the gateway, and nothing else: who calls, what they may call, and how the process is doing."""
 
 from __future__ import annotations
 
@@ -19,24 +19,11 @@ from toolgen.pipeline.call_context import Presence
 from toolgen.policy.credentials import TokenRule
 from toolgen.state.encryption import Seal
 
-__all__ = ["Facade"]
+__all__ = ["CallerLookup", "Facade", "Operations", "ToolCalls"]
 
 
-class Facade(Protocol):
-    """The gateway as seen from outside. Entered once, before the first call; leaving waits for the calls in flight."""
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> object: ...
-
-    @property
-    def drain_s(self) -> float:
-        """How long calls in flight have to end, in seconds, once it leaves."""
-
-    def leave(self) -> None:
-        """It is about to be left: from now on that time runs for what nothing else would end, functions that hang."""
+class CallerLookup(Protocol):
+    """Who calls: `callers` of the gateway."""
 
     @property
     def has_credentials(self) -> bool:
@@ -55,9 +42,6 @@ class Facade(Protocol):
     def certified(self, value: str) -> Principal | Unaccepted:
         """The principal behind a client certificate, given as the header of a proxy that is trusted to have verified it."""
 
-    async def note_refusal(self, code: str, client: str) -> None:
-        """Records a request that was refused before anybody was known. `client` is an address."""
-
     def current(self, principal: Principal) -> Principal | None:
         """The same principal as the policy has it by now, or None when it has it no more: for whoever keeps one for long."""
 
@@ -66,6 +50,16 @@ class Facade(Protocol):
 
     def narrowed(self, principal: Principal, toolset: str) -> Principal | None:
         """The principal with nothing in sight but what is in this toolset too, or None when there is no such toolset."""
+
+    def may_review(self, principal: Principal) -> bool:
+        """Whether this principal may read the audit."""
+
+    async def note_refusal(self, code: str, client: str) -> None:
+        """Records a request that was refused before anybody was known. `client` is an address."""
+
+
+class ToolCalls(Protocol):
+    """The tools of a caller, and calls to them."""
 
     def catalog(self, principal: Principal) -> tuple[Tool, ...]:
         """The tools this principal may call, in name order, with the schemas it is given. The same object until the catalog changes."""
@@ -114,6 +108,23 @@ class Facade(Protocol):
     def approvals(self) -> Approvals:
         """The desk where calls wait for a person."""
 
+
+class Operations(Protocol):
+    """The process: entered once, before the first call, and left when the calls in flight have ended; and how it is doing."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> object: ...
+
+    @property
+    def drain_s(self) -> float:
+        """How long calls in flight have to end, in seconds, once it leaves."""
+
+    def leave(self) -> None:
+        """It is about to be left: from now on that time runs for what nothing else would end, functions that hang."""
+
     def ready(self) -> tuple[str, ...]:
         """Why the gateway does not take calls; empty when it does."""
 
@@ -134,9 +145,14 @@ class Facade(Protocol):
     async def reload(self) -> bool:
         """Reads the policy again and puts it in force. False when it cannot be used: then what was in force stays so."""
 
-    def may_review(self, principal: Principal) -> bool:
-        """Whether this principal may read the audit."""
-
     @property
     def records(self) -> Records:
         """The record, for those who may review it."""
+
+
+class Facade(ToolCalls, Operations, Protocol):
+    """The gateway as front ends see it."""
+
+    @property
+    def callers(self) -> CallerLookup:
+        """Who calls."""

@@ -31,8 +31,7 @@ from toolgen.model.tool import Effect, HttpBinding, Tool
 from toolgen.pipeline.middleware import Trail
 from toolgen.responses.answer_argument import Position, Reading, cut, path_text, size_of
 from toolgen.responses.pagination import Pagings, joined, next_link
-from toolgen.state.pauses import Pauses
-from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.pauses import Pauses, SharedPauses
 from toolgen.state.stored_answers import EXPIRES_S, KEY_BYTES, KeptAnswers
 
 __all__ = ["SCHEME", "SHOWN", "Answering", "Fetched"]
@@ -85,11 +84,11 @@ class Answering:
         """Whether anything is to be done here: an answer that somebody asked less or more of, or that is long."""
         if not isinstance(call.tool.binding, HttpBinding):
             return False
-        size = result.facts.get("bytes")
+        size = result.delivery.bytes
         return (
             reading.mask is not None
             or reading.pages > 0
-            or "cache" in result.facts
+            or result.delivery.cache != ""
             or (isinstance(size, int) and size > SHOWN)
         )
 
@@ -228,7 +227,7 @@ class Answering:
         pages, size = [result.data], _bytes(result)
         page = result
         for _ in range(most - 1):
-            changes = paging.following(arguments, page.data, next_link(str(page.facts.get("link", ""))))
+            changes = paging.following(arguments, page.data, next_link(page.delivery.link))
             if not changes or size > _MAX_JOINED_SIZE or page.truncated:
                 break
             arguments |= changes
@@ -288,8 +287,7 @@ def _is_file(data: Json) -> bool:
 
 
 def _bytes(result: Success) -> int:
-    size = result.facts.get("bytes")
-    return size if isinstance(size, int) else 0
+    return result.delivery.bytes or 0
 
 
 def _ended(call: Call, call_id: str, result: Result, trail: Trail) -> Envelope:

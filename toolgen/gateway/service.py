@@ -17,28 +17,23 @@ from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
-from toolgen.errors import AuditError, ConfigError
+from toolgen.errors import ConfigError
 from toolgen.execute.base import Destination, Executor
 from toolgen.gateway.approval_runner import Runner
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.audit_reader import ProjectRecords
 from toolgen.gateway.call_service import Calls, Running
+from toolgen.gateway.callers import Callers
 from toolgen.gateway.compiled_policy import Governance, Runtime
 from toolgen.gateway.envelope_json import invalid, unmade
-from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets, Unaccepted
+from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.pause_control import Pausing
 from toolgen.gateway.policy_reloader import InForce, State, state_of
-from toolgen.gateway.project_files import (
-    caching_of,
-    catalog_of,
-    fallbacks_of,
-    pagings_of,
-    pauses_of,
-    seal_file,
-)
+from toolgen.gateway.project_files import caching_of, catalog_of, fallbacks_of, pagings_of, pauses_of, seal_file
 from toolgen.gateway.response_shaping import Answering, Fetched
 from toolgen.gateway.shared_state import share
+from toolgen.gateway.status import Status
 from toolgen.gateway.tool_discovery import Discovery
 from toolgen.gateway.tracing import Spans
 from toolgen.gateway.unknown_outcomes import Doubts
@@ -46,27 +41,29 @@ from toolgen.model.call import Principal, parties
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import JsonObject
-from toolgen.model.secret import Secret
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Verdict
 from toolgen.pipeline.call_context import Presence
 from toolgen.pipeline.input_validation import no_ids
 from toolgen.pipeline.middleware import Trail
-from toolgen.pipeline.session_history import imagined
-from toolgen.policy.credentials import TokenRule
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy import load as load_policy
-from toolgen.policy.document.sections import assigned
-from toolgen.policy.selftest import SelfTestResult
-from toolgen.policy.selftest import run as run_selftests
+from toolgen.policy.explain import SelfTestResult
 from toolgen.search.hybrid import meaning_of
 from toolgen.state.encryption import Seal, seal_of
 from toolgen.state.history import Histories
-from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.pauses import SharedPauses
+from toolgen.state.rate_limits import Upstreams
 from toolgen.state.stored_answers import KeptAnswers
-from toolgen.state.upstream_quotas import Upstreams
 from toolgen.wiring.checkpoint_sinks import plan_of
-from toolgen.wiring.executors import Backing, Exchanges, make_executors, make_fetch, make_function_runtime
+from toolgen.wiring.executors import (
+    Backing,
+    Exchanges,
+    make_command_client,
+    make_executors,
+    make_fetch,
+    make_function_runtime,
+)
 
 __all__ = ["Gateway"]
 
@@ -79,8 +76,6 @@ _GONE = Error(
     rule="default",
 )
 _CLOSING_S = 5.0
-REVIEWER = "reviewer"
-"""The role whose principals may read the audit over REST."""
 
 
 class Gateway:
@@ -88,6 +83,7 @@ class Gateway:
 
     An asynchronous context manager: entering opens the audit log, leaving waits for the calls in flight and closes everything.
     `stand_in` carries calls out, by source, in place of what the settings name: for rehearsals that must reach nobody.
+    `commands` is the descriptor of a socket to the process that holds the commands of MCP servers for several workers.
     """
 
     def __init__(
@@ -99,6 +95,7 @@ class Gateway:
         clock: Clock | None = None,
         state: State | None = None,
         stand_in: Mapping[str, Executor] | None = None,
+        commands: int | None = None,
     ) -> None:
         self.settings = settings
         self.drain_s = settings.drain_s
@@ -112,6 +109,7 @@ class Gateway:
             folder=settings.state_dir / "oauth",
             clock=self._clock,
             functions=self._functions,
+            commands=None if commands is None else make_command_client(commands),
         )
         self._executors = stand_in or make_executors(settings.sources, manifest, self.permit, backing)
         self._exchanges = Exchanges(settings.sources, self._assigned)
@@ -122,7 +120,11 @@ class Gateway:
         self.spans = _spans() if settings.spans else None
         self.pauses = pauses_of(settings)
         background = self._background = Background()
-        shared = self._shared = share(settings, self._clock, self._state_changed, self.pauses, background)
+        status = self._status = Status(
+            log=self._log, background=background, troubles=self._troubles, unread=lambda: self._in_force.unread
+        )
+        self.callers = Callers(lambda: self._in_force.governance, status.note, exchanges=bool(self._exchanges))
+        shared = self._shared = share(settings, self._clock, status.state_changed, self.pauses, background)
         self.pausing = Pausing(shared.pauses, self.pauses, self._log.append, self._clock)
         self.approvals = Approvals(
             store=shared.invocations,
@@ -186,12 +188,10 @@ class Gateway:
         self._seal: Seal | None = None
         self.records = ProjectRecords(settings)
         self._leaving: asyncio.TimerHandle | None = None
-        self._uncounted = ""  # what is wrong with where limits are counted
-        self._notes: set[asyncio.Task[None]] = set()
-        self._in_force = InForce(policy, runtime, self._note, state, background)
+        self._in_force = InForce(policy, runtime, status.note, state, background)
 
     @classmethod
-    def load(cls, path: str | Path = "toolgen.yaml") -> Self:
+    def load(cls, path: str | Path = "toolgen.yaml", *, commands: int | None = None) -> Self:
         """Loads a project: generated/ as it was built, or the descriptions themselves where nothing was generated yet.
 
         Raises a `ToolgenError` naming file, line or pointer for whatever is wrong with toolgen.yaml, the catalog or the policy.
@@ -200,7 +200,7 @@ class Gateway:
         manifest = catalog_of(settings)
         state = state_of(settings.policies)  # before they are read: what changes meanwhile is read again
         policy = load_policy(settings.policies, manifest)
-        return cls(settings=settings, manifest=manifest, policy=policy, state=state)
+        return cls(settings=settings, manifest=manifest, policy=policy, state=state, commands=commands)
 
     async def __aenter__(self) -> Self:
         if self.meaning is not None:
@@ -250,8 +250,7 @@ class Gateway:
         for executor in self._executors.values():
             await executor.close()
         await self._shared.close()
-        if self._notes:
-            await asyncio.wait(self._notes)
+        await self._status.close()
         await self._answering.close()
         await self._log.close()
 
@@ -289,16 +288,6 @@ class Gateway:
         return await self._in_force.reload()
 
     @property
-    def has_credentials(self) -> bool:
-        """Whether anybody at all could authenticate."""
-        return self._in_force.governance.identity.has_credentials
-
-    @property
-    def issuers(self) -> tuple[str, ...]:
-        """The names of the issuers whose users the policy knows."""
-        return tuple(self.policy.credentials.issuers)
-
-    @property
     def sources(self) -> tuple[str, ...]:
         """The names of the sources."""
         return tuple(self.manifest.sources)
@@ -308,47 +297,6 @@ class Gateway:
         """The names of all tools."""
         return tuple(self.manifest.tools)
 
-    @property
-    def providers(self) -> tuple[TokenRule, ...]:
-        """What a token must be, of each identity provider whose users are principals."""
-        return self._in_force.governance.identity.issuers
-
-    @property
-    def principals(self) -> tuple[str, ...]:
-        """The ids of the policy's principals."""
-        return self._in_force.governance.identity.names
-
-    def recognised(self, credential: str) -> Principal | None:
-        """The principal behind a bearer credential that was accepted before and still is; None for any other."""
-        principal = self._in_force.governance.identity.recognised(credential)
-        return None if principal is None else self._bearing(principal, credential)
-
-    async def authenticate(self, credential: str) -> Principal | Unaccepted:
-        """The principal behind a bearer credential, or why there is none."""
-        answer = await self._in_force.governance.identity.authenticate(credential)
-        return answer if isinstance(answer, Unaccepted) else self._bearing(answer, credential)
-
-    async def signed_in(self, token: str) -> Principal | Unaccepted:
-        """Whom an id token of the console's client signs in to the console, or why nobody."""
-        return await self._in_force.governance.identity.signed_in(token)
-
-    def certified(self, value: str) -> Principal | Unaccepted:
-        """The principal behind a client certificate, given as the header of a proxy that is trusted to have verified it."""
-        return self._in_force.governance.identity.certified(value)
-
-    async def note_refusal(self, code: str, client: str) -> None:
-        """Records a request that was refused before anybody was known. `client` is an address."""
-        await self._note({"event": "refusal", "status": "refused", "code": code, "client": client})
-
-    async def note_session(self, code: str, principal: str, client: str) -> None:
-        """Records that somebody signed in to the console, or out of it, from an address."""
-        status = "refused" if code.endswith("_refused") else "ok"
-        await self._note({"event": "session", "status": status, "code": code, "principal": principal, "client": client})
-
-    def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
-        """The principal as it acts for a user, by name or as a token of its own proved it; None when the policy does not let it."""
-        return self._in_force.governance.identity.acting_for(principal, user)
-
     def principal(
         self, name: str, on_behalf_of: str | None = None, *, claims: Claims = NO_CLAIMS, user_claims: Claims = NO_CLAIMS
     ) -> Principal:
@@ -356,7 +304,7 @@ class Gateway:
 
         `staff:ann` is a user of the issuer `staff`, with what `claims` in a token would make of her (`user_claims`: of whom it acts for).
         """
-        return self._in_force.governance.identity.named(name, on_behalf_of, claims=claims, user_claims=user_claims)
+        return self.callers.named(name, on_behalf_of, claims=claims, user_claims=user_claims)
 
     def catalog(self, principal: Principal) -> tuple[Tool, ...]:
         """The tools this principal may call, in name order. The same object until the policy changes."""
@@ -439,43 +387,25 @@ class Gateway:
 
     def ready(self) -> tuple[str, ...]:
         """Why the gateway does not take calls; empty when it does."""
-        found = (self._log.fault, *(trouble.lasting for trouble in self._troubles), *self._background.faults())
-        return tuple(fault for fault in found if fault)
+        return self._status.ready()
 
     def measured(self) -> bytes:
         """What this process counted, for Prometheus."""
         return self.metrics.rendered(
             worker=self._log.stream,
-            ready=not self.ready(),
+            ready=not self._status.ready(),
             functions=self._functions.counts,
             restarts=self._background.restarts,
         )
 
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know while calls are taken all the same: an edit of the policy that cannot be used, limits uncounted."""
-        passing = (trouble.fault for trouble in self._troubles if not trouble.lasting)
-        found = (self._in_force.unread, self._uncounted, *passing, *self._log.warnings())
-        return tuple(warning for warning in found if warning)
+        return self._status.warnings()
 
-    @property
     def _troubles(self) -> tuple[FaultLog, ...]:
         """What may be wrong with what gateways share."""
         pauses = self._shared.pauses
         return (self._runner.trouble, pauses.trouble) if isinstance(pauses, SharedPauses) else (self._runner.trouble,)
-
-    def current(self, principal: Principal) -> Principal | None:
-        """The same principal as the policy in force has it, or None when that has it no more: for whoever keeps one for long."""
-        return self._in_force.governance.current(principal)
-
-    def narrowed(self, principal: Principal, toolset: str) -> Principal | None:
-        """The principal with nothing in sight but what is in this toolset too, or None when the policy has no such toolset."""
-        if toolset not in self.policy.toolsets:
-            return None
-        return replace(principal, toolsets=principal.toolsets | {toolset})
-
-    def may_review(self, principal: Principal) -> bool:
-        """Whether this principal may read the audit."""
-        return principal.on_behalf_of is None and REVIEWER in principal.roles
 
     def audit_entries(self, *, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
         """The newest entries of this gateway's stream first, those below `before`. Raises `AuditError`."""
@@ -491,50 +421,14 @@ class Gateway:
 
     def check_policy(self) -> tuple[SelfTestResult, ...]:
         """Runs the tests that the policy files carry."""
-        governance = self._in_force.governance
-        return run_selftests(
-            self.policy.tests,
-            governance.access,
-            self.manifest.tools,
-            lambda test: imagined(test, self.manifest.tools, self.policy.labels, self._clock),
-        )
-
-    def _state_changed(self, reachable: bool) -> None:
-        """Records that Redis was lost or found: in between, limits refuse, or are shares of this process."""
-        self._uncounted = "" if reachable else "Redis, where limits are counted, cannot be reached"
-        note = asyncio.create_task(self._note({"event": "state", "status": "ok" if reachable else "error"}))
-        self._notes.add(note)
-        note.add_done_callback(self._notes.discard)
-
-    async def _note(self, fields: Mapping[str, Any]) -> None:
-        """Records what happened to the gateway itself. What cannot be recorded now shows in `ready`, as for any call."""
-        with contextlib.suppress(AuditError):
-            await self._log.append(fields)
-
-    def _bearing(self, principal: Principal, credential: str) -> Principal:
-        """The caller with its token, where something is had for it; keys are exchanged for nothing, and kept nowhere."""
-        if principal.proof is None or not principal.proof.issuer:
-            return principal
-        if self._exchanges or any(entry.exchanges for entry in self.policy.assignments):
-            return replace(principal, token=Secret(credential))
-        return principal
+        return self._in_force.governance.check()
 
     def _assigned(self, source: str, principal: Principal) -> Mapping[str, object] | None:
-        """What the policy in force gives a caller to show at a source, in place of the source's own credentials."""
-        entries = self.policy.assignments
-        return assigned(entries, source, principal) if entries else None
+        return self._in_force.governance.assigned(source, principal)
 
     def permit(self, destination: Destination) -> Verdict:
         """Whether the policy in force opens an address; asked as it is dialled."""
-        egress = self.policy.egress
-        checks = {
-            "http": egress.check,
-            "redirect": egress.check_redirect,
-            "database": egress.check_database,
-            "keys": egress.check_keys,
-        }
-        check = checks[destination.service]
-        return check(destination.host, destination.port, destination.address, source=destination.source)
+        return self._in_force.governance.permit(destination)
 
 
 def _spans() -> Spans:

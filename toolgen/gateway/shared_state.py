@@ -13,20 +13,16 @@ from toolgen.clock import Clock
 from toolgen.config.gateway import StateSettings
 from toolgen.config.settings import Settings
 from toolgen.gateway.project_files import pauses_of, seal_file
-from toolgen.state.buckets import Buckets, MemoryBuckets
 from toolgen.state.buckets_redis import RedisBuckets
 from toolgen.state.encryption import Seal, seal_of
-from toolgen.state.fair_queue import WaitingBuckets
 from toolgen.state.history_redis import SharedHistories
-from toolgen.state.idempotency import Ledger, SqliteLedger
-from toolgen.state.idempotency_redis import RedisLedger
+from toolgen.state.idempotency import Ledger, RedisLedger, SqliteLedger
 from toolgen.state.invocations import Invocations, SqliteInvocations
 from toolgen.state.invocations_redis import BegunCalls, RedisInvocations
-from toolgen.state.pauses import Pauses
-from toolgen.state.pauses_redis import SharedPauses
+from toolgen.state.pauses import Pauses, SharedPauses
+from toolgen.state.rate_limits import Buckets, MemoryBuckets, WaitingBuckets
 from toolgen.state.redis_connection import RedisClock, RedisLink
-from toolgen.state.turn_counter import MemoryTurns, Turns
-from toolgen.state.turn_counter_redis import RedisTurns
+from toolgen.state.turn_counter import MemoryTurns, RedisTurns, Turns
 
 __all__ = ["Shared", "share", "shared_pauses"]
 

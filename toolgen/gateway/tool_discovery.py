@@ -26,7 +26,7 @@ from toolgen.policy.arguments import Validator, excess, repair
 from toolgen.policy.limits import Charge, Limit
 from toolgen.search.bm25 import Hit, ToolIndex
 from toolgen.search.hybrid import HybridIndex, Meaning
-from toolgen.state.buckets import MemoryBuckets
+from toolgen.state.rate_limits import MemoryBuckets
 
 __all__ = [
     "CALL",

@@ -24,7 +24,7 @@ def chosen(security: tuple[tuple[str, ...], ...], configured: Container[str]) ->
     Their order means nothing (3.1.1, section 4.8.30), so a credential that is configured is sent.
     """
     for option in security:
-        if option and all(name in configured for name in option):
+        if option and all(map(configured.__contains__, option)):
             return option
     return () if not security or () in security else None
 

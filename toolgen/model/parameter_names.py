@@ -69,7 +69,7 @@ class NameSet:
 
     def find(self, name: str) -> str | None:
         """The first of the names that this one may be, or None."""
-        for keys in _readings(name):
+        for keys in ((name.lower(),),) if _PLAIN.match(name) else _readings(name):
             if keys in self._beginnings:
                 return self._beginnings[keys]
             for end in range(1, len(keys)):

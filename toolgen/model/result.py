@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 from typing import TypeAlias
 
 import msgspec
@@ -13,7 +12,9 @@ import msgspec
 from toolgen.model.schema import Json
 
 __all__ = [
+    "UNTRIED",
     "Cancelled",
+    "Delivery",
     "Envelope",
     "Error",
     "Failed",
@@ -27,7 +28,6 @@ __all__ = [
 ]
 
 MAX_MESSAGE_LENGTH = 1000
-_NOTHING: Mapping[str, Json] = MappingProxyType({})
 
 
 class Shape(StrEnum):
@@ -69,9 +69,40 @@ def bounded(text: str, limit: int = MAX_MESSAGE_LENGTH) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+class Delivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known of how a call was carried out, beside its answer. The record keeps `sql`, `rows`, `bytes` and `attempts`.
+
+    - `attempts`: how often it was sent, None where nothing tried to. `retried` has code and duration of every attempt but the last.
+    - `unsent`: nothing of it reached the system. `broken`: it was sent, and its answer did not come, or not whole.
+    - `status`, `location`, `link`: of an answer over HTTP. `rates`: what it says of the calls that are left (`rate_limits.Upstreams`).
+    - `lifetime_s`: for how long the answer may be kept. `cache`: how one that was kept came to be given, `hit`, `stale`, `shared` or
+      `replayed`.
+    - `session`: the id that a server of MCP gave a conversation.
+    """
+
+    sql: str = ""
+    rows: int | None = None
+    bytes: int | None = None
+    attempts: int | None = None
+    retried: tuple[Mapping[str, str | float], ...] = ()
+    unsent: bool = False
+    broken: bool = False
+    status: int | None = None
+    location: str = ""
+    link: str = ""
+    rates: Mapping[str, float] | None = None
+    lifetime_s: float | None = None
+    cache: str = ""
+    session: str = ""
+
+
+UNTRIED = Delivery()
+"""Of a call that no executor knows anything of."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Success:
-    """The system answered. `facts` are what the executor learned; the record keeps `sql`, `rows`, `bytes` and `attempts` of them.
+    """The system answered; `delivery` says how.
 
     `age_s`: it answered so many seconds ago, to the same question. `cut_at` is the JSONPath at which the rest of a long answer begins.
     """
@@ -80,7 +111,7 @@ class Success:
     truncated: bool = False
     next_cursor: str = ""
     cut_at: str = ""
-    facts: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
+    delivery: Delivery = UNTRIED
     age_s: float | None = None
     shape: Shape = Shape.WHOLE
 
@@ -108,7 +139,7 @@ class Failed:
 
     error: Error
     data: Json = None
-    facts: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
+    delivery: Delivery = UNTRIED
     shape: Shape = Shape.FAULT
     quotes: bool = False
 

@@ -32,13 +32,6 @@ class Presence:
         self._left = False
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        """Whoever is cancelled in here waits no more."""
-        if kind is asyncio.CancelledError:
-            self.leave()
-
     def leave(self) -> None:
         """Nobody waits any more."""
         if not self._left:

@@ -45,8 +45,10 @@ def no_text(value: object) -> str | None:
 
 def no_ids(**ids: object) -> str | None:
     """Which of the ids that came with a call is no text, and why; None where all are."""
-    faults = ((name, no_text(value)) for name, value in ids.items() if value != "")
-    return next((f"{name}: it {fault}" for name, fault in faults if fault), None)
+    for name, value in ids.items():
+        if value != "" and (fault := no_text(value)):
+            return f"{name}: it {fault}"
+    return None
 
 
 def legible(text: str) -> str:

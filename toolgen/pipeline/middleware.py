@@ -1,9 +1,10 @@
-"""Stages and how they are put together, onion-wise: each may refuse, change the call on its way in or the result on its way out."""
+"""Guards and stages and how they are put together: a guard judges the call, a stage acts on its way in and on its way out."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol, TypeAlias
 
 from toolgen.model.call import Call
@@ -13,7 +14,7 @@ from toolgen.pipeline.call_context import Presence
 from toolgen.policy.rules import Note
 from toolgen.state.turn_counter import Seat
 
-__all__ = ["Next", "Stage", "Trail", "compose"]
+__all__ = ["Guard", "Next", "Stage", "Trail", "compose", "guarded"]
 
 
 @dataclass(slots=True)
@@ -26,7 +27,9 @@ class Trail:
     verdict: str = ""
     rule: str = ""
     outcome_seq: int | None = None
-    facts: dict[str, Json] = field(default_factory=dict)
+    sql: str = ""  # the statement that would run
+    replays: str = ""  # the call that this one repeats, and is told the outcome of
+    labels: list[Json] = field(default_factory=list)  # of the session
     notes: tuple[Note, ...] = ()
     redacts: bool = False  # something of the answer is hidden from this caller
 
@@ -34,8 +37,12 @@ class Trail:
 Next: TypeAlias = Callable[[Call, Trail], Awaitable[Result]]
 
 
+Guard: TypeAlias = Callable[[Call, Trail], Awaitable[Call | Result]]
+"""Judges a call: the call to go on with, or the result that it ends with here, and nothing was sent."""
+
+
 class Stage(Protocol):
-    """One station of the road. It calls `proceed` at most once."""
+    """Acts before the rest of the pipeline and after it. It calls `proceed` at most once."""
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result: ...
 
@@ -44,12 +51,19 @@ def compose(stages: Sequence[Stage], last: Next) -> Next:
     """One function that sends a call through all the stages, the first outermost, and then to `last`."""
     road = last
     for stage in reversed(stages):
-        road = _joined(stage, road)
+        road = partial(stage, proceed=road)
     return road
 
 
-def _joined(stage: Stage, proceed: Next) -> Next:
-    async def step(call: Call, trail: Trail) -> Result:
-        return await stage(call, trail, proceed)
+def guarded(*guards: Guard) -> Stage:
+    """A stage that asks one guard after the other; the first one that does not let the call on has the last word."""
 
-    return step
+    async def ask(call: Call, trail: Trail, proceed: Next) -> Result:
+        for guard in guards:
+            answer = await guard(call, trail)
+            if not isinstance(answer, Call):
+                return answer
+            call = answer
+        return await proceed(call, trail)
+
+    return ask

@@ -1,4 +1,4 @@
-"""The one order every call goes through. Read it aloud:
+"""The one order every call goes through. Those that only judge are `guarded`, the others act on the way in and out. Read it aloud:
 
 record -> turn -> pause -> limit -> access -> arguments -> inspect -> ledger -> approve -> meter -> pause -> current -> redact -> deliver
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from toolgen.model.call import Call
 from toolgen.model.result import Result, Success
-from toolgen.pipeline.middleware import Next, Trail, compose
+from toolgen.pipeline.middleware import Next, Trail, compose, guarded
 from toolgen.pipeline.stages.approval import ApproveStage
 from toolgen.pipeline.stages.deliver import Deliver, Preview
 from toolgen.pipeline.stages.guards import AccessStage, ArgumentsStage, InspectStage, RedactStage
@@ -48,17 +48,15 @@ def road(parts: Parts) -> Next:
     return compose(
         (
             parts.record,
-            parts.turn,
-            parts.pause,
+            guarded(parts.turn, parts.pause),
             parts.limit,
             parts.access,
-            parts.arguments,
-            parts.inspect,
+            guarded(parts.arguments, parts.inspect),
             parts.ledger,
-            parts.approve,
+            guarded(parts.approve),
             parts.meter,
-            parts.pause,  # again: meanwhile the call may have waited at a limit, or turned out to be a document of other tools' fields
-            parts.current,
+            # Paused again: meanwhile the call may have waited at a limit, or turned out to be a document of other tools' fields.
+            guarded(parts.pause, parts.current),
             parts.redact,
         ),
         parts.deliver,
@@ -69,12 +67,12 @@ def dry_road(parts: Parts) -> Next:
     """What a dry run goes through: every guard, but nothing is counted, sent or recorded."""
     earlier = parts.access.earlier
     access = replace(parts.access, earlier=None if earlier is None else earlier.looking())
-    return compose((access, parts.arguments, parts.inspect, parts.approve.rehearse), parts.preview)
+    return compose((access, guarded(parts.arguments, parts.inspect, parts.approve.rehearse)), parts.preview)
 
 
 def inspection(parts: Parts) -> Next:
     """The inspect stage alone, which sends and counts nothing: its refusal, or a success without data."""
-    return compose((replace(parts.inspect, earlier=None),), _passed)
+    return compose((guarded(replace(parts.inspect, earlier=None)),), _passed)
 
 
 async def _passed(_call: Call, _trail: Trail) -> Result:

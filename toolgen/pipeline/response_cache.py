@@ -16,12 +16,12 @@ from toolgen.clock import Clock
 from toolgen.config.tools import CacheFor
 from toolgen.errors import CanonicalError
 from toolgen.model.call import Call
-from toolgen.model.result import Error, Failed, Refused, Result, Success
+from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Refused, Result, Success
 from toolgen.model.schema import Json
 from toolgen.model.secret import Secret
 from toolgen.model.tool import Effect, GraphQLSchemaBinding
 from toolgen.pipeline.stages.approval import approval_digest
-from toolgen.state.response_cache import Flight, Kept, Results
+from toolgen.state.stored_answers import Flight, Kept, Results
 
 __all__ = ["ABREAST", "Caching"]
 
@@ -62,7 +62,7 @@ class Caching:
         self._clock = clock
 
     async def __call__(self, call: Call, policy_digest: str, send: Callable[[], Awaitable[Result]]) -> Result:
-        """What `send` comes to, or what it came to before: then `cache` stands in the facts, as `hit`, `stale` or `shared`."""
+        """What `send` comes to, or what it came to before: then `cache` of its delivery says how, as `hit`, `stale` or `shared`."""
         if call.tool.effect is not Effect.READ or (call.statement is not None and call.statement.writes):
             return await self._write(call.tool.source, send)
         rule = self._tools.get(call.tool.name)
@@ -102,7 +102,7 @@ class Caching:
             case Kept():
                 return self._again(found, "shared")
             case Failed():
-                return replace(found, facts={"cache": "shared"})
+                return replace(found, delivery=Delivery(cache="shared"))
         try:
             async with asyncio.timeout(self._patience_s):
                 await flight.places.acquire()
@@ -149,19 +149,19 @@ class Caching:
 
     def _keep(self, key: bytes, rule: CacheFor, result: Success) -> Kept | None:
         """The answer as it is kept; None for one that may not be, which nobody else is given either."""
-        said = result.facts.get("lifetime_s")
-        lifetime = min(rule.ttl_s, said if isinstance(said, int | float) else math.inf)
+        said = result.delivery.lifetime_s
+        lifetime = min(rule.ttl_s, math.inf if said is None else said)
         body = _written(result.data) if lifetime > 0 and not result.truncated else None
         if body is None:
             self._results.drop(key)
             return None
-        now, rows = self._clock.monotonic(), result.facts.get("rows")
+        now = self._clock.monotonic()
         kept = Kept(
             body=body,
             shape=result.shape,
             next_cursor=result.next_cursor,
-            link=str(result.facts.get("link", "")),
-            rows=rows if isinstance(rows, int) else None,
+            link=result.delivery.link,
+            rows=result.delivery.rows,
             made=now,
             fresh_until=now + lifetime,
             stale_until=now + lifetime + rule.stale_s,
@@ -170,16 +170,19 @@ class Caching:
         return kept
 
     def _again(self, kept: Kept, how: str, failed: Result | None = None) -> Success:
-        facts: dict[str, Json] = {"cache": how, **({} if kept.rows is None else {"rows": kept.rows})}
-        if kept.link:
-            facts["link"] = kept.link  # where the next page is
-        if isinstance(failed, Failed):
-            facts |= {name: failed.facts[name] for name in ("attempts", "retried") if name in failed.facts}
+        tried = failed.delivery if isinstance(failed, Failed) else UNTRIED
+        delivery = Delivery(
+            cache=how,
+            rows=kept.rows,
+            link=kept.link,  # where the next page is
+            attempts=tried.attempts,
+            retried=tried.retried,
+        )
         age = max(0.0, self._clock.monotonic() - kept.made)
         return Success(
             data=orjson.loads(kept.body),
             next_cursor=kept.next_cursor,
-            facts=facts,
+            delivery=delivery,
             age_s=round(age, 3),
             shape=kept.shape,
         )
@@ -225,5 +228,5 @@ def _down(result: Result) -> bool:
         return True
     if isinstance(result, Refused):
         return False
-    status = result.facts.get("upstream_status")
-    return result.facts.get("broken") is True or (isinstance(status, int) and status >= 500)
+    status = result.delivery.status
+    return result.delivery.broken or (isinstance(status, int) and status >= 500)

@@ -14,8 +14,8 @@ from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
 from toolgen.policy.access import Circumstances
 from toolgen.policy.arguments import repair
+from toolgen.policy.explain import SelfTest
 from toolgen.policy.readings.call import amounts
-from toolgen.policy.selftest import SelfTest
 from toolgen.state.history import Histories
 from toolgen.state.history_redis import SharedHistories, Turn
 

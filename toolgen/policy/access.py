@@ -125,6 +125,8 @@ class Access:
 
     def bind(self, principal: Principal, tool: Tool, arguments: JsonObject) -> Bound:
         """The arguments with those set that are bound."""
+        if principal.on_behalf_of is None and not self._about(principal, tool).binding:
+            return Bound(arguments=arguments)
         binders = self.bound(principal, tool)
         return bind(binders, tool, arguments) if binders else Bound(arguments=arguments)
 
@@ -207,9 +209,17 @@ class Access:
         notes: list[Note],
     ) -> Verdict:
         about = self._about(principal, tool)
-        asked = _Asked(principal, tool, arguments, circumstances, about.reads, readings)
-        speaking = [compiled for compiled in about.rules if asked.speaks(compiled, notes)]
-        verdict = strictest([compiled.says for compiled in speaking])
+        speaking: list[CompiledRule] = []
+        says: list[Verdict] = []
+        asked: _Asked | None = None
+        for compiled in about.rules:
+            if compiled.conditional:
+                asked = asked or _Asked(principal, tool, arguments, circumstances, about.reads, readings)
+                if not asked.speaks(compiled, notes):
+                    continue
+            speaking.append(compiled)
+            says.append(compiled.says)
+        verdict = strictest(says)
         match verdict:
             case Allow() if tool.effect is Effect.DESTRUCTIVE:
                 named = [one.rule for one in speaking if one.rule.verdict == "allow" and one.rule.names_destructive]

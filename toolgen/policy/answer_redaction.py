@@ -19,9 +19,8 @@ from toolgen.json_codec import decode_json
 from toolgen.model.result import Shape
 from toolgen.model.schema import Json
 from toolgen.model.tool import GraphQLBinding, SqlBinding, Tool
-from toolgen.policy.embedded_json import DEEPER, closed, opened
 from toolgen.policy.graphql.hidden import aliases_of, behind_aliases, last_names
-from toolgen.policy.redact import Redaction, replace_named, replace_within
+from toolgen.policy.redact import DEEPER, Redaction, closed, opened, replace_named, replace_within
 
 __all__ = ["WITHHELD", "AnswerRedactor", "Hidden", "redactor"]
 
@@ -65,7 +64,7 @@ class Hidden:
         self._lengths = {begin: sorted(lengths, reverse=True) for begin, lengths in found.items()}
 
     def masked(self, value: Any) -> Any:
-        """A value without them; what `embedded_json.opened` made of strings is changed where it is."""
+        """A value without them; what `opened` made of strings is changed where it is."""
         match value:
             case str():
                 return self.text(value)

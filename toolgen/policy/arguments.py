@@ -40,6 +40,9 @@ class Repaired:
     dropped: tuple[str, ...]
 
 
+_SAYS_OF_OTHERS = frozenset({"additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if"})
+
+
 def excess(arguments: object) -> str | None:
     """Why arguments are more than the gateway looks at (depth, number of values), or None. Takes time and memory in their size."""
     level: list[object] = [arguments]
@@ -48,12 +51,13 @@ def excess(arguments: object) -> str | None:
         count += len(level)
         if count > _MAX_VALUES:
             return f"they hold more than {_MAX_VALUES} values"
-        level = [
-            item
-            for value in level
-            if isinstance(value, (Mapping, list, tuple))
-            for item in (value.values() if isinstance(value, Mapping) else value)
-        ]
+        below: list[object] = []
+        for value in level:
+            if isinstance(value, Mapping):
+                below += value.values()
+            elif isinstance(value, (list, tuple)):
+                below += value
+        level = below
         if not level:
             return None
     return f"they are nested more than {_MAX_DEPTH} levels deep"
@@ -68,10 +72,7 @@ def repair(schema: Schema, arguments: JsonObject) -> Repaired:
     hides its properties behind a combinator.
     """
     properties = schema.get("properties", {})
-    drops = not any(
-        keyword in schema
-        for keyword in ("additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if")
-    )
+    drops = _SAYS_OF_OTHERS.isdisjoint(schema)
     kept: dict[str, Json] = {}
     repaired: list[str] = []
     dropped: list[str] = []

@@ -1,23 +1,25 @@
-"""Why a call is decided as it is: every rule, and what made it speak or kept it silent."""
+"""Calls held against a policy without being made: why every rule speaks or not, and the tests that a policy file carries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import msgspec
 
 from toolgen.model.call import Principal
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
+from toolgen.model.verdict import Allow, Ask, Verdict
 from toolgen.policy.access import Access, Circumstances
-from toolgen.policy.arguments import Validator
+from toolgen.policy.arguments import Validator, repair
 from toolgen.policy.cel.expression import Facts, Unevaluated
 from toolgen.policy.readings.call import Readings, Weight, readings_of
 from toolgen.policy.readings.wire import TooManyReadingsError
 from toolgen.policy.rules import CompiledRule
 
-__all__ = ["Considered", "explain", "readings_shown"]
+__all__ = ["Considered", "EarlierCall", "SelfTest", "SelfTestResult", "explain", "readings_shown", "run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,3 +126,80 @@ def _alone(
     except Unevaluated as error:
         return compiled.rule.verdict != "allow", f"when: has no answer: {error}"
     return holds, f"when: {str(holds).lower()}: {when.source}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierCall:
+    """A call that a test says was made before, by the same principal, in the same session or another."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    outcome: str  # ok | failed | running
+    in_session: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTest:
+    """One entry of `tests:` in a policy file."""
+
+    caller: Principal
+    tool: str
+    arguments: Mapping[str, Any]
+    expect: str  # allow | deny | ask
+    rule: str | None
+    where: str
+    at: float | None = None  # seconds since the epoch; None is now
+    after: tuple[EarlierCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTestResult:
+    """What a test expected and what it got; `rule` is the rule that decided."""
+
+    test: SelfTest
+    verdict: str
+    rule: str
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict == self.test.expect and self.test.rule in {None, self.rule}
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form, for `toolgen policy check --json`."""
+        return {
+            "where": self.test.where,
+            "as": self.test.caller.id,
+            "call": self.test.tool,
+            "expect": self.test.expect,
+            "expect_rule": self.test.rule,
+            "verdict": self.verdict,
+            "rule": self.rule,
+            "passed": self.passed,
+        }
+
+
+def run(
+    tests: Iterable[SelfTest],
+    access: Access,
+    tools: Mapping[str, Tool],
+    circumstances: Callable[[SelfTest], Circumstances],
+) -> tuple[SelfTestResult, ...]:
+    """Runs tests against the rules. `circumstances` has what went before."""
+    results = []
+    for test in tests:
+        tool = tools[test.tool]
+        arguments: JsonObject = repair(tool.input_schema, test.arguments).arguments
+        bound = access.bind(test.caller, tool, arguments)
+        verdict = bound.denied or access.decide(test.caller, tool, bound.arguments, circumstances(test))
+        results.append(SelfTestResult(test=test, verdict=_word(verdict), rule=verdict.rule))
+    return tuple(results)
+
+
+def _word(verdict: Verdict) -> str:
+    match verdict:
+        case Allow():
+            return "allow"
+        case Ask():
+            return "ask"
+        case _:
+            return "deny"

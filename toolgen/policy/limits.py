@@ -70,7 +70,8 @@ class Limits:
 
     def __init__(self, limits: Sequence[Limit], clock: Clock) -> None:
         self._limits = tuple(limits)
-        self._keys = tuple(_key_of(limit) for limit in self._limits)
+        # Most limits count principals: their keys are made without asking.
+        self._keys = tuple(None if limit.per == ("principal",) else _key_of(limit) for limit in self._limits)
         self._clock = clock
         self._costs: dict[str, tuple[int | tuple[Cost, ...], ...]] = {}
 
@@ -88,13 +89,11 @@ class Limits:
             costs = self._costs[name] = tuple(_costs(limit, name) for limit in self._limits)
         made = []
         for limit, key_of, cost in zip(self._limits, self._keys, costs, strict=True):
-            if isinstance(cost, tuple):
-                found = self._computed(limit, cost, call)
-                if isinstance(found, Deny):
-                    return found
-                made.append(Charge(limit, key_of(call.principal, name, source), found))
-            else:
-                made.append(Charge(limit, key_of(call.principal, name, source), cost))
+            found = self._computed(limit, cost, call) if isinstance(cost, tuple) else cost
+            if isinstance(found, Deny):
+                return found
+            key = (limit.id, call.principal.id) if key_of is None else key_of(call.principal, name, source)
+            made.append(Charge(limit, key, found))
         return tuple(made)
 
     def _computed(self, limit: Limit, costs: Sequence[Cost], call: Call) -> float | Deny:
@@ -175,8 +174,6 @@ def _key_of(limit: Limit) -> _KeyOf:
         case ():
             key = (first,)
             return lambda principal, tool, source: key
-        case ("principal",):
-            return lambda principal, tool, source: (first, principal.id)
         case ("principal", "tool"):
             return lambda principal, tool, source: (first, principal.id, tool)
         case _:

@@ -111,7 +111,7 @@ def serve_worker(
 
 def check_reach(gateway: Facade, host: str) -> None:
     """Raises `ConfigError` where anybody could reach the gateway and nobody could authenticate."""
-    if not is_loopback(host) and not gateway.has_credentials:
+    if not is_loopback(host) and not gateway.callers.has_credentials:
         raise ConfigError(
             f"refusing to listen on {host}: no principal has a credential",
             suggestion="give a principal in policies/ an api_key, or listen on 127.0.0.1",

@@ -1,4 +1,5 @@
-"""Several gateway processes behind one port, and the one that looks after them: it starts them, and serves nothing itself."""
+"""Several gateway processes behind one port, and the one that looks after them: it starts them, holds the commands of MCP servers for
+all of them, and serves nothing itself."""
 
 from __future__ import annotations
 
@@ -8,7 +9,6 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import PIPE, Process
-from pathlib import Path
 
 import msgspec
 
@@ -16,6 +16,7 @@ from toolgen.config.settings import Settings
 from toolgen.errors import ConfigError
 from toolgen.server.sockets import bind_shared, reopen, url_of
 from toolgen.server.worker import READY, Orders
+from toolgen.wiring.executors import make_command_server
 
 __all__ = ["MAX_WORKERS", "check_workers", "serve_workers"]
 
@@ -47,7 +48,7 @@ def serve_workers(settings: Settings, *, host: str, port: int, count: int) -> bo
     """
     listeners = bind_shared(host, port, count)
     try:
-        return asyncio.run(_Workers(settings.path, host, listeners).run())
+        return asyncio.run(_Workers(settings, host, listeners).run())
     finally:
         for listener in listeners:
             listener.close()
@@ -56,8 +57,9 @@ def serve_workers(settings: Settings, *, host: str, port: int, count: int) -> bo
 class _Workers:
     """The processes, by the number of their socket."""
 
-    def __init__(self, config: Path, host: str, listeners: list[socket.socket]) -> None:
-        self._config = config
+    def __init__(self, settings: Settings, host: str, listeners: list[socket.socket]) -> None:
+        self._config = settings.path
+        self._commands = make_command_server(settings.sources)
         self._host = host
         self._listeners = listeners
         self._family, self._address = listeners[0].family, listeners[0].getsockname()
@@ -75,6 +77,7 @@ class _Workers:
         try:
             await asyncio.wait(tasks)
         finally:
+            await self._commands.close()
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)
         for task in tasks:
@@ -127,18 +130,21 @@ class _Workers:
     async def _one(self, index: int) -> int:
         """One process from its start to its end; its exit code."""
         listener = self._listeners[index]
-        orders = Orders(config=str(self._config), listener=listener.fileno(), host=self._host)
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *_same_path(),
-            "-m",
-            "toolgen.server.worker",
-            msgspec.json.encode(orders).decode(),
-            stdin=PIPE,
-            stdout=PIPE,
-            pass_fds=(listener.fileno(),),
-            start_new_session=True,  # a terminal's Ctrl-C reaches it through this process, once
-        )
+        with await self._commands.connect() as commands:
+            orders = Orders(
+                config=str(self._config), listener=listener.fileno(), host=self._host, commands=commands.fileno()
+            )
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *_same_path(),
+                "-m",
+                "toolgen.server.worker",
+                msgspec.json.encode(orders).decode(),
+                stdin=PIPE,
+                stdout=PIPE,
+                pass_fds=(listener.fileno(), commands.fileno()),
+                start_new_session=True,  # a terminal's Ctrl-C reaches it through this process, once
+            )
         self._running[index] = process
         if self._stopping.is_set():
             process.send_signal(signal.SIGTERM)

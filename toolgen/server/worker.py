@@ -20,11 +20,13 @@ READY = b"ready\n"
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker is told, as JSON in its one argument: which project, on which socket (a descriptor), by which name it is reached."""
+    """What a worker is told, as JSON in its one argument: which project, on which socket (a descriptor), by which name it is reached, and
+    over which socket (a descriptor) it reaches the commands of MCP servers."""
 
     config: str
     listener: int
     host: str
+    commands: int
 
 
 def main() -> None:
@@ -47,7 +49,7 @@ def main() -> None:
     os.close(nothing)
     os.set_inheritable(lifeline, False)
     try:
-        gateway = Gateway.load(orders.config)
+        gateway = Gateway.load(orders.config, commands=orders.commands)
         with socket.socket(fileno=orders.listener) as listener:
             serve_worker(
                 gateway,

@@ -18,7 +18,7 @@ import orjson
 
 from toolgen.background import Background
 from toolgen.clock import Clock
-from toolgen.state.buckets import FREE, RETRY_IN_FLIGHT_S, Charge, Hold, Key, MemoryBuckets, Refusal
+from toolgen.state.rate_limits import FREE, RETRY_IN_FLIGHT_S, Charge, Hold, Key, MemoryBuckets, Refusal
 from toolgen.state.redis_connection import RedisLink, UnreachableError
 
 __all__ = ["RedisBuckets"]

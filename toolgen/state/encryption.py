@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from toolgen.errors import StateError
 from toolgen.key_file import kept_key
+from toolgen.state.redis_connection import RedisLink, UnreachableError
 
-__all__ = ["Seal", "seal_of"]
+__all__ = ["Seal", "SealedScript", "seal_of"]
 
 _NONCE = 12
 
@@ -52,3 +55,51 @@ def seal_of(path: Path) -> Seal:
         raise StateError(f"the key of what is kept in Redis cannot be read: {reason}", where=str(path)) from error
     except ValueError:
         raise StateError("holds no key of 64 hex digits", where=str(path)) from None
+
+
+class SealedScript:
+    """A Lua script over what is kept in Redis under `<prefix>:<name>`, sealed by all who share it with the same key.
+
+    Its operation `key` holds the first seal's id. `kept` is how messages call what is kept. Every method raises `StateError`.
+    """
+
+    def __init__(self, link: RedisLink, seal: Callable[[], Seal], script: str, name: str, *, kept: str) -> None:
+        self._link = link
+        self._make_seal = seal
+        self._seal: Seal | None = None
+        self._script = script
+        self._root = f"{link.location.prefix}:{name}"
+        self._kept = kept
+
+    async def seal(self) -> Seal:
+        """The seal, once it is known to be the one that all others use."""
+        if self._seal is None:
+            seal = self._make_seal()
+            if await self.run("key", seal.id) != 1:
+                raise StateError(
+                    f"the {self._kept} in this Redis are sealed with another key",
+                    suggestion="give every machine of the project the same seal.key, beside its audit log; another project takes ?prefix=",
+                )
+            self._seal = seal
+        return self._seal
+
+    async def run(self, *arguments: str | bytes) -> Any:
+        """What the script answers."""
+        try:
+            return await self._link.ask(self._script, self._root, *arguments)
+        except UnreachableError as error:
+            raise self._unreachable(error) from error
+
+    async def now(self) -> float:
+        """Redis's own time, in seconds since the epoch."""
+        try:
+            return await self._link.now()
+        except UnreachableError as error:
+            raise self._unreachable(error) from error
+
+    async def close(self) -> None:
+        """Lets go of the connection."""
+        await self._link.close()
+
+    def _unreachable(self, error: UnreachableError) -> StateError:
+        return StateError(f"{self._kept} cannot be kept: Redis cannot be reached ({error})")

@@ -109,6 +109,8 @@ class View:
     forgotten: bool = False
 
     def labels(self) -> list[str]:
+        if self.ledger is None and not self.forgotten:
+            return []
         return sorted({label for page in self._pages() for label, count in page.labels.items() if count > 0})
 
     def called(self, tools: str) -> int:
@@ -167,10 +169,9 @@ class Histories:
         """What conditions may ask: the session's view and the principal's. Without a session id no call came before."""
         now = self._clock.now()
         shelf = self._shelves.get(principal)
+        gone = self._forgotten is not None and principal in self._forgotten
         if shelf is None:
-            gone = _has(self._forgotten, principal)
             return View(None, now, forgotten=gone and session != ""), View(None, now, forgotten=gone)
-        gone = _has(self._forgotten, principal)
         whole = View(shelf.whole, now, forgotten=gone)
         if not session:
             return View(None, now), whole
@@ -178,7 +179,7 @@ class Histories:
         if ledger is not None and ledger.flying == 0 and now - ledger.touched > _IDLE:
             self._forget(shelf, session)
             ledger = None
-        return View(ledger, now, forgotten=gone or _has(shelf.forgotten, session)), whole
+        return View(ledger, now, forgotten=gone or (shelf.forgotten is not None and session in shelf.forgotten)), whole
 
     def begin(
         self, call: str, principal: str, session: str, tool: str, numbers: Mapping[str, object], labels: Iterable[str]
@@ -186,7 +187,9 @@ class Histories:
         """Counts a call before it is made; again for each further tool that stands in it. `numbers` are its numeric arguments."""
         now = self._clock.now()
         shelf = self._shelf(principal)
-        told = {name: exact(value) for name, value in numbers.items()}
+        told: dict[str, Number | None] = {}
+        for name, value in numbers.items():
+            told[name] = exact(value)
         ledgers = [shelf.whole, *([self._session(shelf, session)] if session else [])]
         entries = self._flying.setdefault(call, [])
         for ledger in ledgers:
@@ -254,10 +257,6 @@ class _Filter:
     def _places(self, name: str) -> list[int]:
         digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16, key=self._key).digest()
         return [int.from_bytes(digest[at : at + 4]) % _FILTER_BITS for at in range(0, 16, 4)]
-
-
-def _has(names: _Filter | None, name: str) -> bool:
-    return names is not None and name in names
 
 
 def exact(value: object) -> Number | None:

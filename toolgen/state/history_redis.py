@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -175,8 +176,7 @@ class SharedHistories:
 
     def __init__(self, link: RedisLink, seal: Callable[[], Seal], clock: Clock) -> None:
         self._link = link
-        self._seal_of = seal
-        self._seal: Seal | None = None
+        self._seal = cache(seal)
         self._clock = clock
         self._root = f"{link.location.prefix}:history"
         self._kept: OrderedDict[str, Kept] = OrderedDict()
@@ -264,9 +264,7 @@ class SharedHistories:
 
     async def write(self, whose: _Whose) -> bool:
         """`Turn.commit`."""
-        if self._seal is None:
-            self._seal = self._seal_of()
-        names, settled = _names(whose), tuple(self._ended.get(whose, ()))
+        seal, names, settled = self._seal(), _names(whose), tuple(self._ended.get(whose, ()))
         arguments: list[str | bytes] = [_KEPT_MS]
         versions: dict[str, str] = {}
         for name in names:
@@ -275,7 +273,7 @@ class SharedHistories:
             if kept.changed:
                 # The second half: where Redis was set back, two workers may count to the same number on different ways.
                 versions[name] = f"{_count(kept.version) + 1}-{secrets.token_hex(6)}"
-                box = self._seal.close(written(kept, self._clock.now()), _about(name, versions[name]))
+                box = seal.close(written(kept, self._clock.now()), _about(name, versions[name]))
             arguments += [name, _UNKNOWN if kept.unsure else kept.version, versions.get(name, ""), box]
         try:
             answer = await self._link.ask(_SCRIPT, self._root, *arguments)
@@ -287,7 +285,7 @@ class SharedHistories:
             raise
         try:
             if answer[0] != 1:
-                self._overtaken(self._seal, whose, zip(names, answer[1::2], answer[2::2], strict=True))
+                self._overtaken(seal, whose, zip(names, answer[1::2], answer[2::2], strict=True))
                 return False
         except (TypeError, ValueError, LookupError, AttributeError) as error:  # whatever somebody put there
             raise StateError("what Redis says was called before is not what is written there") from error

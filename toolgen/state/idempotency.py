@@ -1,12 +1,11 @@
-"""Idempotency keys that were used: which call each belongs to, and how that ended.
-
-The ledger in a SQLite file: seen by every process of one machine, and there again after a crash.
-"""
+"""Idempotency keys that were used: which call each belongs to and how that ended, in a SQLite file or, for several machines, in Redis."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import sqlite3
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Protocol
@@ -14,9 +13,12 @@ from typing import Literal, Protocol
 import msgspec
 
 from toolgen.clock import Clock
+from toolgen.errors import StateError
+from toolgen.state.encryption import Seal, SealedScript
+from toolgen.state.redis_connection import RedisLink
 from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
 
-__all__ = ["Claim", "Ledger", "SqliteLedger"]
+__all__ = ["Claim", "Ledger", "RedisLedger", "SqliteLedger"]
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,3 +165,79 @@ def _row(claim: Claim) -> tuple[object, ...]:
 
 def _claim(row: tuple[object, ...]) -> Claim:
     return Claim(**dict(zip(_COLUMNS, row, strict=True)))  # type: ignore[arg-type]
+
+
+_SCRIPT = Path(__file__).with_name("ledger.lua").read_text(encoding="utf-8")
+
+
+class RedisLedger:
+    """What Redis has of a claim is sealed; beside it stand digests, the id of its call, its status and its times.
+
+    A claim is kept as well as Redis keeps what it acknowledged. While it cannot be reached, every method raises `StateError`.
+    """
+
+    def __init__(self, link: RedisLink, seal: Callable[[], Seal]) -> None:
+        self._redis = SealedScript(link, seal, _SCRIPT, "ledger", kept="idempotency keys")
+        self._news = asyncio.Event()
+
+    async def claim(self, claim: Claim, now: float, *, most: int) -> Claim | None:
+        seal = await self._redis.seal()
+        about = (claim.id, claim.call_id, _who(claim.holder), str(most), repr(now), repr(claim.expires))
+        box = await self._redis.run("claim", *about, repr(claim.lease), _closed(seal, claim))
+        return None if box is None else _opened(seal, claim.id, box)
+
+    async def settle(self, claim: Claim) -> None:
+        seal = await self._redis.seal()
+        times = (repr(claim.lease), repr(claim.expires))
+        await self._redis.run("settle", claim.id, claim.call_id, claim.status, *times, _closed(seal, claim))
+        self._tell()
+
+    async def lose(self, claim: Claim, now: float) -> None:
+        seal = await self._redis.seal()
+        await self._redis.run("lose", claim.id, claim.call_id, repr(now), _closed(seal, claim))
+        self._tell()
+
+    async def release(self, claim: Claim) -> None:
+        await self._redis.seal()
+        await self._redis.run("release", claim.id, claim.call_id)
+        self._tell()
+
+    async def of_calls(self) -> dict[str, Claim]:
+        seal = await self._redis.seal()
+        found = await self._redis.run("all", "-inf")
+        claims = []
+        for name, box in zip(found[::2], found[1::2], strict=True):
+            with suppress(StateError):  # one that nobody can read hides no other
+                claims.append(_opened(seal, name.decode("utf-8", "replace"), box))
+        return {one.call_id: one for one in claims}
+
+    async def now(self) -> float:
+        return await self._redis.now()
+
+    async def changed(self, within: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._news.wait()
+
+    async def close(self) -> None:
+        await self._redis.close()
+
+    def _tell(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+
+def _closed(seal: Seal, claim: Claim) -> bytes:
+    return seal.close(msgspec.msgpack.encode(claim), f"key {claim.id}")
+
+
+def _opened(seal: Seal, name: str, box: bytes) -> Claim:
+    try:
+        return msgspec.msgpack.decode(seal.open(box, f"key {name}"), type=Claim)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise StateError("what is kept of an idempotency key in Redis is not what was kept there") from error
+
+
+def _who(holder: str) -> str:
+    """A principal, for counting: its name is nobody's business there."""
+    return hashlib.sha256(holder.encode("utf-8", "surrogatepass")).hexdigest()[:32]

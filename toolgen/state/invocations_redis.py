@@ -12,14 +12,13 @@ import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from toolgen.errors import StateError
-from toolgen.state.encryption import Seal
+from toolgen.state.encryption import Seal, SealedScript
 from toolgen.state.invocations import Invocation, as_json, from_json
-from toolgen.state.redis_connection import RedisLink, UnreachableError
+from toolgen.state.redis_connection import RedisLink
 from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
 
 __all__ = ["BegunCalls", "RedisInvocations"]
@@ -110,34 +109,31 @@ class RedisInvocations:
     """
 
     def __init__(self, link: RedisLink, seal: Callable[[], Seal], begun: BegunCalls) -> None:
-        self._link = link
-        self._seal_of = seal
-        self._seal: Seal | None = None
-        self._root = f"{link.location.prefix}:calls"
+        self._redis = SealedScript(link, seal, _SCRIPT, "calls", kept="calls that wait")
         self._begun = begun
         self._seen = -1
         self._moved: OrderedDict[str, int] = OrderedDict()
         self._unusable: set[bytes] = set()
 
     async def add(self, invocation: Invocation, *, each: int, total: int) -> bool:
-        seal = await self._ready()
+        seal = await self._redis.seal()
         kept = msgspec.structs.replace(invocation, home=await self._begun.home())
         box = seal.close(as_json(kept), _about(invocation.id, 1))
         who = _who(invocation)
-        added = await self._run("add", invocation.id, who, str(each), str(total), repr(invocation.asked), box)
+        added = await self._redis.run("add", invocation.id, who, str(each), str(total), repr(invocation.asked), box)
         return bool(added == 1)
 
     async def get(self, call_id: str) -> Invocation | None:
-        seal = await self._ready()
-        found = await self._run("get", call_id)
+        seal = await self._redis.seal()
+        found = await self._redis.run("get", call_id)
         known = None if found[0] is None else self._opened(seal, call_id, found[0], found[1])
         if known is not None and known.status == "pending" and await self._begun.knows(call_id):
             raise StateError(_LOST)
         return known
 
     async def unfinished(self) -> tuple[Invocation, ...]:
-        seal = await self._ready()
-        found = await self._run("unfinished")
+        seal = await self._redis.seal()
+        found = await self._redis.run("unfinished")
         opened = []
         for call_id, version, box in zip(found[::3], found[1::3], found[2::3], strict=True):
             try:
@@ -149,7 +145,7 @@ class RedisInvocations:
         return tuple(opened)
 
     async def replace(self, known: Invocation, changed: Invocation) -> Invocation | None:
-        seal = await self._ready()
+        seal = await self._redis.seal()
         if not await self._may(known, changed):
             return None
         attempt = known.attempt + (known.status == "running" and changed.status == "approved")
@@ -157,7 +153,9 @@ class RedisInvocations:
         box = seal.close(as_json(kept), _about(kept.id, kept.version))
         # Before it is asked: whether an answer that never came was yes, nobody knows, and a call is made at most once.
         self._remember(known.id, known.version)
-        done = await self._run("replace", kept.id, str(known.version), kept.status, _who(kept), repr(kept.ended), box)
+        done = await self._redis.run(
+            "replace", kept.id, str(known.version), kept.status, _who(kept), repr(kept.ended), box
+        )
         if done != 1:
             return None
         self._remember(kept.id, kept.version)
@@ -174,22 +172,19 @@ class RedisInvocations:
         )
 
     async def now(self) -> float:
-        try:
-            return await self._link.now()
-        except UnreachableError as error:
-            raise _unreachable(error) from error
+        return await self._redis.now()
 
     async def forget(self, before: float) -> None:
-        await self._run("forget", repr(before))
+        await self._redis.run("forget", repr(before))
         await self._begun.forget(before)
 
     async def changed(self) -> bool:
-        number = await self._run("changes")
+        number = await self._redis.run("changes")
         news, self._seen = bool(number != self._seen), number
         return news
 
     async def close(self) -> None:
-        await self._link.close()
+        await self._redis.close()
         await self._begun.close()
 
     def _opened(self, seal: Seal, call_id: str, number: bytes, box: bytes | None) -> Invocation:
@@ -211,28 +206,6 @@ class RedisInvocations:
         self._moved.move_to_end(call_id)
         if len(self._moved) > _MAX_MOVED:
             self._moved.popitem(last=False)
-
-    async def _ready(self) -> Seal:
-        """The seal, once it is known to be the one that all others use."""
-        if self._seal is None:
-            seal = self._seal_of()
-            if await self._run("key", seal.id) != 1:
-                raise StateError(
-                    "the calls that wait in this Redis are sealed with another key",
-                    suggestion="give every machine of the project the same seal.key, beside its audit log; another project takes ?prefix=",
-                )
-            self._seal = seal
-        return self._seal
-
-    async def _run(self, *arguments: str | bytes) -> Any:
-        try:
-            return await self._link.ask(_SCRIPT, self._root, *arguments)
-        except UnreachableError as error:
-            raise _unreachable(error) from error
-
-
-def _unreachable(error: UnreachableError) -> StateError:
-    return StateError(f"the calls that wait cannot be kept: Redis cannot be reached ({error})")
 
 
 def _about(call_id: str, version: int) -> str:

@@ -1,20 +1,28 @@
-"""What is paused: a small file that every worker looks at before each call, and that is replaced whole."""
+"""What is paused: a small file that every worker looks at before each call and that is replaced whole, and beside it what Redis says."""
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
+import logging
 import os
 import secrets
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from toolgen.background import Background, FaultLog
+from toolgen.clock import Clock
 from toolgen.errors import StateError
+from toolgen.state.encryption import Seal
+from toolgen.state.redis_connection import RedisLink, UnreachableError
 
-__all__ = ["Pause", "Pauses"]
+__all__ = ["FRESH_S", "POLL_S", "Pause", "Pauses", "SharedPauses"]
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -138,3 +146,148 @@ class Pauses:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+_logger = logging.getLogger(__name__)
+_SCRIPT = Path(__file__).with_name("pauses.lua").read_text(encoding="utf-8")
+POLL_S = 0.2
+"""How often a worker looks, whether anybody calls or not."""
+FRESH_S = 0.8
+"""How old an answer may be that a call goes by. An older one is asked for again before the call goes on."""
+_RETRY_S = 0.5
+_TRIES = 20
+
+
+class SharedPauses:
+    """What is paused by the word of Redis, read every 0.2 s, and by this machine's file, looked at before each call.
+
+    Redis may forget (it was emptied, or failed over to a copy that was behind): a pause ends when somebody resumes it and never so.
+    Whoever knows a later version than Redis has puts it back.
+    """
+
+    def __init__(
+        self,
+        link: RedisLink,
+        seal: Callable[[], Seal],
+        clock: Clock,
+        local: Pauses,
+        background: Background | None = None,
+    ) -> None:
+        self._background = background or Background()
+        self._link = link
+        self._seal = cache(seal)
+        self._key = f"{link.location.prefix}:pauses"
+        self._clock = clock
+        self._local = local
+        self._version = 0
+        self._shared: tuple[Pause, ...] = ()
+        self._heard = -1e9
+        self._failed = -1e9
+        self._reading: asyncio.Task[bool] | None = None
+        self._polling: asyncio.Task[None] | None = None
+        self.trouble = FaultLog(clock, "what is paused cannot be read")
+
+    @property
+    def stale(self) -> bool:
+        """Whether what is known is too old to go by."""
+        return self._clock.monotonic() - self._heard > FRESH_S
+
+    @property
+    def known(self) -> bool:
+        """Whether Redis was ever heard."""
+        return self._heard >= 0
+
+    def all(self) -> tuple[Pause, ...]:
+        """Everything that is paused, as far as it is known."""
+        local = self._local.all()
+        return (*local, *self._shared) if self._shared else local
+
+    def covering(self, parties: Collection[str], source: str, tool: str) -> Pause | None:
+        """The pause that holds back a call by these principals to this tool, if any does."""
+        found = self.all()
+        return next((pause for pause in found if pause.covers(parties, source, tool)), None) if found else None
+
+    async def refresh(self) -> bool:
+        """Reads them now, once for all who wait for it; False where they cannot be read. After a fault nothing is asked for a moment."""
+        if self._clock.monotonic() - self._failed < _RETRY_S:
+            return False
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read())
+        return await asyncio.shield(self._reading)
+
+    async def start(self) -> None:
+        """Reads them, and goes on to."""
+        await self.refresh()
+        self._polling = self._background.start("reading what is paused", self._poll)
+
+    async def close(self) -> None:
+        """Reads no more."""
+        for task in (self._polling, self._reading):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait((task,))
+        await self._link.close()
+
+    async def read(self) -> tuple[Pause, ...]:
+        """What Redis says. Raises `StateError` when it cannot be asked or what it says cannot be read."""
+        return (await self._ask())[1]
+
+    async def change(self, edit: Callable[[tuple[Pause, ...]], tuple[Pause, ...]]) -> tuple[Pause, ...]:
+        """Puts there what `edit` makes of them, and returns it. Two at once do it one after the other. Raises `StateError`."""
+        for _ in range(_TRIES):
+            version, found = await self._ask()
+            changed = edit(found)
+            if await self._run("write", str(version), *self._boxed(version + 1, changed)) == 1:
+                self._take(version + 1, changed)
+                return changed
+        raise StateError("what is paused is being changed by others without end; try again")
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_S)
+            await self.refresh()
+
+    async def _read(self) -> bool:
+        began = self._clock.monotonic()
+        try:
+            version, found = await self._ask()
+            if version < self._version:
+                await self._run("restore", *self._boxed(self._version, self._shared))
+                _logger.warning("Redis had lost what is paused; it was put back")
+            else:
+                self._take(version, found)
+        except StateError as error:
+            self._failed = self._clock.monotonic()
+            self.trouble.say(str(error), passing=isinstance(error.__cause__, UnreachableError))
+            return False
+        self.trouble.clear()
+        self._heard = began
+        return True
+
+    def _take(self, version: int, pauses: tuple[Pause, ...]) -> None:
+        self._version, self._shared = version, pauses
+
+    async def _ask(self) -> tuple[int, tuple[Pause, ...]]:
+        answer = await self._run("read")
+        try:
+            version, box = int(answer[0]), answer[1]
+            if version == 0:
+                return 0, ()
+            if version == self._version:
+                return version, self._shared
+            return version, msgspec.json.decode(self._seal().open(box, _about(version)), type=tuple[Pause, ...])
+        except (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError) as error:
+            raise StateError("what Redis says is paused is not what `toolgen pause` writes") from error
+
+    def _boxed(self, version: int, pauses: tuple[Pause, ...]) -> tuple[str, bytes]:
+        return str(version), self._seal().close(msgspec.json.encode(pauses), _about(version))
+
+    async def _run(self, *arguments: str | bytes) -> Any:
+        try:
+            return await self._link.ask(_SCRIPT, self._key, *arguments)
+        except UnreachableError as error:
+            raise StateError(f"what is paused is kept in Redis, which cannot be reached ({error})") from error
+
+
+def _about(version: int) -> str:
+    return f"pauses {version}"

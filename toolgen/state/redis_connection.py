@@ -1,23 +1,38 @@
-"""The one connection to Redis: how it is made, and one script run on it.
+"""The one connection to Redis: where it is, scripts run on it, and its time, which all who share it go by.
 
-The time of a Redis that several gateways share, for whoever cannot wait to be told it: their own clocks may differ.
+Its client is imported when it is first used: that takes longer than reading the settings.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from hashlib import sha1
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from toolgen.clock import Clock
-from toolgen.state.redis_location import RedisLocation
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-__all__ = ["RedisClock", "RedisLink", "UnreachableError"]
+__all__ = ["RedisClock", "RedisLink", "RedisLocation", "UnreachableError"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisLocation:
+    """Where Redis is. `certificates` has the files sslrootcert, sslcert and sslkey; `prefix` begins every key."""
+
+    host: str
+    port: int = 6379
+    database: int = 0
+    user: str = ""
+    tls: bool = False
+    certificates: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    prefix: str = "toolgen"
+
 
 _TIME = "return redis.call('TIME')"
 _KNOWN_S = 1.0

@@ -1,17 +1,27 @@
-"""Turns of conversations: calls that are in flight together are one turn, however many they are. Here the terms, and a process's memory."""
+"""Turns of conversations, counted in memory or in Redis: calls that are in flight together are one turn, however many they are."""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import json
+import logging
+import secrets
 from abc import ABC, abstractmethod
 from asyncio import Task
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
 
-from toolgen.clock import Clock
+import orjson
 
-__all__ = ["FORGOTTEN_S", "MAX_CALLS", "Excess", "MemoryTurns", "Parties", "Seat", "Turns"]
+from toolgen.background import Background
+from toolgen.clock import Clock
+from toolgen.state.redis_connection import RedisLink, UnreachableError
+
+__all__ = ["FORGOTTEN_S", "MAX_CALLS", "Excess", "MemoryTurns", "Parties", "RedisTurns", "Seat", "Turns"]
 
 Parties: TypeAlias = tuple[str, ...]
 
@@ -165,3 +175,172 @@ class MemoryTurns:
         if not own:
             del self._kept[parties]
         return True
+
+
+_logger = logging.getLogger(__name__)
+
+_SCRIPT = Path(__file__).with_name("turns.lua").read_text(encoding="utf-8")
+_ENTER, _LEAVE, _STAY = 0, 1, 2
+_RETRY_S = 0.5  # after a fault nothing is asked for so long, and no call waits for a timeout
+_MAX_BATCH = 256
+_UNREACHABLE = Excess(reason="unreachable", retry_after_s=1.0)
+
+
+@dataclass(slots=True)
+class _Group:
+    """What this process has in flight of one conversation, under one lease from the first call's coming to the last one's end."""
+
+    name: str
+    lease: str
+    seats: int = 0
+    entered: bool = False
+    left: asyncio.Future[Excess | None] | None = None
+
+
+@dataclass(slots=True)
+class _Step:
+    """Something Redis is to be told, until it was."""
+
+    what: int
+    group: _Group
+    done: asyncio.Future[Excess | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class _RedisSeat(Seat):
+    __slots__ = ("_group", "_turns")
+
+    def __init__(self, turns: RedisTurns, group: _Group) -> None:
+        super().__init__()
+        self._turns = turns
+        self._group = group
+        group.seats += 1
+
+    async def excess(self) -> Excess | None:
+        return await self._turns.enter(self._group)
+
+    def _vacate(self) -> None:
+        self._group.seats -= 1
+        if not self._group.seats:
+            self._turns.leave(self._group)
+
+    async def _settled(self) -> None:
+        if self._group.left is not None:
+            await self._group.left
+
+
+class RedisTurns:
+    """Counts in Redis, by its clock. While it cannot be reached, calls of a conversation are refused. What a process that ended without
+    a word had in flight has ended after `lease_s`."""
+
+    def __init__(
+        self, limit: int, link: RedisLink, clock: Clock, *, lease_s: float = 20.0, background: Background | None = None
+    ) -> None:
+        self._background = background or Background()
+        self._limit = limit
+        self._link = link
+        self._clock = clock
+        self._lease_s = lease_s
+        self._process = secrets.token_hex(8)
+        self._made = 0
+        self._groups: dict[str, _Group] = {}
+        self._steps: list[_Step] = []
+        self._sending: asyncio.Task[None] | None = None
+        self._staying: asyncio.Task[None] | None = None
+        self._reachable = True
+        self._down_until = 0.0
+
+    def join(self, parties: Parties, conversation: str) -> Seat:
+        name = hashlib.sha256(json.dumps([parties, conversation]).encode()).hexdigest()[:40]
+        group = self._groups.get(name)
+        if group is None:
+            self._made += 1
+            group = self._groups[name] = _Group(name, f"{self._process}:{self._made}")
+        return _RedisSeat(self, group)
+
+    async def enter(self, group: _Group) -> Excess | None:
+        """Counts one call. It stands in the turn that is in flight anywhere, or begins one."""
+        if not self._reachable and self._clock.monotonic() < self._down_until:
+            return _UNREACHABLE
+        if self._staying is None:
+            self._staying = self._background.start("the count of turns in Redis", self._stay)
+        group.entered = True
+        return await self._tell(_ENTER, group)
+
+    def leave(self, group: _Group) -> None:
+        """Nothing of it is in flight here any more. Where Redis cannot be told, it finds out when the lease is over."""
+        del self._groups[group.name]
+        if group.entered:
+            group.left = self._tell(_LEAVE, group)
+
+    async def close(self) -> None:
+        """Tells what is left to tell, and closes the connection."""
+        if self._staying is not None:
+            self._staying.cancel()
+            await asyncio.wait((self._staying,))
+        if self._sending is not None:
+            await asyncio.wait((self._sending,))
+        await self._link.close()
+
+    def _tell(self, what: int, group: _Group) -> asyncio.Future[Excess | None]:
+        step = _Step(what, group)
+        self._steps.append(step)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send())
+        return step.done
+
+    async def _send(self) -> None:
+        """What comes up in one turn of the loop goes in one batch, in its order, and what comes up meanwhile in the next."""
+        while self._steps:
+            batch, self._steps = self._steps[:_MAX_BATCH], self._steps[_MAX_BATCH:]
+            given = {
+                "prefix": self._link.location.prefix,
+                "limit": self._limit,
+                "most": MAX_CALLS,
+                "lease_ms": round(self._lease_s * 1000),
+                "kept_ms": round(FORGOTTEN_S * 1000),
+                "steps": [[step.what, step.group.name, step.group.lease] for step in batch],
+            }
+            answers: list[Excess | None] = [_UNREACHABLE] * len(batch)
+            try:
+                told = await self._link.run(_SCRIPT, orjson.dumps(given))
+                if len(told) != 2 * len(batch):
+                    raise UnreachableError("it answers something else than was asked")  # noqa: TRY301 - one way out for all faults
+                answers = [_excess(code, wait_ms) for code, wait_ms in zip(told[::2], told[1::2], strict=True)]
+                self._found()
+            except UnreachableError as error:
+                self._lost(str(error))
+            for step, answer in zip(batch, answers, strict=True):
+                if not step.done.done():
+                    step.done.set_result(answer)
+
+    async def renew(self) -> None:
+        """Renews the leases of what is in flight here."""
+        told = [self._tell(_STAY, group) for group in self._groups.values() if group.entered]
+        if told:
+            await asyncio.wait(told)
+
+    async def _stay(self) -> None:
+        while True:
+            await asyncio.sleep(self._lease_s / 4)
+            await self.renew()
+
+    def _lost(self, why: str) -> None:
+        self._down_until = self._clock.monotonic() + _RETRY_S
+        if self._reachable:
+            self._reachable = False
+            _logger.error("Redis, where turns of conversations are counted, cannot be reached (%s)", why)
+
+    def _found(self) -> None:
+        if not self._reachable:
+            self._reachable = True
+            _logger.warning("Redis, where turns of conversations are counted, can be reached again")
+
+
+def _excess(code: int, wait_ms: int) -> Excess | None:
+    match code:
+        case 0:
+            return None
+        case 1:
+            return Excess(reason="spent", retry_after_s=wait_ms / 1000)
+        case _:
+            return Excess(reason="crowded", retry_after_s=CROWDED_S)

@@ -1,1 +1,1 @@
-"""The composition root: puts executors, checkpoint sinks and identity providers together from the configuration."""
+"""Makes what works together out of what a project says: parts that no layer below may know of one another."""

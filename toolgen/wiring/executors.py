@@ -22,6 +22,9 @@ from toolgen.execute.http import HttpExecutor
 from toolgen.execute.http.credential_selection import Provision
 from toolgen.execute.http.credentials import Credentials
 from toolgen.execute.http.request_builder import Request, repeatable
+from toolgen.execute.mcp.command import CommandSpec
+from toolgen.execute.mcp.command_client import CommandClient
+from toolgen.execute.mcp.command_server import CommandServer
 from toolgen.execute.mcp.executor import McpExecutor
 from toolgen.execute.mcp.http import HttpWire
 from toolgen.execute.mcp.stdio import StdioWire
@@ -35,22 +38,31 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest, SecurityScheme
 from toolgen.model.mcp import Listing, write_listing
 from toolgen.model.names import nearest
-from toolgen.model.result import Error, Failed
+from toolgen.model.result import Failed
 from toolgen.model.tool import HttpBinding
 from toolgen.model.verdict import Allow, Verdict
 from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
 from toolgen.wiring.identity_providers import fetch_key_set
 
-__all__ = ["Backing", "Exchanges", "headers_of", "listing_of", "make_executors", "make_fetch", "make_function_runtime"]
+__all__ = [
+    "Backing",
+    "Exchanges",
+    "headers_of",
+    "listing_of",
+    "make_command_client",
+    "make_command_server",
+    "make_executors",
+    "make_fetch",
+    "make_function_runtime",
+]
 
 _CLOCK = SystemClock()
-_LISTING_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backing:
-    """What a gateway has that a preview does not: credentials by caller, as the policy in force gives them, a folder that is its own, and
-    what runs its functions.
+    """What a gateway has that a preview does not: credentials by caller, as the policy in force gives them, a folder that is its own,
+    what runs its functions and, in one of several workers, the way to the commands of MCP servers, which another process holds.
 
     `assigned` is asked with a source and the caller.
     """
@@ -59,6 +71,7 @@ class Backing:
     folder: Path
     clock: Clock
     functions: FunctionRuntime
+    commands: CommandClient | None = None
 
 
 def make_executors(
@@ -82,6 +95,7 @@ def make_executors(
             _of_source(permit, name),
             _provision(name, secrets, _of_source(permit, name), backing),
             functions,
+            None if backing is None else backing.commands,
         )
         for name, source in sources.items()
     }
@@ -115,6 +129,16 @@ def make_function_runtime() -> FunctionRuntime:
     return FunctionRuntime()
 
 
+def make_command_server(sources: Mapping[str, SourceSettings]) -> CommandServer:
+    """What holds the commands of MCP servers for several workers. It starts none before a worker needs it."""
+    return CommandServer(_spec(source) for source in sources.values() if source.config.command)
+
+
+def make_command_client(descriptor: int) -> CommandClient:
+    """A worker's way to it, over the socket with this descriptor."""
+    return CommandClient(descriptor)
+
+
 def make_fetch(permit: Permit) -> Callable[[str, int], Awaitable[bytes]]:
     """How the keys of identity providers are had: a URL or an absolute path and the most bytes it may be; raises `OSError`."""
     return partial(fetch_key_set, permit=permit)
@@ -136,6 +160,7 @@ def _make(
     permit: Permit,
     provision: Provision | None,
     functions: FunctionRuntime,
+    commands: CommandClient | None,
 ) -> Executor:
     config = source.config
     match config.kind:
@@ -176,13 +201,19 @@ def _make(
         case "python":
             return FunctionExecutor(config.location, config.root, functions)
         case "mcp":
-            mcp = _mcp(source, secrets, permit, provision)
+            mcp = _mcp(source, secrets, permit, provision, commands)
             return mcp if config.command else _steady(mcp, source.patience)
         case _:
             assert_never(config.kind)
 
 
-def _mcp(source: SourceSettings, secrets: Secrets, permit: Permit, provision: Provision | None) -> McpExecutor:
+def _mcp(
+    source: SourceSettings,
+    secrets: Secrets,
+    permit: Permit,
+    provision: Provision | None = None,
+    commands: CommandClient | None = None,
+) -> McpExecutor:
     config, timeouts, largest = source.config, source.patience.timeouts, source.patience.largest
     if config.location.startswith("http"):
         wire = HttpWire(
@@ -195,16 +226,20 @@ def _mcp(source: SourceSettings, secrets: Secrets, permit: Permit, provision: Pr
             largest=largest,
         )
         return McpExecutor(wire, shared=False, timeouts=timeouts)
-    command = StdioWire(
-        config.command,
+    shared = None if commands is None else commands.command(config.name)
+    command = StdioWire(_spec(source), secrets=secrets, timeouts=timeouts, command=shared)
+    return McpExecutor(command, shared=True, timeouts=timeouts)
+
+
+def _spec(source: SourceSettings) -> CommandSpec:
+    config = source.config
+    return CommandSpec(
+        source=config.name,
+        words=config.command,
         folder=config.root,
         environment=source.environment,
-        secrets=secrets,
-        source=config.name,
-        timeouts=timeouts,
-        largest=largest,
+        largest=source.patience.largest,
     )
-    return McpExecutor(command, shared=True, timeouts=timeouts)
 
 
 def listing_of(source: SourceSettings) -> bytes:
@@ -214,13 +249,9 @@ def listing_of(source: SourceSettings) -> bytes:
     """
 
     async def ask() -> Listing | Failed:
-        executor = _mcp(source, Secrets(), _allowed, None)
+        executor = _mcp(source, Secrets(), _allowed)
         try:
-            async with asyncio.timeout(_LISTING_S):
-                return await executor.listing()
-        except TimeoutError:
-            message = f"it takes longer than {_LISTING_S:.0f} seconds"
-            return Failed(error=Error(code="upstream_timeout", message=message))
+            return await executor.listing()
         finally:
             await executor.close()
 

@@ -135,7 +135,7 @@ def test_a_call_is_sent_exactly_and_its_echoed_secret_is_scrubbed() -> None:
     assert head.startswith(f"POST /p/a%2Fb?q=1&q=2&key={CANARY} HTTP/1.1\r\n")
     assert f"\r\nAuthorization: Bearer {CANARY}\r\n" in head
     assert CANARY not in json.dumps(outcome.data)
-    assert outcome.facts["upstream_status"] == 200
+    assert outcome.delivery.status == 200
 
 
 def test_nothing_sends_a_credential_that_the_operation_does_not_need() -> None:

@@ -118,7 +118,7 @@ def test_a_followed_redirect_is_signed_anew_and_counted() -> None:
     server = Server(redirecting(f"/other?key={CANARY}&page=2"))
     outcome = asyncio.run(asked(server))
     assert isinstance(outcome, Success)
-    assert outcome.facts["attempts"] == 2
+    assert outcome.delivery.attempts == 2
     assert server.heads[1].startswith(f"GET /other?page=2&key={CANARY} HTTP/1.1\r\n".encode())
     assert server.heads[1].count(b"Authorization: Bearer ") == 1
     assert CANARY not in repr(outcome.data)

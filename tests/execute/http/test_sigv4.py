@@ -14,6 +14,7 @@ from botocore.credentials import Credentials as BotoCredentials
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.exhaustive import examples
 from toolgen.execute.http.request_builder import Request
 from toolgen.execute.http.sigv4 import AwsKey, sign_aws
 
@@ -93,7 +94,7 @@ PATHS = st.text("abz09-_.~ /%é&+=:@,;()*!$'\"", max_size=24)
 VALUES = st.text("abz09-_.~ /%é&+=:@,;()*!$'", max_size=12)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     path=PATHS,
     query=st.lists(st.tuples(VALUES.filter(bool), VALUES), max_size=4),

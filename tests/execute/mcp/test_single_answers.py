@@ -1,4 +1,5 @@
-"""One caller's answer that is too long, unreadable or never there ends that caller's call alone, over pipes and HTTP."""
+"""One caller's answer that is too long, unreadable or never there ends that caller's call alone, over pipes and HTTP, and in one of
+several workers, whose commands another process holds."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import Run, runner
-from tests.services.bridged import READING, ROOT, over_http, with_gateway, write_project
+from tests.services.bridged import READING, ROOT, over_http, with_gateway, with_worker, write_project
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
 from toolgen.pipeline.call_context import Presence
@@ -43,10 +44,12 @@ def _toolgen(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, monkeypa
     return runner(capfdbinary)
 
 
-@pytest.fixture(name="over", params=["pipes", "http"])
-def _over(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
+@pytest.fixture(name="over", params=["pipes", "worker", "http"])
+def _over(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     command = [sys.executable, "-B", str(ROOT / "tests" / "services" / "mcp_unruly.py"), str(tmp_path / "state.json")]
-    if request.param == "pipes":
+    if request.param == "worker":
+        monkeypatch.setitem(globals(), "with_gateway", with_worker)
+    if request.param != "http":
         yield {"command": command}
         return
     with over_http(*command) as url:
@@ -132,7 +135,7 @@ def test_an_answer_to_another_request_is_refused_over_http(tmp_path: Path, toolg
     assert said(with_gateway(path, work))[0] == "outcome_unknown"
 
 
-@pytest.mark.parametrize("over", ["pipes"], indirect=True)
+@pytest.mark.parametrize("over", ["pipes", "worker"], indirect=True)
 def test_what_a_library_prints_is_nobodys_answer(tmp_path: Path, toolgen: Run, over: dict[str, Any]) -> None:
     path = project(tmp_path, toolgen, over)
     printed = ("[INFO] begins", "{'a': 1}", "5", "null", "", '"jsonrpc"', '{"id": 99, "jsonrpc": "2.0"')
@@ -205,7 +208,8 @@ def test_a_session_whose_list_cannot_be_had_is_forgotten(tmp_path: Path, toolgen
         return [said(failed)[0], (await gateway.call("far__fine", {}, principal="bot")).status]
 
     assert with_gateway(path, work) == ["upstream_error", "ok"]
-    assert heard(tmp_path).count("initialize") == 2
+    # Other workers may be talking to a command that several share: they would be begun anew with it.
+    assert heard(tmp_path).count("initialize") == (1 if with_gateway is with_worker else 2)
 
 
 class Told(Presence):
@@ -291,7 +295,7 @@ def test_a_tool_with_redacted_answers_says_its_progress_in_numbers(
     assert with_gateway(path, work).said == [(1, 2, ""), (2, 2, "")]
 
 
-@pytest.mark.parametrize("over", ["pipes"], indirect=True)
+@pytest.mark.parametrize("over", ["pipes", "worker"], indirect=True)
 def test_a_command_that_answers_keeps_its_state_when_a_call_is_late(
     tmp_path: Path, toolgen: Run, over: dict[str, Any]
 ) -> None:
@@ -306,3 +310,19 @@ def test_a_command_that_answers_keeps_its_state_when_a_call_is_late(
     before, late, after = with_gateway(path, work)
     assert (late, after) == ("upstream_timeout", before)
     assert "notifications/cancelled" in heard(tmp_path)
+
+
+@pytest.mark.parametrize("over", ["pipes", "worker"], indirect=True)
+def test_a_command_that_gives_no_sign_of_life_is_begun_anew(tmp_path: Path, toolgen: Run, over: dict[str, Any]) -> None:
+    path = project(tmp_path, toolgen, over, timeouts=SHORT)
+
+    async def work(gateway: Gateway) -> list[str]:
+        found = [said(await gateway.call("far__who_read", {}, principal="bot"))]
+        now(tmp_path, dead=True)
+        found.append(said(await gateway.call("far__wait_read", {"silent": True}, principal="bot")))
+        found.append(said(await gateway.call("far__who_read", {}, principal="bot")))
+        return [found[0][1].split()[-1], found[1][0], found[2][0], found[2][1].split()[-1]]
+
+    before, late, code, after = with_gateway(path, work)
+    assert (late, code) == ("upstream_timeout", "")
+    assert after != before

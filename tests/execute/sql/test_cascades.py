@@ -16,6 +16,8 @@ from toolgen.policy.sql.scope import TableScope
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.sql.read import read_sql
 
+pytestmark = pytest.mark.usefixtures("sql_processes")
+
 TABLES = """
 CREATE TABLE stock (id INT PRIMARY KEY, code INT UNIQUE, note VARCHAR(40));
 INSERT INTO stock VALUES (1, 10, 'a'), (2, 20, 'b'), (3, 30, 'c');

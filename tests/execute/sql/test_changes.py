@@ -17,6 +17,8 @@ from toolgen.model.call import Statement
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 
+pytestmark = pytest.mark.usefixtures("sql_processes")
+
 SCRIPT = """
 CREATE TABLE stock (id INT PRIMARY KEY, amount INT NOT NULL, note VARCHAR(40));
 INSERT INTO stock VALUES (1, 10, 'a'), (2, 20, 'b'), (3, 30, 'c');

@@ -15,6 +15,8 @@ from toolgen.execute.sql.sandbox_pool import FileEngine
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 
+pytestmark = pytest.mark.usefixtures("sql_processes")
+
 SCRIPT = """
 CREATE TABLE customers AS SELECT range::INT AS id, 'Customer ' || range AS name FROM range(1, 301);
 CREATE SEQUENCE numbers;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -17,15 +16,18 @@ import pytest
 from tests.databases import mysql, postgres
 from tests.execute.sql.guarded import ENGINES, asked, built, database, run
 from tests.execute.sql.nested import HIDDEN_63, KEY, SCRIPT, SECRET, SEEN, nested_query
+from tests.exhaustive import size
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
 from toolgen.model.result import Success
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.scope import TableScope
 
+pytestmark = pytest.mark.usefixtures("sql_processes")
+
 PEOPLE = TableScope(columns=("nick",))
 NOTES = TableScope(columns=("n", "body"), rows="who = :tenant")
-ROUNDS = int(os.environ.get("TOOLGEN_NAMES", "250"))
+ROUNDS = size("TOOLGEN_NAMES", 125, 5_000)
 """Generated queries an engine; `TOOLGEN_NAMES=20000 pytest tests/execute/sql/test_names.py` asks more."""
 X, W, E = "x" * 63, "w" * 63, "é" * 31
 
@@ -157,6 +159,7 @@ def answer(ask: Callable[[str], list[tuple[object, ...]]], sql: str) -> list[str
         return None
 
 
+@pytest.mark.sweep
 def test_names_of_generated_queries_mean_what_the_engine_takes_them_for(
     lab: tuple[str, Database], tmp_path: Path
 ) -> None:

@@ -12,6 +12,8 @@ from toolgen.model.database import Database
 from toolgen.model.result import Success
 from toolgen.policy.sql.scope import TableScope
 
+pytestmark = pytest.mark.usefixtures("sql_processes")
+
 SCRIPT = """
 CREATE TABLE people (id INT PRIMARY KEY, nick VARCHAR(20), city VARCHAR(20), extra INT, ssn VARCHAR(20));
 INSERT INTO people VALUES (1, 'ann', 'Rome', 5, 's1'), (2, 'bob', 'Oslo', NULL, 's2'), (3, 'cid', 'Rome', 7, 's3');

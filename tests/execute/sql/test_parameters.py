@@ -21,6 +21,8 @@ from toolgen.policy.sql.scope import SqlScope, TableScope
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.sql import read_sql
 
+pytestmark = pytest.mark.usefixtures("sql_processes")
+
 MYSQL, POSTGRES, SQLITE, DUCKDB = "mysql", "postgres", "sqlite", "duckdb"
 ALL = (MYSQL, POSTGRES, SQLITE, DUCKDB)
 SCRIPT = """

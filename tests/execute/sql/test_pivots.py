@@ -10,6 +10,8 @@ from toolgen.model.result import Success
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.scope import TableScope
 
+pytestmark = pytest.mark.usefixtures("sql_processes")
+
 SCRIPT = """
 CREATE TABLE sales (city VARCHAR, year INTEGER, total INTEGER, kind VARCHAR, ssn VARCHAR);
 INSERT INTO sales VALUES ('Rome', 2000, 5, 'a', 's1'), ('Rome', 2010, 7, 'b', 's2'), ('Oslo', 2000, 1, 'a', 's3');

@@ -11,6 +11,8 @@ from toolgen.model.result import Success
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.scope import TableScope
 
+pytestmark = pytest.mark.usefixtures("sql_processes")
+
 SCRIPT = """
 CREATE TABLE ticket (id INT PRIMARY KEY, who VARCHAR(20), note VARCHAR(40), n BIGINT);
 INSERT INTO ticket VALUES (1, 'acme', '10', 2), (2, 'acme', '20', 3), (3, 'other', 'hidden', -9223372036854775808);

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.databases import duckdb_file, sql_call, statement
-from toolgen.execute.sql import SqlExecutor
+from toolgen.execute.sql import SqlExecutor, sandbox_pool
 from toolgen.execute.sql.sandbox_pool import FileEngine
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
@@ -108,10 +108,14 @@ def test_memory_is_bounded_whatever_the_library_counts(sql: str, locations: dict
     serving(locations["duckdb"], work)
 
 
-def test_more_statements_than_processes_are_told_to_come_back(locations: dict[str, str]) -> None:
+def test_more_statements_than_processes_are_told_to_come_back(
+    locations: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox_pool, "_WAIT_S", 0.3)
+
     async def work(executor: SqlExecutor) -> None:
         endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t"
-        results = await asyncio.gather(*(ask(executor, "sqlite", endless, timeout_s=4.5) for _ in range(5)))
+        results = await asyncio.gather(*(ask(executor, "sqlite", endless, timeout_s=1.5) for _ in range(5)))
         codes = sorted(map(code, results))
         assert codes == ["upstream_timeout"] * 4 + ["upstream_unavailable"]
         waiting = [result.error.retry_after_s for result in results if code(result) == "upstream_unavailable"]  # type: ignore[union-attr]

@@ -22,6 +22,8 @@ from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, NoBinding, SqlBinding, Tool
 from toolgen.policy.sql.scope import visible
 
+pytestmark = pytest.mark.usefixtures("sql_processes")
+
 
 def call(
     operation: str,
@@ -90,8 +92,8 @@ def test_rows_come_with_their_columns_and_types(executor: SqlExecutor) -> None:
         "row_count": 1,
     }
     assert not result.truncated
-    assert result.facts["rows"] == 1
-    assert "SELECT id" in str(result.facts["sql"])
+    assert result.delivery.rows == 1
+    assert "SELECT id" in str(result.delivery.sql)
 
 
 ANSWERS = [

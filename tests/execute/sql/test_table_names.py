@@ -18,6 +18,8 @@ from toolgen.model.result import Failed, Success
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.scope import TableScope
 
+pytestmark = pytest.mark.usefixtures("sql_processes")
+
 SCRIPT = """
 CREATE TABLE people (id INT PRIMARY KEY, nick VARCHAR(20), ssn VARCHAR(20));
 INSERT INTO people VALUES (1, 'nick', 'CANARY')

@@ -17,6 +17,8 @@ from toolgen.execute.sql.result_rows import Answer, Column
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 
+pytestmark = pytest.mark.usefixtures("sql_processes")
+
 MAX_COUNT, MAX_CELL = 20_000, 5_000
 
 

@@ -191,12 +191,12 @@ def test_where_everybody_is_busy_only_health_and_who_is_known_are_answered() -> 
     async def main() -> None:
         gateway = FakeGateway()
         shown: set[str] = set()
-        recognise = gateway.recognised
+        recognise = gateway.callers.recognised
 
         def recognised(credential: str) -> Any:
             return recognise(credential) if credential in shown else None
 
-        gateway.recognised = recognised  # type: ignore[method-assign]
+        gateway.callers.recognised = recognised  # type: ignore[method-assign]
         call = f"POST /v1/tools/test__slow/call HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {KEY}\r\n"
         call += "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
         async with listening(App(gateway), connections=Connections(most_per_address=1)) as url:

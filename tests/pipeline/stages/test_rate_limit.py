@@ -11,13 +11,12 @@ import pytest
 from tests.catalogs import PETS
 from toolgen.clock import FixedClock
 from toolgen.model.call import Call, Document, Principal
-from toolgen.model.result import Error, Failed, Refused, Result, Success
+from toolgen.model.result import Delivery, Error, Failed, Refused, Result, Success
 from toolgen.model.tool import Tool, absent
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage
 from toolgen.policy.limits import Limit, Limits
-from toolgen.state.buckets import MemoryBuckets
-from toolgen.state.upstream_quotas import MAX_DURATION_S, Upstreams
+from toolgen.state.rate_limits import MAX_DURATION_S, MemoryBuckets, Upstreams
 
 CALL = Call(id="c", tool=PETS.tools["pets__list_pets"], arguments={}, principal=Principal(id="bot"))
 
@@ -175,7 +174,7 @@ def test_what_a_system_says_of_its_limits_is_heeded_before_it_refuses() -> None:
 
         def says(**rates: float) -> Next:
             async def send(call: Call, trail: Trail) -> Result:
-                return Success(data=1, facts={"upstream_rates": rates})
+                return Success(data=1, delivery=Delivery(rates=rates))
 
             return send
 
@@ -195,7 +194,7 @@ def test_what_a_system_says_of_its_limits_is_heeded_before_it_refuses() -> None:
 
         async def busy(call: Call, trail: Trail) -> Result:
             rates = {"retry_after_s": 1e12}
-            return Failed(error=Error(code="upstream_error", message="429"), facts={"upstream_rates": rates})
+            return Failed(error=Error(code="upstream_error", message="429"), delivery=Delivery(rates=rates))
 
         await meter(CALL, Trail(), busy)
         refused = await meter(CALL, Trail(), never)

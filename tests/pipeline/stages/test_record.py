@@ -17,7 +17,7 @@ from toolgen.audit.reader import entries
 from toolgen.clock import FixedClock
 from toolgen.errors import AuditError
 from toolgen.model.call import Call, Principal
-from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
+from toolgen.model.result import Cancelled, Delivery, Error, Failed, Pending, Refused, Result, Success
 from toolgen.pipeline.middleware import Trail, compose
 from toolgen.pipeline.stages.record import Record, Users
 
@@ -83,8 +83,8 @@ def run(journal: Journal, ending: Result | Exception) -> tuple[Result, int]:
 
 def test_intent_and_outcome_hold_who_what_for_whom_and_how_it_ended() -> None:
     journal = Journal()
-    result, _ = run(journal, Success(data=1, facts={"rows": 3, "attempts": 2}))
-    assert result == Success(data=1, facts={"rows": 3, "attempts": 2})
+    result, _ = run(journal, Success(data=1, delivery=Delivery(rows=3, attempts=2)))
+    assert result == Success(data=1, delivery=Delivery(rows=3, attempts=2))
     who = {"call_id": "call_1", "principal": "bot", "on_behalf_of": "ann", "tool": "pets__get_pet"}
     assert journal.entries == [
         {
@@ -152,7 +152,7 @@ _ERROR = Error(code="upstream_error", message="no")
         (Success(data="the answer"), "outcome_unknown"),
         (Failed(error=_ERROR, data="the answer"), "outcome_unknown"),
         (RuntimeError("the answer"), "outcome_unknown"),
-        (Failed(error=_ERROR, facts={"unsent": True}), "audit_unavailable"),
+        (Failed(error=_ERROR, delivery=Delivery(unsent=True)), "audit_unavailable"),
         (Refused(error=_ERROR), "audit_unavailable"),
         (Cancelled(error=_ERROR), "audit_unavailable"),
         (Pending(error=_ERROR), "audit_unavailable"),
@@ -222,8 +222,8 @@ def test_arguments_that_cannot_be_recorded_are_refused_and_the_attempt_is_record
 
 def test_every_attempt_but_the_last_has_an_entry_before_the_outcome() -> None:
     journal = Journal()
-    retried = [{"code": "upstream_error", "duration_ms": 1.5}, {"code": "upstream_timeout", "duration_ms": 2.0}]
-    run(journal, Success(data=1, facts={"attempts": 3, "retried": retried}))
+    retried = ({"code": "upstream_error", "duration_ms": 1.5}, {"code": "upstream_timeout", "duration_ms": 2.0})
+    run(journal, Success(data=1, delivery=Delivery(attempts=3, retried=retried)))
     told = [(item["event"], item.get("code"), item.get("attempts")) for item in journal.entries]
     assert told == [
         ("intent", None, None),

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.catalogs import catalog, http_tool
+from tests.exhaustive import examples
 from toolgen.errors import PolicyError
 from toolgen.model.call import Principal
 from toolgen.model.tool import Effect
@@ -254,7 +255,7 @@ def test_the_tree_is_what_was_written() -> None:
         read_tree(b"\xff\xff")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.text(max_size=60) | st.text("()[]{}.,'\"\\&|!<>=+-*/? abx019\n", max_size=60))
 def test_any_text_is_an_expression_or_a_mistake(source: str) -> None:
     try:
@@ -271,7 +272,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(JSON)
 def test_a_value_is_compared_as_it_is_or_not_at_all(value: Any) -> None:
     """Equality with a literal never holds for anything but that literal."""

@@ -15,6 +15,8 @@ from toolgen.policy.sql.grants import SqlScope
 from toolgen.policy.sql.guard import guard
 from toolgen.policy.sql.scope import TableScope
 
+pytestmark = pytest.mark.usefixtures("sql_processes")
+
 SCRIPT = """CREATE TABLE t (id INTEGER PRIMARY KEY, name VARCHAR(20), price DOUBLE, made DATE, raw BLOB, n, tenant TEXT);
 INSERT INTO t VALUES (1, 'a', 1.5, '2026-01-02', x'01', 7, 'acme');
 CREATE TABLE u (id INT, t_id INT, note TEXT);

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
+from tests.exhaustive import examples
 from tests.policy.sql.lab import ATTRIBUTES, DATABASE, SCOPE, VISIBLE, allowed, database, judge, refused, scope
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
@@ -269,7 +270,7 @@ def _tables(sql: str) -> set[str]:
     return {table.name for table in real if table.args.get("db") or table.name not in ctes}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.one_of(st.text(max_size=200), st.lists(WORDS, max_size=40).map(" ".join)),
     st.lists(st.integers() | st.text(), max_size=3),
@@ -319,7 +320,7 @@ def queries(draw: st.DrawFn) -> str:
     return f"{body} {draw(LIMIT)}"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(queries())
 def test_only_tables_of_the_policy_stand_in_what_runs_and_its_limit_never_grows(sql: str) -> None:
     verdict = judge(sql)
@@ -332,7 +333,7 @@ def test_only_tables_of_the_policy_stand_in_what_runs_and_its_limit_never_grows(
     assert given_limit == min(int(asked.expression.name) if asked else 100, 100)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(queries())
 def test_guarding_what_it_rendered_changes_nothing(sql: str) -> None:
     verdict = judge(sql)

@@ -20,6 +20,8 @@ from toolgen.model.database import Column, Database, Table
 from toolgen.policy.sql.grants import SqlScope, TableScope
 from toolgen.policy.sql.scope import compared_kinds, fits
 
+pytestmark = pytest.mark.usefixtures("sql_processes")
+
 SCRIPT = """CREATE TABLE notes (id INTEGER PRIMARY KEY, tenant VARCHAR(20), number INTEGER, open BOOLEAN, share REAL);
 CREATE TABLE others (id INTEGER PRIMARY KEY);
 INSERT INTO notes VALUES (1, 'acme', 12, false, 12), (2, 'globex', 13, false, 0.5), (3, '0', 0, false, 0), (4, '1', 1, true, 1),

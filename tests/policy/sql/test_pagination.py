@@ -14,6 +14,8 @@ from toolgen.model.result import Success
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.guard import DIALECTS, guard
 
+pytestmark = pytest.mark.usefixtures("sql_processes")
+
 SCOPE = scope(max_rows=10)
 
 

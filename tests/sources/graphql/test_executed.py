@@ -32,6 +32,7 @@ from jsonschema import Draft202012Validator
 
 import toolgen
 from tests.sources.graphql.reading import FIXTURES, binding
+from toolgen.model.manifest import Manifest
 from toolgen.model.tool import GraphQLBinding, Tool
 from toolgen.sources.graphql.description import load_description
 
@@ -129,7 +130,7 @@ _SCALARS: dict[str, list[Any]] = {
 }
 
 
-def _tools(tmp_path: Path, sdl: str) -> tuple[toolgen.Manifest, GraphQLSchema]:
+def _tools(tmp_path: Path, sdl: str) -> tuple[Manifest, GraphQLSchema]:
     (tmp_path / "schema.graphql").write_text(sdl, encoding="utf-8")
     source = {"s": {"graphql": "schema.graphql", "endpoint": "http://127.0.0.1:9/"}}
     return toolgen.build(source, root=tmp_path), load_description(str(tmp_path / "schema.graphql")).schema

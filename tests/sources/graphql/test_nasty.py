@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 
 import toolgen
 from tests.sources.graphql.reading import SKIPS, binding, read_sdl
+from toolgen.config.settings import from_mapping
 from toolgen.sources.graphql.description import load_description
 from toolgen.sources.graphql_options import GraphOptions
 from toolgen.verify import verify_source
@@ -115,7 +116,7 @@ def test_every_tool_of_a_nasty_schema_is_proven(tmp_path: Path, name: str) -> No
     reading = read_sdl(tmp_path, NASTY[name])
     roots = [one for one in reading.problems if one.level == "error" or one.code in SKIPS]
     assert len(reading.tools) + len(roots) == reading.operations
-    settings = toolgen.config.settings.from_mapping({"s": {"graphql": "schema.graphql"}}, tmp_path)
+    settings = from_mapping({"s": {"graphql": "schema.graphql"}}, tmp_path)
     assert verify_source(settings["s"].config, examples=12).counts().keys() <= {"proven", "unproven"}
 
 

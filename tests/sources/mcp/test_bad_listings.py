@@ -47,7 +47,15 @@ def pinned(root: Path) -> set[str]:
 
 @pytest.mark.parametrize(
     ("listing", "says"),
-    [("unreadable", "not MCP"), ("broken", "no list today"), ("hang", "did not come in time")],
+    [
+        ("unreadable", "not MCP"),
+        ("broken", "no list today"),
+        ("hang", "its list of tools did not come in time: the limit for both is 3 seconds"),
+        (
+            "no handshake",
+            "its answer to the handshake (`initialize`) did not come in time: the limit for both is 3 seconds",
+        ),
+    ],
 )
 def test_a_list_that_cannot_be_had_costs_its_own_source_alone(
     listing: str, says: str, tmp_path: Path, toolgen: Run

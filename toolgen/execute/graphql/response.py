@@ -17,7 +17,7 @@ from graphql import FieldNode, OperationDefinitionNode, parse
 
 from toolgen.clock import Clock
 from toolgen.model.graphql_schema import page_sizes
-from toolgen.model.result import Error, Failed, Shape, Success, bounded
+from toolgen.model.result import Delivery, Error, Failed, Shape, Success, bounded
 from toolgen.model.schema import Json, JsonObject
 
 __all__ = ["Budget", "Report", "explain", "read_answer", "report_of"]
@@ -49,43 +49,46 @@ def read_answer(answer: Success, cursor: tuple[str, ...]) -> Success | Failed:
     if answer.truncated:
         message, suggestion = "the answer is larger than the gateway reads", "ask for less: a filter or a smaller page"
         return Failed(
-            error=Error(code="response_too_large", message=message, suggestion=suggestion), facts=answer.facts
+            error=Error(code="response_too_large", message=message, suggestion=suggestion), delivery=answer.delivery
         )
     if errors := _errors(body):
-        return _failed(body, errors, answer.facts)
+        return _failed(body, errors, answer.delivery)
     data = body.get("data") if isinstance(body, Mapping) else None
     if not isinstance(data, Mapping):
-        return Failed(error=_not_graphql(answer.data, "the endpoint answered"), facts=answer.facts)
-    return Success(data=data, next_cursor=_cursor(data, cursor), facts=answer.facts)
+        return Failed(error=_not_graphql(answer.data, "the endpoint answered"), delivery=answer.delivery)
+    return Success(data=data, next_cursor=_cursor(data, cursor), delivery=answer.delivery)
 
 
 def explain(failed: Failed) -> Failed:
     """An answer that was no 2xx: with a GraphQL body its errors say more than its status; without one, a page is no answer."""
     if errors := _errors(failed.data):
-        told = _failed(failed.data, errors, failed.facts).error
+        told = _failed(failed.data, errors, failed.delivery).error
         wait = failed.error.retry_after_s if failed.error.retry_after_s is not None else told.retry_after_s
         code = told.code if told.code == "rate_limited" else failed.error.code
         suggestion = told.suggestion if told.suggestion == _REBUILD else failed.error.suggestion
         error = msgspec.structs.replace(told, code=code, suggestion=suggestion, retry_after_s=wait)
         return Failed(
-            error=_limited(error, failed), data=_kept(failed.data, errors), facts=failed.facts, shape=Shape.GRAPHQL
+            error=_limited(error, failed),
+            data=_kept(failed.data, errors),
+            delivery=failed.delivery,
+            shape=Shape.GRAPHQL,
         )
     if isinstance(failed.data, str):
-        status = failed.facts.get("upstream_status")
+        status = failed.delivery.status
         error = _not_graphql(failed.data, f"the endpoint answered {status}")
         if status in {401, 403, 429} or (isinstance(status, int) and status >= 500):
             error = msgspec.structs.replace(error, suggestion=failed.error.suggestion)
         error = msgspec.structs.replace(error, code=failed.error.code, retry_after_s=failed.error.retry_after_s)
-        return Failed(error=_limited(error, failed), facts=failed.facts)
+        return Failed(error=_limited(error, failed), delivery=failed.delivery)
     error = failed.error
-    if isinstance(status := failed.facts.get("upstream_status"), int) and 300 <= status < 400:
+    if isinstance(status := failed.delivery.status, int) and 300 <= status < 400:
         error = msgspec.structs.replace(error, suggestion=_MOVED)
-    return Failed(error=_limited(error, failed), data=failed.data, facts=failed.facts)
+    return Failed(error=_limited(error, failed), data=failed.data, delivery=failed.delivery)
 
 
 def _limited(error: Error, failed: Failed) -> Error:
     """429, or a 403 that says when to come back, as GitHub's secondary limits do."""
-    status = failed.facts.get("upstream_status")
+    status = failed.delivery.status
     if status == 429 or (status == 403 and failed.error.retry_after_s is not None):
         return msgspec.structs.replace(error, code="rate_limited", suggestion="wait before the next call")
     return error
@@ -110,7 +113,7 @@ def _kept(body: Json, errors: Sequence[Json]) -> JsonObject:
     return {"data": body.get("data") if isinstance(body, Mapping) else None, "errors": errors}
 
 
-def _failed(body: Json, errors: Sequence[Json], facts: Mapping[str, Json]) -> Failed:
+def _failed(body: Json, errors: Sequence[Json], delivery: Delivery) -> Failed:
     told = "; ".join(_told(error) for error in errors[:_MAX_ERRORS])
     more = f"; and {len(errors) - _MAX_ERRORS} more" if len(errors) > _MAX_ERRORS else ""
     kept = _kept(body, errors)
@@ -128,7 +131,7 @@ def _failed(body: Json, errors: Sequence[Json], facts: Mapping[str, Json]) -> Fa
         suggestion=suggestion,
         retry_after_s=wait,
     )
-    return Failed(error=error, data=kept, facts=facts, shape=Shape.GRAPHQL)
+    return Failed(error=error, data=kept, delivery=delivery, shape=Shape.GRAPHQL)
 
 
 def _told(error: Json) -> str:

@@ -24,7 +24,7 @@ from toolgen.execute.http.request_builder import Request
 from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, decode
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.model.call import Principal
-from toolgen.model.result import Error, Failed, Shape, Success, bounded
+from toolgen.model.result import Delivery, Error, Failed, Shape, Success, bounded
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLSubscription
 
@@ -131,7 +131,7 @@ class Listener:
         return Success(
             data=_data(heard),
             truncated=heard.ended == "bytes",
-            facts={"bytes": heard.size, "attempts": heard.attempts},
+            delivery=Delivery(bytes=heard.size, attempts=heard.attempts),
             shape=Shape.EVENTS,
         )
 

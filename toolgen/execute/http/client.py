@@ -60,9 +60,9 @@ class UndecodableError(Exception):
 
 
 class Body:
-    """Collects a body of at most `limit` bytes; `full` says that it goes on beyond them."""
+    """Collects a body of at most `limit` bytes, of which it holds `size`; `full` says that it goes on beyond them."""
 
-    __slots__ = ("_coding", "_inflate", "_limit", "_members", "_pieces", "_read", "_size", "_told", "full")
+    __slots__ = ("_coding", "_inflate", "_limit", "_members", "_pieces", "_read", "_told", "full", "size")
 
     def __init__(self, coding: str, limit: int) -> None:
         coding = coding.strip().lower()
@@ -73,13 +73,8 @@ class Body:
         self._inflate = None if not self._coding else zlib.decompressobj(_GZIP)
         self._members = 0
         self._pieces: list[bytes] = []
-        self._size = self._read = self._told = 0
+        self.size = self._read = self._told = 0
         self.full = False
-
-    @property
-    def size(self) -> int:
-        """How many bytes are held."""
-        return self._size
 
     def feed(self, data: bytes) -> None:
         """Takes the next piece. What is beyond the cap is neither kept nor inflated. Raises `UndecodableError`."""
@@ -119,11 +114,11 @@ class Body:
         return body[:BEGINNING] if self.full else body
 
     def _keep(self, data: bytes) -> None:
-        room = self._limit - self._size
+        room = self._limit - self.size
         if len(data) > room:
             self.full = True
             data = data[:room]
-        self._size += len(data)
+        self.size += len(data)
         self._pieces.append(data)
 
     def _inflated(self, data: bytes) -> None:
@@ -132,7 +127,7 @@ class Body:
             if inflate.eof:
                 inflate = self._inflate = self._next_member()
             # One byte more than there is room for tells whether there is more.
-            self._keep(inflate.decompress(data, self._limit - self._size + 1))
+            self._keep(inflate.decompress(data, self._limit - self.size + 1))
             data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
 
     def _next_member(self) -> zlib._Decompress:

@@ -6,6 +6,7 @@ import base64
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import assert_never
 from urllib.parse import unquote_plus, urljoin, urlsplit
 
@@ -123,7 +124,8 @@ class Credentials:
         Raises `SecretError`, `UnbindableError` where an argument already says what a credential says, and a `forbidden` error for a
         caller whose token should be exchanged and who has none.
         """
-        self._check_names(request)
+        if request.free_names:
+            self._check_names(request)
         shown: list[_Shown] = []
         certificate: ClientCertificate | None = None
         renewal: Renewal | None = None
@@ -305,7 +307,7 @@ def _together(request: Request, shown: list[_Shown]) -> tuple[Request, tuple[str
         seen.add(place)
         request = _put(request, one)
         secrets.extend(one.secrets)
-    return request, tuple(dict.fromkeys(secret for secret in secrets if secret))
+    return request, tuple(dict.fromkeys(filter(None, secrets)))
 
 
 def _aws_secrets(key: AwsKey) -> tuple[str, ...]:
@@ -333,7 +335,9 @@ def _valued(scheme: SecurityScheme, name: str, secret: str) -> _Shown:
     _sendable(secret, scheme.in_, name)
     if scheme.in_ == "header" and secret != MASK:
         # Of `token abc` and `session=abc; other=def`, an answer may repeat a part.
-        forms += tuple(part for part in _BETWEEN.split(secret) if len(part) >= _MIN_PART_LENGTH)
+        for part in _BETWEEN.split(secret):
+            if len(part) >= _MIN_PART_LENGTH:
+                forms += (part,)
     return _Shown(place=scheme.in_, name=scheme.name, value=secret, secrets=forms)
 
 
@@ -363,7 +367,7 @@ def _put(request: Request, shown: _Shown) -> Request:
     """Adds a credential. An argument that already says what may be the same name is refused: the server might believe either."""
     match shown.place:
         case "header":
-            _check_untaken(shown, (name for name, _ in request.headers))
+            _check_untaken(shown, dict(request.headers))
             return replace(request, headers=(*request.headers, (shown.name, shown.value)))
         case "query":
             _, _, query = request.url.partition("?")
@@ -380,9 +384,16 @@ def _put(request: Request, shown: _Shown) -> Request:
 
 
 def _check_untaken(shown: _Shown, names: Iterable[str]) -> None:
-    owned = NameSet((shown.name,))
-    if any(owned.find(name) is not None for name in names):
-        raise UnbindableError(
-            f"an argument sets the {shown.place} {shown.name!r}, which belongs to the gateway's credential",
-            suggestion="leave it out",
-        )
+    owned = _only(shown.name)
+    for name in names:
+        if owned.find(name) is not None:
+            raise UnbindableError(
+                f"an argument sets the {shown.place} {shown.name!r}, which belongs to the gateway's credential",
+                suggestion="leave it out",
+            )
+
+
+@lru_cache(maxsize=1024)
+def _only(name: str) -> NameSet:
+    """The name of a credential, of which descriptions have few, as it is asked for with every call."""
+    return NameSet((name,))

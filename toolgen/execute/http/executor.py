@@ -8,6 +8,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Destination, Permit
@@ -32,7 +34,7 @@ from toolgen.execute.http.scrubber import Scrubber, scrubber_of
 from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call
 from toolgen.model.manifest import SecurityScheme
-from toolgen.model.result import Error, Failed, Success
+from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBinding
 from toolgen.model.verdict import Allow
@@ -41,10 +43,10 @@ __all__ = ["HttpExecutor", "Reader"]
 
 _HEAD_HEADERS = ("content-type", "content-length", "etag", "last-modified", "accept-ranges", "cache-control", "link")
 _TIMEOUTS = Timeouts()
-Reader = Callable[[Answer, Scrubber, str, Mapping[str, Json]], Success | Failed]
+Reader = Callable[[Answer, Scrubber, str, Delivery], Success | Failed]
 _CLOCK = SystemClock()
 # What is known of a failure for whoever decides about another attempt.
-_UNSENT: Mapping[str, Json] = {"attempts": 1, "unsent": True}
+_UNSENT = Delivery(attempts=1, unsent=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +115,7 @@ class HttpExecutor:
         course = _Course(call=call, harmless=harmless, until=ends)
         for hop in range(MAX_HOPS + 1):
             outcome = await self._once(request, call, course)
-            further = self._further(request, outcome) if hop < MAX_HOPS and "location" in outcome.facts else None
+            further = self._further(request, outcome) if hop < MAX_HOPS and outcome.delivery.location else None
             if further is None:
                 break
             request = further
@@ -126,7 +128,7 @@ class HttpExecutor:
 
     def _further(self, request: Request, outcome: Success | Failed) -> Request | None:
         """The request that an answer redirects to, where the policy lets it."""
-        status, location = int(str(outcome.facts["upstream_status"])), str(outcome.facts["location"])
+        status, location = outcome.delivery.status or 0, outcome.delivery.location
         further = moved(request, status, location, self._query_names)
         if further is None:
             return None
@@ -140,10 +142,10 @@ class HttpExecutor:
         A token that is not accepted (401: nothing was done) is replaced once, and the request made again with the new one.
         """
         outcome, renewal = await self._signed(request, call, course)
-        if renewal is None or outcome.facts.get("upstream_status") != 401 or not renewal.mends():
+        if renewal is None or outcome.delivery.status != 401 or not renewal.mends():
             return outcome
         again, _ = await self._signed(request, call, course)
-        return replace(again, facts={**again.facts, "attempts": 2})
+        return replace(again, delivery=msgspec.structs.replace(again.delivery, attempts=2))
 
     async def _signed(self, request: Request, call: Call, course: _Course) -> tuple[Success | Failed, Renewal | None]:
         """One request, and the token in it that could be replaced."""
@@ -188,14 +190,14 @@ class HttpExecutor:
         self, signed: Signed, target: Target, addresses: tuple[str, ...], course: _Course
     ) -> Success | Failed:
         place = f"{target.host}:{target.port}"
-        cause = UnsentError("")
+        cause: UnsentError | None = None
         for address in addresses:
             try:
                 line = self._dialer.line(target, address, len(addresses), signed.certificate)
                 return await self._attempt(line, signed, place, course)
             except UnsentError as error:
                 cause = error
-        if cause.late:
+        if cause is not None and cause.late:
             return _failed(
                 "upstream_timeout",
                 f"{place} did not accept a connection in time; nothing was sent",
@@ -204,14 +206,14 @@ class HttpExecutor:
             )
         return _failed(
             "upstream_unavailable",
-            f"no connection to {place}{f' ({cause.reason[:200]})' if cause.reason else ''}; nothing was sent",
+            f"no connection to {place}{f' ({cause.reason[:200]})' if cause is not None and cause.reason else ''}; nothing was sent",
             "try again later",
             _UNSENT,
         )
 
     async def _attempt(self, line: Line, signed: Signed, place: str, course: _Course) -> Success | Failed:
         request = signed.request
-        facts: dict[str, Json] = {"attempts": 1}
+        delivery = Delivery(attempts=1)
         scrubber = scrubber_of(signed.secrets)
         listener = None if self._listen is None else self._listen(course.call, scrubber)
         try:
@@ -220,36 +222,36 @@ class HttpExecutor:
         except ValueError:
             return _failed("validation", "the request holds something HTTP cannot send", "")
         except TimedOutError:
-            facts["broken"] = True
+            delivery = Delivery(attempts=1, broken=True)
             if course.harmless:
-                return _failed("upstream_timeout", f"{place} did not answer in time", "try again later", facts)
-            return _unknown(f"{place} did not answer in time", facts)
+                return _failed("upstream_timeout", f"{place} did not answer in time", "try again later", delivery)
+            return _unknown(f"{place} did not answer in time", delivery)
         except UndecodableError as error:
             what = f"{place} answered, but the body {error.reason}"
-            return _failed("upstream_error", what, "find out what happened before trying again", facts)
+            return _failed("upstream_error", what, "find out what happened before trying again", delivery)
         except BrokenError:
-            facts["broken"] = True
+            delivery = Delivery(attempts=1, broken=True)
             if course.harmless:
                 return _failed(
                     "upstream_error",
                     f"the connection to {place} broke before the answer was complete",
                     "try again",
-                    facts,
+                    delivery,
                 )
-            return _unknown(f"the connection to {place} broke before the answer was complete", facts)
+            return _unknown(f"the connection to {place} broke before the answer was complete", delivery)
         if (hint := reply.headers.get("keep-alive")) is not None:
             self._dialer.rests(line, hint)
         answer = self._read(reply)
-        facts |= {"bytes": len(answer.body), "upstream_status": answer.status}
-        if answer.rates:
-            facts["upstream_rates"] = answer.rates
-        if (link := answer.headers.get("link")) is not None:
-            facts["link"] = link
-        if answer.location:
-            facts["location"] = answer.location
-        if answer.lifetime_s is not None:
-            facts["lifetime_s"] = answer.lifetime_s
-        return self._reader(answer, scrubber, request.method, facts)
+        delivery = Delivery(
+            attempts=1,
+            bytes=len(answer.body),
+            status=answer.status,
+            rates=answer.rates or None,
+            link=answer.headers.get("link", ""),
+            location=answer.location,
+            lifetime_s=answer.lifetime_s,
+        )
+        return self._reader(answer, scrubber, request.method, delivery)
 
     def _read(self, reply: Reply) -> Answer:
         header = reply.headers.get
@@ -270,10 +272,10 @@ class HttpExecutor:
 
 def _redirected(outcome: Success | Failed, hops: int, *, harmless: bool) -> Success | Failed:
     """How a call ended that was redirected: its first request was sent, whatever became of the last."""
-    facts = {name: value for name, value in outcome.facts.items() if name != "unsent"} | {"attempts": hops + 1}
-    if isinstance(outcome, Failed) and not harmless and "upstream_status" not in facts:
-        return _unknown("the redirect that was its answer could not be followed", facts)
-    return replace(outcome, facts=facts)
+    delivery = msgspec.structs.replace(outcome.delivery, unsent=False, attempts=hops + 1)
+    if isinstance(outcome, Failed) and not harmless and delivery.status is None:
+        return _unknown("the redirect that was its answer could not be followed", delivery)
+    return replace(outcome, delivery=delivery)
 
 
 def _binding(call: Call) -> HttpBinding:
@@ -287,16 +289,16 @@ def _host(binding: HttpBinding) -> str:
     return binding.servers[0].partition("://")[2].partition("/")[0] if binding.servers else ""
 
 
-def _failed(code: str, message: str, suggestion: str, facts: Mapping[str, Json] | None = None) -> Failed:
-    return Failed(error=Error(code=code, message=message, suggestion=suggestion), facts=facts or {})
+def _failed(code: str, message: str, suggestion: str, delivery: Delivery = UNTRIED) -> Failed:
+    return Failed(error=Error(code=code, message=message, suggestion=suggestion), delivery=delivery)
 
 
-def _unknown(what: str, facts: Mapping[str, Json]) -> Failed:
+def _unknown(what: str, delivery: Delivery) -> Failed:
     return _failed(
         "outcome_unknown",
         f"the request was sent, but {what}; it may or may not have taken effect",
         "find out what happened before trying again",
-        facts,
+        delivery,
     )
 
 

@@ -120,8 +120,9 @@ def _texts(value: Json) -> list[str]:
 
 def joined(value: Json, styles: Sequence[str]) -> Json:
     """The arrays within an array as the texts that their own collectionFormat makes of them (2.0, Items Object)."""
-    items = _list(value)
-    return value if items is None or not styles else [_joined(item, styles) for item in items]
+    if not styles or (items := _list(value)) is None:
+        return value
+    return [_joined(item, styles) for item in items]
 
 
 def _joined(item: Json, styles: Sequence[str]) -> Json:
@@ -142,8 +143,8 @@ def undivided(value: Json, delimiter: str) -> None:
 
 def simple(value: Json, explode: bool, encode: Callable[[str], str], delimiter: str = ",") -> str:
     """`a,b` for arrays; `R,100,G,200` or, exploded, `R=100,G=200` for objects. 2.0 has other delimiters for arrays."""
-    if (items := _list(value)) is not None:
-        return delimiter.join(encode(scalar(item)) for item in items)
+    if isinstance(value, (list, tuple)):
+        return delimiter.join(encode(scalar(item)) for item in value)
     if isinstance(value, Mapping):
         between = "=" if explode else ","
         return ",".join(f"{encode(name)}{between}{encode(scalar(item))}" for name, item in _members(value))

@@ -4,8 +4,6 @@ No name that an object brings to a request speaks for another: for an argument, 
 
 Two names may be one as `model/parameter_names.py` has it, and all places of a request are held together: services look for a name in the
 query, the form, the path and the cookies alike.
-
-What of a call itself goes on the wire: its idempotency key, in the header that a system knows it by, and its place in a trace.
 """
 
 from __future__ import annotations
@@ -241,10 +239,18 @@ def _base(server: str) -> str:
 
 def _fill(path: str, filled: Mapping[str, str], base: str) -> str:
     """The path with its values in place. No value can add, remove or climb a segment (RFC 3986, sections 3.3 and 5.2.4)."""
-    built = "/".join(_segment(segment, filled) for segment in path.split("/"))
-    segments = f"{base.partition('://')[2]}{built}".split("/")
-    if any(_climbs(unquote(segment)) for segment in segments if "." in segment or "%" in segment):
-        raise UnbindableError("a path argument is a dot segment, which would change the route")
+    built = ""
+    for plain, name in _path_pieces(path):
+        built += plain
+        if name is not None:
+            if (value := filled.get(name)) is None:
+                raise UnbindableError(f"the path parameter {name!r} is missing")
+            if not value:
+                raise UnbindableError("an empty path argument would change the route")
+            built += value
+    for segment in f"{base.partition('://')[2]}{built}".split("/"):
+        if ("." in segment or "%" in segment) and _climbs(unquote(segment)):
+            raise UnbindableError("a path argument is a dot segment, which would change the route")
     if not _SAFE_TARGET.match(built):
         raise UnbindableError("the path holds a character that cannot be sent")
     return built
@@ -253,12 +259,6 @@ def _fill(path: str, filled: Mapping[str, str], base: str) -> str:
 def _climbs(segment: str) -> bool:
     """Whether it is a dot segment, also to servers that take a segment's parameters (`..;a`, RFC 3986, section 3.3) off before."""
     return segment.partition(";")[0] in {".", ".."}
-
-
-def _segment(segment: str, filled: Mapping[str, str]) -> str:
-    if any(not filled.get(name, "-") for _, name in _pieces(segment, _LITERAL) if name is not None):
-        raise UnbindableError("an empty path argument would change the route")
-    return _filled(segment, filled, _LITERAL)
 
 
 def _filled(text: str, filled: Mapping[str, str], keep: str) -> str:
@@ -271,6 +271,17 @@ def _filled(text: str, filled: Mapping[str, str], keep: str) -> str:
                 raise UnbindableError(f"the path parameter {name!r} is missing")
             parts.append(filled[name])
     return "".join(parts)
+
+
+@lru_cache(maxsize=4096)
+def _path_pieces(path: str) -> tuple[tuple[str, str | None], ...]:
+    """The same of a whole path, in which no placeholder reaches over a slash."""
+    pieces: list[tuple[str, str | None]] = []
+    for number, segment in enumerate(path.split("/")):
+        if number:
+            pieces.append(("/", None))
+        pieces += _pieces(segment, _LITERAL)
+    return tuple(pieces)
 
 
 @lru_cache(maxsize=4096)

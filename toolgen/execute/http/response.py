@@ -18,8 +18,8 @@ from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.secrets import MASK
 from toolgen.json_codec import MAX_DEPTH, decode_json
 from toolgen.model.prompt_injection import INVISIBLE
-from toolgen.model.result import Error, Failed, Success, bounded
-from toolgen.model.schema import Json, JsonObject
+from toolgen.model.result import Delivery, Error, Failed, Success, bounded
+from toolgen.model.schema import Json
 
 __all__ = ["MAX_ANSWER_SIZE", "Answer", "closed", "decode", "read", "result", "retry_after", "without_half"]
 
@@ -114,7 +114,7 @@ class Answer:
     largest: int = MAX_ANSWER_SIZE
     retry_after_s: float | None = None
     headers: Mapping[str, str]
-    rates: JsonObject = field(default_factory=dict)
+    rates: Mapping[str, float] = field(default_factory=dict)
     location: str = ""
     lifetime_s: float | None = None
 
@@ -224,17 +224,17 @@ def retry_after(value: str, now: float) -> float | None:
         return None
 
 
-def result(answer: Answer, scrubber: Scrubber, method: str, facts: Mapping[str, Json]) -> Success | Failed:
+def result(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery) -> Success | Failed:
     """What the caller is given for one answer."""
     if answer.status >= 400 or 300 <= answer.status < 400 or answer.status < 200:
-        return _failed(answer, scrubber, facts)
+        return _failed(answer, scrubber, delivery)
     if method == "HEAD":
         shown = {name: scrubber.text(value) for name, value in answer.headers.items()}
-        return Success(data={"status": answer.status, "headers": shown}, facts=facts)
+        return Success(data={"status": answer.status, "headers": shown}, delivery=delivery)
     if answer.truncated:
         kind = answer.content_type.partition(";")[0].strip().lower()
         if (_JSON.match(kind) or not kind) and (beginning := _beginning(answer.body, scrubber)) is not None:
-            return Success(data=beginning, truncated=True, facts=facts)
+            return Success(data=beginning, truncated=True, delivery=delivery)
         if not _TEXT.match(kind):
             return Failed(
                 error=Error(
@@ -242,12 +242,12 @@ def result(answer: Answer, scrubber: Scrubber, method: str, facts: Mapping[str, 
                     message=f"the server answered {answer.status}, but with more than {answer.largest} bytes",
                     suggestion="ask for less: a filter, fewer fields or a smaller page",
                 ),
-                facts=facts,
+                delivery=delivery,
             )
-    return Success(data=decode(answer, scrubber), truncated=answer.truncated, facts=facts)
+    return Success(data=decode(answer, scrubber), truncated=answer.truncated, delivery=delivery)
 
 
-def _failed(answer: Answer, scrubber: Scrubber, facts: Mapping[str, Json]) -> Failed:
+def _failed(answer: Answer, scrubber: Scrubber, delivery: Delivery) -> Failed:
     data = None if answer.truncated else decode(answer, scrubber)
     try:
         phrase = f"{answer.status} {HTTPStatus(answer.status).phrase}"
@@ -268,7 +268,7 @@ def _failed(answer: Answer, scrubber: Scrubber, facts: Mapping[str, Json]) -> Fa
             retry_after_s=answer.retry_after_s,
         ),
         data=data,
-        facts=facts,
+        delivery=delivery,
     )
 
 

@@ -15,7 +15,6 @@ from urllib.parse import unquote_plus, urljoin, urlsplit
 
 from toolgen.execute.http.request_builder import Request
 from toolgen.execute.http.response import retry_after
-from toolgen.model.schema import Json
 
 __all__ = ["MAX_HOPS", "lifetime", "moved", "told"]
 
@@ -72,14 +71,14 @@ _MAX_POLICIES = 8
 _EPOCH_S, _EPOCH_MS = 1e9, 1e12  # a larger number is no number of seconds to wait, but a time
 
 
-def told(header: _Header, status: int, now: float) -> dict[str, Json]:
+def told(header: _Header, status: int, now: float) -> dict[str, float]:
     """`{"retry_after_s": …}` and `{"remaining": n, "reset_s": …}` as far as an answer says them; nothing of what is not understood.
 
     `header` gives a header by its lower-case name, `now` is in seconds since the epoch. Of several policies the one that is used up
     soonest counts. Read are RFC 9110's `Retry-After`, the IETF draft's `RateLimit` (`"name";r=1;t=2`, and `remaining=1, reset=2` of
     its earlier versions), its `RateLimit-Remaining` and `-Reset`, and these with `X-`.
     """
-    said: dict[str, Json] = {}
+    said: dict[str, float] = {}
     if status in _BUSY and (text := header("retry-after")) and (wait := retry_after(text, now)) is not None:
         said["retry_after_s"] = wait
     found = min(_budgets(header, now), default=None)

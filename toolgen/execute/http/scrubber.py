@@ -104,8 +104,9 @@ class Scrubber:
 
     def touches(self, text: str) -> bool:
         """Whether the text could hold any of them."""
-        if any(secret in text for secret in self._short):
-            return True
+        for secret in self._short:
+            if secret in text:
+                return True
         return bool(self._long) and (self._holds(text) or any(map(self._holds, _decoded(text))))
 
     def _holds(self, text: str) -> bool:

@@ -25,7 +25,7 @@ from toolgen.execute.mcp.messages import (
 )
 from toolgen.model.call import Call
 from toolgen.model.mcp import ListedTool, Listing, parts_of
-from toolgen.model.result import Failed, Success
+from toolgen.model.result import Delivery, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect
 
@@ -63,14 +63,17 @@ class Conversation:
         self._telling: set[asyncio.Task[None]] = set()
 
     async def listing(self, call: Call) -> Listing | Failed:
-        """Every tool the server shows this caller, over all pages."""
-        if fault := await self._agree(call):
-            return fault
+        """Every tool the server shows this caller, over all pages; starting it and agreeing with it count as well."""
+        longest_s, agreed = min(self._total_s, _LISTING_S), False
         try:
-            async with asyncio.timeout(min(self._total_s, _LISTING_S)):
+            async with asyncio.timeout(longest_s):
+                if fault := await self._agree(call):
+                    return fault
+                agreed = True
                 return await self._list(call)
         except TimeoutError:
-            return _late("its list of tools did not come in time")
+            what = "its list of tools" if agreed else "its answer to the handshake (`initialize`)"
+            return _late(f"{what} did not come in time: the limit for both is {longest_s:g} seconds")
 
     async def parts(self, call: Call, until: float) -> Parts | Failed:
         """The digests of what the server says of its tools, by name: as it said a minute ago at the longest. One that is listed twice
@@ -217,10 +220,10 @@ class Conversation:
     async def _shake(self, outcome: Success, call: Call) -> Failed | None:
         result = outcome.data
         assert isinstance(result, dict)  # noqa: S101 - as `_agree` saw
-        version, session = speaks(result), outcome.facts.get("session")
+        version, session = speaks(result), outcome.delivery.session
         if not version:
             return failed("upstream_error", "the server speaks a revision of MCP that this gateway does not")
-        self._agreed = Agreed(version=version, session=session if isinstance(session, str) else "")
+        self._agreed = Agreed(version=version, session=session)
         self._who = _who(result.get("serverInfo"))
         await self._wire.tell({"jsonrpc": "2.0", "method": "notifications/initialized"}, self._agreed, call)
         return None
@@ -250,7 +253,7 @@ class Conversation:
                 tools += msgspec.convert(result.get("tools"), tuple[ListedTool, ...])
             except (msgspec.ValidationError, RecursionError):
                 return failed("upstream_error", "the server's list of tools is not as MCP has it")
-            size += int(str(page.facts.get("bytes", 0)))
+            size += page.delivery.bytes or 0
             if len(tools) > _MAX_TOOLS or size > _MAX_LISTING_SIZE:
                 return failed("response_too_large", f"the server lists more than {_MAX_TOOLS} tools, or larger ones")
             cursor = result.get("nextCursor")
@@ -267,7 +270,7 @@ class Conversation:
 def _is_lost(outcome: Success | Failed, agreed: Agreed) -> bool:
     """Whether a server does not know the session that it was asked in (MCP 2025-11-25, basic/transports, Session Management): it has to
     say 404, and many say 400 with an error of JSON-RPC."""
-    status = outcome.facts.get("upstream_status")
+    status = outcome.delivery.status
     if not agreed.session or status not in {400, 404}:
         return False
     error = outcome.data.get("error") if isinstance(outcome.data, Mapping) else None
@@ -275,23 +278,23 @@ def _is_lost(outcome: Success | Failed, agreed: Agreed) -> bool:
 
 
 def _late(message: str) -> Failed:
-    return failed("upstream_timeout", message, "try again later", {"attempts": 1})
+    return failed("upstream_timeout", message, "try again later", Delivery(attempts=1))
 
 
 def _unanswered(call: Call, what: str, *, broken: bool) -> Failed:
     """A call was sent and its answer given up; `broken` where that was the server's fault."""
-    facts: dict[str, Json] = {"attempts": 1, "broken": True} if broken else {"attempts": 1}
+    delivery = Delivery(attempts=1, broken=broken)
     if harmless(call, "tools/call"):
-        return failed("upstream_timeout", f"the server {what}", "try again later", facts)
+        return failed("upstream_timeout", f"the server {what}", "try again later", delivery)
     message = f"the server {what}; it may or may not have taken effect"
-    return failed("outcome_unknown", message, "find out what happened before trying again", facts)
+    return failed("outcome_unknown", message, "find out what happened before trying again", delivery)
 
 
 def _is_other_era(answer: Success | Failed) -> bool:
     """Whether a handshake was turned down for what it is: with an error of JSON-RPC, or with a status that is about the request."""
     if isinstance(answer, Success):
         return isinstance(answer.data, dict) and "error" in answer.data
-    status = answer.facts.get("upstream_status")
+    status = answer.delivery.status
     return isinstance(status, int) and 400 <= status < 500 and status not in _DENIED
 
 

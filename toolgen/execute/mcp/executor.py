@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, Protocol
 
+import msgspec
+
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import ToolgenError
 from toolgen.execute.base import Timeouts
@@ -76,17 +78,17 @@ def answered(outcome: Success) -> Success | Failed:
 
     A result that wants something of its caller, or that is no result yet, is Failed: none of that was offered.
     """
-    result, facts = outcome.data, outcome.facts
+    result, delivery = outcome.data, outcome.delivery
     assert isinstance(result, Mapping)  # noqa: S101 - as `result_of` gives it
     kind = result.get("resultType", "complete")
     if kind != "complete":
         message = "the server wants something of its caller before it answers, which is not passed on"
-        return failed("upstream_error", message, "use a tool that answers at once", facts)
+        return failed("upstream_error", message, "use a tool that answers at once", delivery)
     wrong = result.get("isError", False)
     if not isinstance(wrong, bool):
         message = "the server's answer does not say whether the call worked: its isError is neither true nor false"
         return failed(
-            "upstream_error", message, "look at what the call may have changed before it is made again", facts
+            "upstream_error", message, "look at what the call may have changed before it is made again", delivery
         )
     content = result.get("content")
     blocks: list[Json] = [_block(block) for block in content] if isinstance(content, list) else []
@@ -94,12 +96,13 @@ def answered(outcome: Success) -> Success | Failed:
     if (structured := result.get("structuredContent")) is not None:
         data["structuredContent"] = structured
     if wrong:
-        said = " ".join(_text(blocks).split())
+        written = _text(blocks)
+        said = " ".join(written.split())
         message = f"the tool failed: {bounded(said, _MAX_SAID_LENGTH) or 'it does not say why'}"
-        error = failed("upstream_error", message, "change the arguments as the answer says", facts).error
-        whole = len(said) <= _MAX_SAID_LENGTH and all(_is_plain(block) for block in blocks) and structured is None
-        return Failed(error=error, data=None if whole else data, facts=facts, shape=Shape.CONTENT)
-    return Success(data=data, facts=facts, shape=Shape.CONTENT)
+        error = failed("upstream_error", message, "change the arguments as the answer says", delivery).error
+        whole = written == said and len(said) <= _MAX_SAID_LENGTH and all(map(_is_plain, blocks)) and structured is None
+        return Failed(error=error, data=None if whole else data, delivery=delivery, shape=Shape.CONTENT)
+    return Success(data=data, delivery=delivery, shape=Shape.CONTENT)
 
 
 def _block(block: Json) -> JsonObject:
@@ -227,8 +230,7 @@ def _harmless(call: Call) -> Call:
 
 def _unsent(outcome: Failed) -> Failed:
     """The call itself was never sent, however far its preparations came."""
-    facts = {key: value for key, value in outcome.facts.items() if key != "broken"}
-    return replace(outcome, facts={**facts, "unsent": True}, data=None)
+    return replace(outcome, delivery=msgspec.structs.replace(outcome.delivery, broken=False, unsent=True), data=None)
 
 
 def _refused(reason: str) -> Refused:

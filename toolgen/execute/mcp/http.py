@@ -28,7 +28,7 @@ from toolgen.json_codec import decode_json
 from toolgen.model.auth_schemes import SCHEMES, with_headers
 from toolgen.model.call import Call, Principal
 from toolgen.model.client_channel import Line
-from toolgen.model.result import Failed, Success
+from toolgen.model.result import Delivery, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter
 
@@ -212,32 +212,30 @@ class HttpWire:
         return self._security if given is None else (tuple(sorted(given)),)
 
 
-def _read(
-    answer: Answer, scrubber: Scrubber, method: str, facts: Mapping[str, Json], *, read: Reader
-) -> Success | Failed:
+def _read(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery, *, read: Reader) -> Success | Failed:
     """The list of the messages in an event stream, each read as JSON is; of one message in any other body."""
     session = answer.headers.get(_SESSION, "")
     if session and len(session) <= _MAX_SESSION_LENGTH and session.isascii() and session.isprintable():
-        facts = {**facts, "session": session}
+        delivery = msgspec.structs.replace(delivery, session=session)
     kind = answer.content_type.partition(";")[0].strip().lower()
     if answer.status != 200 or kind != "text/event-stream" or answer.truncated:
-        whole = read(answer, scrubber, method, facts)
+        whole = read(answer, scrubber, method, delivery)
         return dataclasses.replace(whole, data=[whole.data]) if isinstance(whole, Success) else whole
     messages: list[Json] = []
     for event in events(answer.body):
         one = dataclasses.replace(answer, body=event, content_type="application/json")
-        found = read(one, scrubber, method, facts)
+        found = read(one, scrubber, method, delivery)
         if isinstance(found, Success):
             messages.append(found.data)
-    return Success(data=messages, facts=facts)
+    return Success(data=messages, delivery=delivery)
 
 
-def _as_written(answer: Answer, scrubber: Scrubber, method: str, facts: Mapping[str, Json]) -> Success | Failed:
+def _as_written(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery) -> Success | Failed:
     """A listing, without what was sent in confidence, but with all that nobody sees: whoever reads it has to know that it is there."""
     if answer.status == 200 and not answer.truncated:
         with suppress(orjson.JSONDecodeError):
-            return Success(data=orjson.loads(scrubber.raw(answer.body)), facts=facts)
-    return result(answer, scrubber, method, facts)
+            return Success(data=orjson.loads(scrubber.raw(answer.body)), delivery=delivery)
+    return result(answer, scrubber, method, delivery)
 
 
 def _listener(call: Call, scrubber: Scrubber) -> Listener:

@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeGuard
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.model.call import Call
 from toolgen.model.client_channel import Line
-from toolgen.model.result import Error, Failed, Success, bounded
+from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Success, bounded
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect
 
@@ -122,19 +122,19 @@ def harmless(call: Call, method: str) -> bool:
     return method != "tools/call" or call.tool.idempotent or call.tool.effect is Effect.READ
 
 
-def unreadable(call: Call, method: str, facts: Mapping[str, Json]) -> Failed:
+def unreadable(call: Call, method: str, delivery: Delivery) -> Failed:
     """An answer came that is none: of a call that changes something nobody knows what it did."""
     said = "the server answered with something that is not MCP"
     if harmless(call, method):
-        return failed("upstream_error", said, facts=facts)
+        return failed("upstream_error", said, delivery=delivery)
     message = f"{said}; the call may or may not have taken effect"
-    return failed("outcome_unknown", message, "find out what happened before trying again", facts)
+    return failed("outcome_unknown", message, "find out what happened before trying again", delivery)
 
 
-def too_large(facts: Mapping[str, Json]) -> Failed:
+def too_large(delivery: Delivery) -> Failed:
     """The call was answered, and its answer is not given."""
     message = "the server answered with more than a call may bring"
-    return failed("response_too_large", message, "ask for less", facts)
+    return failed("response_too_large", message, "ask for less", delivery)
 
 
 def speaks(result: JsonObject) -> str:
@@ -148,19 +148,19 @@ def result_of(outcome: Success | Failed, call: Call, method: str) -> Success | F
     data = outcome.data
     if isinstance(outcome, Failed):
         said = _said(data)
-        return failed("upstream_error", said, facts=outcome.facts) if said and not _unclear(outcome) else outcome
+        return failed("upstream_error", said, delivery=outcome.delivery) if said and not _unclear(outcome) else outcome
     if outcome.truncated:
-        return too_large(outcome.facts)
+        return too_large(outcome.delivery)
     if said := _said(data):
-        return failed("upstream_error", said, "change the arguments as the answer says", outcome.facts)
+        return failed("upstream_error", said, "change the arguments as the answer says", outcome.delivery)
     result = data.get("result") if isinstance(data, Mapping) else None
     if not isinstance(result, Mapping):
-        return unreadable(call, method, outcome.facts)
-    return Success(data=dict(result), facts=outcome.facts)
+        return unreadable(call, method, outcome.delivery)
+    return Success(data=dict(result), delivery=outcome.delivery)
 
 
 def _unclear(outcome: Failed) -> bool:
-    return outcome.error.code in {"outcome_unknown", "egress_refused"} or outcome.facts.get("upstream_status") in {
+    return outcome.error.code in {"outcome_unknown", "egress_refused"} or outcome.delivery.status in {
         401,
         403,
     }
@@ -178,9 +178,9 @@ def _said(data: Json) -> str:
     )
 
 
-def failed(code: str, message: str, suggestion: str = "", facts: Mapping[str, Json] | None = None) -> Failed:
+def failed(code: str, message: str, suggestion: str = "", delivery: Delivery = UNTRIED) -> Failed:
     """A call that did not succeed."""
-    return Failed(error=Error(code=code, message=message, suggestion=suggestion), facts=facts or {})
+    return Failed(error=Error(code=code, message=message, suggestion=suggestion), delivery=delivery)
 
 
 # `id` is a member of the message itself where only `jsonrpc` stands before it, or where nothing but the end of the message comes behind:

@@ -22,7 +22,7 @@ from toolgen.execute.secrets import Secret, SecretReference, Secrets
 from toolgen.execute.sql.result_rows import failed, timed_out, unavailable
 from toolgen.model.call import Statement
 from toolgen.model.database_url import ServerLocation
-from toolgen.model.result import Error, Failed, Success
+from toolgen.model.result import Delivery, Error, Failed, Success
 from toolgen.model.verdict import Allow, Ask, Deny
 
 __all__ = [
@@ -273,7 +273,7 @@ class Sessions(Generic[C]):
                 "response_too_large",
                 f"one row of the answer has more than {most_received(statement) // 1_000_000} MB",
                 "select less of it, for example with substr, or fewer rows in an aggregate",
-                {"sql": statement.sql},
+                Delivery(sql=statement.sql),
             )
         except TimeoutError:
             return timed_out(statement)
@@ -283,7 +283,7 @@ class Sessions(Generic[C]):
                 "upstream_error",
                 "the database ended the connection while the statement ran",
                 "ask for less in one statement; if a small one fails too, tell the operator",
-                {"sql": statement.sql},
+                Delivery(sql=statement.sql),
             )
 
     async def close(self) -> None:

@@ -25,7 +25,7 @@ from toolgen.execute.sql.result_rows import (
     unavailable,
 )
 from toolgen.model.call import Statement
-from toolgen.model.result import Failed, Success
+from toolgen.model.result import Delivery, Failed, Success
 
 try:
     import duckdb
@@ -179,7 +179,7 @@ def _value(value: object, kind: str) -> object:
 
 def _explained(error: duckdb.Error, statement: Statement, watch: Watch) -> Failed:
     """Our own words for what DuckDB said: its text may quote the data, so it goes no further."""
-    facts = {"sql": statement.sql}
+    delivery = Delivery(sql=statement.sql)
     if watch.stop() or isinstance(error, duckdb.InterruptException):
         return timed_out(statement)
     if isinstance(error, duckdb.OutOfMemoryException):
@@ -187,7 +187,7 @@ def _explained(error: duckdb.Error, statement: Statement, watch: Watch) -> Faile
             "response_too_large",
             "the statement needs more memory than it may use",
             "ask for less: filter, or aggregate",
-            facts,
+            delivery,
         )
     if isinstance(error, duckdb.IOException | duckdb.ConnectionException):
         return unavailable(
@@ -197,5 +197,5 @@ def _explained(error: duckdb.Error, statement: Statement, watch: Watch) -> Faile
         )
     for kind, reason, suggestion in _REASONS:
         if isinstance(error, kind):
-            return failed("upstream_error", reason, suggestion, facts)
-    return failed("upstream_error", "the database could not run the statement", "write it more simply", facts)
+            return failed("upstream_error", reason, suggestion, delivery)
+    return failed("upstream_error", "the database could not run the statement", "write it more simply", delivery)

@@ -16,7 +16,7 @@ from toolgen.clock import Clock
 from toolgen.execute.sql.result_rows import failed
 from toolgen.model.call import Statement
 from toolgen.model.database import Cascade, set_off
-from toolgen.model.result import Error, Failed, Success
+from toolgen.model.result import Delivery, Error, Failed, Success
 
 __all__ = ["EXPLAIN", "Change", "Engine", "Watch", "not_a_change"]
 
@@ -95,7 +95,7 @@ class Change:
                 suggestion="say more closely which rows with WHERE, or change them in several calls",
                 rule="sql:changes",
             ),
-            facts={"sql": self.statement.sql},
+            delivery=Delivery(sql=self.statement.sql),
         )
 
     def cascading(self, found: Iterable[Cascade]) -> Failed | None:
@@ -110,13 +110,13 @@ class Change:
                 suggestion="the operator runs `toolgen build` again, and opens it with cascades: true or not at all",
                 rule="sql:cascade",
             ),
-            facts={"sql": statement.sql},
+            delivery=Delivery(sql=statement.sql),
         )
 
     def done(self, rows: int) -> Success:
         """The change was committed. `data` is `{"row_count": n}`."""
         self.committing = False
-        return Success(data={"row_count": rows}, facts={"sql": self.statement.sql, "rows": rows})
+        return Success(data={"row_count": rows}, delivery=Delivery(sql=self.statement.sql, rows=rows))
 
     def ended(self, result: Success | Failed) -> Success | Failed:
         """The result, or that nobody knows it: the commit was sent and not answered."""
@@ -128,7 +128,7 @@ class Change:
                 message="the change was sent and the database did not say whether it was made",
                 suggestion="look at the rows before changing them again",
             ),
-            facts={"sql": self.statement.sql},
+            delivery=Delivery(sql=self.statement.sql),
         )
 
 
@@ -138,5 +138,5 @@ def not_a_change(statement: Statement) -> Failed:
         "upstream_error",
         "the statement does not change a table",
         "send an INSERT, UPDATE or DELETE",
-        {"sql": statement.sql},
+        Delivery(sql=statement.sql),
     )

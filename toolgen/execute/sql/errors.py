@@ -8,7 +8,7 @@ from typing import Final
 
 from toolgen.execute.sql.result_rows import failed, timed_out
 from toolgen.model.call import Statement
-from toolgen.model.result import Failed
+from toolgen.model.result import Delivery, Failed
 
 __all__ = ["BROKEN_RULE", "explain_errno", "explain_sqlstate"]
 
@@ -126,10 +126,10 @@ def explain_sqlstate(state: str, statement: Statement) -> Failed:
     if state in {"57014", "25P03"}:
         return timed_out(statement)
     if state == "54000" or state.startswith("53"):
-        return failed("response_too_large", *_TOO_MUCH, {"sql": statement.sql})
+        return failed("response_too_large", *_TOO_MUCH, Delivery(sql=statement.sql))
     for length in (5, 4, 2):
         if told := _STATES.get(state[:length]):
-            return failed("upstream_error", *told, {"sql": statement.sql})
+            return failed("upstream_error", *told, Delivery(sql=statement.sql))
     return _unknown(statement)
 
 
@@ -139,11 +139,14 @@ def explain_errno(number: int, statement: Statement) -> Failed:
         return timed_out(statement)
     if told := _NUMBERS.get(number):
         code = "response_too_large" if told is _TOO_MUCH else "upstream_error"
-        return failed(code, *told, {"sql": statement.sql})
+        return failed(code, *told, Delivery(sql=statement.sql))
     return _unknown(statement)
 
 
 def _unknown(statement: Statement) -> Failed:
     return failed(
-        "upstream_error", "the database could not run the statement", "write it more simply", {"sql": statement.sql}
+        "upstream_error",
+        "the database could not run the statement",
+        "write it more simply",
+        Delivery(sql=statement.sql),
     )

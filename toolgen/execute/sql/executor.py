@@ -20,7 +20,7 @@ from toolgen.model.call import Call, Statement
 from toolgen.model.database import Database, Table
 from toolgen.model.database_url import FileLocation, ServerLocation, parse_location
 from toolgen.model.names import nearest
-from toolgen.model.result import Failed, Success
+from toolgen.model.result import Delivery, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import SqlBinding
 
@@ -40,7 +40,7 @@ def list_tables(database: Database | None) -> Success | Failed:
         }
         for table in database.tables
     ]
-    return Success(data={"dialect": database.dialect, "tables": tables}, facts={"rows": len(tables)})
+    return Success(data={"dialect": database.dialect, "tables": tables}, delivery=Delivery(rows=len(tables)))
 
 
 def describe_table(database: Database | None, asked: Json) -> Success | Failed:
@@ -51,7 +51,7 @@ def describe_table(database: Database | None, asked: Json) -> Success | Failed:
     exact = [table for table in database.tables if _name(table) == asked]
     folded = [table for table in database.tables if isinstance(asked, str) and _name(table).lower() == asked.lower()]
     for table in (*exact, *folded):
-        return Success(data=_described(table, database.dialect), facts={"rows": len(table.columns)})
+        return Success(data=_described(table, database.dialect), delivery=Delivery(rows=len(table.columns)))
     wanted = asked if isinstance(asked, str) and len(asked) <= 64 else "…"
     listed = f"available tables: {', '.join(names[:40])}" if names else "no table of this database is available"
     return failed("validation", f"table {wanted} is not available{nearest(wanted, names)}", listed)

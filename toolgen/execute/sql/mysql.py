@@ -18,7 +18,7 @@ from toolgen.execute.sql.result_rows import Answer, Column, failed, not_a_query
 from toolgen.model.call import Statement
 from toolgen.model.database import MYSQL_CASCADES_OF, MYSQL_TABLE_NAMES, Cascade, mysql_table_names
 from toolgen.model.database_url import ServerLocation
-from toolgen.model.result import Failed, Success
+from toolgen.model.result import Delivery, Failed, Success
 from toolgen.model.schema import Json
 
 try:
@@ -239,7 +239,7 @@ def _compares_otherwise(session: _Session, statement: Statement) -> Failed | Non
         "upstream_error",
         "the database server compares names of tables otherwise than when this source was built (lower_case_table_names)",
         "the operator should build again: toolgen build",
-        {"sql": statement.sql},
+        Delivery(sql=statement.sql),
     )
 
 
@@ -283,7 +283,7 @@ async def _change(session: _Session, change: Change) -> Success | Failed:
                 "upstream_error",
                 "the table's storage engine cannot take a change back, so its rows cannot be counted before it is made",
                 "the operator can move the table to InnoDB",
-                {"sql": statement.sql},
+                Delivery(sql=statement.sql),
             )
     prepared = await _prepare(session, statement.sql)
     if prepared.columns or prepared.parameters != len(statement.parameters):

@@ -19,10 +19,11 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
+import msgspec
 import orjson
 
 from toolgen.model.call import Sampling, Statement
-from toolgen.model.result import Error, Failed, Success
+from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 
 __all__ = [
@@ -108,7 +109,7 @@ class Answer:
             data={"columns": columns, "rows": rows, "row_count": count},
             next_cursor=self._next_page(count),
             truncated=self.cut or (self.statement.limited and count >= self.statement.max_rows),
-            facts={"sql": self.statement.sql, "rows": count, "bytes": self.size},
+            delivery=Delivery(sql=self.statement.sql, rows=count, bytes=self.size),
         )
 
     def _next_page(self, count: int) -> str:
@@ -289,9 +290,9 @@ def _weight(cell: Json) -> int:
     return len(orjson.dumps(cell))
 
 
-def failed(code: str, message: str, suggestion: str, facts: JsonObject | None = None) -> Failed:
+def failed(code: str, message: str, suggestion: str, delivery: Delivery = UNTRIED) -> Failed:
     """A failure in our own words; nothing an engine said goes into it."""
-    return Failed(error=Error(code=code, message=message, suggestion=suggestion), facts=facts or {})
+    return Failed(error=Error(code=code, message=message, suggestion=suggestion), delivery=delivery)
 
 
 def timed_out(statement: Statement) -> Failed:
@@ -300,7 +301,7 @@ def timed_out(statement: Statement) -> Failed:
         "upstream_timeout",
         f"the statement took longer than {statement.timeout_s:g} s",
         "ask for less: filter on indexed columns, or aggregate",
-        {"sql": statement.sql},
+        Delivery(sql=statement.sql),
     )
 
 
@@ -313,7 +314,7 @@ def unavailable(message: str, suggestion: str, *, retry_after_s: float) -> Faile
 
 def not_a_query(statement: Statement) -> Failed:
     """The engine says that what it was given has no rows to give."""
-    return failed("upstream_error", "the statement is not a query", "send a SELECT", {"sql": statement.sql})
+    return failed("upstream_error", "the statement is not a query", "send a SELECT", Delivery(sql=statement.sql))
 
 
 _MAX_LENGTH: Final = 24  # characters of a shape
@@ -336,8 +337,8 @@ def with_samples(described: Success, read: Success, sampling: Sampling) -> Succe
         {**column, "samples": samples[column["name"]]} if column["name"] in samples else column
         for column in table["columns"]
     ]
-    facts = {**described.facts, **{key: read.facts[key] for key in ("sql", "bytes") if key in read.facts}}
-    return replace(described, data={**table, "columns": columns}, facts=facts)
+    delivery = msgspec.structs.replace(described.delivery, sql=read.delivery.sql, bytes=read.delivery.bytes)
+    return replace(described, data={**table, "columns": columns}, delivery=delivery)
 
 
 def shape(text: str) -> str:

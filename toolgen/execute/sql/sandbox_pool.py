@@ -30,7 +30,7 @@ from toolgen.execute.sql.engine import Change
 from toolgen.execute.sql.result_rows import failed, timed_out, unavailable
 from toolgen.execute.sql.sandbox_process import ANSWER, COMMITTING, HEAD, LAST_ANSWER, Order
 from toolgen.model.call import Statement
-from toolgen.model.result import Error, Failed, Success
+from toolgen.model.result import Delivery, Error, Failed, Success
 
 __all__ = ["FileEngine"]
 
@@ -229,7 +229,7 @@ class FileEngine:
                 "response_too_large",
                 "the statement was ended: it needs more memory than it may use",
                 "ask for less: filter, or aggregate",
-                {"sql": statement.sql},
+                Delivery(sql=statement.sql),
             )
         except BaseException:
             child.end()
@@ -286,9 +286,14 @@ def _read(data: bytes) -> Success | Failed:
     try:
         told = orjson.loads(data)
         if "error" in told:
-            return Failed(error=msgspec.convert(told["error"], Error), facts=told["facts"])
+            return Failed(
+                error=msgspec.convert(told["error"], Error), delivery=msgspec.convert(told["delivery"], Delivery)
+            )
         return Success(
-            data=told["data"], truncated=told["truncated"], next_cursor=told["next_cursor"], facts=told["facts"]
+            data=told["data"],
+            truncated=told["truncated"],
+            next_cursor=told["next_cursor"],
+            delivery=msgspec.convert(told["delivery"], Delivery),
         )
     except (orjson.JSONDecodeError, msgspec.ValidationError, KeyError, TypeError) as error:
         raise _BrokeError from error

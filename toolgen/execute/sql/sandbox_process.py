@@ -18,6 +18,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import orjson
 
 from toolgen.clock import SystemClock
@@ -25,7 +26,7 @@ from toolgen.core_dumps import forbid_core_dumps
 from toolgen.execute.sql.engine import EXPLAIN, Change, Watch
 from toolgen.execute.sql.result_rows import failed
 from toolgen.model.call import Statement
-from toolgen.model.result import Failed, Success
+from toolgen.model.result import Delivery, Failed, Success
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -70,7 +71,7 @@ def main(dialect: str) -> None:
         try:
             result = _obeyed(engine, order, watch, answers.fileno())
         except (MemoryError, RecursionError):
-            result = failed("response_too_large", *OUT_OF_MEMORY, {"sql": order.statement.sql})
+            result = failed("response_too_large", *OUT_OF_MEMORY, Delivery(sql=order.statement.sql))
         finally:
             watch.ended = True
         last = bool(roof) and _memory() > roof
@@ -145,13 +146,16 @@ def _written(result: Success | Failed, order: Order) -> bytes:
     match result:
         case Success():
             shown: dict[str, object] = {
-                "data": result.data, "truncated": result.truncated, "next_cursor": result.next_cursor, "facts": dict(result.facts)
-            }  # fmt: skip
+                "data": result.data,
+                "truncated": result.truncated,
+                "next_cursor": result.next_cursor,
+                "delivery": msgspec.to_builtins(result.delivery),
+            }
         case Failed():
             error = result.error
             shown = {
                 "error": {name: getattr(error, name) for name in error.__struct_fields__},
-                "facts": dict(result.facts),
+                "delivery": msgspec.to_builtins(result.delivery),
             }
     try:
         return orjson.dumps(shown)

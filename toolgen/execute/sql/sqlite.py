@@ -20,8 +20,7 @@ from toolgen.execute.sql.errors import BROKEN_RULE
 from toolgen.execute.sql.result_rows import Answer, Column, failed, not_a_query, timed_out
 from toolgen.model.call import Statement
 from toolgen.model.database import Cascade
-from toolgen.model.result import Failed, Success
-from toolgen.model.schema import Json
+from toolgen.model.result import Delivery, Failed, Success
 
 __all__ = ["DIALECT", "change", "open_session", "query"]
 
@@ -329,29 +328,31 @@ def _write(
 def _explained(error: sqlite3.Error, statement: Statement, watch: Watch) -> Failed:
     """Our own words for what SQLite said: its text may quote the data, so it goes no further."""
     code = getattr(error, "sqlite_errorname", "")
-    facts: dict[str, Json] = {"sql": statement.sql}
+    delivery = Delivery(sql=statement.sql)
     if watch.stop() or code == "SQLITE_INTERRUPT":
         return timed_out(statement)
     match code:
         case "SQLITE_TOOBIG":
             return failed(
-                "response_too_large", "a value grew too large", "select less of it, for example with substr", facts
+                "response_too_large", "a value grew too large", "select less of it, for example with substr", delivery
             )
         case "SQLITE_AUTH":
             return failed(
                 "upstream_error",
                 "the database would not do something the statement did not declare",
                 "if its tables changed, the operator runs `toolgen build` again; otherwise write the statement more simply",
-                facts,
+                delivery,
             )
         case _ if code.startswith("SQLITE_CONSTRAINT"):
-            return failed("upstream_error", *BROKEN_RULE, facts)
+            return failed("upstream_error", *BROKEN_RULE, delivery)
         case "SQLITE_BUSY" | "SQLITE_LOCKED":
-            return failed("upstream_error", "the database is busy", "try again", facts)
+            return failed("upstream_error", "the database is busy", "try again", delivery)
         case "SQLITE_CANTOPEN" | "SQLITE_NOTADB" | "SQLITE_CORRUPT" | "SQLITE_IOERR":
-            return failed("upstream_error", "the database cannot be read", "the operator should check the file", facts)
+            return failed(
+                "upstream_error", "the database cannot be read", "the operator should check the file", delivery
+            )
     text = str(error)
     for beginning, reason, suggestion in _REASONS:
         if text.startswith(beginning):
-            return failed("upstream_error", reason, suggestion, facts)
-    return failed("upstream_error", "the database could not run the statement", "write it more simply", facts)
+            return failed("upstream_error", reason, suggestion, delivery)
+    return failed("upstream_error", "the database could not run the statement", "write it more simply", delivery)

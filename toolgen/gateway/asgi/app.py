@@ -119,7 +119,7 @@ class App:
                 await send({"type": "websocket.close", "code": 1000})
             return
         request = Request(scope, receive)
-        if not contains(self._proxies, request.peer):
+        if not self._proxies or not contains(self._proxies, request.peer):
             await self._serve(request, send)
             return
         request.client = client_of(request.peer, scope["headers"], self._proxies)

@@ -77,7 +77,7 @@ class Resource:
         Raises `Rejected` where there is none, as no user of an identity provider is known.
         """
         request.take("GET")
-        issuers = sorted({rule.issuer for rule in self._gateway.providers})
+        issuers = sorted({rule.issuer for rule in self._gateway.callers.providers})
         if not self._told():
             raise Rejected(404, "not_found", "no identity provider is announced here", suggestion="use an API key")
         scopes = _scopes(self._gateway)
@@ -107,11 +107,11 @@ class Resource:
         return b"www-authenticate", f"Bearer {said}".strip().encode("ascii")
 
     def _told(self) -> bool:
-        return bool(self._url and self._gateway.providers)
+        return bool(self._url and self._gateway.callers.providers)
 
 
 def _scopes(gateway: Facade) -> list[str]:
-    return sorted(frozenset[str]().union(*(rule.scopes for rule in gateway.providers)))
+    return sorted(frozenset[str]().union(*(rule.scopes for rule in gateway.callers.providers)))
 
 
 _BEARER = re.compile(r"bearer +([\x21-\x7e]{1,16384})\Z", re.IGNORECASE)
@@ -151,7 +151,7 @@ class Door:
 
         RFC 6750: a token is taken from the Authorization header and from no other place.
         """
-        certificate = self._certificate(request)
+        certificate = "" if self._certificates is None else self._certificate(request, self._certificates)
         value = request.headers.get(b"authorization")
         if value is None:
             if not certificate and request.crowded is not None:
@@ -166,7 +166,11 @@ class Door:
 
     async def _entered(self, request: Request, principal: Principal) -> Principal:
         request.accept()
-        return self._narrowed(request, await self._acting(request, principal))
+        if (user := request.headers.get(b"x-on-behalf-of")) is not None:
+            principal = await self._acting(request, principal, user.decode("latin-1"))
+        if (toolset := request.headers.get(b"x-toolset")) is not None:
+            principal = self._narrowed(principal, toolset.decode("latin-1"))
+        return principal
 
     async def credential_in_url(self, request: Request) -> None:
         """Says in the log and in the audit that somebody sent one, as often as that can be of use, and never what it was."""
@@ -175,13 +179,13 @@ class Door:
         self._attempts.failed(request.client)
         self._attempts.failed(_EVERYBODY)
         log.warning("a request from %s had a credential in its URL; whatever it was should be replaced", request.client)
-        await self._gateway.note_refusal("credential_in_url", request.client)
+        await self._gateway.callers.note_refusal("credential_in_url", request.client)
 
-    def _certificate(self, request: Request) -> str:
+    def _certificate(self, request: Request, certificates: ClientCertificates) -> str:
         """The client's certificate, where the connection comes from a proxy that is trusted to have verified it."""
-        if self._certificates is None or self._header not in request.headers:
+        if self._header not in request.headers:
             return ""
-        if not self._certificates.trusts(request.peer):
+        if not certificates.trusts(request.peer):
             self._hold_back(request)
             log.warning("%s sent the header of client certificates, and is no proxy of ours", request.peer)
             self._attempts.failed(request.client)
@@ -192,20 +196,20 @@ class Door:
 
     async def admit(self, request: Request, credential: str) -> Principal:
         """Whose credential this is, however it came. Raises `Rejected` as `enter` does."""
-        principal = self._gateway.recognised(credential)
+        principal = self._gateway.callers.recognised(credential)
         if principal is not None:
             return principal
         if request.crowded is not None:
             raise too_crowded(request.crowded)
         if _TOKEN.match(credential) and self._attempts.wait(request.client) and not await self._turns.take():
             self._hold_back(request)
-        answer = await self._gateway.authenticate(credential)
+        answer = await self._gateway.callers.authenticate(credential)
         if isinstance(answer, Unaccepted):
             self._refuse(request, answer)
         return answer
 
     def _certified(self, request: Request, certificate: str) -> Principal:
-        return self.accepted(request, self._gateway.certified(certificate))
+        return self.accepted(request, self._gateway.callers.certified(certificate))
 
     def accepted(self, request: Request, answer: Principal | Unaccepted) -> Principal:
         """Whoever a credential led to. Raises `Rejected` as `enter` does where it led to nobody."""
@@ -247,25 +251,18 @@ class Door:
             )
         raise _unauthenticated("this credential is not accepted", self.resource.challenge(request, "invalid_token"))
 
-    def _narrowed(self, request: Request, principal: Principal) -> Principal:
+    def _narrowed(self, principal: Principal, toolset: str) -> Principal:
         """The caller with the toolset it asks for, which can only take tools away."""
-        value = request.headers.get(b"x-toolset")
-        if value is None:
-            return principal
-        narrowed = self._gateway.narrowed(principal, value.decode("latin-1"))
+        narrowed = self._gateway.callers.narrowed(principal, toolset)
         if narrowed is None:
             raise Rejected(404, "not_found", "X-Toolset names no toolset of the policy")
         return narrowed
 
-    async def _acting(self, request: Request, principal: Principal) -> Principal:
+    async def _acting(self, request: Request, principal: Principal, user: str) -> Principal:
         """Whom the caller says it acts for, by name, or proves with a token of theirs, as far as the policy lets it."""
-        value = request.headers.get(b"x-on-behalf-of")
-        if value is None:
-            return principal
-        user = value.decode("latin-1")
-        acting = self._gateway.acting_for(principal, user)
+        acting = self._gateway.callers.acting_for(principal, user)
         if acting is None and _TOKEN.match(user):
-            acting = self._gateway.acting_for(principal, await self.admit(request, user))
+            acting = self._gateway.callers.acting_for(principal, await self.admit(request, user))
         if acting is None:
             raise Rejected(
                 403,

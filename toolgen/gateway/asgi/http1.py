@@ -201,7 +201,7 @@ class _Chunked:
             self._fields += 1
             _check_text(line)
             if line:
-                _read_field(line)
+                _read_fields([line])
             self.done = not line
         return at
 
@@ -213,7 +213,7 @@ def read_head(data: bytes) -> Head:
     method, target, version = _read_request_line(lines[0])
     if len(lines) > MAX_FIELDS + 1:
         raise BadRequest(f"the request has more than {MAX_FIELDS} headers")
-    headers = tuple([_read_field(line) for line in lines[1:]])
+    headers = _read_fields(lines[1:])
     deciding: dict[bytes, list[bytes]] = {}
     for name, value in headers:
         if name in _DECIDING:
@@ -231,8 +231,8 @@ def read_head(data: bytes) -> Head:
         version=version,
         headers=headers,
         length=_read_length(deciding, version),
-        keep_alive=version == "1.1" and b"close" not in [option.strip() for option in connection],
-        expects_continue=version == "1.1" and [one.lower() for one in deciding.get(b"expect", ())] == [b"100-continue"],
+        keep_alive=version == "1.1" and b"close" not in map(bytes.strip, connection),
+        expects_continue=version == "1.1" and list(map(bytes.lower, deciding.get(b"expect", ()))) == [b"100-continue"],
     )
 
 
@@ -243,13 +243,14 @@ def _read_request_line(line: bytes) -> tuple[str, bytes, str]:
     return found[1].decode("ascii"), found[2], found[3].decode("ascii")
 
 
-def _read_field(line: bytes) -> Header:
-    name, colon, value = line.partition(b":")
-    if (
-        not colon or not name or name.translate(None, _TOKEN)
-    ):  # a folded line begins with a space, and is no field either
-        raise BadRequest("a header is not a name, a colon and a value on one line")
-    return name.lower(), value.strip(b" \t")
+def _read_fields(lines: list[bytes]) -> tuple[Header, ...]:
+    fields: list[Header] = []
+    for line in lines:
+        name, colon, value = line.partition(b":")
+        if not colon or not name or name.translate(None, _TOKEN):  # a folded line begins with a space, and is no field
+            raise BadRequest("a header is not a name, a colon and a value on one line")
+        fields.append((name.lower(), value.strip(b" \t")))
+    return tuple(fields)
 
 
 def _read_target(method: str, target: bytes, hosts: list[bytes]) -> tuple[bytes, bytes]:

@@ -247,7 +247,7 @@ class Request:
     def parameters(self, *known: str) -> Mapping[str, str]:
         """The query as a mapping. A name that is unknown or repeated is refused."""
         found: dict[str, str] = {}
-        for name, value in self._pairs():
+        for name, value in self._pairs() if self.query else ():
             if name not in known:
                 raise Rejected(
                     400, "validation", "the query holds a parameter this route does not have", suggestion=_known(known)

@@ -17,8 +17,13 @@ from toolgen.gateway.identity.jwks import FRESH_S, KeySets
 from toolgen.gateway.identity.jwt import RefusedTokenError, Told, Unaccepted, check_claims, read_token
 from toolgen.model.call import Principal, Proof
 from toolgen.model.names import nearest
-from toolgen.policy.claims import (
+from toolgen.policy.credentials import (
+    CertificateRule,
     ClaimsError,
+    Credentials,
+    IssuerEntry,
+    PrincipalEntry,
+    TokenRule,
     audience_fits,
     claims_again,
     origin_by_hand,
@@ -27,7 +32,6 @@ from toolgen.policy.claims import (
     subject_of,
     user_of,
 )
-from toolgen.policy.credentials import CertificateRule, Credentials, IssuerEntry, PrincipalEntry, TokenRule
 
 __all__ = ["NO_CLAIMS", "Claims", "Identity"]
 

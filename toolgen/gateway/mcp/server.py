@@ -122,7 +122,7 @@ class Mcp:
 
     def listed(self, principal: Principal) -> tuple[object, ...] | None:
         """What a principal is listed now, to be held against what it was listed before; None for one that the policy has no more."""
-        current = self._gateway.current(principal)
+        current = self._gateway.callers.current(principal)
         return None if current is None else self._listings.of(current).tools
 
     async def changed(self) -> None:
@@ -155,7 +155,7 @@ class Mcp:
     async def _dispatch(self, message: Message, era: Era, caller: Caller) -> dict[str, object] | Fault:
         params = message.params if isinstance(message.params, dict) else {}
         if (toolset := message.meta.get(META_TOOLSET)) is not None:
-            narrowed = self._gateway.narrowed(caller.principal, toolset) if isinstance(toolset, str) else None
+            narrowed = self._gateway.callers.narrowed(caller.principal, toolset) if isinstance(toolset, str) else None
             if narrowed is None:
                 return Fault(code=INVALID_PARAMS, message=f"params._meta.{META_TOOLSET} names no toolset of the policy")
             caller = replace(caller, principal=narrowed)

@@ -184,7 +184,7 @@ class _Session:
 
     async def _reply(self, message: Message, request: int | str, presence: Presence) -> Reply:
         """The policy may have changed since the process was started: each message is answered as it stands now."""
-        principal = self._gateway.current(self._principal)
+        principal = self._gateway.callers.current(self._principal)
         if principal is None:
             return failed(request, Fault(code=INVALID_REQUEST, message="the policy has this principal no more"))
         era = Era.MODERN if claimed_version(message) else Era.HANDSHAKE

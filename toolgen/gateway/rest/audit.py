@@ -43,7 +43,7 @@ class RestAudit:
         if found is None and request.path != "/v1/audit":
             return None
         request.take("GET")
-        if not self._gateway.may_review(principal):
+        if not self._gateway.callers.may_review(principal):
             raise Rejected(
                 403, "forbidden", "this principal may not read the audit", suggestion="ask whoever owns the policy"
             )

@@ -193,7 +193,7 @@ class CallEvents:
         """Ends when the call has ended, `wait` is over, the client has left or its credential is no longer good."""
         loop, approvals = asyncio.get_running_loop(), self._gateway.approvals
         until, said = loop.time() + wait, ""
-        while not (self._closed or request.presence.left()) and self._gateway.current(principal) is not None:
+        while not (self._closed or request.presence.left()) and self._gateway.callers.current(principal) is not None:
             news = approvals.news
             known = await approvals.own(call_id, principal)
             if known is None:

@@ -135,7 +135,7 @@ class Rest:
         """GET /v1/tools: a page of what the caller is listed, or with `q` of the tools that fit a request in words, in one format."""
         query = request.parameters("format", "q", "limit", "cursor", "toolset")
         if "toolset" in query:
-            narrowed = self._gateway.narrowed(principal, query["toolset"])
+            narrowed = self._gateway.callers.narrowed(principal, query["toolset"])
             if narrowed is None:
                 raise Rejected(404, "not_found", "the query parameter toolset names no toolset of the policy")
             principal = narrowed
@@ -188,7 +188,11 @@ class Rest:
 
 def enveloped(envelope: Envelope) -> Response:
     """An envelope as an answer, with the status of contracts.md."""
-    return json_response(envelope_json(envelope), status=status_of(envelope), headers=_retry_after(envelope))
+    return json_response(
+        envelope_json(envelope),
+        status=status_of(envelope),
+        headers=() if envelope.error is None else _retry_after(envelope, envelope.error),
+    )
 
 
 async def _of_batch(call: BatchCall, key: str, made: Callable[..., Awaitable[Envelope]]) -> Envelope:
@@ -221,13 +225,12 @@ def _conversation(request: Request) -> str:
 def _client(request: Request) -> str:
     """The User-Agent, for the record: self-reported, printable and bounded."""
     text = request.text(b"user-agent")[:_MAX_CLIENT_LENGTH]
-    return "".join(sign if sign.isprintable() else "?" for sign in text)
+    return text if text.isprintable() else "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
-def _retry_after(envelope: Envelope) -> tuple[tuple[bytes, bytes], ...]:
+def _retry_after(envelope: Envelope, error: Error) -> tuple[tuple[bytes, bytes], ...]:
     """`Retry-After` in whole seconds (RFC 9110, section 10.2.3); never absent from a 429."""
-    error = envelope.error
-    if error is None or (error.retry_after_s is None and status_of(envelope) != 429):
+    if error.retry_after_s is None and status_of(envelope) != 429:
         return ()
     return ((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_s or 1))),)
 

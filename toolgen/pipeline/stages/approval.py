@@ -12,7 +12,7 @@ from toolgen.canonical import digest, encodable
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Error, Refused, Result
 from toolgen.model.tool import Tool
-from toolgen.pipeline.middleware import Next, Trail
+from toolgen.pipeline.middleware import Trail
 
 __all__ = ["STALE", "ApproveStage", "Desk", "Question", "approval_digest"]
 
@@ -60,17 +60,16 @@ class ApproveStage:
     desk: Desk
     elicits: bool = False
 
-    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+    async def __call__(self, call: Call, trail: Trail) -> Call | Result:
         if trail.verdict != "ask":
-            return await proceed(call, trail)
+            return call
         asked = approval_digest(call, self.concern(call.principal, call.tool))
         if call.approval:
-            return await proceed(call, trail) if call.approval == asked else _stale(trail)
+            return call if call.approval == asked else _stale(trail)
         if self.exchanged(call):
             return _unkept_token(trail)
         if not (self.elicits and trail.presence.elicits) and not self.answerable(call.principal):
             return _called_off(trail)
-        sql = trail.facts.get("sql")
         return await self.desk.ask(
             Question(
                 call=call,
@@ -79,17 +78,17 @@ class ApproveStage:
                 roles=self.roles,
                 expires_s=self.expires_s,
                 rule=trail.rule,
-                sql=sql if isinstance(sql, str) else "",
+                sql=trail.sql,
             )
         )
 
-    async def rehearse(self, call: Call, trail: Trail, proceed: Next) -> Result:
+    async def rehearse(self, call: Call, trail: Trail) -> Call | Result:
         """For a dry run: nobody is asked, and what is shown is what somebody would be asked about."""
         if trail.verdict == "ask" and self.exchanged(call):
             return _unkept_token(trail)
         if trail.verdict == "ask" and not self.answerable(call.principal):
             return _called_off(trail)
-        return await proceed(call, trail)
+        return call
 
 
 def approval_digest(call: Call, concern: str) -> str:

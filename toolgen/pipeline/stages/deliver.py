@@ -37,7 +37,7 @@ class Promises:
         """False for an answer that breaks its promise; True also where there is none to break."""
         if tool.output_schema is None or not isinstance(tool.binding, HttpBinding) or result.truncated:
             return True
-        size = result.facts.get("bytes")
+        size = result.delivery.bytes
         if isinstance(size, int) and size > _MAX_LENGTH:
             return True
         if tool.digest not in self._validators:
@@ -93,11 +93,15 @@ class Deliver:
                 return Cancelled(error=_LEFT)
         except ToolgenError as error:
             result = Failed(error=failure(error))
-        if isinstance(result, Success) and not self.promises.kept(call.tool, result):
+        if (
+            isinstance(result, Success)
+            and call.tool.output_schema is not None
+            and not self.promises.kept(call.tool, result)
+        ):
             trail.notes += (BROKEN,)
         if isinstance(result, Failed) and result.error.code == "input_required":
             return Pending(error=result.error)
-        return _located(result, call)
+        return _located(result, call) if isinstance(result, Failed) else result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,8 +101,7 @@ class AccessStage:
         """The verdict, with what the record should know of it."""
         circumstances = NOWHERE if self.earlier is None else self.earlier.circumstances(call)
         judgement = self.access.judge(call.principal, call.tool, call.arguments, circumstances)
-        if labels := _labels(circumstances):
-            trail.facts["labels"] = labels
+        trail.labels = _labels(circumstances)
         trail.notes = judgement.notes
         verdict = judgement.verdict if call.denied is None or judgement.verdict is UNKNOWN else call.denied
         trail.rule = verdict.rule
@@ -142,10 +141,13 @@ class ArgumentsStage:
 
     _validators: dict[str, Validator] = field(default_factory=dict)
 
-    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
-        faults = self._validator(call.tool).faults(call.arguments)
-        if not faults:
-            return await proceed(call, trail)
+    async def __call__(self, call: Call, _trail: Trail) -> Call | Result:
+        validator = self._validators.get(call.tool.digest)
+        if validator is None:
+            validator = self._validators[call.tool.digest] = Validator(call.tool.input_schema)
+        if validator.accepts(call.arguments):
+            return call
+        faults = validator.faults(call.arguments)
         return Refused(
             error=Error(
                 code="validation",
@@ -154,12 +156,6 @@ class ArgumentsStage:
                 rule="arguments",
             )
         )
-
-    def _validator(self, tool: Tool) -> Validator:
-        validator = self._validators.get(tool.digest)
-        if validator is None:
-            validator = self._validators[tool.digest] = Validator(tool.input_schema)
-        return validator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,40 +171,36 @@ class InspectStage:
     documents: Mapping[str, DocumentGuard] = field(default_factory=dict)
     earlier: Earlier | None = None
 
-    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+    async def __call__(self, call: Call, trail: Trail) -> Call | Result:
         binding = call.tool.binding
         match binding:
             case SqlBinding():
-                return await self._sql(call, trail, proceed)
+                return await self._sql(call, trail)
             case HttpBinding(servers=servers):
-                return await self._request(servers[0] if servers else "", call, trail, proceed)
+                return self._request(servers[0] if servers else "", call)
             case GraphQLBinding(endpoint=endpoint, subscription=subscription):
                 # A WebSocket begins as a request of HTTP, to the same port (RFC 6455, section 1.3).
                 url = endpoint if subscription is None else re.sub("^ws", "http", subscription.url)
-                return await self._request(url, call, trail, proceed)
+                return self._request(url, call)
             case GraphQLDocumentBinding(endpoint=endpoint):
-                return await self._document(endpoint, call, trail, proceed)
+                return await self._document(endpoint, call, trail)
             case GraphQLSchemaBinding():
                 guard = self.documents.get(call.tool.source)
-                return (
-                    _refused(_NO_INDEX)
-                    if guard is None
-                    else await proceed(replace(call, graph=guard.part(call)), trail)
-                )
+                return _refused(_NO_INDEX) if guard is None else replace(call, graph=guard.part(call))
             case FunctionBinding():
-                return await proceed(call, trail)  # the project's own code: what it does elsewhere is its own affair
+                return call  # the project's own code: what it does elsewhere is its own affair
             case McpBinding(url=url):  # a command is the operator's own program, as a function is
-                return await (self._request(url, call, trail, proceed) if url else proceed(call, trail))
+                return self._request(url, call) if url else call
             case NoBinding():
                 return _refused(Deny(rule="default", code="unknown_tool", reason="there is no such tool"))
             case _:
                 assert_never(binding)
 
-    async def _request(self, url: str, call: Call, trail: Trail, proceed: Next) -> Result:
+    def _request(self, url: str, call: Call) -> Call | Refused:
         verdict = self.destination(url, call.tool.source)
-        return await proceed(call, trail) if isinstance(verdict, Allow) else _refused(verdict)
+        return call if isinstance(verdict, Allow) else _refused(verdict)
 
-    async def _document(self, endpoint: str, call: Call, trail: Trail, proceed: Next) -> Result:
+    async def _document(self, endpoint: str, call: Call, trail: Trail) -> Call | Refused:
         guard = self.documents.get(call.tool.source)
         notes: list[Note] = []
         turns = None if self.earlier is None else self.earlier.turn(call)
@@ -240,9 +232,9 @@ class InspectStage:
                 pass
             case _:
                 assert_never(verdict)
-        return await self._request(endpoint, checked, trail, proceed)
+        return self._request(endpoint, checked)
 
-    async def _sql(self, call: Call, trail: Trail, proceed: Next) -> Result:
+    async def _sql(self, call: Call, trail: Trail) -> Call | Refused:
         guard = self.guards.get(call.tool.source)
         if guard is None:
             return _refused(
@@ -253,18 +245,18 @@ class InspectStage:
         answer = await guard(call)
         match answer:
             case Statement():
-                trail.facts["sql"] = answer.sql
+                trail.sql = answer.sql
                 if answer.writes:
                     trail.verdict, trail.rule = (
                         "ask",
                         "sql:writes",
                     )  # whatever a rule says: a person agrees to every change
-                return await proceed(replace(call, statement=answer), trail)
+                return replace(call, statement=answer)
             case Database():
-                return await proceed(replace(call, database=answer), trail)
+                return replace(call, database=answer)
             case Described(database=database, sampling=sampling):
-                trail.facts["sql"] = sampling.statement.sql
-                return await proceed(replace(call, database=database, sampling=sampling), trail)
+                trail.sql = sampling.statement.sql
+                return replace(call, database=database, sampling=sampling)
             case Deny():
                 return _refused(answer)
             case _:
@@ -280,7 +272,8 @@ class RedactStage:
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
         trail.redacts = self._of(call.tool) is not None
-        return self.applied(call, await proceed(call, trail))
+        result = await proceed(call, trail)
+        return self.applied(call, result) if trail.redacts or call.document is not None else result
 
     def applied(self, call: Call, result: Result) -> Result:
         """The result without what is hidden."""

@@ -19,7 +19,7 @@ from toolgen.clock import Clock
 from toolgen.errors import CanonicalError, StateError, place_of
 from toolgen.json_codec import encode_json
 from toolgen.model.call import Call, Principal, parties
-from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Shape, Success
+from toolgen.model.result import Cancelled, Delivery, Error, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import Json
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.state.idempotency import Claim, Ledger
@@ -84,7 +84,7 @@ class LedgerStage:
         if known.arguments != mine.arguments:
             return _refused("validation", "this idempotency key was used with other arguments", rule="idempotency_key")
         if known.call_id != call.id:
-            trail.facts["replays"] = known.call_id
+            trail.replays = known.call_id
         elif known.status != "ended":
             return await self._carry(self.ledger, mine, call, trail, proceed)  # the first with its key
         return self.redact(call, self._told(known))
@@ -192,8 +192,8 @@ class LedgerStage:
 
 def _undone(failed: Failed, *, idempotent: bool) -> bool:
     """Whether the same call may be made again: it did nothing, or doing it twice is doing it once."""
-    status = failed.facts.get("upstream_status")
-    if failed.error.code in _UNDONE or failed.facts.get("broken") is True or status == 429:
+    status = failed.delivery.status
+    if failed.error.code in _UNDONE or failed.delivery.broken or status == 429:
         return failed.error.code != "outcome_unknown"
     return idempotent and isinstance(status, int) and status >= 500
 
@@ -211,8 +211,8 @@ class _Outcome(msgspec.Struct, omit_defaults=True):
 
 def _written(result: Result) -> bytes:
     match result:
-        case Success(data=data, truncated=truncated, next_cursor=cursor, facts=facts, shape=shape):
-            link, body = str(facts.get("link", "")), msgspec.Raw(encode_json(data))
+        case Success(data=data, truncated=truncated, next_cursor=cursor, delivery=delivery, shape=shape):
+            link, body = delivery.link, msgspec.Raw(encode_json(data))
             kept = _Outcome(data=body, truncated=truncated, next_cursor=cursor, link=link, shape=shape)
         case Failed(error=error, data=data, shape=shape):
             kept = _Outcome(error=error, data=msgspec.Raw(encode_json(data)), shape=shape)
@@ -234,8 +234,10 @@ def _read(body: bytes) -> Result:
     data: Json = msgspec.json.decode(kept.data)
     if kept.error is not None:
         return Failed(error=kept.error, data=data, shape=kept.shape)
-    facts: dict[str, Json] = {"cache": "replayed", **({"link": kept.link} if kept.link else {})}
-    return Success(data=data, truncated=kept.truncated, next_cursor=kept.next_cursor, facts=facts, shape=kept.shape)
+    delivery = Delivery(cache="replayed", link=kept.link)
+    return Success(
+        data=data, truncated=kept.truncated, next_cursor=kept.next_cursor, delivery=delivery, shape=kept.shape
+    )
 
 
 def _refused(code: str, message: str, retry_after_s: float | None = None, rule: str = "") -> Refused:

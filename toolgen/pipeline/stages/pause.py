@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from toolgen.model.call import Call, parties
 from toolgen.model.result import Error, Refused, Result
-from toolgen.pipeline.middleware import Next, Trail
-from toolgen.state.pauses import Pause, Pauses
-from toolgen.state.pauses_redis import SharedPauses
+from toolgen.pipeline.middleware import Trail
+from toolgen.state.pauses import Pause, Pauses, SharedPauses
 
 __all__ = ["PauseStage"]
 
@@ -33,13 +32,13 @@ class PauseStage:
     pauses: Pauses | SharedPauses
     tolerant: bool = False
 
-    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+    async def __call__(self, call: Call, _trail: Trail) -> Call | Result:
         pauses = self.pauses
         if pauses.stale or pauses.all():
             error = await self.withheld(call)
             if error is not None:
                 return Refused(error=error)
-        return await proceed(call, trail)
+        return call
 
     async def withheld(self, call: Call) -> Error | None:
         """Why a call is held back now; None where it is not."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from toolgen.model.call import Call
 from toolgen.model.result import Error, Refused, Result
-from toolgen.pipeline.middleware import Next, Trail
+from toolgen.pipeline.middleware import Trail
 from toolgen.pipeline.stages.approval import STALE
 
 __all__ = ["CurrentStage"]
@@ -24,7 +24,7 @@ class CurrentStage:
 
     stands: Callable[[Call], bool]
 
-    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+    async def __call__(self, call: Call, trail: Trail) -> Call | Result:
         if self.stands(call):
-            return await proceed(call, trail)
+            return call
         return Refused(error=Error(code="expired", message=STALE, rule=trail.rule))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -12,8 +11,7 @@ from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.verdict import Deny
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.policy.limits import Charge, Limits, merged
-from toolgen.state.buckets import FREE, Buckets, Refusal
-from toolgen.state.upstream_quotas import Upstreams
+from toolgen.state.rate_limits import FREE, Buckets, Refusal, Upstreams
 
 __all__ = ["LimitStage", "MeterStage"]
 
@@ -65,8 +63,9 @@ class MeterStage:
                 return _held_up(call.tool.source, wait)
             result = await proceed(call, trail)
         finally:
-            self.buckets.release(answer)
-        if isinstance(result, Success | Failed) and isinstance(rates := result.facts.get("upstream_rates"), Mapping):
+            if answer.keys:
+                self.buckets.release(answer)
+        if isinstance(result, Success | Failed) and (rates := result.delivery.rates) is not None:
             self.upstreams.hear(call.tool.source, rates)
         return result
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from toolgen.clock import Clock
 from toolgen.errors import AuditError, CanonicalError, place_of
 from toolgen.model.call import Call, Principal
-from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
+from toolgen.model.result import Cancelled, Delivery, Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.policy.arguments import excess
@@ -63,7 +63,6 @@ class Users:
 
 _logger = logging.getLogger(__name__)
 _MAX_NAME_LENGTH = 200
-_FACTS = ("sql", "rows", "bytes", "attempts", "labels")
 
 
 class Journal(Protocol):
@@ -105,9 +104,10 @@ class Record:
             result = Refused(
                 error=Error(code="validation", message=f"the arguments cannot be used: {fault}", rule="arguments")
             )
-        await self._append_notes(trail, who)
-        if isinstance(result, Success | Failed) and "retried" in result.facts:
-            await self._append_attempts(result.facts["retried"], who)
+        if trail.notes:
+            await self._append_notes(trail, who)
+        if isinstance(result, Success | Failed) and result.delivery.retried:
+            await self._append_attempts(result.delivery.retried, who)
         ending = {"event": "outcome", **who, **_ending(result, trail)}
         if "sql" in ending:
             ending["sql"] = self.conceal.statement(call, ending["sql"])
@@ -156,13 +156,11 @@ class Record:
             with contextlib.suppress(AuditError):
                 await self.journal.append({"event": "decision", **who, **fields})
 
-    async def _append_attempts(self, retried: Json, who: dict[str, Any]) -> None:
+    async def _append_attempts(self, retried: tuple[Mapping[str, str | float], ...], who: dict[str, Any]) -> None:
         """Records what every attempt but the last came to. As with notes, what cannot be written here shows at the outcome."""
-        for number, attempt in enumerate(retried if isinstance(retried, list) else (), 1):
-            if isinstance(attempt, Mapping):
-                fields = {"status": "error", "code": attempt["code"], "duration_ms": attempt["duration_ms"]}
-                with contextlib.suppress(AuditError):
-                    await self.journal.append({"event": "attempt", **who, **fields, "attempts": number})
+        for number, attempt in enumerate(retried, 1):
+            with contextlib.suppress(AuditError):
+                await self.journal.append({"event": "attempt", **who, "status": "error", **attempt, "attempts": number})
 
     async def _guarded(self, call: Call, trail: Trail, proceed: Next) -> Result:
         """The rest of the road. This is the outermost boundary, which a call never gets past as an exception."""
@@ -174,22 +172,23 @@ class Record:
             return Failed(error=Error(code="internal", message=f"the gateway failed ({type(error).__name__})"))
 
     def _who(self, call: Call) -> dict[str, Any]:
+        user = call.principal.on_behalf_of
         return {
             "call_id": call.id,
             "principal": call.principal.id,
-            "on_behalf_of": _chain(call.principal.on_behalf_of),
+            "on_behalf_of": "" if user is None else user.id,
             "tool": call.tool.name[:_MAX_NAME_LENGTH],
         }
 
     def _intent(self, call: Call) -> dict[str, Any]:
+        changes: list[dict[str, str]] = []
+        for change, names in (("parsed", call.repaired), ("dropped", call.dropped), ("left_out", call.left_out)):
+            for name in names:
+                changes.append({"argument": name[:_MAX_NAME_LENGTH], "change": change})  # noqa: PERF401 - a call less
         return {
             "tool_digest": call.tool.digest,
             "policy_digest": self.policy_digest,
-            "repaired": [
-                *({"argument": name[:_MAX_NAME_LENGTH], "change": "parsed"} for name in call.repaired),
-                *({"argument": name[:_MAX_NAME_LENGTH], "change": "dropped"} for name in call.dropped),
-                *({"argument": name[:_MAX_NAME_LENGTH], "change": "left_out"} for name in call.left_out),
-            ],
+            "repaired": changes,
             "bound": [*call.bound],
             "session": call.session[:_MAX_NAME_LENGTH],
             "client": call.client[:_MAX_NAME_LENGTH],
@@ -197,52 +196,48 @@ class Record:
         }
 
 
-def _chain(principal: Principal | None) -> str:
-    return "" if principal is None else principal.id
-
-
 def _ending(result: Result, trail: Trail) -> dict[str, Any]:
     ending: dict[str, Any] = {"verdict": trail.verdict, "rule": trail.rule}
-    if "replays" in trail.facts:  # the call that this one repeats, and is told the outcome of
-        ending["parent"] = trail.facts["replays"]
-    if "labels" in trail.facts:
-        ending["labels"] = trail.facts["labels"]
+    if trail.labels:
+        ending["labels"] = trail.labels
+    if trail.replays:
+        ending["parent"] = trail.replays
+    if not isinstance(result, Refused) and trail.sql:
+        ending["sql"] = trail.sql
     match result:
-        case Success(facts=facts):
-            told = _recorded(trail.facts) | _recorded(facts)
-            # Of an answer that was not asked for again: how it comes that it was given.
-            return {**ending, "status": "ok", **({"code": facts["cache"]} if "cache" in facts else {}), **told}
-        case Failed(error=error, facts=facts):
-            return {
-                **ending,
-                "status": "error",
-                "code": error.code,
-                **_recorded(trail.facts),
-                **_recorded(facts),
-            }
+        case Success(delivery=delivery):
+            if delivery.cache:  # an answer that was not asked for again: how it comes that it was given
+                ending["code"] = delivery.cache
+            return {**ending, "status": "ok", **_recorded(delivery)}
+        case Failed(error=error, delivery=delivery):
+            return {**ending, "status": "error", "code": error.code, **_recorded(delivery)}
         case Refused(error=error):
-            return {
-                **ending,
-                "verdict": "deny",
-                "rule": error.rule or trail.rule,
-                "status": "refused",
-                "code": error.code,
-            }
+            rule = error.rule or trail.rule
+            return {**ending, "verdict": "deny", "rule": rule, "status": "refused", "code": error.code}
         case Pending(error=error):
-            return {**ending, "status": "pending", "code": error.code, **_recorded(trail.facts)}
+            return {**ending, "status": "pending", "code": error.code}
         case Cancelled(error=error):
-            return {**ending, "status": "cancelled", "code": error.code, **_recorded(trail.facts)}
+            return {**ending, "status": "cancelled", "code": error.code}
 
 
-def _recorded(facts: Mapping[str, Json]) -> dict[str, Json]:
-    """Of what an executor learned, what an entry has a field for."""
-    return {name: facts[name] for name in _FACTS if name in facts}
+def _recorded(delivery: Delivery) -> dict[str, Json]:
+    """Of what is known of a delivery, what an entry has a field for."""
+    told: dict[str, Json] = {}
+    if delivery.sql:
+        told["sql"] = delivery.sql
+    if delivery.rows is not None:
+        told["rows"] = delivery.rows
+    if delivery.bytes is not None:
+        told["bytes"] = delivery.bytes
+    if delivery.attempts is not None:
+        told["attempts"] = delivery.attempts
+    return told
 
 
 def _unrecorded(result: Result) -> Result:
     """What the caller is told of a call whose ending is on no record: what was done must not be done again."""
     match result:
-        case Success() | Failed() if not (isinstance(result, Failed) and result.facts.get("unsent") is True):
+        case Success() | Failed() if not (isinstance(result, Failed) and result.delivery.unsent):
             message = "the call was made, but its outcome could not be recorded, so it is withheld"
             suggestion = "do not repeat this call; ask the operator of the gateway what became of it"
             return Failed(error=Error(code="outcome_unknown", message=message, suggestion=suggestion))

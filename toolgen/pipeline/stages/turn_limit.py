@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from toolgen.model.call import Call
 from toolgen.model.result import Error, Refused, Result
-from toolgen.pipeline.middleware import Next, Trail
+from toolgen.pipeline.middleware import Trail
 from toolgen.state.turn_counter import MAX_CALLS, Excess
 
 __all__ = ["TurnStage"]
@@ -20,12 +20,12 @@ class TurnStage:
 
     limit: float
 
-    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+    async def __call__(self, call: Call, trail: Trail) -> Call | Result:
         seat = trail.seat
         if seat is None:  # it belongs to no conversation, or was counted when it was asked for
-            return await proceed(call, trail)
+            return call
         excess = await seat.excess()
-        return await proceed(call, trail) if excess is None else Refused(error=self._error(excess))
+        return call if excess is None else Refused(error=self._error(excess))
 
     def _error(self, excess: Excess) -> Error:
         code = "turn_limit"

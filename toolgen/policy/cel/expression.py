@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from cel_expr_python import cel
@@ -32,6 +31,7 @@ from toolgen.policy.cel.tree import (
     json_of,
     kind_word,
     read_tree,
+    reason_of,
     walk,
 )
 
@@ -52,6 +52,7 @@ _MAX_ITERATED_TEXT = 16_384  # a comprehension may look at every character for e
 _UNDECLARED = re.compile(r"undeclared reference to '([^']*)'")
 _PLACE = re.compile(r"ERROR: <input>:\d+:(\d+): (.*)")
 _SUFFIX = re.compile(r" ?\(in container ''\)| ?\[[A-Z_]+\]$")
+_WANTED = {"bool": ("BOOL", "DYN"), "number": ("INT", "UINT", "DOUBLE", "DYN")}
 T = TypeVar("T")
 _MAX_KEPT = 4_096
 
@@ -146,7 +147,7 @@ class Facts:
 class Expression:
     """One expression, compiled. Made by `compile_expression`."""
 
-    __slots__ = ("_arguments", "_ask", "_compiled", "_most_text", "_variables", "excluded", "source", "where")
+    __slots__ = ("_arguments", "_compiled", "_most_text", "_variables", "asks_history", "excluded", "source", "where")
 
     def __init__(self, source: str, where: str, compiled: cel.Expression, tree: Node) -> None:
         self.excluded = tuple(numbers_excluded(tree))
@@ -156,7 +157,8 @@ class Expression:
         names = {node.name for node in walk(tree) if isinstance(node, Identifier)} & VARIABLES.keys()
         self._variables = tuple(sorted(names - {"args"}))
         self._arguments = _arguments(tree) if "args" in names else frozenset()
-        self._ask = bool(names & {"session", "history"})
+        self.asks_history = bool(names & {"session", "history"})
+        """Whether the answer depends on earlier calls."""
         iterates = any(isinstance(node, Comprehension) for node in walk(tree))
         self._most_text = _MAX_ITERATED_TEXT if iterates else _MAX_TEXT
 
@@ -169,17 +171,12 @@ class Expression:
         """What it reads where it asks no history."""
         return Reads(frozenset(self._variables), self._arguments)
 
-    @property
-    def asks_history(self) -> bool:
-        """Whether the answer depends on earlier calls."""
-        return self._ask
-
     def __repr__(self) -> str:
         return f"Expression({self.source!r})"
 
     def holds(self, facts: Facts) -> bool:
         """The answer of a condition. Raises `Unevaluated`; only `true` is true."""
-        if not self._ask and (shared := facts.shared()) is not None:
+        if not self.asks_history and (shared := facts.shared()) is not None:
             quick = self._run(activation=shared)
             if quick is True or quick is False:
                 return quick
@@ -207,16 +204,16 @@ class Expression:
         data: dict[str, object] = {name: facts.of(name) for name in self._variables}
         if self._arguments is None or self._arguments:
             data["args"] = facts.given(self._arguments, self._most_text)
-        asked = _Asked(facts) if self._ask else None
+        asked = _Asked(facts) if self.asks_history else None
         previous = _ASKED.history
         _ASKED.history = asked
         try:
             answer = self._compiled.eval(data=data)
             if answer.type() == cel.Type.ERROR:
-                raise Unevaluated(f"{self.source}: {_reason(str(answer.value()))}")
+                raise Unevaluated(f"{self.source}: {reason_of(str(answer.value()))}")
             return json_of(answer.plain_value())
         except (RuntimeError, TypeError, ValueError, OverflowError) as error:
-            raise Unevaluated(f"{self.source}: {_reason(str(error))}") from None
+            raise Unevaluated(f"{self.source}: {reason_of(str(error))}") from None
         finally:
             _ASKED.history = previous
             if asked is not None and asked.forgot is not None:
@@ -265,14 +262,6 @@ def read_together(expressions: Iterable[Expression]) -> Reads:
     )
 
 
-_WANTED: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        "bool": frozenset({"BOOL", "DYN"}),
-        "number": frozenset({"INT", "UINT", "DOUBLE", "DYN"}),
-    }
-)
-
-
 class _Asked:
     """The two histories while one expression is evaluated, and what they could not answer: the runtime keeps no exceptions."""
 
@@ -288,10 +277,9 @@ class _Asked:
             return ask(_known(history))
         except LookupError:
             self.forgot = Unevaluated("what it asks about earlier calls was forgotten")
-            return 0
         except Unevaluated as error:
             self.forgot = error
-            return 0
+        return 0
 
 
 @dataclass(slots=True)
@@ -317,16 +305,10 @@ def _scope_of(receiver: Any) -> str:
 def _environment() -> cel.Env:
     kinds = cel.Type
     types = {"map": kinds.Map(kinds.STRING, kinds.DYN), "any": kinds.DYN, "time": kinds.TIMESTAMP}
-    receiver = types["map"]
 
     def member(name: str, result: cel.Type, parameters: int, run: Callable[..., object]) -> cel.FunctionDecl:
-        overload = cel.Overload(
-            f"history_{name}",
-            return_type=result,
-            parameters=[receiver, *[kinds.STRING] * parameters],
-            is_member=True,
-            impl=run,
-        )
+        takes = [types["map"], *[kinds.STRING] * parameters]
+        overload = cel.Overload(f"history_{name}", return_type=result, parameters=takes, is_member=True, impl=run)
         return cel.FunctionDecl(name, [overload])
 
     return cel.NewEnv(
@@ -393,21 +375,6 @@ def _party(principal: Principal) -> dict[str, object]:
 
 _PARTIES: _Kept[Principal] = _Kept(_party)
 _TOOLS: _Kept[Tool] = _Kept(_tool)
-
-
-def _reason(text: str) -> str:
-    """The runtime's words about an evaluation without any value of the call: it quotes keys and numbers."""
-    if "not found in map" in text or "No value with name" in text:
-        return "something it names is not there"
-    if "Iteration budget" in text:
-        return "it takes too many steps"
-    if "divide by zero" in text or "modulus by zero" in text:
-        return "it divides by zero"
-    if "overflow" in text or "out of range" in text:
-        return "a number is too large"
-    if "No matching overloads" in text:
-        return "a value has a type that this cannot be asked of"
-    return "it has no answer for this call"
 
 
 def _said(text: str) -> str:

@@ -27,6 +27,7 @@ __all__ = [
     "json_of",
     "kind_word",
     "read_tree",
+    "reason_of",
     "walk",
 ]
 
@@ -270,3 +271,20 @@ def kind_word(value: object) -> str:
     return {type(None): "null", str: "text", list: "a list", dict: "a map", bool: "true or false"}.get(
         type(value), type(value).__name__
     )
+
+
+_REASONS = {
+    "not found in map": "something it names is not there",
+    "No value with name": "something it names is not there",
+    "Iteration budget": "it takes too many steps",
+    "divide by zero": "it divides by zero",
+    "modulus by zero": "it divides by zero",
+    "overflow": "a number is too large",
+    "out of range": "a number is too large",
+    "No matching overloads": "a value has a type that this cannot be asked of",
+}
+
+
+def reason_of(text: str) -> str:
+    """The runtime's words about an evaluation without any value of the call: it quotes keys and numbers."""
+    return next((reason for said, reason in _REASONS.items() if said in text), "it has no answer for this call")

@@ -41,9 +41,9 @@ from toolgen.policy.document.sections import (
     read_scope,
 )
 from toolgen.policy.egress import Egress, Place, parse_allowed
+from toolgen.policy.explain import SelfTest
 from toolgen.policy.limits import Limit
 from toolgen.policy.redact import Plain, Redaction, column_of, compile_path
-from toolgen.policy.selftest import SelfTest
 from toolgen.policy.sql.grants import SqlScope
 from toolgen.policy.sql.scope import row_attributes
 from toolgen.yaml_file import Document, decode, read

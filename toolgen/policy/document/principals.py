@@ -132,10 +132,8 @@ class PrincipalSections:
         return kinds
 
     def _with_keys(self, entry: PrincipalEntry) -> PrincipalEntry:
-        managed = self._managed.get(entry.id)
-        if not managed:
-            return entry
-        return replace(entry, keys=(*entry.keys, *managed))
+        managed = self._managed.get(entry.id, ())
+        return replace(entry, keys=(*entry.keys, *managed)) if managed else entry
 
     def _add_principal(self, document: Document, name: str) -> None:
         path = ("principals", name)
@@ -150,7 +148,7 @@ class PrincipalSections:
         keys = tuple(_api_key(key, place) for key in ([given] if isinstance(given, str) else given or []))
         for key in keys:
             self._own(key, name)
-        token = None
+        token = certificate = None
         if entry.jwt is not None:
             token = self._token(entry.jwt, document, (*path, "jwt"))
             if entry.jwt.subject is None:
@@ -159,6 +157,8 @@ class PrincipalSections:
                     where=document.where(*path, "jwt"),
                     suggestion="for a principal for each user, list the issuer under issuers:",
                 )
+        if entry.mtls is not None:
+            certificate = self._certificate(entry.mtls, name, document.where(*path, "mtls"))
         self.principals[name] = PrincipalEntry(
             id=name,
             keys=keys,
@@ -167,9 +167,7 @@ class PrincipalSections:
             acts_for=frozenset(entry.acts_for),
             token=token,
             subject=(entry.jwt.subject or "") if entry.jwt is not None else "",
-            certificate=None
-            if entry.mtls is None
-            else self._certificate(entry.mtls, name, document.where(*path, "mtls")),
+            certificate=certificate,
         )
         self._actors += [(document.where(*path, "acts_for"), other) for other in entry.acts_for]
 
@@ -219,10 +217,10 @@ class PrincipalSections:
         of_token = (given.issuer, given.jwt_id, given.subject, given.before if given.principal is None else None)
         named = (given.key, given.certificate, given.principal)
         if sum(item is not None for item in named) + (of_token != (None, None, None, None)) != 1:
-            message = (
-                "revokes either a key, or a certificate, or tokens by issuer, jwt_id, subject or before, or a principal"
+            raise PolicyError(
+                "revokes either a key, or a certificate, or tokens by issuer, jwt_id, subject or before, or a principal",
+                where=where,
             )
-            raise PolicyError(message, where=where)
         before = None if given.before is None else instant(given.before, "before", where)
         if given.certificate is not None:
             self.revoked_certificates.append(_revoked(given.certificate, where))
@@ -232,14 +230,8 @@ class PrincipalSections:
             until = math.inf if before is None else before
             self.revoked_principals[given.principal] = max(until, self.revoked_principals.get(given.principal, until))
         else:
-            self.revocations.append(
-                Revocation(
-                    issuer=given.issuer or "",
-                    jwt_id=given.jwt_id or "",
-                    subject=given.subject or "",
-                    before=before,
-                )
-            )
+            tokens = {name: getattr(given, name) or "" for name in ("issuer", "jwt_id", "subject")}
+            self.revocations.append(Revocation(**tokens, before=before))
 
     def _certificate(self, given: CertificateShape, name: str, where: str) -> CertificateRule:
         rule = _certificate(given, where)

@@ -23,8 +23,7 @@ from toolgen.policy.arguments import repair
 from toolgen.policy.binding import bind_fault
 from toolgen.policy.cel.expression import Expression, compile_expression
 from toolgen.policy.cel.names import Scope
-from toolgen.policy.claims import ClaimsError, claims_read, user_of
-from toolgen.policy.credentials import Credentials
+from toolgen.policy.credentials import ClaimsError, Credentials, claims_read, user_of
 from toolgen.policy.document.principals import instant
 from toolgen.policy.document.schema import (
     EarlierShape,
@@ -36,9 +35,9 @@ from toolgen.policy.document.schema import (
     ToolsetShape,
     UserShape,
 )
+from toolgen.policy.explain import EarlierCall, SelfTest
 from toolgen.policy.redact import Plain, compile_path
 from toolgen.policy.rules import Rule, fault_of, matching
-from toolgen.policy.selftest import EarlierCall, SelfTest
 from toolgen.yaml_file import Document, decode
 
 __all__ = [

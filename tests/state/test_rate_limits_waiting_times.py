@@ -10,8 +10,7 @@ import pytest
 
 from tests.virtual_time import run
 from toolgen.policy.limits import Charge, Limit
-from toolgen.state.buckets import Hold, Refusal
-from toolgen.state.fair_queue import MAX_LINE_LENGTH, WaitingBuckets
+from toolgen.state.rate_limits import MAX_LINE_LENGTH, Hold, Refusal, WaitingBuckets
 
 HOLD = Hold(keys=(("a",),))
 

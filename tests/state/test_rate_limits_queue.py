@@ -10,8 +10,7 @@ import pytest
 
 from toolgen.clock import FixedClock, SystemClock
 from toolgen.policy.limits import Charge, Limit
-from toolgen.state.buckets import Hold, MemoryBuckets, Refusal
-from toolgen.state.fair_queue import MAX_LINE_LENGTH, WaitingBuckets
+from toolgen.state.rate_limits import MAX_LINE_LENGTH, Hold, MemoryBuckets, Refusal, WaitingBuckets
 
 
 def limit(key: str = "a", **terms: Any) -> Limit:

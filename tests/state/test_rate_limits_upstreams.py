@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolgen.clock import FixedClock
-from toolgen.state.upstream_quotas import MAX_DURATION_S, Upstreams
+from toolgen.state.rate_limits import MAX_DURATION_S, Upstreams
 
 
 def test_a_budget_is_counted_down_and_ends_with_its_window() -> None:

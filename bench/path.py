@@ -1,0 +1,173 @@
+"""The path of one warm call through toolgen: how many of our own Python functions it enters, in how many modules, and how deep.
+
+A function counts each time it is entered, in whatever thread or task; a coroutine that goes on after waiting is not entered again.
+Comprehensions and lambdas are functions too. What libraries do is not counted, nor what dataclasses generate.
+
+The gateway, an upstream on loopback and the caller: key, policy, three limits and a durable record, over the HTTP server that
+`toolgen serve` runs. `--list` prints the path in order, `--mcp` takes a tool call over MCP. Exits with 1 where a budget is exceeded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType
+
+import toolgen
+from bench.calls import ROUTES, UPSTREAM, request_of
+from tests.projects import POLICY, make_project
+from toolgen.gateway.service import Gateway
+from toolgen.server.http import Front, serve_worker
+from toolgen.server.sockets import bind
+
+MAX_CALLS, MAX_MODULES, MAX_DEPTH = 250, 45, 30
+WARM, TRACED = 3, 5
+_ROOT = f"{Path(toolgen.__file__).parent}{os.sep}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A function that was entered, and how many of our own frames were on the stack, itself among them."""
+
+    code: CodeType
+    depth: int
+
+    @property
+    def module(self) -> str:
+        """The path of its module below toolgen/."""
+        return self.code.co_filename.removeprefix(_ROOT)
+
+
+class Recorder:
+    """Follows every thread that is started after it is installed, while it is `active`."""
+
+    def __init__(self) -> None:
+        self.active = False
+        self._entries: list[Entry] = []
+        self._seen: dict[int, FrameType] = {}  # kept alive, so that no two have the same id
+
+    def install(self) -> None:
+        """For this thread and all that it starts."""
+        threading.setprofile(self._event)
+        sys.setprofile(self._event)
+
+    def taken(self) -> list[Entry]:
+        """What was entered since it was asked last."""
+        entries, self._entries, self._seen = self._entries, [], {}
+        return entries
+
+    def _event(self, frame: FrameType, event: str, _argument: object) -> None:
+        if not self.active or event != "call" or not frame.f_code.co_filename.startswith(_ROOT):
+            return
+        if id(frame) not in self._seen:
+            self._seen[id(frame)] = frame
+            self._entries.append(Entry(frame.f_code, _depth(frame)))
+
+
+def _depth(frame: FrameType | None) -> int:
+    depth = 0
+    while frame is not None:
+        depth += frame.f_code.co_filename.startswith(_ROOT)
+        frame = frame.f_back
+    return depth
+
+
+def traced(route: tuple[str, dict[str, object]]) -> list[Entry]:
+    """What one warm call enters: of several calls the shortest path, because the gateway's own timers run in between."""
+    recorder = Recorder()
+    paths: list[list[Entry]] = []
+    failures: list[BaseException] = []
+    with _project() as path, contextlib.closing(bind("127.0.0.1", 0)) as listener:
+        lifeline, end = os.pipe()
+        port = listener.getsockname()[1]
+
+        def caller() -> None:
+            try:
+                paths.extend(_call(port, route, recorder))
+            except BaseException as error:  # noqa: BLE001 - raised below, where somebody sees it
+                failures.append(error)
+            finally:
+                os.close(end)  # the server stops
+
+        thread = threading.Thread(target=caller)
+        recorder.install()
+        try:
+            gateway = Gateway.load(path)
+            serve_worker(gateway, listener, host="127.0.0.1", front=Front(), ready=thread.start, lifeline=lifeline)
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+        thread.join()
+    if failures:
+        raise failures[0]
+    return min(paths, key=len)
+
+
+def _call(port: int, route: tuple[str, dict[str, object]], recorder: Recorder) -> Iterator[list[Entry]]:
+    request = request_of(port, route)
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection, connection.makefile("rb") as answers:
+        for number in range(WARM + TRACED):
+            recorder.active = number >= WARM
+            connection.sendall(request)
+            head = answers.readline()
+            if b" 200 " not in head:
+                raise RuntimeError(head.decode())
+            length = 0
+            while (line := answers.readline().lower()) != b"\r\n":
+                if line.startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            if b"xxxx" not in (body := answers.read(length)):
+                raise RuntimeError(body.decode()[:300])
+            recorder.active = False
+            if path := recorder.taken():
+                yield path
+
+
+@contextlib.contextmanager
+def _project() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        upstream = subprocess.Popen([sys.executable, "-c", UPSTREAM], stdout=subprocess.PIPE, text=True)
+        try:
+            assert upstream.stdout is not None
+            address = f"http://127.0.0.1:{int(upstream.stdout.readline())}"
+            limits = [{"id": str(number), "per": ["principal"], "rate": "999999999/s"} for number in range(3)]
+            yield make_project(Path(folder) / "project", server=address, policy={**POLICY, "limits": limits})
+        finally:
+            upstream.terminate()
+            upstream.wait()
+
+
+def main() -> int:
+    """Prints the figures, and the path with --list."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mcp", action="store_true", help="a tool call over MCP, not REST")
+    parser.add_argument("--list", action="store_true", help="print every function entered, in order")
+    parser.add_argument("--modules", action="store_true", help="print the modules with the number of calls in each")
+    options = parser.parse_args()
+    os.environ["TEST_PETS_KEY"] = "bench"
+    path = traced(ROUTES["MCP" if options.mcp else "REST"])
+    modules = collections.Counter(entry.module for entry in path)
+    if options.list:
+        for entry in path:
+            print(f"{'  ' * (entry.depth - 1)}{entry.module}:{entry.code.co_firstlineno} {entry.code.co_qualname}")
+    if options.modules:
+        for module, count in modules.most_common():
+            print(f"{count:4} {module}")
+    depth = max(entry.depth for entry in path)
+    figures = (("calls", len(path), MAX_CALLS), ("modules", len(modules), MAX_MODULES), ("depth", depth, MAX_DEPTH))
+    print("MCP" if options.mcp else "REST", *(f"{name} {figure} (budget {most})" for name, figure, most in figures))
+    return int(any(figure > most for _, figure, most in figures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""Commands are imported when they are asked for: what a listing says of them, and what each of them leaves alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.shell_completion import BashComplete
+
+from tests.audit.logs import write
+from tests.cli.commands import runner
+from toolgen.cli.lazy import LazyCommand
+from toolgen.cli.main import cli
+
+HEAVY = {
+    *("cel_expr_python", "cryptography", "gql", "graphql", "httpx", "jinja2", "jsonschema_rs", "pyreqwest", "rich"),
+    *("sqlglot", "starlette", "uvicorn", "yaml"),
+}
+NEEDED_BY_SETTINGS = {"cryptography", "jsonschema_rs", "yaml"}
+PROJECT = "sources:\n  shop: {sql: 'sqlite:///shop.db'}\n"
+
+
+def lazy_commands(group: click.Group) -> Iterator[LazyCommand]:
+    for command in group.commands.values():
+        if isinstance(command, LazyCommand):
+            yield command
+            loaded = command.load()
+            if isinstance(loaded, click.Group):
+                yield from lazy_commands(loaded)
+
+
+def imported_by(*arguments: str, folder: Path) -> set[str]:
+    """The modules that a command leaves in a fresh interpreter."""
+    program = (
+        "import atexit, sys\n"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
+        "from toolgen.cli.main import main\n"
+        f"main({list(arguments)!r})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def parts(modules: set[str]) -> set[str]:
+    return {name.split(".")[0] for name in modules}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "toolgen.yaml").write_text(PROJECT)
+    write(tmp_path / "var" / "audit", calls=1)
+    return tmp_path
+
+
+def test_a_listing_says_of_a_command_what_it_says_itself() -> None:
+    commands = list(lazy_commands(cli))
+    assert len(commands) > len(cli.commands)
+    for command in commands:
+        loaded = command.load()
+        assert (loaded.hidden, loaded.deprecated) == (command.hidden, command.deprecated)
+        for width in range(20, 300):
+            assert command.get_short_help_str(width) == loaded.get_short_help_str(width)
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",)])
+def test_help_imports_no_command(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    modules = imported_by(*arguments, folder=tmp_path)
+    assert {name for name in modules if name.startswith("toolgen")} == {
+        "toolgen",
+        "toolgen.cli",
+        "toolgen.cli.lazy",
+        "toolgen.cli.main",
+        "toolgen.core_dumps",
+        "toolgen.errors",
+    }
+    assert parts(modules) & {*HEAVY, "asyncio", "msgspec", "orjson", "ssl"} == set()
+
+
+@pytest.mark.parametrize("name", ["list", "show", "tail", "verify", "stats"])
+def test_reading_the_audit_log_imports_no_gateway(name: str, project: Path) -> None:
+    for arguments in (("audit", name, "--help"), ("audit", name, *(["1"] if name == "show" else []))):
+        modules = imported_by(*arguments, folder=project)
+        assert parts(modules) & (HEAVY - NEEDED_BY_SETTINGS) == set()
+        assert {
+            part
+            for part in ("build", "console", "gateway", "pipeline.order", "policy.sql", "sources.openapi")
+            if f"toolgen.{part}" in modules
+        } == set()
+
+
+def test_a_command_nobody_knows_is_misuse(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    done = runner(capfdbinary)("bulid")
+    assert done.code == 2
+    assert "Error: No such command 'bulid'." in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("toolgen ", "approvals audit build call"),
+        ("toolgen au", "audit"),
+        ("toolgen audit s", "show stats"),
+        ("toolgen audit verify --ke", "--key"),
+        ("toolgen resume --rea", ""),
+        ("toolgen pause --rea", "--reason"),
+    ],
+)
+def test_a_shell_completes_commands_and_options(words: str, offered: str) -> None:
+    *given, incomplete = words.split(" ")[1:]
+    items = BashComplete(cli, {}, "toolgen", "_TOOLGEN_COMPLETE").get_completions(given, incomplete)
+    values = [item.value for item in items]
+    assert values[:4] == offered.split()
+    assert all(item.help for item in items)
+
+
+def test_completing_a_command_imports_none(tmp_path: Path) -> None:
+    program = "from toolgen.cli.main import main\ntry:\n    main()\nfinally:\n    import sys; print(*sys.modules, file=sys.stderr)"
+    environment = {"_TOOLGEN_COMPLETE": "bash_complete", "COMP_WORDS": "toolgen au", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout == "plain,audit\n"
+    modules = set(done.stderr.splitlines()[-1].split())
+    assert "toolgen.cli.audit" not in modules
+    assert parts(modules) & HEAVY == set()

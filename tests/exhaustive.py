@@ -1,0 +1,28 @@
+"""How much of a sweep a run tries: a part of it by default, and all of it where TOOLGEN_EXHAUSTIVE is set, as `make exhaustive` does.
+
+A test marked `sweep` tries more of the same then; one marked `exhaustive` runs only then. docs/internals/testing.md lists both."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+_Case = TypeVar("_Case")
+
+EXHAUSTIVE: Final = os.environ.get("TOOLGEN_EXHAUSTIVE", "") not in {"", "0"}
+
+
+def size(variable: str, default: int, exhaustive: int) -> int:
+    """How many cases of a sweep: what the environment variable says, else one of the two."""
+    return int(os.environ.get(variable) or (exhaustive if EXHAUSTIVE else default))
+
+
+def part(cases: Sequence[_Case], every: int) -> Sequence[_Case]:
+    """All cases of a sweep, or the first and each `every`th after it, in the default run."""
+    return cases if EXHAUSTIVE else cases[::every]
+
+
+def examples(exhaustive: int) -> int:
+    """How many examples a property is tried with."""
+    return exhaustive if EXHAUSTIVE else max(20, exhaustive // 4)

@@ -1,0 +1,34 @@
+"""A command that is listed by its name and help text, and imported when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+__all__ = ["LazyCommand"]
+
+
+class LazyCommand(click.Command):
+    """Stands in a group for the command `attribute` of a module.
+
+    `help` is the first sentence of the command's own: a listing and shell completion show no more than that. click runs and completes
+    the command of the context it is given, so the module is imported when that context is made.
+    """
+
+    def __init__(self, name: str, module: str, help: str, *, attribute: str = "command") -> None:  # noqa: A002 - click's name for it
+        super().__init__(name, help=help)
+        self.module = module
+        self.attribute = attribute
+
+    def load(self) -> click.Command:
+        """The command itself."""
+        command: click.Command = getattr(import_module(self.module), self.attribute)
+        return command
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """The context of the command itself."""
+        return self.load().make_context(info_name, args, parent, **extra)

@@ -1,0 +1,94 @@
+"""`toolgen audit reconcile`: calls with an unknown outcome, and what somebody found out about them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from toolgen.cli.options import as_json, config, default_principal
+from toolgen.cli.output import print_json, printable
+from toolgen.errors import ToolgenError
+from toolgen.gateway.approvals import MAX_NOTE_LENGTH
+from toolgen.gateway.service import Gateway
+
+__all__ = ["reconcile"]
+
+_HEAD = (
+    "call_id",
+    "doubt",
+    "time",
+    "principal",
+    "on_behalf_of",
+    "tool",
+    "request",
+    "idempotency_key",
+    "sql",
+    "session",
+    "client",
+)
+
+
+@click.command()
+@click.argument("call_id", required=False)
+@click.option("--happened", "found", flag_value="happened", help="It took effect.")
+@click.option("--did-not-happen", "found", flag_value="did_not_happen", help="It had none; its key may be used again.")
+@click.option("--note", default="", help=f"How you know, for the record; up to {MAX_NOTE_LENGTH} characters.")
+@click.option("--as", "principal", metavar="PRINCIPAL", help="Who says so: a principal with the role reviewer.")
+@as_json
+@config
+def reconcile(
+    call_id: str | None, found: str | None, note: str, principal: str | None, as_json: bool, config_path: str
+) -> None:
+    """List the calls whose outcome is unknown, or that never ended, with what finds them in the system behind; or, with CALL_ID, record
+    what became of one."""
+    if (call_id is None) is not (found is None):
+        raise click.UsageError("name a call and what became of it: CALL_ID --happened, or CALL_ID --did-not-happen")
+    if len(note) > MAX_NOTE_LENGTH:
+        raise click.BadParameter(f"has more than {MAX_NOTE_LENGTH} characters", param_hint="--note")
+    gateway = Gateway.load(config_path)
+    if call_id is None or found is None:
+        rows = asyncio.run(_open(gateway))
+        if as_json:
+            print_json(rows)
+        else:
+            _print(rows)
+        return
+    who = default_principal(_reviewers(gateway), principal)
+    asyncio.run(_settle(gateway, call_id, found, who, note))
+    click.echo(f"recorded: {call_id} {found.replace('_', ' ')}")
+
+
+async def _open(gateway: Gateway) -> list[dict[str, Any]]:
+    try:
+        return await gateway.doubts.open()
+    finally:
+        await gateway.ledger.close()
+
+
+async def _settle(gateway: Gateway, call_id: str, found: str, who: str, note: str) -> None:
+    if not gateway.callers.may_review(gateway.principal(who)):
+        raise ToolgenError(f"{who} does not have the role reviewer", suggestion="name somebody who has with --as")
+    async with gateway.errand():
+        await gateway.doubts.settle(call_id, found, by=who, note=note)
+
+
+def _reviewers(gateway: Gateway) -> tuple[str, ...]:
+    return tuple(name for name in gateway.callers.principals if gateway.callers.may_review(gateway.principal(name)))
+
+
+def _print(rows: Sequence[Mapping[str, Any]]) -> None:
+    """One block a call; what a caller wrote is shown as JSON, without anything a terminal would act on."""
+    for number, row in enumerate(rows):
+        if number:
+            click.echo()
+        for name in _HEAD:
+            if row.get(name):
+                click.echo(f"{name:<15}  {printable(row[name])}")
+        for name, value in row.get("arguments", {}).items():
+            click.echo(f"  {printable(name)} = {printable(json.dumps(value, ensure_ascii=False))}")
+    if not rows:
+        click.echo("no call is in doubt")

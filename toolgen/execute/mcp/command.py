@@ -1,0 +1,209 @@
+"""The command that a server is: begun when it is needed, begun anew when it ended, and ended with the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from toolgen.clock import Clock, SystemClock
+from toolgen.execute.http.response import MAX_ANSWER_SIZE
+from toolgen.execute.http.scrubber import Scrubber, scrubber_of
+from toolgen.execute.mcp.child_process import MARK, Descendants, ErrorLog, begun_as_subreaper
+from toolgen.execute.mcp.messages import failed
+from toolgen.execute.mcp.process import Fault, Reply, ServerProcess
+from toolgen.model.client_channel import Line
+from toolgen.model.result import Delivery, Failed
+from toolgen.model.schema import JsonObject
+from toolgen.model.secret import SecretReference
+
+__all__ = ["NOT_SENT", "Command", "CommandSpec", "LocalCommand"]
+
+# What most programs need, and nothing that is only the gateway's.
+_INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+_LEAVING_S = 2.0
+_SIGN_OF_LIFE_S = 2.0
+_AGAIN_S = 1.0  # a command that ended before it answered anything is not started more often
+_CLOCK = SystemClock()
+NOT_SENT: Final = Delivery(attempts=1, unsent=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandSpec:
+    """What a source says of its command: its words, the folder it is started in, the variables it is given and how long a line may be."""
+
+    source: str = ""
+    words: tuple[str, ...]
+    folder: str = ""
+    environment: Mapping[str, SecretReference] = field(default_factory=dict)
+    largest: int = MAX_ANSWER_SIZE
+
+
+class Command(Protocol):
+    """A way to one command, wherever it runs. Nothing here raises for what it does."""
+
+    @property
+    def scrubber(self) -> Scrubber:
+        """Takes the secrets that the command was given out of what it says."""
+
+    def ready(self) -> int | None:
+        """The number of the process that can be asked; None where `begin` has to see to that first."""
+
+    async def begin(self, values: Mapping[str, str] | None) -> int | Failed | None:
+        """Starts the command where it does not run. `values` are those of its variables; None asks for them where they are needed."""
+
+    async def ask(self, message: JsonObject, line: Line | None) -> Reply:
+        """Sends a request and waits for its answer."""
+
+    def doubt(self) -> None:
+        """Asks the command for a sign of life; one that gives none is ended once nobody else waits for it."""
+
+    async def tell(self, message: JsonObject) -> None:
+        """Sends a notification."""
+
+    def stale(self) -> bool:
+        """Whether it has said since the last question that its tools are others now."""
+
+    async def close(self) -> None: ...
+
+
+def _nothing() -> None:
+    pass
+
+
+class LocalCommand:
+    """A command that this process starts. `on_change` is called whenever `ready` or `stale` may say something else than before."""
+
+    def __init__(self, spec: CommandSpec, *, clock: Clock = _CLOCK, on_change: Callable[[], None] = _nothing) -> None:
+        self._spec = spec
+        self._clock = clock
+        self._on_change = on_change
+        self.scrubber = Scrubber(())
+        self.hidden: tuple[str, ...] = ()
+        self.epoch = 0
+        self._starting = asyncio.Lock()
+        self._started = -math.inf
+        self._running: ServerProcess | None = None
+        self._doubting: asyncio.Task[None] | None = None
+        self._pings = 0  # downwards: the numbers above are those of whoever asks
+
+    def ready(self) -> int | None:
+        """As long as it runs and nobody doubts that it answers."""
+        doubted = self._doubting is not None and not self._doubting.done()
+        return self.epoch if self._running is not None and self._running.alive and not doubted else None
+
+    async def begin(self, values: Mapping[str, str] | None) -> int | Failed | None:
+        """Starts the command where it does not run."""
+        async with self._starting:
+            if self._doubting is not None:
+                await asyncio.wait({self._doubting})
+                self._doubting = None
+            if self._running is not None and self._running.alive:
+                return self.epoch
+            if self._running is not None:
+                await self._running.stop(0.0)
+                if self._running.served:
+                    self._started = -math.inf
+                self._running = None
+            wait = self._started + _AGAIN_S - self._clock.monotonic()
+            if wait > 0:
+                message = "the command ended before it answered anything; nothing was sent"
+                return failed("upstream_unavailable", message, "try again in a moment", NOT_SENT)
+            if values is None:
+                return None
+            self._started = self._clock.monotonic()
+            return await self._start({name: values.get(name, "") for name in self._spec.environment})
+
+    async def _start(self, given: Mapping[str, str]) -> int | Failed:
+        spec = self._spec
+        self.hidden = tuple(given[name] for name, one in spec.environment.items() if one.provider != "literal")
+        self.scrubber = scrubber_of(self.hidden)
+        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        descendants = Descendants()
+        environment = {**inherited, **given, MARK: descendants.mark}
+        if not _exists(spec.words[0], spec.folder, environment):
+            return _not_started("there is no such program")
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *begun_as_subreaper(spec.words),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                cwd=spec.folder or None,
+                env=environment,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            return _not_started(type(error).__name__)
+        log = ErrorLog(spec.source, self.scrubber)
+        self._running = ServerProcess(process, log, spec.largest, descendants, self.scrubber, self._on_change)
+        self.epoch += 1
+        self._on_change()
+        return self.epoch
+
+    async def ask(self, message: JsonObject, line: Line | None) -> Reply:
+        """Sends a request and waits for its answer."""
+        running = self._running
+        if running is None or not running.alive:
+            return Reply(fault=Fault.NOT_SENT)
+        params = message.get("params")
+        arguments = params.get("arguments") if isinstance(params, Mapping) else None
+        if isinstance(arguments, Mapping):
+            running.log.note(arguments)
+        return await running.ask(message, line)
+
+    def doubt(self) -> None:
+        """Asks the command for a sign of life; one that gives none is ended once nobody else waits for it."""
+        running = self._running
+        if running is not None and (self._doubting is None or self._doubting.done()):
+            self._doubting = asyncio.create_task(self._probe(running))
+            self._doubting.add_done_callback(lambda _: self._on_change())
+            self._on_change()
+
+    async def _probe(self, running: ServerProcess) -> None:
+        self._pings -= 1
+        try:
+            async with asyncio.timeout(_SIGN_OF_LIFE_S):
+                await running.ask({"jsonrpc": "2.0", "id": self._pings, "method": "ping"}, None)
+        except TimeoutError:
+            if running.idle:
+                await running.stop(0.0)
+
+    async def tell(self, message: JsonObject) -> None:
+        """Sends a notification; what became of it shows with the next request."""
+        if self._running is not None:
+            with suppress(OSError):
+                await self._running.send(message)
+
+    def stale(self) -> bool:
+        """Whether the server has said since it was last asked that its tools are others now."""
+        running = self._running
+        if running is None or not running.changed:
+            return False
+        running.changed = False
+        return True
+
+    async def close(self) -> None:
+        """Ends the command, and whatever it started."""
+        if self._doubting is not None:
+            self._doubting.cancel()
+            await asyncio.gather(self._doubting, return_exceptions=True)
+        if self._running is not None:
+            await self._running.stop(_LEAVING_S)
+            self._running = None
+
+
+def _exists(program: str, folder: str, environment: Mapping[str, str]) -> bool:
+    """Whether there is such a program to start: what starts it could only say so in its errors."""
+    place = os.path.join(folder, program) if os.path.dirname(program) else program
+    return shutil.which(place, path=environment.get("PATH", os.defpath)) is not None
+
+
+def _not_started(reason: str) -> Failed:
+    message = f"the command cannot be started ({reason}); nothing was sent"
+    return failed("upstream_unavailable", message, "tell whoever runs the gateway", NOT_SENT)

@@ -1,0 +1,203 @@
+"""A worker's way to the commands that the process above holds for all workers."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+
+import msgspec
+
+from toolgen.execute.http.scrubber import Scrubber, scrubber_of
+from toolgen.execute.mcp.command import NOT_SENT, Command
+from toolgen.execute.mcp.command_frames import (
+    Answer,
+    Ask,
+    Begin,
+    Begun,
+    Changed,
+    Doubt,
+    Forget,
+    FromWorker,
+    Progress,
+    State,
+    Tell,
+    ToWorker,
+    frame,
+    read_frame,
+)
+from toolgen.execute.mcp.messages import failed
+from toolgen.execute.mcp.process import Fault, Reply
+from toolgen.json_codec import encode_json
+from toolgen.model.client_channel import Line
+from toolgen.model.result import Failed
+from toolgen.model.schema import JsonObject
+
+__all__ = ["CommandClient"]
+
+_GONE = "is out of reach: the process that holds it for all workers has ended"
+_DECODER: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
+
+
+class CommandClient:
+    """The one connection of a worker, over the socket with this descriptor, which it takes over."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        self._socket.set_inheritable(False)
+        self._opening = asyncio.Lock()
+        self._writer: asyncio.StreamWriter | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._number = 0
+        self._asked: dict[int, tuple[asyncio.Future[Begun | Answer], Line | None]] = {}
+        self._commands: dict[str, _RemoteCommand] = {}
+
+    def command(self, source: str) -> Command:
+        """The command of a source."""
+        return self._commands.setdefault(source, _RemoteCommand(self, source))
+
+    async def send(self, said: FromWorker) -> None:
+        """Raises `OSError` where nobody listens any more, `ValueError` for what is too large."""
+        await self._open()
+        assert self._writer is not None  # noqa: S101 - it was opened
+        if self._listening is None or self._listening.done():
+            raise OSError(_GONE)
+        self._writer.write(frame(said))
+        await self._writer.drain()
+
+    def send_soon(self, said: FromWorker) -> None:
+        """The same without waiting; lost where there is no connection."""
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.write(frame(said))
+
+    def number(self) -> int:
+        """One that no other question has."""
+        self._number += 1
+        return self._number
+
+    async def answer(self, asked: Begin | Ask, line: Line | None = None) -> Begun | Answer | None:
+        """What answers a question; None where nothing will. Raises `ValueError` for what is too large, which was not sent."""
+        waiter: asyncio.Future[Begun | Answer] = asyncio.get_running_loop().create_future()
+        self._asked[asked.number] = (waiter, line)
+        try:
+            await self.send(asked)
+            return await waiter
+        except OSError:
+            return None
+        except asyncio.CancelledError:
+            self.send_soon(Forget(number=asked.number))
+            raise
+        finally:
+            self._asked.pop(asked.number, None)
+
+    async def close(self) -> None:
+        """Ends the connection; the commands run on."""
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.gather(self._listening, return_exceptions=True)
+        else:
+            self._socket.close()
+
+    async def _open(self) -> None:
+        async with self._opening:
+            if self._writer is None:
+                reader, self._writer = await asyncio.open_unix_connection(sock=self._socket)
+                self._listening = asyncio.create_task(self._listen(reader, self._writer))
+
+    async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            with suppress(OSError, ValueError):
+                while said := await read_frame(reader, _DECODER):
+                    self._heard(said)
+        finally:
+            writer.close()
+            for command in self._commands.values():
+                command.lose()
+            for waiter, _ in self._asked.values():
+                if not waiter.done():
+                    waiter.set_exception(OSError(_GONE))
+
+    def _heard(self, said: ToWorker) -> None:
+        match said:
+            case Begun() | Answer():
+                waiter, _ = self._asked.get(said.number, (None, None))
+                if waiter is not None and not waiter.done():
+                    waiter.set_result(said)
+            case Progress():
+                _, line = self._asked.get(said.number, (None, None))
+                if line is not None:
+                    line.progress(said.done, said.total, said.message)
+            case State():
+                if said.source in self._commands:
+                    self._commands[said.source].learn(said)
+            case Changed():
+                if said.source in self._commands:
+                    self._commands[said.source].changed = True
+
+
+class _RemoteCommand:
+    """The command of one source, as this worker was last told of it."""
+
+    def __init__(self, client: CommandClient, source: str) -> None:
+        self._client = client
+        self._source = source
+        self._epoch = 0
+        self._ready = False
+        self.changed = False
+        self.scrubber = Scrubber(())
+
+    def learn(self, state: State) -> None:
+        self._epoch, self._ready = state.epoch, state.ready
+        self.scrubber = scrubber_of(state.hidden)
+
+    def lose(self) -> None:
+        self._ready = False
+
+    def ready(self) -> int | None:
+        return self._epoch if self._ready else None
+
+    async def begin(self, values: Mapping[str, str] | None) -> int | Failed | None:
+        given = None if values is None else dict(values)
+        begun = await self._client.answer(Begin(number=self._client.number(), source=self._source, values=given))
+        if not isinstance(begun, Begun):
+            return failed("upstream_unavailable", f"the server's command {_GONE}; nothing was sent", "", NOT_SENT)
+        if begun.error:
+            return failed("upstream_unavailable", begun.error, begun.suggestion, NOT_SENT)
+        if not begun.epoch:
+            return None
+        self._ready = begun.epoch == self._epoch  # the state was told before; it may be another already
+        return begun.epoch
+
+    async def ask(self, message: JsonObject, line: Line | None) -> Reply:
+        asked = Ask(
+            number=self._client.number(),
+            source=self._source,
+            epoch=self._epoch,
+            message=encode_json(message),
+            listens=line is not None and line.listens,
+        )
+        try:
+            answer = await self._client.answer(asked, line)
+        except ValueError:
+            return Reply(fault=Fault.NOT_SENT)
+        if not isinstance(answer, Answer):
+            return Reply(fault=Fault.ENDED, reason=_GONE)
+        if answer.fault is Fault.NOT_SENT and asked.epoch == self._epoch:
+            self._ready = False
+        return Reply(answer.line, answer.fault, answer.reason)
+
+    def doubt(self) -> None:
+        self._ready = False
+        self._client.send_soon(Doubt(source=self._source))
+
+    async def tell(self, message: JsonObject) -> None:
+        with suppress(OSError, ValueError):
+            await self._client.send(Tell(source=self._source, message=encode_json(message)))
+
+    def stale(self) -> bool:
+        changed, self.changed = self.changed, False
+        return changed
+
+    async def close(self) -> None:
+        await self._client.close()

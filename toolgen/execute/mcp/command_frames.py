@@ -1,0 +1,142 @@
+"""What workers and the process that holds their commands say to each other: MessagePack behind four bytes of length."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, TypeAlias, TypeVar
+
+import msgspec
+
+from toolgen.execute.mcp.process import Fault
+
+__all__ = [
+    "MAX_FRAME_SIZE",
+    "Answer",
+    "Ask",
+    "Begin",
+    "Begun",
+    "Changed",
+    "Doubt",
+    "Forget",
+    "FromWorker",
+    "Progress",
+    "State",
+    "Tell",
+    "ToWorker",
+    "frame",
+    "read_frame",
+]
+
+MAX_FRAME_SIZE: Final = 64 * 1024 * 1024
+_SIZE = 4
+_Frame = TypeVar("_Frame")
+
+
+class _Said(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """`number` is that of a question and of what answers it; each worker counts its own. Nothing of it is ever shown."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(***)"
+
+
+class Begin(_Said, frozen=True, kw_only=True):
+    """The command of a source is needed. `values` are those of its variables, None before they are asked for."""
+
+    number: int
+    source: str
+    values: dict[str, str] | None = None
+
+
+class Ask(_Said, frozen=True, kw_only=True):
+    """A request, as JSON, for the process `epoch` of a command and for no other. `listens`: its progress is wanted."""
+
+    number: int
+    source: str
+    epoch: int
+    message: bytes
+    listens: bool = False
+
+
+class Forget(_Said, frozen=True, kw_only=True):
+    """Nobody waits for this answer any more."""
+
+    number: int
+
+
+class Tell(_Said, frozen=True, kw_only=True):
+    """A notification, as JSON."""
+
+    source: str
+    message: bytes
+
+
+class Doubt(_Said, frozen=True, kw_only=True):
+    """A question was given up: the command may be past answering anything."""
+
+    source: str
+
+
+class Begun(_Said, frozen=True, kw_only=True):
+    """The number of the process that runs, 0 where none does; with no `error` then, the values of its variables are needed."""
+
+    number: int
+    epoch: int = 0
+    error: str = ""
+    suggestion: str = ""
+
+
+class Answer(_Said, frozen=True, kw_only=True):
+    """The line that answers, or what is wrong with it."""
+
+    number: int
+    line: bytes = b""
+    fault: Fault | None = None
+    reason: str = ""
+
+
+class Progress(_Said, frozen=True, kw_only=True):
+    """How far a request has come."""
+
+    number: int
+    done: float
+    total: float | None
+    message: str
+
+
+class State(_Said, frozen=True, kw_only=True):
+    """Which process of a command runs, whether it can be asked now, and the secrets that it was given."""
+
+    source: str
+    epoch: int
+    ready: bool
+    hidden: tuple[str, ...] = ()
+
+
+class Changed(_Said, frozen=True, kw_only=True):
+    """A server said that its tools are others now."""
+
+    source: str
+
+
+FromWorker: TypeAlias = Begin | Ask | Forget | Tell | Doubt
+ToWorker: TypeAlias = Begun | Answer | Progress | State | Changed
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+def frame(said: FromWorker | ToWorker) -> bytes:
+    """The bytes of one. Raises `ValueError` for one that is too large to be read."""
+    data = _ENCODER.encode(said)
+    if len(data) > MAX_FRAME_SIZE:
+        raise ValueError("larger than a frame may be")
+    return len(data).to_bytes(_SIZE) + data
+
+
+async def read_frame(reader: asyncio.StreamReader, decoder: msgspec.msgpack.Decoder[_Frame]) -> _Frame | None:
+    """The next one; None at the end. Raises `ValueError` and `OSError` for what is none."""
+    try:
+        size = int.from_bytes(await reader.readexactly(_SIZE))
+        if size > MAX_FRAME_SIZE:
+            raise ValueError("larger than a frame may be")
+        return decoder.decode(await reader.readexactly(size))
+    except asyncio.IncompleteReadError:
+        return None

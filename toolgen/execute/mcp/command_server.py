@@ -1,0 +1,305 @@
+"""The commands of all sources, held by one process for several workers: each is started once, and all share its memory.
+
+Workers are on the other ends of socket pairs, which have no name that anybody else could connect to. A worker that dies takes its own
+calls with it, which are taken back at the command, and nobody else's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+
+from toolgen.errors import place_of
+from toolgen.execute.mcp.command import CommandSpec, LocalCommand
+from toolgen.execute.mcp.command_frames import (
+    Answer,
+    Ask,
+    Begin,
+    Begun,
+    Changed,
+    Doubt,
+    Forget,
+    FromWorker,
+    Progress,
+    State,
+    Tell,
+    ToWorker,
+    frame,
+    read_frame,
+)
+from toolgen.execute.mcp.messages import called_off, failed
+from toolgen.execute.mcp.process import Fault, Reply
+from toolgen.json_codec import decode_json
+from toolgen.model.client_channel import Line, Unasked
+from toolgen.model.result import Failed
+from toolgen.model.schema import Json, JsonObject
+
+__all__ = ["CommandServer"]
+
+_logger = logging.getLogger("toolgen.mcp")
+_MAX_UNREAD = 64 * 1024 * 1024  # bytes that a worker may leave unread, and of which progress is no longer written
+_MUCH_UNREAD = 1024 * 1024
+_DECODER: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)
+
+
+class CommandServer:
+    """Holds the commands, and one connection for each worker."""
+
+    def __init__(self, specs: Iterable[CommandSpec]) -> None:
+        self._sessions: set[_Session] = set()
+        self._commands = {spec.source: _SharedCommand(spec, self._sessions) for spec in specs}
+
+    async def connect(self) -> socket.socket:
+        """A worker's end of a connection; this process closes it once the worker has it."""
+        ours, theirs = socket.socketpair()
+        reader, writer = await asyncio.open_unix_connection(sock=ours)
+        session = _Session(writer, self._commands)
+        self._sessions.add(session)
+        session.reading = asyncio.create_task(session.read(reader))
+        session.reading.add_done_callback(lambda _: self._sessions.discard(session))
+        for command in self._commands.values():
+            session.send(command.state())
+        return theirs
+
+    async def close(self) -> None:
+        """Ends every connection, every command and whatever they started."""
+        reading = [session.reading for session in self._sessions if session.reading is not None]
+        for task in reading:
+            task.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
+        await asyncio.gather(*(command.close() for command in self._commands.values()))
+
+
+class _SharedCommand:
+    """One command: its requests are numbered for all workers together, and its handshake is made once for each of its processes."""
+
+    def __init__(self, spec: CommandSpec, sessions: Iterable[_Session]) -> None:
+        self._source = spec.source
+        self._sessions = sessions
+        self._command = LocalCommand(spec, on_change=self._changed)
+        self._number = 0
+        self._beginning: set[asyncio.Task[int | Failed | None]] = set()
+        self._telling: set[asyncio.Task[None]] = set()
+        self._handshake: tuple[int, asyncio.Task[Reply]] | None = None
+        self._shaking = 0
+        self._told = 0
+
+    def state(self) -> State:
+        command = self._command
+        return State(source=self._source, epoch=command.epoch, ready=command.ready() is not None, hidden=command.hidden)
+
+    def _changed(self) -> None:
+        told: list[State | Changed] = [self.state()]
+        if self._command.stale():
+            told.append(Changed(source=self._source))
+        for session in tuple(self._sessions):
+            for one in told:
+                session.send(one)
+
+    async def begin(self, values: Mapping[str, str] | None) -> int | Failed | None:
+        """A worker that leaves meanwhile does not end it: a process begun by halves would be nobody's."""
+        task = asyncio.create_task(self._command.begin(values))
+        self._beginning.add(task)
+        task.add_done_callback(self._beginning.discard)
+        return await asyncio.shield(task)
+
+    def number(self) -> int:
+        self._number += 1
+        return self._number
+
+    async def ask(self, message: JsonObject, number: int, line: Line | None, epoch: int) -> Reply:
+        """Asks the process `epoch`, under a number that no other worker has."""
+        if epoch != self._command.epoch:
+            return Reply(fault=Fault.NOT_SENT)
+        if message.get("method") == "initialize":
+            return await self._shake({**message, "id": number}, epoch)
+        return await self._command.ask(_renumbered(message, number), line)
+
+    async def _shake(self, message: JsonObject, epoch: int) -> Reply:
+        """A second handshake would begin the server's state anew, so all workers are given the answer to the first."""
+        if self._handshake is None or self._handshake[0] != epoch or _is_unanswered(self._handshake[1]):
+            self._handshake, self._shaking = (epoch, asyncio.create_task(self._command.ask(message, None))), 0
+        task = self._handshake[1]
+        self._shaking += 1
+        try:
+            return await asyncio.shield(task)
+        finally:
+            if self._handshake[1] is task:
+                self._shaking -= 1
+                if not self._shaking and not task.done():
+                    task.cancel()
+
+    def doubt(self) -> None:
+        self._command.doubt()
+
+    def tell_soon(self, message: JsonObject) -> None:
+        """Sends a notification, also for a worker that has gone by then. That the handshake is done is said once."""
+        if message.get("method") == "notifications/initialized":
+            epoch = self._command.epoch
+            if self._told == epoch or self._handshake is None or self._handshake[0] != epoch:
+                return
+            self._told = epoch
+        task = asyncio.create_task(self._command.tell(message))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def close(self) -> None:
+        for task in self._telling:
+            task.cancel()
+        await asyncio.gather(*self._beginning, *self._telling, return_exceptions=True)
+        await self._command.close()
+
+
+class _Asked(NamedTuple):
+    """A request under way: whose message it was for the worker, and what it is called at the command."""
+
+    command: _SharedCommand
+    number: int
+    method: Json
+    task: asyncio.Task[None]
+
+
+class _Session:
+    """The connection of one worker."""
+
+    reading: asyncio.Task[None] | None = None
+
+    def __init__(self, writer: asyncio.StreamWriter, commands: Mapping[str, _SharedCommand]) -> None:
+        self._writer = writer
+        self._commands = commands
+        self._asked: dict[int, _Asked] = {}
+        self._numbers: dict[tuple[str, Json], int] = {}  # those of the command, by the worker's own
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def send(self, said: ToWorker) -> None:
+        """Never waits: a worker that does not read loses its connection, and holds up nobody."""
+        transport = self._writer.transport
+        unread = transport.get_write_buffer_size()
+        if unread > _MAX_UNREAD:
+            transport.abort()
+        elif not transport.is_closing() and not (isinstance(said, Progress) and unread > _MUCH_UNREAD):
+            self._writer.write(frame(said))
+
+    async def read(self, reader: asyncio.StreamReader) -> None:
+        """Until the worker is gone: what it waited for is taken back then."""
+        try:
+            with suppress(OSError, ValueError):
+                while said := await read_frame(reader, _DECODER):
+                    self._heard(said)
+        finally:
+            self._writer.close()
+            for asked in self._asked.values():
+                if asked.method != "initialize":
+                    asked.command.tell_soon(called_off(asked.number))
+            for task in self._tasks:
+                task.cancel()
+
+    def _heard(self, said: FromWorker) -> None:
+        if isinstance(said, Forget):
+            if asked := self._asked.get(said.number):
+                asked.task.cancel()
+            return
+        command = self._commands.get(said.source)
+        match said:
+            case Begin() if command is None:
+                message = "the command was not in toolgen.yaml when the gateway was started; nothing was sent"
+                self.send(Begun(number=said.number, error=message, suggestion="start the gateway again"))
+            case _ if command is None:
+                if isinstance(said, Ask):
+                    self.send(Answer(number=said.number, fault=Fault.NOT_SENT))
+            case Begin():
+                self._do(self._begin(said, command))
+            case Ask():
+                self._ask(said, command)
+            case Tell():
+                self._tell(said, command)
+            case Doubt():
+                command.doubt()
+
+    def _do(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _begin(self, said: Begin, command: _SharedCommand) -> None:
+        begun: int | Failed | None = failed("upstream_unavailable", "the command cannot be started; nothing was sent")
+        try:
+            begun = await command.begin(said.values)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the worker has to be told
+            _failed(error)
+        if isinstance(begun, Failed):
+            self.send(Begun(number=said.number, error=begun.error.message, suggestion=begun.error.suggestion))
+        else:
+            self.send(Begun(number=said.number, epoch=begun or 0))
+
+    def _ask(self, said: Ask, command: _SharedCommand) -> None:
+        message, number = decode_json(said.message), command.number()
+        key = (said.source, message["id"])
+        line = _RemoteLine(self, said.number) if said.listens else None
+        self._numbers[key] = number
+
+        async def work() -> None:
+            reply = Reply(fault=Fault.ENDED, reason="could not be asked")
+            try:
+                reply = await command.ask(message, number, line, said.epoch)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the worker has to be told
+                _failed(error)
+            finally:
+                self._asked.pop(said.number, None)
+            self._numbers.pop(
+                key, None
+            )  # after one that was forgotten the server may yet be told that it is called off
+            self.send(Answer(number=said.number, line=reply.line, fault=reply.fault, reason=reply.reason))
+
+        self._asked[said.number] = _Asked(command, number, message.get("method"), self._do(work()))
+
+    def _tell(self, said: Tell, command: _SharedCommand) -> None:
+        message = decode_json(said.message)
+        if message.get("method") != "notifications/cancelled":
+            command.tell_soon(message)
+        elif number := self._numbers.pop((said.source, message["params"]["requestId"]), None):
+            command.tell_soon(called_off(number))
+
+
+class _RemoteLine:
+    """The way back to a caller of a worker's: it can be told how far its call has come, and nothing else."""
+
+    capabilities: frozenset[str] = frozenset()
+    listens = True
+
+    def __init__(self, session: _Session, number: int) -> None:
+        self._session = session
+        self._number = number
+
+    def left(self) -> bool:
+        return False
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        self._session.send(Progress(number=self._number, done=done, total=total, message=message))
+
+    async def ask(self, key: str, method: str, params: JsonObject) -> Json:
+        raise Unasked
+
+
+def _failed(error: Exception) -> None:
+    _logger.error("a command of an MCP server failed a worker: %s", place_of(error))
+
+
+def _is_unanswered(task: asyncio.Task[Reply]) -> bool:
+    return task.done() and (task.cancelled() or task.result().fault is not None)
+
+
+def _renumbered(message: JsonObject, number: int) -> JsonObject:
+    """The request under another number, which is its progress token too where it has one."""
+    params = message.get("params")
+    meta = params.get("_meta") if isinstance(params, Mapping) else None
+    if isinstance(params, Mapping) and isinstance(meta, Mapping) and "progressToken" in meta:
+        return {**message, "id": number, "params": {**params, "_meta": {**meta, "progressToken": number}}}
+    return {**message, "id": number}

@@ -1,0 +1,375 @@
+"""Rate limits: token buckets and ceilings of calls in flight, bounded lines of calls that wait for them, and the quotas of upstreams."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from toolgen.clock import Clock
+from toolgen.model.schema import Json
+
+__all__ = [
+    "FREE",
+    "MAX_DURATION_S",
+    "MAX_LINE_LENGTH",
+    "RETRY_IN_FLIGHT_S",
+    "Buckets",
+    "Charge",
+    "Hold",
+    "Key",
+    "MemoryBuckets",
+    "Refusal",
+    "Terms",
+    "Upstreams",
+    "WaitingBuckets",
+]
+
+Key: TypeAlias = tuple[str, ...]
+
+RETRY_IN_FLIGHT_S = 1.0
+"""When to try again where too many calls are in flight: nobody knows when one ends."""
+_SWEEP_EVERY = 10_000
+_MAX_WAIT_S = 31_536_000.0
+_SLACK = 1e-9  # what adding and subtracting fractions may lose
+_STEP_BACK_S = 60.0  # a clock that went back further than this is taken to be right
+
+
+class Terms(Protocol):
+    """One limit: a bucket that holds `burst` tokens (0: there is none) and gains `per_second`, and at most `concurrency` in flight
+    (0: any number). `wait_s` is how long a call may wait for its turn."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def per_second(self) -> float: ...
+    @property
+    def burst(self) -> float: ...
+    @property
+    def concurrency(self) -> int: ...
+    @property
+    def wait_s(self) -> float: ...
+    @property
+    def on_failure(self) -> Literal["refuse", "share"]: ...
+
+
+class Charge(Protocol):
+    """What a call takes from the bucket of this key, beside its place in flight. No two charges of a call have the same key."""
+
+    @property
+    def limit(self) -> Terms: ...
+    @property
+    def key(self) -> Key: ...
+    @property
+    def cost(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """The limit that said no, why, and in how many seconds it might say yes."""
+
+    limit: str
+    retry_after_s: float
+    reason: Literal["spent", "crowded", "unreachable"] = "spent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """The places in flight that a call holds until they are released. `id` is theirs where they are kept elsewhere."""
+
+    keys: tuple[Key, ...] = ()
+    id: str = ""
+
+
+FREE = Hold()
+"""What a call holds that no ceiling counts."""
+
+
+_Level: TypeAlias = tuple[float, float, Terms]
+"""What is left in a bucket, at which time, and what filled it."""
+
+
+class Buckets(Protocol):
+    """Whatever counts: this process, or all of them together."""
+
+    async def acquire(self, charges: Sequence[Charge]) -> Hold | Refusal:
+        """Takes every charge, or none and says which limit refused. What is counted in memory answers without waiting."""
+        ...
+
+    def release(self, hold: Hold) -> None:
+        """Gives back the places in flight, never the tokens."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class MemoryBuckets:
+    """Buckets by key. One that has filled up again is forgotten, so memory follows the traffic."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._levels: dict[Key, _Level] = {}
+        self._flying: dict[Key, int] = {}
+        self._sweep_at = _SWEEP_EVERY
+
+    async def acquire(self, charges: Sequence[Charge]) -> Hold | Refusal:
+        refusal = self.take(charges)
+        if refusal is not None:
+            return refusal
+        keys: tuple[Key, ...] = ()
+        for charge in charges:
+            if charge.limit.concurrency:
+                keys += (charge.key,)
+        return Hold(keys=keys) if keys else FREE
+
+    def take(self, charges: Sequence[Charge]) -> Refusal | None:
+        """`acquire` for callers that do not wait. Places in flight are released by their keys."""
+        now = self._clock.monotonic()
+        levels = self._levels
+        refusal: Refusal | None = None
+        counted = False
+        taken: dict[Key, _Level] = {}
+        for charge in charges:
+            limit, key = charge.limit, charge.key
+            if limit.concurrency:
+                counted = True
+                if self._flying.get(key, 0) >= limit.concurrency:
+                    crowded = Refusal(limit=limit.id, retry_after_s=RETRY_IN_FLIGHT_S, reason="crowded")
+                    refusal = _longer(refusal, crowded)
+            burst = limit.burst
+            if not burst:
+                continue
+            level = levels.get(key)
+            if level is None:
+                tokens, at = burst, now
+            else:
+                tokens, at, _ = level
+                if now >= at:
+                    tokens += (now - at) * limit.per_second
+                    at = now
+                    tokens = min(tokens, burst)
+                elif at - now > _STEP_BACK_S:
+                    at = now
+            left = tokens - charge.cost
+            if not left >= -_SLACK:  # NaN, too, is too much
+                spent = Refusal(limit=limit.id, retry_after_s=_until(-left / limit.per_second))
+                refusal = _longer(refusal, spent)
+            taken[key] = (left, at, limit)
+        if refusal is not None:
+            return refusal
+        levels.update(taken)
+        if counted:
+            for charge in charges:
+                if charge.limit.concurrency:
+                    self._flying[charge.key] = self._flying.get(charge.key, 0) + 1
+        if len(levels) > self._sweep_at:
+            self._sweep(now)
+        return None
+
+    def release(self, hold: Hold) -> None:
+        for key in hold.keys:
+            left = self._flying.get(key, 0) - 1
+            if left > 0:
+                self._flying[key] = left
+            else:
+                self._flying.pop(key, None)
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+    def _sweep(self, now: float) -> None:
+        self._levels = {
+            key: (tokens, at, limit)
+            for key, (tokens, at, limit) in self._levels.items()
+            if at + (limit.burst - tokens) / limit.per_second > now
+        }
+        self._sweep_at = max(_SWEEP_EVERY, 2 * len(self._levels))
+
+
+def _until(seconds: float) -> float:
+    """Whole milliseconds, and no more than a year for what will never be."""
+    return math.ceil(seconds * 1000) / 1000 if seconds < _MAX_WAIT_S else _MAX_WAIT_S
+
+
+def _longer(one: Refusal | None, other: Refusal) -> Refusal:
+    return other if one is None or other.retry_after_s > one.retry_after_s else one
+
+
+MAX_LINE_LENGTH = 100
+_MAX_WAITING = 1_000
+_POLL_S = 0.1  # a place in flight may be given back by another process, which tells nobody
+
+
+class WaitingBuckets:
+    """Buckets in front of which calls wait, where the limit that refused has a `wait_s`.
+
+    The first of a line asks again when there may be enough; whoever comes later to the same bucket stands behind, whatever it costs.
+    Who cannot be served in time is refused at once. Processes have lines of their own.
+    """
+
+    def __init__(self, buckets: Buckets) -> None:
+        self._buckets = buckets
+        self._lines: dict[Key, deque[asyncio.Event]] = {}
+        self._waiting = 0
+
+    async def acquire(self, charges: Sequence[Charge]) -> Hold | Refusal:
+        for charge in charges if self._lines else ():
+            if charge.key in self._lines:
+                return await self._wait(charges, charge, None)
+        answer = await self._buckets.acquire(charges)
+        if isinstance(answer, Hold):
+            return answer
+        charge = _refuser(answer, charges)
+        return await self._wait(charges, charge, answer) if _worth(answer, charge.limit.wait_s) else answer
+
+    def release(self, hold: Hold) -> None:
+        self._buckets.release(hold)
+        for key in hold.keys:
+            if line := self._lines.get(key):
+                line[0].set()
+
+    async def close(self) -> None:
+        await self._buckets.close()
+
+    async def _wait(self, charges: Sequence[Charge], charge: Charge, refusal: Refusal | None) -> Hold | Refusal:
+        """Stands in the line of one bucket after the other, until every charge is taken or the shortest wait of them is over."""
+        began = asyncio.get_running_loop().time()
+        deadline = began + charge.limit.wait_s
+        while True:
+            answer = await self._stand(charges, charge, refusal, deadline)
+            if isinstance(answer, Hold):
+                return answer
+            other = _refuser(answer, charges)
+            deadline = min(deadline, began + other.limit.wait_s)
+            if other is charge or not _worth(answer, deadline - asyncio.get_running_loop().time()):
+                return answer
+            charge, refusal = other, answer
+
+    async def _stand(
+        self, charges: Sequence[Charge], charge: Charge, refusal: Refusal | None, deadline: float
+    ) -> Hold | Refusal:
+        """Waits in one line. Ends with a refusal of this bucket when it is too late for it, or with one of another bucket."""
+        late = refusal or Refusal(limit=charge.limit.id, retry_after_s=charge.limit.wait_s)
+        line = self._lines.get(charge.key)
+        if self._waiting >= _MAX_WAITING or (line is not None and len(line) >= MAX_LINE_LENGTH):
+            return late
+        if line is None:
+            line = self._lines[charge.key] = deque()
+        turn = asyncio.Event()
+        line.append(turn)
+        self._waiting += 1
+        pause = _pause(refusal) if refusal is not None else 0.0
+        try:
+            while True:
+                first = line[0] is turn
+                if not (first and pause == 0.0) and not await _woken(turn, deadline, pause if first else None):
+                    return late
+                turn.clear()
+                if line[0] is not turn:
+                    continue
+                answer = await self._buckets.acquire(charges)
+                left = deadline - asyncio.get_running_loop().time()
+                if isinstance(answer, Hold) or answer.limit != charge.limit.id or not _worth(answer, left):
+                    return answer
+                late, pause = answer, _pause(answer)
+        finally:
+            self._waiting -= 1
+            line.remove(turn)
+            if line:
+                line[0].set()
+            else:
+                del self._lines[charge.key]
+
+
+async def _woken(turn: asyncio.Event, deadline: float, pause: float | None) -> bool:
+    """Waits to be woken, or for a while; False when the deadline came first."""
+    now = asyncio.get_running_loop().time()
+    if now >= deadline:
+        return False
+    ends = deadline if pause is None else min(deadline, now + pause)
+    try:
+        async with asyncio.timeout_at(ends):
+            await turn.wait()
+    except TimeoutError:
+        return pause is not None and now + pause <= deadline
+    return True
+
+
+def _refuser(refusal: Refusal, charges: Sequence[Charge]) -> Charge:
+    return next(charge for charge in charges if charge.limit.id == refusal.limit)
+
+
+def _worth(refusal: Refusal, left_s: float) -> bool:
+    """Whether waiting so long could help."""
+    match refusal.reason:
+        case "spent":
+            return 0 < refusal.retry_after_s <= left_s
+        case "crowded":
+            return left_s > 0
+        case "unreachable":
+            return False
+
+
+def _pause(refusal: Refusal) -> float:
+    return refusal.retry_after_s if refusal.reason == "spent" else _POLL_S
+
+
+MAX_DURATION_S = 3600.0
+"""How long one answer can hold calls up. Then one more is tried, and may say so again."""
+_SAME_WINDOW_S = 2.0  # whole seconds, rounded by whoever sends them
+
+
+@dataclass(slots=True)
+class _Budget:
+    """`left` calls until `resets`; none at all until `resumes`. Times are the clock's monotonic ones."""
+
+    left: float = math.inf
+    resets: float = 0.0
+    resumes: float = 0.0
+
+
+class Upstreams:
+    """Budgets by source, as its answers told this process. They only ever hold up calls of their own source: the policy's limits are
+    counted elsewhere, and nothing that a system says changes those."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._budgets: dict[str, _Budget] = {}
+
+    def take(self, source: str) -> float | None:
+        """Takes one call of the source's budget, or says in how many seconds there might be one. Without a budget every call passes."""
+        budget = self._budgets.get(source)
+        if budget is None:
+            return None
+        now = self._clock.monotonic()
+        if now < budget.resumes:
+            return _until(budget.resumes - now)
+        if now >= budget.resets:
+            del self._budgets[source]
+            return None
+        if budget.left < 1:
+            return _until(budget.resets - now)
+        budget.left -= 1
+        return None
+
+    def hear(self, source: str, rates: Mapping[str, Json]) -> None:
+        """Heeds one answer: `{"retry_after_s", "remaining", "reset_s"}`, numbers not below 0, as far as it said them.
+
+        Of what is said of the same time, the least counts: answers overtake each other. A pause is never cut short.
+        """
+        now = self._clock.monotonic()
+        budget = self._budgets.get(source) or _Budget()
+        pause, left, reset = (rates.get(name) for name in ("retry_after_s", "remaining", "reset_s"))
+        if isinstance(pause, int | float) and pause > 0:
+            budget.resumes = max(budget.resumes, now + min(pause, MAX_DURATION_S))
+        if isinstance(left, int | float) and isinstance(reset, int | float) and reset > 0:
+            resets = now + min(reset, MAX_DURATION_S)
+            if now >= budget.resets or resets > budget.resets + _SAME_WINDOW_S:
+                budget.left, budget.resets = left, resets
+            else:
+                budget.left = min(budget.left, left)
+        if now < max(budget.resumes, budget.resets):
+            self._budgets[source] = budget

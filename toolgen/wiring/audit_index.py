@@ -1,0 +1,27 @@
+"""Which index a project's audit log has: a file of its own, or the database that toolgen.yaml names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from toolgen.audit.index.database import SqliteDatabase
+from toolgen.audit.index.index import Index
+from toolgen.config.settings import Settings
+
+__all__ = ["index_file", "index_of"]
+
+
+def index_of(settings: Settings) -> Index:
+    """The index of a project's log. Raises `AuditError` and `SecretError`."""
+    shared = settings.audit.index
+    if shared is None:
+        return Index(SqliteDatabase(index_file(settings)), settings.audit_dir)
+    # Only here, because its driver is an extra.
+    from toolgen.audit.index.postgres import PostgresDatabase  # noqa: PLC0415
+
+    return Index(PostgresDatabase(shared.location, shared.secret()), settings.audit_dir)
+
+
+def index_file(settings: Settings) -> Path:
+    """Where the index of a project's log is when no database is named for it. Deleting it loses nothing."""
+    return settings.state_dir / "audit-index.db"

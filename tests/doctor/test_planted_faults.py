@@ -110,7 +110,7 @@ PLANTED: dict[str, Planted] = {
     "rules do not look at arguments": Planted(rules.CompiledRule, "speaks", lambda *_: True, default=True),
     "everything is visible": Planted(access.Access, "visible", lambda *_: True),
     "nothing is bound": Planted(access, "bind", lambda _b, _t, given: Bound(arguments=given)),
-    "no argument is at fault": Planted(arguments.Validator, "faults", lambda *_: ()),
+    "no argument is at fault": Planted(arguments.Validator, "accepts", lambda *_: True),
     "SQL's grammar is not checked": Planted(guard, "check_grammar", lambda *_: None),
     "SQL's rows are not filtered": Planted(guard, "install", lambda *_: ((), frozenset())),
     "SQL's hidden columns are visible": Planted(relations, "visible_columns", every_column),

@@ -83,3 +83,12 @@ def test_the_policy_it_shows_is_one(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "advice:" not in done.stderr
+
+
+def test_the_map_is_one_page_and_names_what_is_there() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert len(text.split()) <= 900
+    for named in re.findall(r"`([a-z_0-9/]+(?:/|\.py))`", text):
+        assert any((ROOT / root / named).exists() for root in (".", "toolgen")) or "/x" in named or named == "build/", (
+            named
+        )

@@ -1,4 +1,4 @@
-// Verifies audit logs and proofs without toolgen: node verify_log.mjs KEY.pub FOLDER|PROOF.json ...   docs/audit-format.md says what each step is.
+// Verifies audit logs and proofs without toolgen: node verify_log.mjs KEY.pub FOLDER|PROOF.json ...   docs/reference/audit-format.md says what each step is.
 // JSON.stringify writes strings and numbers as RFC 8785 asks for (it is made of ECMAScript's rules), so only the order of names is left to do.
 import { createHash, createPublicKey, verify as good } from "node:crypto";
 import { existsSync, readFileSync, readdirSync, statSync } from "node:fs";

@@ -1,4 +1,4 @@
-"""Verifies an audit log without toolgen: `python verify_log.py KEY.pub FOLDER`. docs/audit-format.md says what each step is."""
+"""Verifies an audit log without toolgen: `python verify_log.py KEY.pub FOLDER`. docs/reference/audit-format.md says what each step is."""
 
 import base64
 import gzip

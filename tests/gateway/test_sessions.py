@@ -143,7 +143,7 @@ def test_history_survives_a_new_policy(tmp_path: Path) -> None:
         assert await ask("check_fraud") == "ok"
         write_policy(tmp_path / "p", {"rules": [EVERYTHING, CHECKED]})
         assert await gateway.reload()
-        # For others calls are counted from when a policy asks: docs/policy.md.
+        # For others calls are counted from when a policy asks: docs/reference/policy.md.
         assert await create(ask, 5) == ("ok" if _where["state"] == "memory" else "refused")
         assert await ask("check_fraud") == "ok"
         write_policy(tmp_path / "p", {"rules": [EVERYTHING, CHECKED, CEILING]})

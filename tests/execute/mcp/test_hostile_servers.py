@@ -185,7 +185,9 @@ def running(root: Path) -> list[str]:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who is below whom")
 @pytest.mark.parametrize(
     ("how", "then"),
-    [(how, then) for how in ("setsid", "twice", "unmarked") for then in ("leaves", "crash")][:-1],  # docs/bridging.md
+    [(how, then) for how in ("setsid", "twice", "unmarked") for then in ("leaves", "crash")][
+        :-1
+    ],  # docs/how-to/bridging.md
 )
 def test_what_a_command_left_behind_ends_with_it(piped: Path, tmp_path: Path, how: str, then: str) -> None:
     async def work(gateway: Any) -> int:

@@ -59,7 +59,7 @@ def test_a_call_in_doubt_is_listed_with_what_finds_it_and_is_not_once_somebody_f
     assert broken.call_id in command().out
     recorded = command(broken.call_id, "--happened", "--note", "seen in the outbox", "--as", "rita")
     assert (recorded.code, recorded.out) == (0, f"recorded: {broken.call_id} happened\n")
-    assert command().out == "no call is in doubt\n"
+    assert command().out == "No calls with an unknown outcome.\n"
     lines = "".join(path.read_text() for path in sorted((tmp_path / "var/audit").glob("*.jsonl"))).split("\n")
     [entry] = [json.loads(line.strip("\0")) for line in lines if '"reconcile"' in line]
     assert (entry["principal"], entry["status"], entry["arguments"]) == (

@@ -37,7 +37,7 @@ _note = click.option(
 
 @click.group()
 def command() -> None:
-    """Answer for calls that wait for a person."""
+    """List calls that wait for approval, and approve or deny them."""
 
 
 @command.command("list")

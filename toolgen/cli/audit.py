@@ -59,7 +59,7 @@ _ELSEWHERE = (
         "Make and list the keys that checkpoints of the log are signed with.",
         attribute="keys",
     ),
-    LazyCommand("list", "toolgen.cli.audit", "List calls, the oldest of the newest first.", attribute="list_calls"),
+    LazyCommand("list", "toolgen.cli.audit", "List the most recent calls, newest last.", attribute="list_calls"),
     LazyCommand(
         "reconcile",
         "toolgen.cli.reconcile",
@@ -87,7 +87,7 @@ _ELSEWHERE = (
 
 @click.group(commands=_ELSEWHERE)
 def command() -> None:
-    """Read and verify the record of every call."""
+    """Read and verify the audit log of every call."""
 
 
 @command.command("verify")
@@ -243,13 +243,15 @@ _LOOK_S = 0.5
 
 
 @click.command("list")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many, the newest.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="Number of most recent entries."
+)
 @filters
 @dir_option
 @as_json
 @config
 def list_calls(limit: int, wanted: Filter, directory: Path | None, as_json: bool, config_path: str) -> None:
-    """List calls, the oldest of the newest first."""
+    """List the most recent calls, newest last."""
     with filled(directory, config_path) as index:
         rows = index.calls(wanted, limit=limit).rows[::-1]
         if as_json:
@@ -276,7 +278,12 @@ def show(seq: int, stream: str, directory: Path | None, as_json: bool, config_pa
 
 @click.command("tail")
 @click.option(
-    "-n", "--lines", type=click.IntRange(0, 100_000), default=20, show_default=True, help="How many, the newest."
+    "-n",
+    "--lines",
+    type=click.IntRange(0, 100_000),
+    default=20,
+    show_default=True,
+    help="Number of most recent entries.",
 )
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is recorded from now on, until interrupted.")
 @filters

@@ -37,7 +37,7 @@ dir_option = click.option(
     "directory",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Another log's directory; it is indexed for this command alone.",
+    help="Directory of another audit log; it is indexed for this command only.",
 )
 
 
@@ -58,19 +58,22 @@ def _moment(context: click.Context, parameter: click.Parameter, text: str | None
 
 _OPTIONS = (
     click.option(
-        "--since", callback=_moment, metavar="WHEN", help="From then on: 30m or 7d ago, 2026-01-31, or a time (UTC)."
+        "--since",
+        callback=_moment,
+        metavar="WHEN",
+        help="Calls that began at WHEN or later: 30m, 7d, 2026-01-31, or a time (UTC).",
     ),
-    click.option("--until", callback=_moment, metavar="WHEN", help="Before then."),
-    click.option("--principal", default="", help="Whose calls."),
-    click.option("--for", "on_behalf_of", default="", metavar="USER", help="Whom they were made for."),
-    click.option("--tool", default="", metavar="NAME|GLOB", help="Of which tools: shop__query, or 'shop__*'."),
-    click.option("--verdict", type=click.Choice(["", *VERDICTS]), default="", help="How the policy decided."),
-    click.option("--rule", default="", help="Which rule spoke."),
-    click.option("--status", type=click.Choice(["", *STATUSES]), default="", help="How they ended."),
-    click.option("--code", default="", help="With which code: forbidden, upstream_timeout, …"),
-    click.option("--session", default="", help="Of which conversation."),
-    click.option("--call", "call_id", default="", metavar="ID", help="That one call."),
-    click.option("--text", default="", help="With this in an entry, letter case aside; searched without an index."),
+    click.option("--until", callback=_moment, metavar="WHEN", help="Calls that began before WHEN."),
+    click.option("--principal", default="", help="Principal that made the call."),
+    click.option("--for", "on_behalf_of", default="", metavar="USER", help="User that the call was made for."),
+    click.option("--tool", default="", metavar="NAME|GLOB", help="Tool name or pattern: shop__query, or 'shop__*'."),
+    click.option("--verdict", type=click.Choice(["", *VERDICTS]), default="", help="Verdict of the policy."),
+    click.option("--rule", default="", help="Rule that decided."),
+    click.option("--status", type=click.Choice(["", *STATUSES]), default="", help="Status of the call."),
+    click.option("--code", default="", help="Error code: forbidden, upstream_timeout, …"),
+    click.option("--session", default="", help="Conversation of the call."),
+    click.option("--call", "call_id", default="", metavar="ID", help="Call id."),
+    click.option("--text", default="", help="Text in an entry, ignoring case; searched without an index."),
 )
 
 

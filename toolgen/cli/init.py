@@ -64,7 +64,7 @@ INSERT INTO private_notes (body) VALUES ('No policy opens this table.');
 @click.option(
     "--openapi", metavar="FILE", type=click.Path(exists=True, dir_okay=False), help="Start from this description."
 )
-@click.option("--server", metavar="URL", help="With --openapi: where the API is, if not where its document says.")
+@click.option("--server", metavar="URL", help="With --openapi: base URL of the API (default: from the document).")
 def command(directory: str, openapi: str | None, server: str | None) -> None:
     """Make a working project in DIR: toolgen.yaml, specs/ and policies/, with one principal and its key."""
     root = Path(directory)

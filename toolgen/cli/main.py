@@ -16,8 +16,8 @@ from toolgen.errors import ToolgenError
 __all__ = ["main"]
 
 _COMMANDS = (
-    LazyCommand("approvals", "toolgen.cli.approvals", "Answer for calls that wait for a person."),
-    LazyCommand("audit", "toolgen.cli.audit", "Read and verify the record of every call."),
+    LazyCommand("approvals", "toolgen.cli.approvals", "List calls that wait for approval, and approve or deny them."),
+    LazyCommand("audit", "toolgen.cli.audit", "Read and verify the audit log of every call."),
     LazyCommand("build", "toolgen.cli.build", "Build tools from descriptions."),
     LazyCommand(
         "call",

@@ -91,4 +91,4 @@ def _print(rows: Sequence[Mapping[str, Any]]) -> None:
         for name, value in row.get("arguments", {}).items():
             click.echo(f"  {printable(name)} = {printable(json.dumps(value, ensure_ascii=False))}")
     if not rows:
-        click.echo("no call is in doubt")
+        click.echo("No calls with an unknown outcome.")

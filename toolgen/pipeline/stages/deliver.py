@@ -56,7 +56,7 @@ def _compiled(tool: Tool) -> jsonschema_rs.Validator | None:
 
 _LEFT = Error(
     code="cancelled",
-    message="whoever asked left before there was an answer, and the work on it was ended",
+    message="Cancelled: the client disconnected.",
     suggestion="make the call again if its answer is still wanted",
 )
 

@@ -106,7 +106,9 @@ def documents(directory: Path) -> Iterator[Document]:
     files = _files(directory, f"{directory.name}/")
     if not files:
         raise PolicyError(
-            "holds no policy (*.yaml)", where=f"{directory.name}/", suggestion="write one; docs/reference/policy.md says how"
+            "holds no policy (*.yaml)",
+            where=f"{directory.name}/",
+            suggestion="write one; docs/reference/policy.md says how",
         )
     for path in files:
         yield read(path, f"{directory.name}/{path.name}", PolicyError)
@@ -201,7 +203,9 @@ class _Collector:
         """The whole policy, once every reference between files was found to lead somewhere."""
         if not any(self._content):
             message = "says nothing of who may do what"
-            raise PolicyError(message, where=f"{self._name}/", suggestion="write a policy; docs/reference/policy.md says how")
+            raise PolicyError(
+                message, where=f"{self._name}/", suggestion="write a policy; docs/reference/policy.md says how"
+            )
         credentials = self._who.finished()
         roles, attributes = self._who.roles(), self._who.attribute_kinds()
         for where, role in self._roles:

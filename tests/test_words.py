@@ -1,0 +1,107 @@
+"""One language: modules, help texts and pages use the terms of the field, never a private metaphor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from toolgen.cli.lazy import LazyCommand
+from toolgen.cli.main import cli
+
+ROOT = Path(__file__).parent.parent
+# The word that was used -> the word that somebody would search for.
+MODULES = {
+    "attempts": "failed_logins or trials",
+    "beginnings": "truncated_json",
+    "chain": "middleware",
+    "cut": "chunking",
+    "courier": "checkpoint_shipper",
+    "desk": "approval_queue",
+    "dial": "connector",
+    "door": "authentication",
+    "earlier": "session_history",
+    "errand": "short-lived session",
+    "facade": "protocol",
+    "given": "input_validation",
+    "governance": "compiled_policy",
+    "helpers": "what it helps with",
+    "in_force": "policy_reloader",
+    "intake": "argument_normalization",
+    "keeper": "maintenance",
+    "kept": "stored_answers",
+    "ledger": "idempotency",
+    "line": "client_channel",
+    "link": "redis_connection",
+    "manager": "what it manages",
+    "meanings": "embedding_cache",
+    "pack": "compression",
+    "patience": "resilience_config",
+    "places": "checkpoint_sinks",
+    "presence": "call_context",
+    "promise": "output_validation",
+    "rare": "outbound",
+    "rarely": "outbound",
+    "reach": "connect",
+    "respell": "dialect_rewrites",
+    "road": "pipeline",
+    "seal": "encryption",
+    "seat": "slot",
+    "settle": "normalize",
+    "stand_ins": "search_tools",
+    "steady": "resilience",
+    "titles": "column_names",
+    "trail": "call state",
+    "turning": "turn_limit",
+    "upstreams": "upstream_quotas",
+    "utils": "what it is for",
+    "wallet": "credential_selection",
+    "wire": "request_builder or json_codec",
+    "witness": "counterexample",
+}
+STILL = {"toolgen/policy/readings/wire.py"}  # how a value may be read once it is text on the wire: the word is meant
+TEXTS = re.compile(
+    r"\b(courier|desk|errand|wallet|stand-ins?|whoever asked|which rule spoke|in doubt)\b", re.IGNORECASE
+)
+
+
+def commands(group: click.Command, name: str = "toolgen") -> Iterator[tuple[str, click.Command]]:
+    """Every command of the command line by what a user types."""
+    loaded = group.load() if isinstance(group, LazyCommand) else group
+    yield name, loaded
+    if isinstance(loaded, click.Group):
+        for one in loaded.commands.values():
+            yield from commands(one, f"{name} {one.name}")
+
+
+def test_modules_are_called_what_a_newcomer_would_search_for() -> None:
+    found = {
+        str(path.relative_to(ROOT)): MODULES[path.stem]
+        for path in sorted((ROOT / "toolgen").rglob("*.py"))
+        if path.stem in MODULES and str(path.relative_to(ROOT)) not in STILL
+    }
+    assert found == {}, "call each by the term on the right"
+
+
+def test_help_texts_use_the_terms_of_the_field() -> None:
+    said = {
+        name: sorted({word.group() for text in texts(command) for word in TEXTS.finditer(text)})
+        for name, command in commands(cli)
+    }
+    assert len(said) > 40
+    assert {name: words for name, words in said.items() if words} == {}
+
+
+def texts(command: click.Command) -> Iterator[str]:
+    yield command.help or ""
+    yield from (one.help or "" for one in command.params if isinstance(one, click.Option))
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name
+)
+def test_pages_use_the_terms_of_the_field(page: Path) -> None:
+    assert sorted({word.group() for word in TEXTS.finditer(page.read_text(encoding="utf-8"))}) == []

@@ -105,3 +105,8 @@ def test_the_map_is_one_page_and_names_what_is_there() -> None:
         assert any((ROOT / root / named).exists() for root in (".", "toolgen")) or "/x" in named or named == "build/", (
             named
         )
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name in KINDS], ids=lambda page: page.name)
+def test_every_page_has_an_example_that_is_run(page: Path) -> None:
+    assert re.search(r"^```(sh|python)$", PAGES[page], re.MULTILINE), "add a block of ```sh (or ```python)"

@@ -87,11 +87,9 @@ MAY_TOUCH_SYSTEMS = {"execute", "sources"}
 MAX_LINES = 400
 # Modules that are still too long.
 TOO_LONG = {
-    "toolgen.execute.mcp.stdio",
     "toolgen.gateway.approvals",
     "toolgen.gateway.rest.openapi_document",
     "toolgen.gateway.service",
-    "toolgen.policy.sql.grammar",
     "toolgen.samples.json_schema",
 }
 # Who makes what reaches other systems out of what a project says.
@@ -365,7 +363,7 @@ def test_a_circle_is_found() -> None:
 
 def test_no_module_is_too_long_to_be_read() -> None:
     long = {name: len(text.splitlines()) for name, text in modules().items() if len(text.splitlines()) > MAX_LINES}
-    assert long.keys() <= TOO_LONG
+    assert long.keys() == TOO_LONG, "split it, or take off the list what is short enough"
 
 
 def test_private_names_stay_in_their_package() -> None:

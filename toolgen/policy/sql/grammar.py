@@ -36,9 +36,7 @@ def _arguments(text: str = "") -> Arguments:
     return frozenset(text.split())
 
 
-_TWO = _arguments("this expression")
-_ONE = _arguments("this")
-_MANY = _arguments("expressions")
+_TWO, _ONE, _MANY = map(_arguments, ("this expression", "this", "expressions"))
 
 # By name, because a class that a version of sqlglot does not have simply cannot occur.
 _EVERYWHERE: Mapping[str, Arguments] = {

@@ -27,6 +27,7 @@ SHARE = 16
 TOOLS = '''
 """Functions as people write them: some never end."""
 import asyncio
+import os
 import threading
 import time
 import toolgen
@@ -34,19 +35,19 @@ import toolgen
 @toolgen.tool(effect="destructive", timeout=3600)
 def hang() -> None:
     """Hangs in a thread."""
-    print("hanging", flush=True)
+    os.write(1, b"hanging\\n")  # in one piece, whoever else writes
     threading.Event().wait()
 
 @toolgen.tool(effect="destructive", timeout=3600)
 async def block() -> None:
     """Hangs on the loop, as somebody who forgot to await."""
-    print("hanging", flush=True)
+    os.write(1, b"hanging\\n")  # in one piece, whoever else writes
     time.sleep(3600)
 
 @toolgen.tool(effect="destructive", timeout=3600)
 async def hand_over() -> None:
     """Hangs in a thread that is asyncio's, and no daemon."""
-    print("hanging", flush=True)
+    os.write(1, b"hanging\\n")  # in one piece, whoever else writes
     await asyncio.to_thread(threading.Event().wait)
 
 @toolgen.tool(effect="read")

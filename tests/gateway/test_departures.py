@@ -238,7 +238,9 @@ def test_a_storm_of_departures_leaves_nothing_behind(project: SlowProject) -> No
     ends = [entry for entry in project.record()[before:] if entry["event"] == "outcome"]
     begun = {entry["call_id"] for entry in project.record()[before:] if entry["event"] == "intent"}
     assert begun == {entry["call_id"] for entry in ends}
-    assert {entry["code"] for entry in ends if entry["status"] != "ok"} <= {"cancelled", "upstream_unavailable"}
+    # On a busy machine the time of a call may be over before anybody leaves.
+    ended = {entry["code"] for entry in ends if entry["status"] != "ok"}
+    assert ended <= {"cancelled", "upstream_timeout", "upstream_unavailable"}
 
 
 @pytest.mark.parametrize("project", ["sqlite"], indirect=True)

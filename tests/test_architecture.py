@@ -109,7 +109,6 @@ PURE_MODULES = {
 
 
 @cache
-@cache
 def modules() -> Mapping[str, str]:
     """Every module of toolgen by dotted name, with its text."""
     found = {}

@@ -64,7 +64,8 @@ MODULES = {
 }
 STILL = {"toolgen/policy/readings/wire.py"}  # how a value may be read once it is text on the wire: the word is meant
 TEXTS = re.compile(
-    r"\b(courier|desk|errand|wallet|stand-ins?|at the door|the road|whoever asked|which rule spoke|in doubt)\b", re.IGNORECASE
+    r"\b(courier|desk|errand|wallet|stand-ins?|at the door|the road|whoever asked|which rule spoke|in doubt)\b",
+    re.IGNORECASE,
 )
 
 

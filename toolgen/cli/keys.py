@@ -37,7 +37,7 @@ from toolgen.policy.key_list import editing
 from toolgen.policy.key_list import revoke as add_revocation
 from toolgen.yaml_file import read
 
-__all__ = ["Revoker", "certificate_entry"]
+__all__ = []
 
 _HEX = re.compile(r"[0-9a-f]+\Z")
 _FINGERPRINT = 64

@@ -30,7 +30,7 @@ from toolgen.sources.pins import LOCK
 from toolgen.sources.references import UnsafeUrlError, canonical, is_loopback
 from toolgen.yaml_file import Document, decode
 
-__all__ = ["Auth", "McpKeys", "McpServer", "SourceSettings", "read_mcp", "read_source", "short"]
+__all__ = ["Auth", "SourceSettings", "read_mcp", "read_source", "short"]
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 _CREDENTIAL = re.compile(r"(?:key|token|secret|password|credential)s?\Z", re.IGNORECASE)

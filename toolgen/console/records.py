@@ -33,7 +33,6 @@ __all__ = [
     "Kept",
     "Records",
     "Row",
-    "Share",
     "Tally",
 ]
 

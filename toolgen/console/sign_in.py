@@ -26,7 +26,7 @@ from toolgen.model.call import Principal
 from toolgen.model.secret import Secret
 from toolgen.state.sessions import Attempt, Session, Sessions
 
-__all__ = ["Ask", "Provider", "ProviderError", "SignInPages"]
+__all__ = ["Ask", "Provider", "SignInPages"]
 
 Ask: TypeAlias = Callable[[str, bytes | None, Mapping[str, str]], Awaitable[tuple[int, bytes]]]
 """A URL, a form or None to get it, and headers in; status and body out. Raises `OSError` when there is no answer."""

@@ -43,7 +43,7 @@ from toolgen.policy.access import Access
 from toolgen.policy.sql.grants import SqlScope
 from toolgen.sources.sql.rights import read_rights
 
-__all__ = ["DatabaseReport", "ReferenceReport", "Report", "attempts_on", "check_references", "examine", "run_trials"]
+__all__ = ["DatabaseReport", "Report", "attempts_on", "examine", "run_trials"]
 
 _NOBODY: Final = Principal(id="toolgen-doctor", roles=frozenset({"toolgen-doctor"}))
 

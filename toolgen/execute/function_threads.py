@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 from toolgen.model.client_channel import InputNeeded
 
-__all__ = ["Crowded", "Escaped", "FunctionLoop", "FunctionThreads", "Job", "Shares", "Watch", "telling"]
+__all__ = ["Crowded", "Escaped", "FunctionLoop", "FunctionThreads", "Shares", "Watch", "telling"]
 
 
 class Crowded(Exception):  # noqa: N818 - a state of things, as `Unasked` is

@@ -31,7 +31,7 @@ from toolgen.execute.outbound.request import (
 from toolgen.files import read_file
 from toolgen.model.secret import MASK, Secret, SecretReference, parse_reference
 
-__all__ = ["MASK", "Secret", "SecretReference", "Secrets", "Vault", "parse_reference", "read_keyring"]
+__all__ = ["MASK", "Secret", "SecretReference", "Secrets", "Vault", "parse_reference"]
 
 _TTL_S = 300.0
 _FAILED_S = 5.0

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from toolgen.errors import SecretError
 
-__all__ = ["MASK", "PROVIDERS", "Secret", "SecretReference", "parse_reference"]
+__all__ = ["MASK", "Secret", "SecretReference", "parse_reference"]
 
 MASK = "***"
-PROVIDERS = ("env", "file", "vault", "keyring")
 # Before it, what some headers have before their secret: `token ${env:NAME}`, `session=${env:NAME}`.
 _REFERENCE = re.compile(r"([A-Za-z][A-Za-z0-9_.-]{0,39}[ =])?\$\{(env|file|vault|keyring):([^}]+)\}\Z")
 _SHAPES = {

@@ -28,7 +28,7 @@ from toolgen.policy.redact import Redaction, column_of
 from toolgen.policy.rules import Rule
 from toolgen.yaml_file import Document
 
-__all__ = ["Advice", "advise", "deeper_arguments", "names_alike"]
+__all__ = ["Advice", "advise"]
 
 _MAX_DEPTH = 6
 _SHOWN = 3

@@ -22,7 +22,7 @@ from snowballstemmer.english_stemmer import EnglishStemmer
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Tool
 
-__all__ = ["MAX_QUERY_LENGTH", "Hit", "ToolIndex", "joined", "name_terms", "query_words", "related", "stems", "terms"]
+__all__ = ["MAX_QUERY_LENGTH", "Hit", "ToolIndex", "joined", "related", "terms"]
 
 _MAX_WORD_LENGTH = 40
 _MAX_MIX_LENGTH = 8  # of letters and digits that are also one word: s3, ipv4, oauth2

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from toolgen.search.bm25 import Hit
     from toolgen.search.minilm import Matrix
 
-__all__ = ["Encoder", "HybridIndex", "Meaning", "Meanings", "index_of", "meaning_of", "meant_by"]
+__all__ = ["Encoder", "HybridIndex", "Meaning", "Meanings", "index_of", "meaning_of"]
 
 _MAX_KEPT = 20_000  # texts, of 1.5 KB each
 _KEY = hashlib.sha256().digest_size

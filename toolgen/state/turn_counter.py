@@ -21,7 +21,7 @@ from toolgen.background import Background
 from toolgen.clock import Clock
 from toolgen.state.redis_connection import RedisLink, UnreachableError
 
-__all__ = ["FORGOTTEN_S", "MAX_CALLS", "Excess", "MemoryTurns", "Parties", "RedisTurns", "Seat", "Turns"]
+__all__ = ["FORGOTTEN_S", "MAX_CALLS", "Excess", "MemoryTurns", "RedisTurns", "Seat", "Turns"]
 
 Parties: TypeAlias = tuple[str, ...]
 

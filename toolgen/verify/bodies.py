@@ -17,7 +17,7 @@ from toolgen.verify.reader import ABSENT, Absent, Undefined, by_convention, equa
 from toolgen.verify.received import Received, UnreadableError, shapes
 from toolgen.verify.spec_operation import Described
 
-__all__ = ["FORM", "media_of", "same_body", "same_form", "wants_file"]
+__all__ = ["FORM", "media_of", "same_body", "same_form"]
 
 _MAX_DEPTH = 12
 _BRANCHES = ("allOf", "anyOf", "oneOf")

@@ -16,7 +16,7 @@ import jsonschema_rs
 from toolgen.model.schema import Schema
 from toolgen.samples.regex import UnsupportedPatternError, matching
 
-__all__ = ["Examples", "StuckError", "flatten", "valid_for"]
+__all__ = ["Examples", "flatten", "valid_for"]
 
 _MAX_PARTS = 200
 _HIGHER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})

@@ -37,7 +37,7 @@ from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, GraphQLSc
 from toolgen.verify.examples import Examples, valid_for
 from toolgen.verify.verdicts import Failed, NotApplicable, Proven, Unproven, Verdict, shrink
 
-__all__ = ["prove_operation", "unproven_fields"]
+__all__ = ["prove_operation"]
 
 _MAX_COUNT = 12
 _MAX_DEPTH = 2

@@ -32,7 +32,7 @@ from toolgen.verify.shape import Shape
 from toolgen.verify.spec_operation import Described, Descriptions
 from toolgen.verify.verdicts import Failed, NotApplicable, ToolReport, Unproven, Verdict
 
-__all__ = ["HttpProver", "SourceReport", "prove_http_tools", "verify_source"]
+__all__ = ["SourceReport", "prove_http_tools", "verify_source"]
 
 
 class HttpProver:

@@ -19,18 +19,7 @@ from toolgen.audit.index.database import Database
 from toolgen.audit.index.row import STREAM_BITS, Row, call_row, content_of, row_of
 from toolgen.audit.reader import merged
 
-__all__ = [
-    "Beginning",
-    "Filled",
-    "Place",
-    "Stream",
-    "begins",
-    "bodies",
-    "fill",
-    "forget_log",
-    "known_stream",
-    "lines_behind",
-]
+__all__ = ["Filled", "Place", "Stream", "begins", "bodies", "fill", "forget_log", "known_stream"]
 
 
 class _First(msgspec.Struct):

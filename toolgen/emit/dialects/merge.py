@@ -13,7 +13,6 @@ ANNOTATIONS = frozenset(
 _LOWER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains"})
 _UPPER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties", "maxContains"})
 _MAX_DEPTH = 40
-_ALL_KINDS = frozenset({"null", "boolean", "object", "array", "number", "string"})
 
 
 def target(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> tuple[str, Any] | None:

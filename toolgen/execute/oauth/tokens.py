@@ -34,7 +34,7 @@ from toolgen.execute.secrets import Secret, SecretReference, Secrets
 from toolgen.files import read_file
 from toolgen.model.auth import OAuth
 
-__all__ = ["Grant", "Grants", "Rotation", "Token"]
+__all__ = ["Grant", "Grants", "Token"]
 
 _MAX_SIZE = 65_536
 _NONCE = 12

@@ -31,7 +31,7 @@ from toolgen.execute.outbound.request import (
 )
 from toolgen.model.verdict import Allow
 
-__all__ = ["context_of", "exchange"]
+__all__ = ["exchange"]
 
 
 @lru_cache(maxsize=16)

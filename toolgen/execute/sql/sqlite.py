@@ -22,7 +22,7 @@ from toolgen.model.call import Statement
 from toolgen.model.database import Cascade
 from toolgen.model.result import Delivery, Failed, Success
 
-__all__ = ["DIALECT", "change", "open_session", "query"]
+__all__ = ["DIALECT", "change", "query"]
 
 _STEPS = 2_000  # virtual machine instructions between two looks at the clock: well below a millisecond
 # Bytes a value may have while the statement computes: hundreds of columns of it are still a bounded row.

@@ -22,7 +22,7 @@ from toolgen.model.mcp import blocks_of, structured_of
 from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import Json
 
-__all__ = ["link_of", "read_resource", "tool_result"]
+__all__ = ["read_resource", "tool_result"]
 
 _URI = re.compile(re.escape(SCHEME) + r"([^/]{1,128})/([A-Za-z0-9_-]{64})\Z")
 

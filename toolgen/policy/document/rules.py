@@ -48,7 +48,6 @@ __all__ = [
     "finished",
     "finished_test",
     "matched",
-    "read_earlier",
     "read_labels",
     "read_plain",
     "read_rule",

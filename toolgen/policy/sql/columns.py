@@ -24,7 +24,7 @@ from toolgen.policy.sql.placeholders import slot_number
 from toolgen.policy.sql.refusal import refuse, shown
 from toolgen.policy.sql.relations import Relation, Scope
 
-__all__ = ["Columns", "alias_answers", "is_sorted_by", "row_ids_of"]
+__all__ = ["Columns", "row_ids_of"]
 
 # By dialect, the clauses of the SELECT itself in which its aliases answer inside of expressions too.
 _OWN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(

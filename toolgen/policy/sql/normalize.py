@@ -16,7 +16,7 @@ from sqlglot import exp
 from toolgen.policy.sql.functions import LAMBDAS
 from toolgen.policy.sql.placeholders import CALL, slot_number
 
-__all__ = ["NUMERIC", "settle", "settle_pivots"]
+__all__ = ["NUMERIC", "settle"]
 
 
 def settle_pivots(root: exp.Expr, _dialect: str) -> None:

@@ -29,18 +29,7 @@ from toolgen.policy.sql.dialect_rewrites import respelt
 from toolgen.policy.sql.functions import FUNCTIONS, MODIFIERS, SPECIAL
 from toolgen.policy.sql.refusal import refuse
 
-__all__ = [
-    "CALL",
-    "MAX_PARAMETERS",
-    "QUOTED",
-    "RESERVED",
-    "SLOT",
-    "Placeholders",
-    "is_mark",
-    "marked",
-    "slot_number",
-    "value_belongs",
-]
+__all__ = ["CALL", "MAX_PARAMETERS", "QUOTED", "RESERVED", "SLOT", "is_mark", "marked", "slot_number", "value_belongs"]
 
 MAX_PARAMETERS = 200
 

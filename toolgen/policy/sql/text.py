@@ -29,7 +29,7 @@ from toolgen.policy.sql.normalize import settle
 from toolgen.policy.sql.placeholders import CALL, RESERVED, SLOT, is_mark, marked, slot_number
 from toolgen.policy.sql.refusal import refuse, shown
 
-__all__ = ["CHANGES", "QUERIES", "SLOT", "WRITERS", "Parsed", "parse", "render", "slot_number"]
+__all__ = ["CHANGES", "QUERIES", "SLOT", "Parsed", "parse", "render", "slot_number"]
 
 _Writer: TypeAlias = Callable[[Generator, exp.Expr], str]
 

@@ -37,7 +37,7 @@ from toolgen.model.schema import Json, Schema
 from toolgen.sources.graphql.repair import gist, prose
 from toolgen.sources.graphql.scalars import input_scalar
 
-__all__ = ["Inputs", "TooLargeError", "Wording", "inlined", "is_required"]
+__all__ = ["Inputs", "TooLargeError", "Wording", "is_required"]
 
 _PREFIX = "#/$defs/"
 _MAX_COUNT = 60  # definitions; they may be nested one in another

@@ -57,7 +57,6 @@ _FIRST = {
     )
 }
 
-_Composite: TypeAlias = GraphQLObjectType | GraphQLInterfaceType | GraphQLUnionType
 _Fielded: TypeAlias = GraphQLObjectType | GraphQLInterfaceType
 _Member: TypeAlias = tuple[str, GraphQLField]
 _Members: TypeAlias = tuple[list[_Member], list[_Member]]

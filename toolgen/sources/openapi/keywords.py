@@ -18,19 +18,7 @@ import orjson
 from toolgen.canonical import canonical
 from toolgen.errors import CanonicalError
 
-__all__ = [
-    "LISTS",
-    "MAPS",
-    "SCHEMAS",
-    "Note",
-    "Steps",
-    "keyword",
-    "malformed",
-    "modernise",
-    "references",
-    "shared",
-    "subschemas",
-]
+__all__ = ["LISTS", "MAPS", "SCHEMAS", "Note", "keyword", "malformed", "modernise", "references", "shared"]
 
 Note = Callable[[str, str], None]
 """Takes a code and a message."""

@@ -29,7 +29,7 @@ from toolgen.model.names import nearest
 from toolgen.sources.documents import Documents
 from toolgen.sources.syntax import MAX_DOCUMENT_SIZE, read
 
-__all__ = ["Target", "TargetError", "apply_overlays"]
+__all__ = ["Target", "apply_overlays"]
 
 _MAX_LENGTH = 4_096
 _MAX_SEGMENTS = 200  # no description is nested deeper

@@ -37,7 +37,7 @@ from toolgen.sources.base import QueryFiles
 from toolgen.sources.sql.parameters import Fault, Parameter, read_parameter
 from toolgen.sources.sql.tools import OPERATIONS, ROWS, with_cursor
 
-__all__ = ["NamedQuery", "Queries", "ResultColumn", "finished", "named_tool", "read_queries"]
+__all__ = ["Queries", "ResultColumn", "finished", "named_tool", "read_queries"]
 
 _MAX_FILE_SIZE: Final = 1024 * 1024
 _MAX_FILES: Final = 500

@@ -25,7 +25,7 @@ from toolgen.sources.base import SourceConfig
 from toolgen.sources.sql.mysql import reading, texts
 from toolgen.sources.sql.postgres import begin, connect, unreachable, unreadable
 
-__all__ = ["mysql_rights", "parse_grants", "postgres_rights", "read_rights"]
+__all__ = ["parse_grants", "read_rights"]
 
 
 def read_rights(config: SourceConfig, password: str = "") -> Rights:

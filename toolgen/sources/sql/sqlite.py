@@ -16,7 +16,7 @@ from toolgen.model.call import Statement
 from toolgen.model.database import Cascade, Column, Database, Table
 from toolgen.sources.sql.schema import MAX_SAID, MAX_TABLES, Found, Note
 
-__all__ = ["prepare_sqlite", "read_sqlite", "sqlite_cascades"]
+__all__ = ["prepare_sqlite", "read_sqlite"]
 
 _ACTIONS = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
 

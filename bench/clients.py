@@ -1,8 +1,8 @@
 """What a request costs with each HTTP client that could carry tool calls: `python -m bench.clients [--calls 2000] [--in-flight 32]`.
 
 Each sends the same GET to the same server on loopback (a process of its own) and reads 1 KB of JSON. Prints microseconds of this process's
-CPU per call, its threads included, medians of interleaved rounds. "pyreqwest, as used" is a tool call's whole exchange: headers checked and
-read, the body decoded within its cap. aiohttp is measured where it is installed; nothing here needs it.
+CPU per call, its threads included, medians of interleaved rounds. "toolgen" is a tool call's whole exchange: headers checked and read, the
+body decoded within its cap. aiohttp is measured where it is installed; nothing here needs it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyreqwest.client import ClientBuilder
 
 from toolgen.clock import SystemClock
 from toolgen.execute.base import system_resolver
-from toolgen.execute.http.client import PLACES, exchange
+from toolgen.execute.http.client import PLACES
 from toolgen.execute.http.connector import Dialer, Target, Timeouts
 from toolgen.execute.http.request_builder import Request
 from toolgen.model.verdict import Allow
@@ -76,7 +76,7 @@ async def clients(port: int) -> tuple[dict[str, _Send], list[Callable[[], Awaita
     dialer = Dialer(
         permit=lambda _: Allow(rule="bench"), resolver=system_resolver, timeouts=Timeouts(), clock=SystemClock()
     )
-    line, places = dialer.line(Target.of(url), "127.0.0.1"), asyncio.Semaphore(PLACES)
+    ours, places = dialer.client(Target.of(url), "127.0.0.1"), asyncio.Semaphore(PLACES)
     rust = ClientBuilder().no_proxy().follow_redirects(False).http1_only().build()
     plain = httpx.AsyncClient(trust_env=False, limits=httpx.Limits(max_connections=None))
 
@@ -85,7 +85,7 @@ async def clients(port: int) -> tuple[dict[str, _Send], list[Callable[[], Awaita
 
     found: dict[str, _Send] = {
         "pyreqwest": by_rust,
-        "pyreqwest, as used": lambda: exchange(line.client, asked, _LIMIT, places),
+        "toolgen": lambda: ours.send(asked, _LIMIT, places),
         "httpx": lambda: plain.get(url),
     }
     closing: list[Callable[[], Awaitable[object]]] = [rust.close, dialer.close, plain.aclose]

@@ -179,9 +179,10 @@ def test_an_argument_never_speaks_for_the_gateways_trace(tmp_path: Path, api: tu
     run(main())
 
 
-def test_only_sources_over_http_are_told_and_others_refuse_the_word(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["trace", "http2"])
+def test_only_sources_over_http_are_told_and_others_refuse_the_word(key: str, tmp_path: Path) -> None:
     path = tmp_path / "toolgen.yaml"
-    path.write_text("sources:\n  shop:\n    sql: 'sqlite:///shop.db'\n    trace: true\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="trace: belongs to openapi and graphql") as caught:
+    path.write_text(f"sources:\n  shop:\n    sql: 'sqlite:///shop.db'\n    {key}: true\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"{key}: belongs to openapi and graphql") as caught:
         load(path)
     assert "toolgen.yaml:4" in str(caught.value)

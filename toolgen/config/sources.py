@@ -126,6 +126,7 @@ class _Source(FailureKeys, forbid_unknown_fields=True):
     refs: list[str] = msgspec.field(default_factory=list)
     writes: bool = False
     trace: bool = False
+    http2: bool = False
     include: _Filter | None = None
     exclude: _Filter | None = None
     auth: dict[str, Any] | str = msgspec.field(default_factory=dict)
@@ -139,6 +140,7 @@ class SourceSettings:
     auth: Auth
     patience: ResilienceConfig = field(default_factory=ResilienceConfig)
     trace: bool = False  # whether its systems are told which trace a call belongs to
+    http2: bool = False  # whether its systems are spoken to in HTTP/2
     environment: Mapping[str, SecretReference] = field(default_factory=dict)  # of a command
 
 
@@ -169,10 +171,11 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
             )
     if source.writes and kind != "sql":
         raise ConfigError("writes: belongs to sql sources", where=document.where("sources", name, "writes"))
-    if source.trace and kind not in {"openapi", "graphql"}:
-        raise ConfigError(
-            "trace: belongs to openapi and graphql sources", where=document.where("sources", name, "trace")
-        )
+    for key in ("trace", "http2"):
+        if getattr(source, key) and kind not in {"openapi", "graphql"}:
+            raise ConfigError(
+                f"{key}: belongs to openapi and graphql sources", where=document.where("sources", name, key)
+            )
     if source.prefix and (kind, source.prefix) != ("python", "none"):
         raise ConfigError(
             "prefix: takes none, and belongs to python sources", where=document.where("sources", name, "prefix")
@@ -213,6 +216,7 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
         auth=_auth(document, name, auth, warnings, kind),
         environment=server.environment,
         trace=source.trace,
+        http2=source.http2,
         patience=read_resilience(source, document, ("sources", name), "command" if server.command else kind),
     )
 

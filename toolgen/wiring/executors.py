@@ -175,6 +175,7 @@ def _make(
                 timeouts=source.patience.timeouts,
                 key_header=source.patience.key_header,
                 traces=source.trace,
+                http2=source.http2,
                 largest=source.patience.largest,
             )
             return _steady(http, source.patience)
@@ -190,6 +191,7 @@ def _make(
                 timeouts=source.patience.timeouts,
                 key_header=source.patience.key_header,
                 traces=source.trace,
+                http2=source.http2,
                 largest=source.patience.largest,
                 provision=provision,
             )

@@ -23,8 +23,8 @@ from cryptography.x509.oid import NameOID
 from tests.execute.http.bindings import binding, call
 from tests.services.local import LocalServer, running
 from toolgen.errors import SecretError
-from toolgen.execute.http.connector import client_certificate
 from toolgen.execute.http.executor import HttpExecutor
+from toolgen.execute.http.tls import client_certificate
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import Failed, Success

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import ipaddress
+import os
+import socket
 import ssl
+import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -16,9 +20,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.execute.http.upstreams import LOOPS, OK, Run, Server, answers, asked
-from toolgen.execute.http.client import UnsentError
+from tests.execute.http.upstreams import LOOPS, OK, Asking, Run, Server, answers, asked, dialer
+from toolgen.execute.http.client import PLACES
 from toolgen.execute.http.connector import Timeouts
+from toolgen.execute.http.reply import BrokenError, Reply, UnsentError
 
 
 @pytest.fixture(params=LOOPS, ids=["asyncio", "uvloop"])
@@ -80,14 +85,14 @@ def test_a_certificate_is_held_against_the_name_and_not_the_address(
 ) -> None:
     context = trusted(x509.DNSName("api.invalid"))
     server = Server(OK, OK)
-    found = run(answers(server, asked(), asked("POST", body=b"x"), scheme="https", ssl=context))
+    found = run(answers(server, asked(), asked("POST", body=b"x"), scheme="https", tls=context))
     assert [reply.body for reply in found] == [b"ok", b"ok"]
     assert server.connections == 1
 
 
 def test_an_address_in_a_url_is_held_against_addresses(trusted: Callable[..., ssl.SSLContext], run: Run) -> None:
     context = trusted(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
-    (reply,) = run(answers(Server(OK), asked(), scheme="https", host="127.0.0.1", ssl=context))
+    (reply,) = run(answers(Server(OK), asked(), scheme="https", host="127.0.0.1", tls=context))
     assert reply.body == b"ok"
 
 
@@ -96,7 +101,7 @@ def test_a_certificate_for_another_name_is_sent_nothing(
     name: str, trusted: Callable[..., ssl.SSLContext], run: Run
 ) -> None:
     server = Server(OK)
-    (found,) = run(answers(server, asked(), scheme="https", ssl=trusted(x509.DNSName(name))))
+    (found,) = run(answers(server, asked(), scheme="https", tls=trusted(x509.DNSName(name))))
     assert isinstance(found, UnsentError)
     assert "certificate" in found.reason
     assert server.heads == []
@@ -109,7 +114,7 @@ def test_a_certificate_nobody_vouches_for_is_sent_nothing(
     (tmp_path / "other").mkdir()
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates(tmp_path / "other", x509.DNSName("x"))[1]))
     server = Server(OK)
-    (found,) = run(answers(server, asked(), scheme="https", ssl=context))
+    (found,) = run(answers(server, asked(), scheme="https", tls=context))
     assert isinstance(found, UnsentError)
     assert server.heads == []
 
@@ -121,7 +126,7 @@ def test_old_tls_is_not_spoken(trusted: Callable[..., ssl.SSLContext], run: Run)
     with pytest.warns(DeprecationWarning, match="TLS"):
         context.minimum_version = ssl.TLSVersion.TLSv1
     context.set_ciphers("ALL:@SECLEVEL=0")
-    (found,) = run(answers(Server(OK), asked(), scheme="https", ssl=context))
+    (found,) = run(answers(Server(OK), asked(), scheme="https", tls=context))
     assert isinstance(found, UnsentError)
 
 
@@ -134,3 +139,44 @@ def test_a_server_without_tls_is_sent_nothing_in_the_clear(run: Run) -> None:
         assert not any(b"secret" in head for head in server.heads)
 
     run(main())
+
+
+@pytest.mark.parametrize("said", [True, False], ids=["said to end", "cut off"])
+def test_an_answer_that_ends_with_its_connection_is_whole_only_when_tls_says_so(
+    said: bool, trusted: Callable[..., ssl.SSLContext], run: Run
+) -> None:
+    """Without `close_notify` anybody on the way may have cut the answer (RFC 8446, section 6.1)."""
+    context = trusted(x509.DNSName("api.invalid"))
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        plain, _ = listener.accept()
+        with context.wrap_socket(plain, server_side=True) as connection:
+            connection.recv(10_000)
+            connection.sendall(b"HTTP/1.1 200 OK\r\n\r\nall of it, or not")
+            if said:
+                with contextlib.suppress(OSError):
+                    connection.unwrap()
+            else:
+                os.close(connection.detach())
+
+    async def main() -> Reply:
+        asking = Asking(
+            f"https://api.invalid:{listener.getsockname()[1]}", dialer(Timeouts()), asyncio.Semaphore(PLACES)
+        )
+        try:
+            return await asking.send(asked())
+        finally:
+            await asking.dialer.close()
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    try:
+        if said:
+            assert run(main()).body == b"all of it, or not"
+        else:
+            with pytest.raises(BrokenError):
+                run(main())
+    finally:
+        serving.join()
+        listener.close()

@@ -11,9 +11,9 @@ import pytest
 from tests.execute.http.bindings import binding, call
 from tests.execute.http.test_executor import CANARY, Server, echo, executor, saying
 from toolgen.execute.base import Destination
-from toolgen.execute.http import executor as sending
-from toolgen.execute.http.client import Reply, exchange
+from toolgen.execute.http.client import Http1Client
 from toolgen.execute.http.connector import Timeouts
+from toolgen.execute.http.reply import Reply
 from toolgen.execute.http.request_builder import Request
 from toolgen.execute.http.response_headers import moved
 from toolgen.model.result import Failed, Success
@@ -130,11 +130,13 @@ def test_all_hops_together_have_the_time_of_one_call_where_breaking_off_is_harml
 ) -> None:
     times: list[float] = []
 
+    send = Http1Client.send
+
     async def sent(*given: Any) -> Reply:
         times.append(given[4])  # `until`
-        return await exchange(*given)
+        return await send(*given)
 
-    monkeypatch.setattr(sending, "exchange", sent)
+    monkeypatch.setattr(Http1Client, "send", sent)
 
     async def scenario() -> tuple[float, float]:
         began = asyncio.get_running_loop().time()

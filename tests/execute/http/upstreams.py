@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -12,8 +14,9 @@ from typing import Any
 import uvloop
 
 from toolgen.clock import SystemClock
-from toolgen.execute.http.client import PLACES, Reply, exchange
+from toolgen.execute.http.client import PLACES
 from toolgen.execute.http.connector import Dialer, Target, Timeouts
+from toolgen.execute.http.reply import Reply
 from toolgen.execute.http.request_builder import Request
 from toolgen.model.verdict import Allow
 
@@ -36,9 +39,9 @@ class Server:
 
     @asynccontextmanager
     async def serving(
-        self, *, scheme: str = "http", host: str = "api.invalid", timeouts: Timeouts = TIMEOUTS, ssl: Any = None
+        self, *, scheme: str = "http", host: str = "api.invalid", timeouts: Timeouts = TIMEOUTS, tls: Any = None
     ) -> AsyncIterator[Asking]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=ssl)
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=tls)
         self.origin = f"{scheme}://{host}:{server.sockets[0].getsockname()[1]}"
         asking = Asking(self.origin, dialer(timeouts), asyncio.Semaphore(PLACES))
         try:
@@ -59,6 +62,8 @@ class Server:
             pass
         finally:
             writer.close()
+            with contextlib.suppress(ConnectionError, ssl.SSLError):
+                await writer.wait_closed()
             gone.set()
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -83,11 +88,7 @@ class Asking:
         there = replace(request, url=request.url.replace("http://api.invalid", self.origin))
         target = Target.of(there.url)
         (address,) = await self.dialer.addresses(target)
-        line = self.dialer.line(target, address)
-        with line as client:
-            reply = await exchange(client, there, limit, self.places, until)
-        self.dialer.rests(line, reply.headers.get("keep-alive", ""))
-        return reply
+        return await self.dialer.client(target, address).send(there, limit, self.places, until)
 
 
 async def _loopback(host: str, port: int) -> Sequence[str]:

@@ -131,6 +131,7 @@ class GraphQLExecutor:
         clock: Clock = _CLOCK,
         key_header: str = "",
         traces: bool = False,
+        http2: bool = False,
         largest: int = MAX_ANSWER_SIZE,
     ) -> None:
         schemes, auth = with_headers(schemes, auth)
@@ -152,6 +153,7 @@ class GraphQLExecutor:
             clock=clock,
             key_header=key_header,
             traces=traces,
+            http2=http2,
             largest=largest,
         )
         selector = CredentialSelector(schemes=schemes, auth=auth, secrets=secrets, provision=provision, clock=clock)

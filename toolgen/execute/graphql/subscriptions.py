@@ -181,7 +181,7 @@ class Listener:
     async def _sse(self, signed: Signed, target: Target, address: str) -> AsyncIterator[bytes | None]:
         request = signed.request
         headers = (*request.headers, ("Accept", "text/event-stream"), ("Content-Type", "application/json"))
-        async with self._dialer.client(target, address, certificate=signed.certificate) as client:
+        async with self._dialer.streaming_client(target, address, signed.certificate) as client:
             async for event in events_of(client, replace(request, headers=headers)):
                 yield event
 

@@ -1,10 +1,6 @@
-"""One request and its answer over pyreqwest: nothing is added or followed, and how it ended is told exactly.
+"""Requests to one origin at one checked address: its connections are opened to that address alone, and kept while they are good.
 
-A client (`dial`) connects to one checked address. There is no proxy, no redirect and no cookie: nothing but what the caller gives is sent.
-
-Content codings of an answer (RFC 9110, section 8.4.1), undone within a cap while the body still streams.
-
-pyreqwest would undo them too, but of a gzip body in several members (RFC 1952, section 2.2) it gives the first, silent about the rest.
+There is no proxy, no redirect and no cookie: nothing but what the caller gives is sent, and to nobody else.
 """
 
 from __future__ import annotations
@@ -12,140 +8,23 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import timedelta
+import ssl
+from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
-from pyreqwest.client import Client
-from pyreqwest.exceptions import PyreqwestError, RequestTimeoutError
-from pyreqwest.request import StreamRequest
-from pyreqwest.response import Response
-
+from toolgen.execute.base import Timeouts
+from toolgen.execute.http.connection import Connection
+from toolgen.execute.http.content_encoding import ACCEPTED
+from toolgen.execute.http.reply import Listener, Reply, UnsentError
 from toolgen.execute.http.request_builder import Request
 
-__all__ = [
-    "ACCEPTED",
-    "BEGINNING",
-    "ORDINARY",
-    "PLACES",
-    "Body",
-    "BrokenError",
-    "Listener",
-    "Reply",
-    "TimedOutError",
-    "UndecodableError",
-    "UnsentError",
-    "exchange",
-]
-
-ACCEPTED = "gzip, deflate"
-"""What is asked for: the codings that the standard library undoes piece by piece without ever holding more than the cap."""
-
-BEGINNING = 65_536
-"""How many bytes are kept of a body that went on beyond its cap."""
-
-_GZIP, _ZLIB, _RAW = 31, 15, -15
-_MAX_MEMBERS = 1000
-_OVERHEAD = 65_536
-
-
-class UndecodableError(Exception):
-    """The body is not in the coding that the answer says. `reason` follows "the body" and never repeats what the server sent."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-class Body:
-    """Collects a body of at most `limit` bytes, of which it holds `size`; `full` says that it goes on beyond them."""
-
-    __slots__ = ("_coding", "_inflate", "_limit", "_members", "_pieces", "_read", "_told", "full", "size")
-
-    def __init__(self, coding: str, limit: int) -> None:
-        coding = coding.strip().lower()
-        if coding not in {"", "identity", "gzip", "x-gzip", "deflate"}:
-            raise UndecodableError("is in a content coding that was not asked for")
-        self._coding = "" if coding == "identity" else coding.removeprefix("x-")
-        self._limit = limit
-        self._inflate = None if not self._coding else zlib.decompressobj(_GZIP)
-        self._members = 0
-        self._pieces: list[bytes] = []
-        self.size = self._read = self._told = 0
-        self.full = False
-
-    def feed(self, data: bytes) -> None:
-        """Takes the next piece. What is beyond the cap is neither kept nor inflated. Raises `UndecodableError`."""
-        if not self._coding:
-            self._keep(data)
-            return
-        if not self._read and self._coding == "deflate":
-            # It is the zlib format, and some servers send the bare one (RFC 9110, section 8.4.1.2): the first byte tells.
-            self._inflate = zlib.decompressobj(_ZLIB if data[:1] and data[0] & 0x0F == 8 else _RAW)
-        self._read += len(data)
-        if self._read > 2 * self._limit + _OVERHEAD:
-            raise UndecodableError("is larger encoded than it could be")  # empty blocks without end are no body
-        try:
-            self._inflated(data)
-        except zlib.error:
-            raise UndecodableError("is not in the content coding that it says") from None
-
-    def news(self) -> bytes:
-        """What was kept since this was last asked."""
-        fresh = b"".join(self._pieces[self._told :])
-        self._told = len(self._pieces)
-        return fresh
-
-    def so_far(self) -> bytes:
-        """All that was kept of a body of which nothing more is read."""
-        return b"".join(self._pieces)
-
-    def end(self) -> bytes:
-        """The whole body, or a beginning of one that goes on beyond `limit` bytes, because it is held for longer than it is read.
-
-        Raises `UndecodableError` when it stops in the middle of its coding.
-        """
-        # An empty body has no coding to be in the middle of, whatever its header says.
-        if self._inflate is not None and self._read and not self._inflate.eof and not self.full:
-            raise UndecodableError("ends in the middle of its content coding")
-        body = self.so_far()
-        return body[:BEGINNING] if self.full else body
-
-    def _keep(self, data: bytes) -> None:
-        room = self._limit - self.size
-        if len(data) > room:
-            self.full = True
-            data = data[:room]
-        self.size += len(data)
-        self._pieces.append(data)
-
-    def _inflated(self, data: bytes) -> None:
-        inflate = self._inflate
-        while data and not self.full and inflate is not None:
-            if inflate.eof:
-                inflate = self._inflate = self._next_member()
-            # One byte more than there is room for tells whether there is more.
-            self._keep(inflate.decompress(data, self._limit - self.size + 1))
-            data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
-
-    def _next_member(self) -> zlib._Decompress:
-        """gzip may be several files behind each other (RFC 1952, section 2.2)."""
-        self._members += 1
-        if self._coding != "gzip" or self._members > _MAX_MEMBERS:
-            raise UndecodableError("goes on behind the end of its content coding")
-        return zlib.decompressobj(_GZIP)
-
-
-ORDINARY = 131_072
-"""Bytes of a body, after decompression, from which on it takes a place."""
+__all__ = ["OWN_HEADERS", "PLACES", "Client", "Http1Client", "request_bytes"]
 
 PLACES = 4
 """How many long answers of one source are read at once: the others wait, unread, at their servers, so that memory stays what it is."""
 
-# What frames and routes a message is said here, by hyper and nowhere else.
-_OWN = frozenset(
+OWN_HEADERS = frozenset(
     {
         "host",
         "accept-encoding",
@@ -160,101 +39,136 @@ _OWN = frozenset(
         "proxy-connection",
     }
 )
-_FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+"""What frames and routes a message: the client says it, and nobody else."""
+
+_MAX_RESTING = 256
+_DEFAULT_PORT = {"http": 80, "https": 443}
+_TOKENS = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+_VALUES = re.compile(r"[\t\x20-\x7e\x80-\ud7ff\ue000-\U0010ffff]*\Z")
+_TARGET = re.compile(r"/[\x21-\x7e]*\Z")
 _EXPECTS_BODY = frozenset({"POST", "PUT", "PATCH"})
 # The first line of a body that nothing put behind it can make the first line of a request (RFC 9112, section 3): before its first
 # space it has a character that is in no method.
 _NO_METHOD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]*[^!#$%&'*+.^_`|~0-9A-Za-z\s-]")
 _MAX_KEPT_SIZE = 16_384
-_MAX_DIGITS = 20
-# pyreqwest calls every failure before the answer's head a ConnectError, also when the request was already on its way; what happened stands
-# in the causes that hyper reports, so only this one of them counts as "nothing was sent".
-_CONNECTING = "client error (Connect)"
 
 
-class UnsentError(Exception):
-    """No connection was made, so nothing was sent. `reason` is the system's word for it; `late` says that it was not refused but slow."""
+class Client(Protocol):
+    """What sends the requests to one origin at one address."""
 
-    def __init__(self, reason: str, *, late: bool = False) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.late = late
+    @property
+    def idle(self) -> bool:
+        """Whether no request is on its way."""
 
+    async def send(
+        self,
+        request: Request,
+        limit: int,
+        places: asyncio.Semaphore,
+        until: float = math.inf,
+        listener: Listener | None = None,
+    ) -> Reply:
+        """Sends a request once and reads its answer, at most `limit` bytes of body, before `until` (the loop's time).
 
-class BrokenError(Exception):
-    """The connection ended, or what came is no answer, before there was a whole one. The request may have been carried out."""
+        Raises `ValueError` for what HTTP cannot send, `UnsentError`, `BrokenError`, `TimedOutError` and `UndecodableError`. None of
+        them has a text about the request: its URL may hold a credential.
+        """
 
-
-class TimedOutError(Exception):
-    """Nothing came for too long, or not the whole of it in time. The request may have been carried out."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Reply:
-    """An answer. Of a header that came more than once the first counts; names are in lower case. `truncated`: the body goes on."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-    truncated: bool
-
-    def __repr__(self) -> str:
-        return f"Reply({self.status}, ***)"  # it may repeat what was sent in confidence
+    def close(self) -> None:
+        """Closes every connection, those in use too."""
 
 
-class Listener(Protocol):
-    """Hears a body while it is read, for answers that may be whole before their body ends."""
+class Http1Client:
+    """HTTP/1.1. `tls` is asked for the context of a connection where the scheme is https."""
 
-    def wants(self, headers: Mapping[str, str]) -> bool:
-        """Whether the body of an answer with these headers is to be heard."""
+    def __init__(
+        self,
+        *,
+        scheme: str,
+        host: str,
+        port: int,
+        address: str,
+        timeouts: Timeouts,
+        tls: Callable[[], ssl.SSLContext],
+    ) -> None:
+        self._tls = tls if scheme == "https" else None
+        self._host, self._port, self._address = host, port, address
+        self._timeouts = timeouts
+        authority = f"[{host}]" if ":" in host else host
+        self._authority = authority if port == _DEFAULT_PORT[scheme] else f"{authority}:{port}"
+        self._resting: deque[Connection] = deque()
+        self._busy: set[Connection] = set()
+        self._connecting = 0
 
-    def enough(self, data: bytes) -> bool:
-        """Is given the next bytes; whether nothing further is wanted."""
+    @property
+    def idle(self) -> bool:
+        return not self._busy and not self._connecting
 
+    async def send(
+        self,
+        request: Request,
+        limit: int,
+        places: asyncio.Semaphore,
+        until: float = math.inf,
+        listener: Listener | None = None,
+    ) -> Reply:
+        last = request.body is not None and not _keeps(request.body)
+        data = request_bytes(request, self._authority, last=last)
+        now = asyncio.get_running_loop().time()
+        if until <= now:
+            raise UnsentError("", late=True)
+        until = min(until, now + self._timeouts.total_s)
+        connection = self._rested() or await self._connect(until)
+        self._busy.add(connection)
+        try:
+            return await connection.exchange(
+                data, method=request.method, limit=limit, places=places, until=until, listener=listener, last=last
+            )
+        finally:
+            self._busy.discard(connection)
+            if connection.is_open:
+                if len(self._resting) == _MAX_RESTING:
+                    self._resting.popleft().close()
+                self._resting.append(connection)
 
-async def exchange(
-    client: Client,
-    request: Request,
-    limit: int,
-    places: asyncio.Semaphore,
-    until: float = math.inf,
-    listener: Listener | None = None,
-) -> Reply:
-    """Sends a request once and reads its answer, at most `limit` bytes of body, before `until` (the loop's time).
+    def close(self) -> None:
+        for connection in (*self._resting, *self._busy):
+            connection.close()
+        self._resting.clear()
 
-    Raises `ValueError` for what HTTP cannot send, `UnsentError`, `BrokenError`, `TimedOutError` and `UndecodableError`. None of them holds
-    the library's text about the request: that has the URL, and a URL may hold a credential. When it is cancelled, the library goes on
-    waiting for the answer by itself, within the times of the client, and throws it away.
-    """
-    sending = _prepared(client, request, until, heard=listener is not None)
-    try:
-        async with sending as response:
-            return await _read(response, request.method, limit, places, listener)
-    except PyreqwestError as error:
-        raise _ending(error) from None
+    def _rested(self) -> Connection | None:
+        """The connection that was used last, if it is still good; the others are left to go stale."""
+        while self._resting:
+            connection = self._resting.pop()
+            if connection.usable:
+                return connection
+            connection.close()
+        return None
 
-
-def _prepared(client: Client, request: Request, until: float, *, heard: bool) -> StreamRequest:
-    """Raises `ValueError` for a method, URL or header that would be read as something else."""
-    builder = client.request(request.method, request.url).header("Accept-Encoding", ACCEPTED)
-    if heard:
-        builder = builder.streamed_read_buffer_limit(
-            0
-        )  # the library would wait for the beginning of the body to fill up
-    for name, value in request.headers:
-        if name.lower() in _OWN:
-            raise ValueError("a header says what the connection says itself")
-        builder = builder.header(name, value, is_sensitive=True)
-    if request.body:
-        builder = builder.body_bytes(request.body)
-        if not _keeps(request.body):
-            builder = builder.header("Connection", "close")
-    elif request.body is not None or request.method in _EXPECTS_BODY:  # RFC 9110, section 8.6
-        builder = builder.header("Content-Length", "0")
-    if until < math.inf:
-        left = max(0.0, until - asyncio.get_running_loop().time())
-        builder = builder.timeout(timedelta(seconds=left))
-    return builder.build_streamed()
+    async def _connect(self, until: float) -> Connection:
+        loop = asyncio.get_running_loop()
+        context, name = (None, None) if self._tls is None else (self._tls(), self._host)
+        self._connecting += 1
+        try:
+            async with asyncio.timeout_at(min(until, loop.time() + self._timeouts.connect_s)):
+                _, made = await loop.create_connection(
+                    lambda: Connection(self._timeouts.first_byte_s),
+                    self._address,
+                    self._port,
+                    ssl=context,
+                    server_hostname=name,
+                )
+        except TimeoutError:
+            raise UnsentError("", late=True) from None
+        except ssl.SSLCertVerificationError as error:
+            raise UnsentError(f"its certificate was not accepted: {error.verify_message}") from None
+        except ssl.SSLError as error:
+            raise UnsentError(f"TLS failed: {error.reason or 'no reason was given'}") from None
+        except OSError as error:
+            raise UnsentError(error.strerror or type(error).__name__) from None
+        finally:
+            self._connecting -= 1
+        return made
 
 
 def _keeps(body: bytes) -> bool:
@@ -264,81 +178,42 @@ def _keeps(body: bytes) -> bool:
     somebody else's call with it. Nobody can tell from outside which server does. So what could be one is the last thing on a connection,
     as is what is too long to have left in one piece.
     """
-    return (
+    return not body or (
         len(body) <= _MAX_KEPT_SIZE and b"\n" not in body and b"\r" not in body and _NO_METHOD.match(body) is not None
     )
 
 
-async def _read(
-    response: Response, method: str, limit: int, places: asyncio.Semaphore, listener: Listener | None
-) -> Reply:
-    headers = _headers(response)
-    status = response.status
-    coding = headers.get("transfer-encoding")
-    # An upgrade nobody asked for, and what is framed twice or not as asked for (RFC 9112, sections 6.1 and 6.3), is no answer.
-    if status < 200 or (coding is not None and (coding.strip().lower() != "chunked" or "content-length" in headers)):
-        raise BrokenError
-    if method == "HEAD":
-        return Reply(status=status, headers=headers, body=b"", truncated=False)
-    body = Body(headers.get("content-encoding", ""), limit)
-    read_chunk = response.body_reader.read_chunk
-    left = _length(headers)
-    placed = False
-    listener = listener if listener is not None and listener.wants(headers) else None
-    try:
-        # hyper holds an answer to its Content-Length, so the end of one that came whole need not be asked for.
-        while left and not body.full and (chunk := await read_chunk()) is not None:
-            data = chunk.to_bytes()
-            left -= len(data)
-            body.feed(data)
-            if listener is not None and listener.enough(body.news()):
-                return Reply(status=status, headers=headers, body=body.so_far(), truncated=False)
-            if body.size > ORDINARY and not placed:
-                placed = await places.acquire()
-    finally:
-        if placed:
-            places.release()
-    return Reply(status=status, headers=headers, body=body.end(), truncated=body.full)
+def request_bytes(request: Request, authority: str, *, last: bool = False) -> bytes:
+    """The bytes of a request, with the wish to close the connection where it is the `last` one.
+
+    Raises `ValueError` for a method, target or header that would be read as something else.
+    """
+    method, target, body = request.method, _target(request.url), request.body
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {authority}", f"Accept-Encoding: {ACCEPTED}"]
+    names, values = [method], []
+    for name, value in request.headers:
+        if not name or name.lower() in OWN_HEADERS:
+            raise ValueError("a header says what the connection says itself, or has no name")
+        names.append(name)
+        values.append(value)
+        lines.append(f"{name}: {value}")
+    if not method or not _TOKENS.match("".join(names)):
+        raise ValueError("a method or the name of a header is no token")
+    if not _VALUES.match("".join(values)):
+        raise ValueError("a header holds a control character")
+    if not _TARGET.match(target):
+        raise ValueError("the URL holds what cannot be sent as it is")
+    if body is not None or method in _EXPECTS_BODY:  # RFC 9110, section 8.6
+        lines.append(f"Content-Length: {len(body or b'')}")
+    if last:
+        lines.append("Connection: close")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode() + (body or b"")
 
 
-def _length(headers: dict[str, str]) -> int:
-    """How many bytes a body has on the wire; below zero, which counting down from leads to no end, where the answer does not say."""
-    said = headers.get("content-length", "")
-    return int(said) if len(said) < _MAX_DIGITS and said.isascii() and said.isdigit() else -1
-
-
-def _headers(response: Response) -> dict[str, str]:
-    """Those that can be read: hyper takes bytes beyond ASCII for a value, and the library has no text for them."""
-    found = response.headers
-    try:
-        pairs: list[tuple[str, str | None]] = list(found.items())
-    except ValueError:
-        pairs = [(name, _text(response, name)) for name in found]
-    headers: dict[str, str] = {}
-    for name, text in pairs:
-        if name in _FRAMING and (name in headers or text is None):
-            raise BrokenError
-        if text is not None:
-            headers.setdefault(name, text)
-    return headers
-
-
-def _text(response: Response, name: str) -> str | None:
-    try:
-        return response.get_header(name)
-    except ValueError:
-        return None
-
-
-def _ending(error: PyreqwestError) -> Exception:
-    details = getattr(error, "details", None)
-    causes = details.get("causes") if isinstance(details, dict) else None
-    said = [str(cause.get("message", "")) for cause in causes or ()]
-    late = isinstance(error, RequestTimeoutError)
-    if _CONNECTING in said:
-        # The innermost cause ("Connection refused") is the system's or the TLS library's, and never holds the URL.
-        reason = said[-1] if "://" not in said[-1] else ""
-        return UnsentError("" if late else reason, late=late)
-    if isinstance(error, ValueError):
-        return ValueError("the request cannot be built")
-    return TimedOutError() if late else BrokenError()
+def _target(url: str) -> str:
+    """What stands behind the origin."""
+    _, _, rest = url.partition("://")
+    slash, question = rest.find("/"), rest.find("?")
+    if 0 <= question < slash or slash < 0:
+        return "/" + rest[question:] if question >= 0 else "/"
+    return rest[slash:]

@@ -1,101 +1,41 @@
-"""Connections: the name is resolved, every address is put to the policy, and only a checked address is connected to.
-
-Client certificates (mutual TLS): checked once for what they are, and known by a digest so that a new one means new connections.
-"""
+"""Connections: the name is resolved, every address is put to the policy, and only a checked address is connected to."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import ipaddress
-import re
+import ssl
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from datetime import timedelta
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import TypeAlias
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
-from cryptography.x509 import load_pem_x509_certificates
-from pyreqwest.client import Client, ClientBuilder
+from pyreqwest.client import Client as LibraryClient
 from pyreqwest.http import Url
 
 from toolgen.clock import Clock
-from toolgen.errors import SecretError
 from toolgen.execute.base import Destination, Permit, Resolver, Timeouts, system_resolver
+from toolgen.execute.http.client import Client, Http1Client
+from toolgen.execute.http.http2_client import Http2Client, library_builder
+from toolgen.execute.http.tls import ClientCertificate, tls_context
 from toolgen.model.verdict import Allow, Ask, Deny
 
 __all__ = [
-    "ClientCertificate",
     "Dialer",
-    "Line",
     "Refusal",
     "Resolver",
     "Target",
     "Timeouts",
-    "client_certificate",
     "system_resolver",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ClientCertificate:
-    """A certificate with its chain and its key, and the authorities to believe besides the usual ones. Equal by `digest` alone."""
-
-    digest: str
-    identity: bytes
-    authorities: bytes
-
-    def __repr__(self) -> str:
-        return f"ClientCertificate({self.digest[:12]})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ClientCertificate) and other.digest == self.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
-
-@lru_cache(maxsize=64)
-def client_certificate(certificate: str, key: str, authorities: str) -> ClientCertificate:
-    """Reads three PEM texts, the last of which may be "". Raises `SecretError`, with nothing of them in it, for what is none.
-
-    The key must be that of the first certificate: while two files are being replaced, one of them may be newer than the other.
-    """
-    try:
-        chain = load_pem_x509_certificates(certificate.encode())
-    except (ValueError, UnsupportedAlgorithm):
-        raise SecretError(
-            "the client certificate is no PEM certificate", suggestion="name its file as ${file:/path}"
-        ) from None
-    try:
-        private = load_pem_private_key(key.encode(), None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise SecretError("the key of the client certificate is no PEM key without a password") from None
-    form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    if chain[0].public_key().public_bytes(*form) != private.public_key().public_bytes(*form):
-        raise SecretError("the client certificate and its key do not belong together", suggestion="replace both")
-    if authorities:
-        try:
-            load_pem_x509_certificates(authorities.encode())
-        except (ValueError, UnsupportedAlgorithm):
-            raise SecretError("the authorities beside a client certificate are no PEM certificates") from None
-    identity = f"{key.strip()}\n{certificate.strip()}\n".encode()
-    digest = hashlib.sha256(b"\0".join([identity, authorities.encode()])).hexdigest()
-    return ClientCertificate(digest=digest, identity=identity, authorities=authorities.encode())
 
 
 _CACHED_S = 5.0
 _MAX_NAMES = 256
 _MAX_CLIENTS = 64
 _MAX_ADDRESSES = 8
-_MAX_RESTING = 256
-_RESTS_S = 30.0
-_ON_THE_WAY_S = 1.0  # how much sooner than its server a resting connection is let go of
-_KEEP_ALIVE = re.compile(r"(?:^|[,\s])timeout=(\d{1,6})(?![^\s,])", re.IGNORECASE)
 
 
 class Refusal(Exception):  # noqa: N818 - a decision, not a fault
@@ -133,35 +73,21 @@ class Target:
 _Key: TypeAlias = tuple[Target, str, int, ClientCertificate | None]
 
 
-class Line:
-    """The client of one origin at one address, in use for as long as a `with` lasts. Connections rest in it for `rests_s` at most."""
-
-    __slots__ = ("client", "rests_s", "users")
-
-    def __init__(self, client: Client, rests_s: float) -> None:
-        self.client = client
-        self.rests_s = rests_s
-        self.users = 0
-
-    def __enter__(self) -> Client:
-        self.users += 1
-        return self.client
-
-    def __exit__(self, *_: object) -> None:
-        self.users -= 1
-
-
 class Dialer:
     """Hands out a client per origin and checked address. Names are remembered for a few seconds, verdicts never."""
 
-    def __init__(self, *, permit: Permit, resolver: Resolver, timeouts: Timeouts, clock: Clock) -> None:
+    def __init__(
+        self, *, permit: Permit, resolver: Resolver, timeouts: Timeouts, clock: Clock, http2: bool = False
+    ) -> None:
+        self._http2 = http2
         self._permit = permit
         self._resolver = resolver
         self._timeouts = timeouts
         self._clock = clock
         self._names: OrderedDict[tuple[str, int], tuple[float, tuple[str, ...]]] = OrderedDict()
         self._asking: dict[tuple[str, int], asyncio.Task[Sequence[str]]] = {}
-        self._lines: OrderedDict[_Key, Line] = OrderedDict()
+        self._clients: OrderedDict[_Key, Client] = OrderedDict()
+        self._context: ssl.SSLContext | None = None
 
     async def addresses(self, target: Target) -> tuple[str, ...]:
         """Every address of the target, each of them permitted. Raises `Refusal`, `TimeoutError`, and `OSError` when there is none."""
@@ -216,73 +142,59 @@ class Dialer:
     async def _found(self, host: str, port: int) -> Sequence[str]:
         return await self._resolver(host, port)
 
-    def line(self, target: Target, address: str, among: int = 1, certificate: ClientCertificate | None = None) -> Line:
-        """The line to this address and no other, on which this certificate is shown.
+    def client(
+        self, target: Target, address: str, among: int = 1, certificate: ClientCertificate | None = None
+    ) -> Client:
+        """What connects to this address and no other, and shows this certificate.
 
         `among` so many addresses the time to connect is divided: together they take no longer than one.
         """
         key = (target, address, among, certificate)
-        line = self._lines.get(key)
-        if line is None:
-            line = self._lines[key] = Line(self._build(*key, _RESTS_S), _RESTS_S)
+        client = self._clients.get(key)
+        if client is None:
+            client = self._clients[key] = self._made(*key)
             self._let_go()
         else:
-            self._lines.move_to_end(key)
-        return line
+            self._clients.move_to_end(key)
+        return client
 
-    def rests(self, line: Line, hint: str) -> None:
-        """Takes to heart what an answer on this line says in `Keep-Alive`: a connection that its server closes while a request is on
-        its way leaves the outcome of that request unknown. What is on its way now stays so, on the client there was."""
-        said = _KEEP_ALIVE.search(hint)
-        rests_s = _RESTS_S if said is None else max(0.0, int(said[1]) - _ON_THE_WAY_S)
-        if rests_s < line.rests_s:
-            key = next((key for key, one in self._lines.items() if one is line), None)
-            line.rests_s = rests_s
-            if key is not None:
-                self._lines[key] = Line(self._build(*key, rests_s), rests_s)
+    def _made(self, target: Target, address: str, among: int, certificate: ClientCertificate | None) -> Client:
+        timeouts = replace(self._timeouts, connect_s=self._timeouts.connect_s / among)
+        if self._http2:
+            host = None if target.literal else target.host
+            return Http2Client(library_builder(timeouts, host, address, target.port, certificate))
+        return Http1Client(
+            scheme=target.scheme,
+            host=target.host,
+            port=target.port,
+            address=address,
+            timeouts=timeouts,
+            tls=self._tls if certificate is None else cache(partial(tls_context, certificate)),
+        )
+
+    def _tls(self) -> ssl.SSLContext:
+        """Made when it is first needed: reading the system's authorities takes some milliseconds."""
+        if self._context is None:
+            self._context = tls_context()
+        return self._context
 
     @asynccontextmanager
-    async def client(
-        self, target: Target, address: str, among: int = 1, certificate: ClientCertificate | None = None
-    ) -> AsyncIterator[Client]:
-        """The client of `line`, for the length of one request."""
-        with self.line(target, address, among, certificate) as client:
+    async def streaming_client(
+        self, target: Target, address: str, certificate: ClientCertificate | None = None
+    ) -> AsyncIterator[LibraryClient]:
+        """A client of the library, for an answer that is read for as long as it goes on; it ends with the `async with`."""
+        host = None if target.literal else target.host
+        client = library_builder(self._timeouts, host, address, target.port, certificate).http1_only().build()
+        try:
             yield client
-
-    def _build(
-        self, target: Target, address: str, among: int, certificate: ClientCertificate | None, rests_s: float
-    ) -> Client:
-        builder = (
-            ClientBuilder()
-            .no_proxy()
-            .follow_redirects(False)
-            .referer(False)
-            .default_cookie_store(False)
-            .error_for_status(False)
-            .http1_only()
-            .gzip(False)  # bodies are decoded within their cap, and all of them: see `coding`
-            .deflate(False)
-            .brotli(False)
-            .zstd(False)
-            .pool_max_idle_per_host(_MAX_RESTING)
-            .pool_idle_timeout(timedelta(seconds=rests_s))
-            .connect_timeout(timedelta(seconds=self._timeouts.connect_s / among))
-            .read_timeout(timedelta(seconds=self._timeouts.first_byte_s))
-            .timeout(timedelta(seconds=self._timeouts.total_s))
-        )
-        if not target.literal:
-            builder = builder.resolve(target.host, address, target.port)
-        if certificate is not None:
-            builder = builder.identity_pem(certificate.identity)
-            if certificate.authorities:
-                builder = builder.add_root_certificate_pem(certificate.authorities)
-        return builder.build()
+        finally:
+            await client.close()
 
     def _let_go(self) -> None:
-        """Forgets what was used longest ago and is idle, where there is too much. Its connections end with the client."""
-        idle = [key for key, line in self._lines.items() if not line.users][:-1]
-        for key in idle[: max(0, len(self._lines) - _MAX_CLIENTS)]:
-            del self._lines[key]
+        """Closes what was used longest ago and is idle, where there is too much."""
+        idle = [key for key, client in self._clients.items() if client.idle][:-1]
+        for key in idle[: max(0, len(self._clients) - _MAX_CLIENTS)]:
+            self._clients.pop(key).close()
 
     async def close(self) -> None:
         """Closes every connection, and asks for no name any more."""
@@ -290,5 +202,5 @@ class Dialer:
         for task in asking:
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
-        while self._lines:
-            await self._lines.popitem()[1].client.close()
+        while self._clients:
+            self._clients.popitem()[1].close()

@@ -13,10 +13,10 @@ from urllib.parse import unquote_plus, urljoin, urlsplit
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Destination
-from toolgen.execute.http.connector import ClientCertificate, client_certificate
 from toolgen.execute.http.parameter_styles import UnbindableError, percent
 from toolgen.execute.http.request_builder import Request
 from toolgen.execute.http.sigv4 import AwsKey, sign_aws
+from toolgen.execute.http.tls import ClientCertificate, client_certificate
 from toolgen.execute.oauth import Grant, Grants
 from toolgen.execute.secrets import MASK, Secret, SecretReference, Secrets
 from toolgen.model.auth import Basic, Certificate, Form, OAuth, SigV4, Value, read_form

@@ -13,20 +13,13 @@ import msgspec
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Destination, Permit
-from toolgen.execute.http.client import (
-    PLACES,
-    BrokenError,
-    Listener,
-    Reply,
-    TimedOutError,
-    UndecodableError,
-    UnsentError,
-    exchange,
-)
-from toolgen.execute.http.connector import Dialer, Line, Refusal, Resolver, Target, Timeouts, system_resolver
+from toolgen.execute.http.client import PLACES, Client
+from toolgen.execute.http.connector import Dialer, Refusal, Resolver, Target, Timeouts, system_resolver
+from toolgen.execute.http.content_encoding import UndecodableError
 from toolgen.execute.http.credential_selection import CredentialSelector, Provision
 from toolgen.execute.http.credentials import NoTokenError, Renewal, Signed
 from toolgen.execute.http.parameter_styles import UnbindableError
+from toolgen.execute.http.reply import BrokenError, Listener, Reply, TimedOutError, UnsentError
 from toolgen.execute.http.request_builder import Request, bind, keyed, repeatable, traced
 from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, result, retry_after
 from toolgen.execute.http.response_headers import MAX_HOPS, lifetime, moved, told
@@ -78,6 +71,7 @@ class HttpExecutor:
         resolver: Resolver = system_resolver,
         timeouts: Timeouts = _TIMEOUTS,
         clock: Clock = _CLOCK,
+        http2: bool = False,
         key_header: str = "",
         traces: bool = False,
         reader: Reader = result,
@@ -94,7 +88,7 @@ class HttpExecutor:
         self._selector = CredentialSelector(
             schemes=schemes, auth=auth, secrets=secrets, provision=provision, clock=clock
         )
-        self._dialer = Dialer(permit=permit, resolver=resolver, timeouts=timeouts, clock=clock)
+        self._dialer = Dialer(permit=permit, resolver=resolver, timeouts=timeouts, clock=clock, http2=http2)
         self._places = asyncio.Semaphore(PLACES)
         self._clock = clock
         self._permit = permit
@@ -193,8 +187,8 @@ class HttpExecutor:
         cause: UnsentError | None = None
         for address in addresses:
             try:
-                line = self._dialer.line(target, address, len(addresses), signed.certificate)
-                return await self._attempt(line, signed, place, course)
+                client = self._dialer.client(target, address, len(addresses), signed.certificate)
+                return await self._attempt(client, signed, place, course)
             except UnsentError as error:
                 cause = error
         if cause is not None and cause.late:
@@ -211,14 +205,13 @@ class HttpExecutor:
             _UNSENT,
         )
 
-    async def _attempt(self, line: Line, signed: Signed, place: str, course: _Course) -> Success | Failed:
+    async def _attempt(self, client: Client, signed: Signed, place: str, course: _Course) -> Success | Failed:
         request = signed.request
         delivery = Delivery(attempts=1)
         scrubber = scrubber_of(signed.secrets)
         listener = None if self._listen is None else self._listen(course.call, scrubber)
         try:
-            with line as client:
-                reply = await exchange(client, request, self._largest, self._places, course.until, listener)
+            reply = await client.send(request, self._largest, self._places, course.until, listener)
         except ValueError:
             return _failed("validation", "the request holds something HTTP cannot send", "")
         except TimedOutError:
@@ -239,8 +232,6 @@ class HttpExecutor:
                     delivery,
                 )
             return _unknown(f"the connection to {place} broke before the answer was complete", delivery)
-        if (hint := reply.headers.get("keep-alive")) is not None:
-            self._dialer.rests(line, hint)
         answer = self._read(reply)
         delivery = Delivery(
             attempts=1,

@@ -17,9 +17,9 @@ import orjson
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.execute.base import Permit, Timeouts
-from toolgen.execute.http.client import Listener
 from toolgen.execute.http.credential_selection import Provision
 from toolgen.execute.http.executor import HttpExecutor, Reader
+from toolgen.execute.http.reply import Listener
 from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, result
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.mcp.messages import MODERN, Agreed, addressed, tell_progress

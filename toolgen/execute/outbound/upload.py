@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from pyreqwest.exceptions import PyreqwestError
-
 from toolgen.clock import Clock
 from toolgen.errors import SecretError
 from toolgen.execute.base import Destination, Permit
 from toolgen.execute.http.connector import Dialer, Refusal, Resolver, Target, Timeouts, system_resolver
+from toolgen.execute.http.content_encoding import UndecodableError
+from toolgen.execute.http.reply import BrokenError, TimedOutError, UnsentError
 from toolgen.execute.http.request_builder import Request
 from toolgen.execute.http.sigv4 import AwsKey, sign_aws
 from toolgen.execute.secrets import SecretReference, Secrets
@@ -19,6 +19,7 @@ from toolgen.model.verdict import Verdict
 
 __all__ = ["Upload", "upload"]
 
+_MAX_ANSWER_SIZE = 4096
 _TIMEOUTS = Timeouts(connect_s=5.0, first_byte_s=10.0, total_s=15.0)
 
 
@@ -68,20 +69,16 @@ async def upload(outgoing: Upload, *, permit: Permit, clock: Clock, resolver: Re
         async with asyncio.timeout(_TIMEOUTS.total_s):
             target = Target.of(outgoing.url)
             addresses = await dialer.addresses(target)
-            async with dialer.client(target, addresses[0]) as client:
-                request = client.request(outgoing.method, outgoing.url)
-                for name, value in sent.headers:
-                    request = request.header(name, value)
-                async with request.body_bytes(outgoing.body).build_streamed() as response:
-                    if not 200 <= response.status < 300:
-                        raise OSError(f"the answer is {response.status}")
+            reply = await dialer.client(target, addresses[0]).send(sent, _MAX_ANSWER_SIZE, asyncio.Semaphore())
+            if not 200 <= reply.status < 300:
+                raise OSError(f"the answer is {reply.status}")
     except Refusal as refusal:
         raise OSError(refusal.verdict.reason) from None
     except TimeoutError:
         raise OSError("it did not answer in time") from None
     except SecretError as error:
         raise OSError(str(error)) from None
-    except PyreqwestError as error:
+    except (UnsentError, BrokenError, TimedOutError, UndecodableError) as error:
         raise OSError(f"it cannot be reached: {type(error).__name__}") from None
     except ValueError as error:
         raise OSError(f"it cannot be sent: {type(error).__name__}") from error

@@ -1,0 +1,104 @@
+"""Content codings of an answer (RFC 9110, section 8.4.1), undone within a cap while the body still streams."""
+
+from __future__ import annotations
+
+import zlib
+
+__all__ = ["ACCEPTED", "BEGINNING", "Body", "UndecodableError"]
+
+ACCEPTED = "gzip, deflate"
+"""What is asked for: the codings that the standard library undoes piece by piece without ever holding more than the cap."""
+
+BEGINNING = 65_536
+"""How many bytes are kept of a body that went on beyond its cap."""
+
+_GZIP, _ZLIB, _RAW = 31, 15, -15
+_MAX_MEMBERS = 1000
+_OVERHEAD = 65_536
+
+
+class UndecodableError(Exception):
+    """The body is not in the coding that the answer says. `reason` follows "the body" and never repeats what the server sent."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Body:
+    """Collects a body of at most `limit` bytes, of which it holds `size`; `full` says that it goes on beyond them."""
+
+    __slots__ = ("_coding", "_inflate", "_limit", "_members", "_pieces", "_read", "_told", "full", "size")
+
+    def __init__(self, coding: str, limit: int) -> None:
+        coding = coding.strip().lower()
+        if coding not in {"", "identity", "gzip", "x-gzip", "deflate"}:
+            raise UndecodableError("is in a content coding that was not asked for")
+        self._coding = "" if coding == "identity" else coding.removeprefix("x-")
+        self._limit = limit
+        self._inflate = None if not self._coding else zlib.decompressobj(_GZIP)
+        self._members = 0
+        self._pieces: list[bytes] = []
+        self.size = self._read = self._told = 0
+        self.full = False
+
+    def feed(self, data: bytes) -> None:
+        """Takes the next piece. What is beyond the cap is neither kept nor inflated. Raises `UndecodableError`."""
+        if not self._coding:
+            self._keep(data)
+            return
+        if not self._read and self._coding == "deflate":
+            # It is the zlib format, and some servers send the bare one (RFC 9110, section 8.4.1.2): the first byte tells.
+            self._inflate = zlib.decompressobj(_ZLIB if data[:1] and data[0] & 0x0F == 8 else _RAW)
+        self._read += len(data)
+        if self._read > 2 * self._limit + _OVERHEAD:
+            raise UndecodableError("is larger encoded than it could be")  # empty blocks without end are no body
+        try:
+            self._inflated(data)
+        except zlib.error:
+            raise UndecodableError("is not in the content coding that it says") from None
+
+    def news(self) -> bytes:
+        """What was kept since this was last asked."""
+        fresh = b"".join(self._pieces[self._told :])
+        self._told = len(self._pieces)
+        return fresh
+
+    def so_far(self) -> bytes:
+        """All that was kept of a body of which nothing more is read."""
+        return b"".join(self._pieces)
+
+    def end(self) -> bytes:
+        """The whole body, or a beginning of one that goes on beyond `limit` bytes, because it is held for longer than it is read.
+
+        Raises `UndecodableError` when it stops in the middle of its coding.
+        """
+        # An empty body has no coding to be in the middle of, whatever its header says.
+        if self._inflate is not None and self._read and not self._inflate.eof and not self.full:
+            raise UndecodableError("ends in the middle of its content coding")
+        body = self.so_far()
+        return body[:BEGINNING] if self.full else body
+
+    def _keep(self, data: bytes) -> None:
+        room = self._limit - self.size
+        if len(data) > room:
+            self.full = True
+            data = data[:room]
+        self.size += len(data)
+        self._pieces.append(data)
+
+    def _inflated(self, data: bytes) -> None:
+        inflate = self._inflate
+        while data and not self.full and inflate is not None:
+            if inflate.eof:
+                inflate = self._inflate = self._next_member()
+            # One byte more than there is room for tells whether there is more.
+            self._keep(inflate.decompress(data, self._limit - self.size + 1))
+            data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+
+    def _next_member(self) -> zlib._Decompress:
+        """gzip may be several files behind each other (RFC 1952, section 2.2)."""
+        self._members += 1
+        if self._coding != "gzip" or self._members > _MAX_MEMBERS:
+            raise UndecodableError("goes on behind the end of its content coding")
+        return zlib.decompressobj(_GZIP)

@@ -1,0 +1,49 @@
+"""What comes of a request: an answer, or how there came to be none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = ["BrokenError", "Listener", "Reply", "TimedOutError", "UnsentError"]
+
+
+class UnsentError(Exception):
+    """No connection was made, so nothing was sent. `reason` is the system's word for it; `late` says that it was not refused but slow."""
+
+    def __init__(self, reason: str, *, late: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.late = late
+
+
+class BrokenError(Exception):
+    """The connection ended, or what came is no answer, before there was a whole one. The request may have been carried out."""
+
+
+class TimedOutError(Exception):
+    """Nothing came for too long, or not the whole of it in time. The request may have been carried out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Reply:
+    """An answer. Of a header that came more than once the first counts; names are in lower case. `truncated`: the body goes on."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    truncated: bool
+
+    def __repr__(self) -> str:
+        return f"Reply({self.status}, ***)"  # it may repeat what was sent in confidence
+
+
+class Listener(Protocol):
+    """Hears a body while it is read, for answers that may be whole before their body ends."""
+
+    def wants(self, headers: Mapping[str, str]) -> bool:
+        """Whether the body of an answer with these headers is to be heard."""
+
+    def enough(self, data: bytes) -> bool:
+        """Is given the next bytes; whether nothing further is wanted."""

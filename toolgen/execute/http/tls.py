@@ -1,0 +1,91 @@
+"""TLS of tool calls: whom a connection believes, and what it shows of itself.
+
+Client certificates (mutual TLS) are checked once for what they are, and known by a digest so that a new one means new connections.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import ssl
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+from cryptography.x509 import load_pem_x509_certificates
+
+from toolgen.errors import SecretError
+
+__all__ = ["ClientCertificate", "client_certificate", "tls_context"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ClientCertificate:
+    """A certificate with its chain and its key, and the authorities to believe besides the usual ones. Equal by `digest` alone."""
+
+    digest: str
+    identity: bytes
+    authorities: bytes
+
+    def __repr__(self) -> str:
+        return f"ClientCertificate({self.digest[:12]})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClientCertificate) and other.digest == self.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+@lru_cache(maxsize=64)
+def client_certificate(certificate: str, key: str, authorities: str) -> ClientCertificate:
+    """Reads three PEM texts, the last of which may be "". Raises `SecretError`, with nothing of them in it, for what is none.
+
+    The key must be that of the first certificate: while two files are being replaced, one of them may be newer than the other.
+    """
+    try:
+        chain = load_pem_x509_certificates(certificate.encode())
+    except (ValueError, UnsupportedAlgorithm):
+        raise SecretError(
+            "the client certificate is no PEM certificate", suggestion="name its file as ${file:/path}"
+        ) from None
+    try:
+        private = load_pem_private_key(key.encode(), None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise SecretError("the key of the client certificate is no PEM key without a password") from None
+    form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    if chain[0].public_key().public_bytes(*form) != private.public_key().public_bytes(*form):
+        raise SecretError("the client certificate and its key do not belong together", suggestion="replace both")
+    if authorities:
+        try:
+            load_pem_x509_certificates(authorities.encode())
+        except (ValueError, UnsupportedAlgorithm):
+            raise SecretError("the authorities beside a client certificate are no PEM certificates") from None
+    identity = f"{key.strip()}\n{certificate.strip()}\n".encode()
+    digest = hashlib.sha256(b"\0".join([identity, authorities.encode()])).hexdigest()
+    return ClientCertificate(digest=digest, identity=identity, authorities=authorities.encode())
+
+
+def tls_context(certificate: ClientCertificate | None = None) -> ssl.SSLContext:
+    """The system's certificate authorities, names checked, TLS 1.2 or newer; with what is shown to the server, where there is anything."""
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    if certificate is None:
+        return context
+    if certificate.authorities:
+        context.load_verify_locations(cadata=certificate.authorities.decode())
+    # OpenSSL takes these from files alone: where that can be, from one that is in memory and has no name.
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("certificate", os.MFD_CLOEXEC), "wb") as file:
+            file.write(certificate.identity)
+            file.flush()
+            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
+    else:
+        with tempfile.NamedTemporaryFile() as file:  # for its owner alone, and gone at once
+            file.write(certificate.identity)
+            file.flush()
+            context.load_cert_chain(file.name)
+    return context

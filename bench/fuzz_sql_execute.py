@@ -25,7 +25,7 @@ import duckdb
 
 from bench.fuzz_sql import CORPUS, SCHEMAS, mutated, placeholders
 from tests.databases import mysql, mysql_database, postgres, postgres_database, sql_call, statement
-from toolgen.execute.sql import SqlExecutor
+from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
 from toolgen.model.database_url import ServerLocation, parse_location

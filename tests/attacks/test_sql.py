@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.policy.sql.lab import ATTRIBUTES, DATABASE, SCOPE, allowed, refused, write
-from toolgen.execute.sql import SqlExecutor
+from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.call import Call, Principal, Statement
 from toolgen.model.result import Failed, Refused, Result, Success
 from toolgen.model.tool import Effect, SqlBinding, Tool

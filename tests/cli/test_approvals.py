@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -20,11 +22,14 @@ import pytest
 
 from tests import patient
 from tests.cli.commands import Run, runner
+from tests.gateway.clients import listening
 from tests.gateway.test_approvals import key, policy_of
 from tests.projects import make_project
 from tests.services.local import LocalServer, running
 from toolgen.audit.reader import calls, entries
 from toolgen.audit.verify import verify
+from toolgen.gateway.asgi.app import App
+from toolgen.gateway.service import Gateway
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -107,6 +112,26 @@ def serving() -> Iterator[tuple[subprocess.Popen[str], str]]:
         process.wait()
         if process.stderr is not None:
             process.stderr.close()
+
+
+@contextlib.contextmanager
+def serving_here() -> Iterator[str]:
+    """The same in this process, where another one is not what is tried."""
+    started: queue.SimpleQueue[str] = queue.SimpleQueue()
+    leave, path = threading.Event(), Path("toolgen.yaml").resolve()
+
+    async def main() -> None:
+        async with Gateway.load(path) as gateway, listening(App(gateway)) as url:
+            started.put(url)
+            await asyncio.to_thread(leave.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(main()))
+    thread.start()
+    try:
+        yield started.get(timeout=120)
+    finally:
+        leave.set()
+        thread.join()
 
 
 def headers(who: str) -> dict[str, str]:
@@ -210,28 +235,25 @@ def test_a_gateway_that_is_asked_to_stop_finishes_what_was_approved(upstream: Up
     assert upstream.deleted == ["/pets/5"]
 
 
-@pytest.mark.parametrize(
-    ("who", "says"),
-    [
+def test_nobody_answers_who_may_not(upstream: Upstream, toolgen: Run) -> None:
+    with serving_here() as url:
+        call_id = ask(url)
+    for who, says in (
         ("bot", "nobody answers for a call of their own"),
         ("clerk", "this principal may not answer for the calls of others"),
         ("bott", "the policy has no principal 'bott' (did you mean 'bot'?)"),
-    ],
-)
-def test_nobody_answers_who_may_not(upstream: Upstream, toolgen: Run, who: str, says: str) -> None:
-    with serving() as (_, url):
-        call_id = ask(url)
-    done = toolgen("approvals", "approve", call_id, "--as", who)
-    assert (done.code, done.out) == (1, "")
-    assert says in done.err
-    assert toolgen("approvals", "list", "--json").json()[0]["id"] == call_id
+    ):
+        done = toolgen("approvals", "approve", call_id, "--as", who)
+        assert (done.code, done.out) == (1, "")
+        assert says in done.err
+        assert toolgen("approvals", "list", "--json").json()[0]["id"] == call_id
     assert upstream.deleted == []
 
 
 def test_a_key_answers_at_a_gateway_elsewhere(
     upstream: Upstream, toolgen: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with serving() as (_, url):
+    with serving_here() as url:
         call_id = ask(url)
         monkeypatch.chdir(tmp_path)  # no project here
         monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
@@ -260,7 +282,7 @@ def test_what_a_caller_wrote_does_nothing_to_the_terminal(project: Path, toolgen
     path["delete"]["parameters"][0]["schema"] = {}
     described["paths"]["/pets/{petId}"] = {"delete": path["delete"], "get": path["get"]}
     (project / "specs" / "pets.json").write_text(json.dumps(described), encoding="utf-8")
-    with serving() as (_, url):
+    with serving_here() as url:
         body = {"arguments": {"petId": NASTY}, "wait": 0}
         agent = headers("bot") | {"user-agent": "evil\x1b[31m".encode("latin-1").decode("latin-1").replace("\x1b", "?")}
         answer = patient.post(f"{url}/v1/tools/pets__delete_pet/call", json=body, headers=agent)

@@ -6,18 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from examples import demo
+
 ROOT = Path(__file__).parents[2]
 
 
-def demo(prelude: str = "") -> subprocess.CompletedProcess[str]:
-    program = f"import sys\nfrom examples import demo\n{prelude}\nsys.exit(demo.main())"
-    return subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
-    )
-
-
 def test_the_demo_reads_is_refused_and_shows_the_audit_of_exactly_its_calls() -> None:
-    done = demo()
+    command = [sys.executable, "-m", "examples.demo"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     for line in (
         "> read over REST",
@@ -34,7 +32,10 @@ def test_the_demo_reads_is_refused_and_shows_the_audit_of_exactly_its_calls() ->
     assert "Traceback" not in done.stderr
 
 
-def test_the_demo_fails_when_a_call_ends_otherwise() -> None:
-    done = demo('demo.CALLS[3] = ("a call that is allowed", "orders__list_orders", {}, "unknown_tool")')
-    assert done.returncode == 1
-    assert "orders__list_orders ended ok, not unknown_tool" in done.stderr
+def test_the_demo_fails_when_a_call_ends_otherwise(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    wrong = ("a call that is allowed", "orders__list_orders", {}, "unknown_tool")
+    monkeypatch.setattr(demo, "CALLS", [wrong])
+    assert demo.main() == 1
+    assert "orders__list_orders ended ok, not unknown_tool" in capfd.readouterr().err

@@ -65,11 +65,17 @@ def served(root: Path) -> Iterator[tuple[str, Upstream]]:
             process.communicate()
 
 
-def played(framework: str, url: str, *turns: list[Any], person: bool = True) -> Played:
-    """What the framework's agent saw of its part."""
+def environment(framework: str) -> Path:
+    """Where it is installed; the test is skipped where it is not, before anything is started for it."""
     place = ROOT / f".venv-frameworks-{ENVIRONMENTS[framework]}"
     if not (place / ".installed").exists():
         pytest.skip(f"the environment of {framework} is not installed: `make frameworks` does that")
+    return place
+
+
+def played(framework: str, url: str, *turns: list[Any], person: bool = True) -> Played:
+    """What the framework's agent saw of its part."""
+    place = environment(framework)
     part = Part(url=f"{url}/mcp", key="key-of-bot", turns=[*turns], person=person)
     done = subprocess.run(
         [place / "bin" / "python", "-m", f"tests.frameworks.with_{framework}"],
@@ -88,6 +94,7 @@ def played(framework: str, url: str, *turns: list[Any], person: bool = True) -> 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_model_is_shown_its_tools_and_told_how_each_call_ended(framework: str, tmp_path: Path) -> None:
+    environment(framework)
     with served(tmp_path / "project") as (url, seen):
         found = played(framework, url, [READ], [FAILS], [DENIED], [INVALID], [ASKED])
         assert sorted(found.shown) == SHOWN
@@ -121,6 +128,7 @@ def test_a_model_is_shown_its_tools_and_told_how_each_call_ended(framework: str,
 
 @pytest.mark.parametrize("framework", ASKING)
 def test_nothing_is_sent_when_the_person_at_the_client_does_not_agree(framework: str, tmp_path: Path) -> None:
+    environment(framework)
     with served(tmp_path / "project") as (url, seen):
         found = played(framework, url, [ASKED], person=False)
     ((text, mark),) = found.told

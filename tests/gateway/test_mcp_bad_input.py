@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.exhaustive import EXHAUSTIVE
 from tests.gateway.governed import project
 from tests.gateway.raw import (
     CLOSE,
@@ -278,6 +279,7 @@ def test_many_messages_in_one_packet_are_answered_in_their_order(served: Served)
 # The same over standard input
 
 
+@pytest.mark.sweep
 def test_a_line_without_an_end_is_not_kept_and_what_is_no_text_is_answered(tmp_path: Path) -> None:
     path = project(tmp_path / "p", "http://127.0.0.1:9", POLICY)
     command = [sys.executable, "-m", "toolgen", "serve", "--stdio", "--as", "bot"]
@@ -298,7 +300,7 @@ def test_a_line_without_an_end_is_not_kept_and_what_is_no_text_is_answered(tmp_p
         write(message("ping") + b"\n")
         assert said() == {"jsonrpc": "2.0", "id": 7, "result": {}}
         before = resident_kib(process.pid)
-        for _ in range(256):
+        for _ in range(256 if EXHAUSTIVE else 64):  # several times what it may take
             write(b"a" * MIB)
         assert said()["error"]["code"] == -32600  # as soon as it is longer than a message may be
         write(b"\n" + message("ping") + b"\n")

@@ -34,49 +34,37 @@ def narrow(path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    ("action", "content", "said"), [("accept", {"name": "Ann"}, "Hello, Ann"), ("decline", None, "decline")]
-)
-def test_a_function_asks_the_person(
-    mode: str, action: str, content: Any, said: str, project: Callable[..., Path]
-) -> None:
+def test_a_conversation_asks_approves_and_tells_progress(mode: str, project: Callable[..., Path]) -> None:
+    """One process for all of it: what starts it anew for each is not what is tried."""
+
     async def main() -> None:
         asked: list[Any] = []
-        async with talking(project(), mode, saying(asked, action, content)) as client:
-            assert text(await client.call_tool("own__greet", {})) == said
-        assert [one.message for one in asked] == ["Who are you?"]
-
-    run(main())
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    ("content", "said"), [({"approve": True}, "dropped orders"), ({"approve": False}, "approval_denied:")]
-)
-def test_the_person_at_the_client_approves_exactly_what_is_shown(
-    mode: str, content: Any, said: str, project: Callable[..., Path]
-) -> None:
-    async def main() -> None:
-        asked: list[Any] = []
-        async with talking(project(), mode, saying(asked, "accept", content)) as client:
-            assert text(await client.call_tool("own__drop", {"table": "orders"})).startswith(said)
-        (shown,) = asked
-        assert "own__drop (destructive)" in shown.message
-        assert '"table": "orders"' in shown.message
-
-    run(main())
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_progress_is_told_before_the_answer(mode: str, project: Callable[..., Path]) -> None:
-    async def main() -> None:
+        answers: list[tuple[str, Any]] = []
         told: list[Any] = []
+
+        async def answer(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+            return await saying(asked, *answers.pop())(context, params)  # type: ignore[no-any-return]
+
+        async def said(name: str, arguments: dict[str, Any], action: str, content: Any = None) -> str:
+            answers.append((action, content))
+            result = await client.call_tool(name, arguments)
+            assert answers == []
+            return text(result)
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
             told.append((done, total, message))
 
-        async with talking(project(), mode) as client:
+        async with talking(project(), mode, answer) as client:
+            assert await said("own__greet", {}, "accept", {"name": "Ann"}) == "Hello, Ann"
+            assert await said("own__greet", {}, "decline") == "decline"
+            assert await said("own__drop", {"table": "orders"}, "accept", {"approve": True}) == "dropped orders"
+            refused = await said("own__drop", {"table": "bills"}, "accept", {"approve": False})
+            assert refused.startswith("approval_denied:")
             assert text(await client.call_tool("own__count", {}, progress_callback=progress)) == "3"
+        assert [one.message for one in asked[:2]] == ["Who are you?"] * 2
+        for shown, table in zip(asked[2:], ("orders", "bills"), strict=True):
+            assert "own__drop (destructive)" in shown.message
+            assert f'"table": "{table}"' in shown.message
         assert told == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
 
     run(main())

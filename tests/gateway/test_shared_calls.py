@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +12,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from tests.cli.commands import Run, runner
 from tests.gateway.governed import Upstream, project, upstream, write_policy
 from tests.redis_server import RedisServer
 from toolgen.config.settings import load as load_settings
@@ -71,9 +69,9 @@ async def ask(gateway: Gateway, text: str = "x") -> str:
     return answer.call_id
 
 
-async def toolgen(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "toolgen", *arguments]
-    return await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+@pytest.fixture
+def toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    return runner(capfdbinary)
 
 
 async def ended(gateway: Gateway, call_id: str) -> str:
@@ -213,7 +211,7 @@ def test_a_policy_that_shares_goes_on_under_the_pauses_it_last_heard_of(tmp_path
 
 
 def test_a_pause_of_the_command_line_holds_on_every_machine_and_is_ended_from_any(
-    tmp_path: Path, server: RedisServer
+    tmp_path: Path, server: RedisServer, toolgen: Run
 ) -> None:
     async def code(gateway: Gateway) -> str:
         answer = await gateway.call("orders__get_health", {}, principal="bot")
@@ -225,24 +223,24 @@ def test_a_pause_of_the_command_line_holds_on_every_machine_and_is_ended_from_an
 
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
         one, two = (str(gateway.settings.path) for gateway in (first, second))
-        paused = await toolgen("pause", "--source", "orders", "--reason", "why", "--config", one)
-        assert paused.returncode == 0
+        paused = await asyncio.to_thread(toolgen, "pause", "--source", "orders", "--reason", "why", "--config", one)
+        assert paused.code == 0
         await both_say(first, second, "paused")
         await asyncio.sleep(0)
         assert not first.pauses.read()
-        listed = await toolgen("pause", "--json", "--config", two)
-        assert [(item["source"], item["reason"]) for item in json.loads(listed.stdout)] == [("orders", "why")]
-        await toolgen("resume", "--config", two)
+        listed = await asyncio.to_thread(toolgen, "pause", "--json", "--config", two)
+        assert [(item["source"], item["reason"]) for item in listed.json()] == [("orders", "why")]
+        await asyncio.to_thread(toolgen, "resume", "--config", two)
         await both_say(first, second, "ok")
         server.stop()
-        alone = await toolgen("pause", "--source", "orders", "--config", one)
-        assert alone.returncode == 1
-        assert "paused on this machine alone" in alone.stderr
+        alone = await asyncio.to_thread(toolgen, "pause", "--source", "orders", "--config", one)
+        assert alone.code == 1
+        assert "paused on this machine alone" in alone.err
         assert [item.source for item in first.pauses.read()] == ["orders"]
         server.start()
         await both_say(second, second, "ok")
         assert await code(first) == "paused"
-        await toolgen("resume", "--config", one)
+        await asyncio.to_thread(toolgen, "resume", "--config", one)
         await both_say(first, second, "ok")
 
     both(tmp_path, server, work)

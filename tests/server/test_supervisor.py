@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from tests import patient
+from tests.cli.commands import Run, runner
 from tests.gateway.governed import Upstream, project, upstream, write_policy
 from tests.redis_server import RedisServer
 from tests.served_workers import ROOT, Served, serving, until
@@ -34,6 +35,11 @@ def redis(tmp_path: Path) -> Iterator[RedisServer]:
     server.start()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    return runner(capfdbinary)
 
 
 @contextlib.contextmanager
@@ -60,29 +66,10 @@ def test_each_worker_takes_calls_and_keeps_a_record_and_one_limit_counts_for_all
         assert verify(tmp_path / "p" / "var" / "audit").ok
 
 
-def test_what_is_edited_revoked_and_paused_holds_in_every_worker(tmp_path: Path, redis: RedisServer) -> None:
+def test_a_kill_an_edit_a_pause_and_a_revocation_hold_in_every_worker(
+    tmp_path: Path, redis: RedisServer, toolgen: Run
+) -> None:
     assert 3 * INTERVAL_S < 1  # seen by the next look but one, everywhere: within a second
-    with world(tmp_path, redis) as (served, _):
-        assert served.codes() == {"ok"}
-        deny = {"id": "none", "to": ["bot"], "tools": ["*"], "verdict": "deny"}
-        write_policy(tmp_path / "p", {"rules": [*RULES, deny]})
-        until(lambda: served.codes() == {"unknown_tool"})
-        write_policy(tmp_path / "p", {"rules": RULES})
-        until(lambda: served.codes() == {"ok"})
-        toolgen = [sys.executable, "-m", "toolgen"]
-        where = ["--config", str(served.path)]
-        subprocess.run([*toolgen, "pause", "--source", "orders", *where], check=True, stdout=subprocess.DEVNULL)
-        until(lambda: served.codes() == {"paused"})
-        subprocess.run([*toolgen, "resume", *where], check=True, stdout=subprocess.DEVNULL)
-        until(lambda: served.codes() == {"ok"})
-        key = "sha256:" + hashlib.sha256(b"key-of-bot").hexdigest()
-        (tmp_path / "p" / "policies" / "keys.yaml").write_text(json.dumps({"revoked": [{"key": key}]}))
-        until(served.lets_nobody_in)
-        assert served.call().status_code == 401
-        assert served.end() == 0
-
-
-def test_a_worker_that_is_killed_is_started_again_and_the_others_go_on(tmp_path: Path, redis: RedisServer) -> None:
     with world(tmp_path, redis) as (served, _):
         first = served.workers()
         assert len(first) == 2
@@ -92,6 +79,20 @@ def test_a_worker_that_is_killed_is_started_again_and_the_others_go_on(tmp_path:
         assert served.codes() == {"ok"}  # what came meanwhile waited on the socket of the dead one
         log = (tmp_path / "p" / "serve.log").read_text(encoding="utf-8")
         assert "ended (SIGKILL); another is started" in log
+        deny = {"id": "none", "to": ["bot"], "tools": ["*"], "verdict": "deny"}
+        write_policy(tmp_path / "p", {"rules": [*RULES, deny]})
+        until(lambda: served.codes() == {"unknown_tool"})
+        write_policy(tmp_path / "p", {"rules": RULES})
+        until(lambda: served.codes() == {"ok"})
+        where = ["--config", str(served.path)]
+        assert toolgen("pause", "--source", "orders", *where).code == 0
+        until(lambda: served.codes() == {"paused"})
+        assert toolgen("resume", *where).code == 0
+        until(lambda: served.codes() == {"ok"})
+        key = "sha256:" + hashlib.sha256(b"key-of-bot").hexdigest()
+        (tmp_path / "p" / "policies" / "keys.yaml").write_text(json.dumps({"revoked": [{"key": key}]}))
+        until(served.lets_nobody_in)
+        assert served.call().status_code == 401
         assert served.end() == 0
         assert verify(tmp_path / "p" / "var" / "audit").ok
 
@@ -130,26 +131,24 @@ def test_workers_do_not_outlive_the_one_that_started_them(tmp_path: Path, redis:
     ],
 )
 def test_what_several_workers_cannot_do_is_refused_at_the_start(
-    tmp_path: Path, settings: dict[str, Any], options: list[str], said: str
+    tmp_path: Path, toolgen: Run, settings: dict[str, Any], options: list[str], said: str
 ) -> None:
     path = project(tmp_path / "p", "http://127.0.0.1:9", {"rules": RULES}, **settings)
-    command = [sys.executable, "-m", "toolgen", "serve", "--port", "0", "--config", str(path), *options]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert said in ended.stderr
+    ended = toolgen("serve", "--port", "0", "--config", str(path), *options)
+    assert (ended.code, ended.out) == (1, "")
+    assert said in ended.err
 
 
-def test_a_port_that_another_gateway_has_is_refused_though_it_could_be_shared(tmp_path: Path) -> None:
+def test_a_port_that_another_gateway_has_is_refused_though_it_could_be_shared(tmp_path: Path, toolgen: Run) -> None:
     path = project(tmp_path / "p", "http://127.0.0.1:9", {"rules": RULES}, state="redis://127.0.0.1:6379/0")
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         options = ["--port", str(taken.getsockname()[1]), "--workers", "2", "--config", str(path)]
-        command = [sys.executable, "-m", "toolgen", "serve", *options]
-        ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
-    assert ended.returncode == 1
-    assert "the port is already in use" in ended.stderr
+        ended = toolgen("serve", *options)
+    assert ended.code == 1
+    assert "the port is already in use" in ended.err
 
 
 def test_a_project_that_no_worker_can_load_ends_with_what_each_said(tmp_path: Path, redis: RedisServer) -> None:

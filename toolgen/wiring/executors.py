@@ -31,7 +31,7 @@ from toolgen.execute.mcp.stdio import StdioWire
 from toolgen.execute.oauth import Grants
 from toolgen.execute.resilience import SteadyExecutor
 from toolgen.execute.secrets import SecretReference, Secrets
-from toolgen.execute.sql import SqlExecutor
+from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.auth import read_form
 from toolgen.model.auth_schemes import HEADERS, SCHEMES, chosen, fits, takes, with_headers
 from toolgen.model.call import Call, Principal

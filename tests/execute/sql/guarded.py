@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 
 from tests.databases import duckdb_file, mysql, mysql_database, postgres, postgres_database, sql_call
-from toolgen.execute.sql import SqlExecutor
+from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
 from toolgen.model.result import Failed, Success

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.databases import mysql, mysql_database, postgres, postgres_database, sql_call
-from toolgen.execute.sql import SqlExecutor
+from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Database, Table
 from toolgen.model.result import Failed, Success

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.databases import duckdb_file, mysql_database, postgres_database, sql_call, statement
-from toolgen.execute.sql import SqlExecutor
 from toolgen.execute.sql.engine import Change
+from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.call import Statement
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json

@@ -11,7 +11,7 @@ import pytest
 
 from tests.databases import sql_call
 from tests.execute.sql.guarded import WRITES, built, database, judged, rows, run
-from toolgen.execute.sql import SqlExecutor
+from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.call import Statement
 from toolgen.model.result import Failed, Success
 from toolgen.policy.sql.scope import TableScope

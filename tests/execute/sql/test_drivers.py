@@ -9,7 +9,7 @@ import pytest
 
 from tests.databases import sql_call, statement
 from toolgen.errors import DescriptionError
-from toolgen.execute.sql import SqlExecutor
+from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.result import Failed
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.sql import read_sql

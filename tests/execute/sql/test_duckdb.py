@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from tests.databases import duckdb_file, sql_call, statement
-from toolgen.execute.sql import SqlExecutor
+from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.execute.sql.sandbox_pool import FileEngine
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json

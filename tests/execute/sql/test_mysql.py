@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from tests.databases import mysql, mysql_database, sql_call, statement
-from toolgen.execute.sql import SqlExecutor
+from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.database_url import ServerLocation, parse_location
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json

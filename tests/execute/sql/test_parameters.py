@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.databases import duckdb_file, mysql_database, postgres_database, sql_call
-from toolgen.execute.sql import SqlExecutor
+from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
 from toolgen.model.result import Success

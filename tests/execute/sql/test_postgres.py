@@ -11,7 +11,7 @@ import pytest
 from tests.databases import postgres, postgres_database, sql_call, statement
 from toolgen.execute.base import Destination
 from toolgen.execute.secrets import SecretReference, Secrets
-from toolgen.execute.sql import SqlExecutor
+from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.execute.sql.postgres import PostgresEngine
 from toolgen.model.database_url import ServerLocation, parse_location
 from toolgen.model.result import Failed, Success

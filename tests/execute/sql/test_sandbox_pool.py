@@ -15,7 +15,8 @@ import pytest
 
 from tests.databases import duckdb_file, sql_call, statement
 from tests.exhaustive import EXHAUSTIVE
-from toolgen.execute.sql import SqlExecutor, sandbox_pool
+from toolgen.execute.sql import sandbox_pool
+from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.execute.sql.sandbox_pool import FileEngine
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
@@ -158,6 +159,8 @@ def test_a_process_has_nothing_of_the_gateways(
             assert b"hunter2" not in (child / "cmdline").read_bytes()
             opened = {os.readlink(link) for link in (child / "fd").iterdir()}
             assert all(name.startswith(("pipe:", "/dev/null")) for name in opened), opened
+            libraries = (child / "maps").read_text(encoding="utf-8")
+            assert not {name for name in ("_ssl", "_asyncio", "cryptography", "pyreqwest") if name in libraries}
 
     serving(locations[dialect], work)
     assert not Path(f"/proc/{children[0]}").exists()

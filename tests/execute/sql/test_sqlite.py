@@ -13,7 +13,7 @@ import pytest
 
 from tests.policy.sql.lab import DATABASE, SCOPE, allowed, write
 from toolgen.errors import ConfigError
-from toolgen.execute.sql import SqlExecutor
+from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.execute.sql.sandbox_pool import FileEngine
 from toolgen.model.call import Call, Principal, Statement
 from toolgen.model.database import Database

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from tests.databases import duckdb_file, mysql_database, postgres_database, sql_call, statement
-from toolgen.execute.sql import SqlExecutor
+from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.execute.sql.result_rows import Answer, Column
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from tests.databases import duckdb_file, mysql_database, postgres_database, sql_call
-from toolgen.execute.sql import SqlExecutor
+from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Database, Table
 from toolgen.model.result import Failed, Success

@@ -1,7 +1,3 @@
-"""Guarded statements on a database: one module an engine, behind one executor."""
+"""Guarded statements on a database: one module an engine, behind one executor.
 
-from __future__ import annotations
-
-from toolgen.execute.sql.executor import SqlExecutor
-
-__all__ = ["SqlExecutor"]
+The package itself loads nothing: the process that statements on a file run in wants neither HTTP nor keys."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -14,6 +14,7 @@ from toolgen.model.tool import HttpBinding, Tool
 from toolgen.sources.base import SourceConfig, is_remote
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.verify.spec_operation import Described
+from toolgen.verify.spec_references import References
 
 __all__ = ["Fault", "broken_demands"]
 
@@ -74,15 +75,17 @@ def _wanted(described: Described, documents: Documents, config: SourceConfig) ->
     if described.version == "2.0":
         urls, pointer = tuple(_hosts(described, documents.root)), "#/host"
     else:
-        urls, pointer = _nearest(described, documents.root)
+        urls, pointer = _nearest(described, documents.root, References(documents).opened)
     return _absolute(urls, config.location if is_remote(config) else ""), pointer
 
 
-def _nearest(described: Described, root: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+def _nearest(
+    described: Described, root: Mapping[str, Any], opened: Callable[[Any], Any]
+) -> tuple[tuple[str, ...], str]:
     """The operation's servers, else its path's, else the document's (3.1.1, sections 4.8.9 and 4.8.10), variables at their defaults."""
     above = "/".join(described.origin.split("/")[:3])
     for holder, pointer in ((described.operation, described.origin), (described.item, above), (root, "#")):
-        written = holder.get("servers")
+        written = opened(holder.get("servers"))
         if written:
             listed = [one for one in written if isinstance(one, dict)] if isinstance(written, list) else []
             urls = [_filled(one) for one in listed if isinstance(one.get("url"), str)]
@@ -173,10 +176,9 @@ def _security(
         if binding.security:
             yield "credentials are sent though toolgen.yaml says `auth: none`", described.origin
         return
-    own = described.operation.get("security")
-    written, pointer = (
-        (own, f"{described.origin}/security") if own is not None else (documents.root.get("security"), "#/security")
-    )
+    written, pointer = described.operation.get("security"), f"{described.origin}/security"
+    if written is None:
+        written, pointer = References(documents).opened(documents.root.get("security")), "#/security"
     options = [one for one in written if isinstance(one, dict)] if isinstance(written, list) else []
     wanted = {frozenset(map(str, option)) for option in options}
     found = {frozenset(option) for option in binding.security}
@@ -205,15 +207,16 @@ def _scopes(option: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 def _schemes(names: set[str], schemes: Mapping[str, SecurityScheme], documents: Documents) -> Iterator[Fault]:
     """Each scheme as the description declares it, or nothing at all where it declares none that could be used."""
     root = documents.root
-    components = root.get("components")
-    declared: Any = root.get("securityDefinitions")
+    follow = References(documents).follow
+    components = follow(root.get("components"))
+    declared: Any = follow(root.get("securityDefinitions"))
     place = "#/securityDefinitions"
     if isinstance(components, dict):
-        declared, place = components.get("securitySchemes"), "#/components/securitySchemes"
+        declared, place = follow(components.get("securitySchemes")), "#/components/securitySchemes"
     for name in sorted(names):
         raw = declared.get(name) if isinstance(declared, dict) else None
         try:
-            raw = documents.follow(raw)
+            raw = follow(raw)
         except UnresolvedRefError:
             raw = None
         wanted = _scheme(raw) if isinstance(raw, dict) else None

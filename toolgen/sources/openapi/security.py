@@ -17,6 +17,10 @@ _FLOWS = ("clientCredentials", "authorizationCode", "password", "implicit", "dev
 def schemes(documents: Documents, declared: Any) -> dict[str, SecurityScheme]:
     """Scheme objects of 2.0 and 3.x alike. One that cannot be read is left out, so that what needs it is refused at the call."""
     built: dict[str, SecurityScheme] = {}
+    try:
+        declared = documents.opened(declared)
+    except UnresolvedRefError:
+        return built
     if not isinstance(declared, dict):
         return built
     for name, written in declared.items():

@@ -24,6 +24,7 @@ _IDEMPOTENT = _SAFE | {"PUT", "DELETE"}  # RFC 9110, section 9.2.2
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+_MAX_CHOICES = 64
 _FLOWS = ("clientCredentials", "authorizationCode", "password", "implicit", "deviceAuthorization")
 
 Fault = tuple[str, str]
@@ -180,6 +181,12 @@ def _security(
     if written is None:
         written, pointer = References(documents).opened(documents.root.get("security")), "#/security"
     options = [one for one in written if isinstance(one, dict)] if isinstance(written, list) else []
+    taken_apart = [one for option in options for one in _either(option, schemes)]
+    if len(taken_apart) > len(options):
+        first: dict[frozenset[str], Mapping[str, Any]] = {}
+        for one in taken_apart:
+            first.setdefault(frozenset(map(str, one)), one)
+        options = list(first.values())
     wanted = {frozenset(map(str, option)) for option in options}
     found = {frozenset(option) for option in binding.security}
     for option in sorted(found - wanted, key=sorted):
@@ -191,6 +198,31 @@ def _security(
     if named != (listed if any(any(one.values()) for one in listed) else []):
         yield "its scopes are others than the description's", pointer
     yield from _schemes({name for option in wanted | found for name in option}, schemes, documents)
+
+
+def _either(option: Mapping[str, Any], schemes: Mapping[str, SecurityScheme]) -> list[Mapping[str, Any]]:
+    """What an alternative allows: no request has room for two credentials in one place, so that either of them is meant."""
+    waiting, found = [option], list[Mapping[str, Any]]()
+    while waiting and len(waiting) + len(found) <= _MAX_CHOICES:
+        one = waiting.pop(0)
+        places: dict[str, str] = {}
+        for name in map(str, one):
+            place = _place(schemes.get(name), name)
+            if place in places:
+                waiting[:0] = [{key: one[key] for key in one if key != loser} for loser in (name, places[place])]
+                break
+            places[place] = name
+        else:
+            found.append(one)
+    return [option] if waiting else found
+
+
+def _place(scheme: SecurityScheme | None, name: str) -> str:
+    if scheme is None or scheme.type == "mutualTLS":
+        return f"of {name} alone"
+    if scheme.type == "apiKey":
+        return f"{scheme.in_} {scheme.name.lower() if scheme.in_ == 'header' else scheme.name}"
+    return "header authorization"
 
 
 def _shown(option: frozenset[str]) -> str:

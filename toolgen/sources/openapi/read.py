@@ -23,7 +23,7 @@ from toolgen.sources.openapi.describe import describe, suspicion, title
 from toolgen.sources.openapi.operation import FaultError, Operation, located, unusable
 from toolgen.sources.openapi.routes import READING, Filter, Route, effect_of, routes
 from toolgen.sources.openapi.schema import Direction, Schemas
-from toolgen.sources.openapi.security import schemes
+from toolgen.sources.openapi.security import apart, schemes
 from toolgen.sources.references import Remote
 
 __all__ = ["open_documents", "overlaid_documents", "read_openapi", "version_of"]
@@ -186,6 +186,7 @@ class _Reader:
         return parse(self._documents, route, self._warn)
 
     def _tool(self, operation: Operation, effect: Effect) -> Tool:
+        operation = apart(operation, self._schemes)
         schema, binding = bind(
             operation, self._schemas, self._schemes, self._servers(operation), self._warn, self._config.key_header
         )

@@ -186,7 +186,7 @@ def _security(
         first: dict[frozenset[str], Mapping[str, Any]] = {}
         for one in taken_apart:
             first.setdefault(frozenset(map(str, one)), one)
-        options = list(first.values())
+        options = [dict(one) for one in first.values()]
     wanted = {frozenset(map(str, option)) for option in options}
     found = {frozenset(option) for option in binding.security}
     for option in sorted(found - wanted, key=sorted):

@@ -12,7 +12,7 @@ from typing import assert_never
 from toolgen.model.auth import Basic, Certificate, Form, OAuth, SigV4, Value
 from toolgen.model.manifest import SecurityScheme
 
-__all__ = ["HEADERS", "SCHEMES", "chosen", "fits", "takes", "with_headers"]
+__all__ = ["HEADERS", "SCHEMES", "chosen", "fits", "sent", "takes", "with_headers"]
 
 _TOKEN_SCHEMES = frozenset({"oauth2", "openIdConnect"})
 
@@ -45,6 +45,17 @@ def fits(scheme: SecurityScheme, form: Form) -> bool:
             return scheme.type == "http" or (scheme.type == "apiKey" and scheme.name.lower() == "authorization")
         case _:
             assert_never(form)
+
+
+def sent(scheme: SecurityScheme) -> tuple[str, str] | None:
+    """Where a request carries a scheme's credential, as place and name; None for what the connection itself shows."""
+    match scheme.type:
+        case "apiKey":
+            return scheme.in_, scheme.name.lower() if scheme.in_ == "header" else scheme.name
+        case "mutualTLS":
+            return None
+        case _:
+            return "header", "authorization"
 
 
 def takes(scheme: SecurityScheme) -> str:

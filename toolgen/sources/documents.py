@@ -23,6 +23,11 @@ _MAX_REF_CHAIN_LENGTH = 50
 _MAX_REMOTE = 100
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _NO_REMOTE = Remote()
+# Keywords whose value is no schema but an object or a list of them, or of names and values.
+_CONTAINERS = (
+    *("properties", "patternProperties", "dependentSchemas", "dependentRequired"),
+    *("allOf", "anyOf", "oneOf", "prefixItems", "required", "enum"),
+)
 
 
 class UnresolvedRefError(Exception):
@@ -135,6 +140,31 @@ class Documents:
             ref = following
             node = self.lookup(ref)
         raise UnresolvedRefError(ref, "leads in circles")
+
+    def opened(self, node: Any) -> Any:
+        """As `follow`, with what stands beside a reference laid over the object it leads to, as bundlers do."""
+        found = self.follow(node)
+        if found is node or not isinstance(found, dict) or len(node) == 1:
+            return found
+        return {**found, **{key: value for key, value in node.items() if key != "$ref"}}
+
+    def top(self, key: str) -> Any:
+        """A field of the description itself, followed; as it is written where that leads nowhere."""
+        written = self.root.get(key)
+        try:
+            return self.opened(written)
+        except UnresolvedRefError:
+            return written
+
+    def held(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """A schema with what holds its parts (`properties`, `allOf`, `required` …) followed; itself where no reference is in their place.
+
+        Raises `UnresolvedRefError`.
+        """
+        references = [
+            key for key in _CONTAINERS if type(one := schema.get(key)) is dict and isinstance(one.get("$ref"), str)
+        ]
+        return schema if not references else {**schema, **{key: self.opened(schema[key]) for key in references}}
 
     def lookup(self, ref: str) -> Any:
         """What one reference points at, without following it further. Raises `UnresolvedRefError`."""

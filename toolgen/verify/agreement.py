@@ -12,6 +12,7 @@ from toolgen.sources.syntax import escape
 from toolgen.verify.counterexample import LISTS, MAPS, ONES, SCALARS, Words, witness
 from toolgen.verify.known_differences import CONTRARY, Deliberate, is_bytes, is_file_argument, without_choice
 from toolgen.verify.reader import ABSENT
+from toolgen.verify.spec_references import References
 
 __all__ = ["Agreement", "Difference", "Side"]
 
@@ -58,7 +59,7 @@ class Agreement:
     def __init__(self, documents: Documents, version: str) -> None:
         self.deliberate = Deliberate(documents)
         self.tools = Words(old=False)
-        self.words = Words(old=version in {"2.0", "3.0"})
+        self.words = Words(old=version in {"2.0", "3.0"}, follow=References(documents).follow)
 
     def difference(
         self,

@@ -51,6 +51,7 @@ ONES = (
 LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 MAPS = ("properties", "patternProperties", "dependentSchemas")
 _COMPOSED = ("allOf", "anyOf", "oneOf")
+_HELD = (*LISTS, *MAPS, "enum", "required")
 _NOTHING: Mapping[str, Any] = {}
 _NEVER: Mapping[str, Any] = {"not": True}
 
@@ -58,8 +59,10 @@ _NEVER: Mapping[str, Any] = {"not": True}
 class Words:
     """Reads schemas of one kind. `old`: in the dialect of Swagger 2.0 and OpenAPI 3.0."""
 
-    def __init__(self, *, old: bool) -> None:
+    def __init__(self, *, old: bool, follow: Callable[[Any], Any] = lambda node: node) -> None:
+        """`follow` is told what stands in place of an object or a list, and says what it refers to."""
         self._old = old
+        self._follow = follow
         self._read: dict[int, tuple[Any, Mapping[str, Any]]] = {}  # with the schema, which keeps its identity its own
 
     def of(self, schema: Any) -> Mapping[str, Any]:
@@ -78,6 +81,8 @@ class Words:
         if self._old and (schema.get("nullable") is True or schema.get("x-nullable") is True):
             schema = _nullable(schema)
         said: dict[str, Any] = {"$ref": ref} if isinstance(ref, str) else {}
+        if any(isinstance(schema.get(key), dict) and isinstance(schema[key].get("$ref"), str) for key in _HELD):
+            schema = {key: self._follow(one) if key in _HELD else one for key, one in schema.items()}
         for key, value in schema.items():
             if (read := _READERS.get(key)) and (word := read(value)) is not None:
                 said[key] = word

@@ -24,6 +24,7 @@ import orjson
 from toolgen.canonical import canonical
 from toolgen.errors import CanonicalError
 from toolgen.sources.documents import Documents, UnresolvedRefError
+from toolgen.verify.spec_references import References
 
 __all__ = ["CONTRARY", "Deliberate", "carried", "is_file_argument", "without_choice"]
 
@@ -50,6 +51,7 @@ class Deliberate:
 
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
+        self._follow = References(documents).follow
         self._hidden: dict[tuple[int, str], tuple[Any, bool]] = {}
         self._names: dict[tuple[int, str], tuple[Any, frozenset[str]]] = {}
         self._sizes: dict[str, int] = {}
@@ -76,7 +78,7 @@ class Deliberate:
         known = self._hidden.get((id(schema), word))
         if known is None:
             self._hidden[id(schema), word] = (schema, False)  # of what leads back to itself
-            parts = [*_list(schema.get("allOf"))]
+            parts = [*_list(self._follow(schema.get("allOf")))]
             if isinstance(ref := schema.get("$ref"), str):
                 parts.append(self.target(ref))
             found = schema.get(word) is True or any(self.hidden(one, word, depth + 1) for one in parts)
@@ -91,10 +93,10 @@ class Deliberate:
         if known is None:
             self._names[id(schema), word] = (schema, _NONE)
             found: set[str] = set()
-            if isinstance(properties := schema.get("properties"), dict):
+            if isinstance(properties := self._follow(schema.get("properties")), dict):
                 found.update(name for name, one in properties.items() if self.hidden(one, word))
             for key in ("allOf", "anyOf", "oneOf"):
-                found.update(*(self.hidden_names(one, word, depth + 1) for one in _list(schema.get(key))))
+                found.update(*(self.hidden_names(one, word, depth + 1) for one in _list(self._follow(schema.get(key)))))
             if isinstance(ref := schema.get("$ref"), str):
                 found |= self.hidden_names(self.target(ref), word, depth + 1)
             known = self._names[id(schema), word] = (schema, frozenset(found))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -14,6 +14,7 @@ from toolgen.model.tool import HttpBinding, Tool
 from toolgen.sources.base import SourceConfig, is_remote
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.verify.spec_operation import Described
+from toolgen.verify.spec_references import References
 
 __all__ = ["Fault", "broken_demands"]
 
@@ -23,6 +24,7 @@ _IDEMPOTENT = _SAFE | {"PUT", "DELETE"}  # RFC 9110, section 9.2.2
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+_MAX_CHOICES = 64
 _FLOWS = ("clientCredentials", "authorizationCode", "password", "implicit", "deviceAuthorization")
 
 Fault = tuple[str, str]
@@ -74,15 +76,17 @@ def _wanted(described: Described, documents: Documents, config: SourceConfig) ->
     if described.version == "2.0":
         urls, pointer = tuple(_hosts(described, documents.root)), "#/host"
     else:
-        urls, pointer = _nearest(described, documents.root)
+        urls, pointer = _nearest(described, documents.root, References(documents).opened)
     return _absolute(urls, config.location if is_remote(config) else ""), pointer
 
 
-def _nearest(described: Described, root: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+def _nearest(
+    described: Described, root: Mapping[str, Any], opened: Callable[[Any], Any]
+) -> tuple[tuple[str, ...], str]:
     """The operation's servers, else its path's, else the document's (3.1.1, sections 4.8.9 and 4.8.10), variables at their defaults."""
     above = "/".join(described.origin.split("/")[:3])
     for holder, pointer in ((described.operation, described.origin), (described.item, above), (root, "#")):
-        written = holder.get("servers")
+        written = opened(holder.get("servers"))
         if written:
             listed = [one for one in written if isinstance(one, dict)] if isinstance(written, list) else []
             urls = [_filled(one) for one in listed if isinstance(one.get("url"), str)]
@@ -173,11 +177,16 @@ def _security(
         if binding.security:
             yield "credentials are sent though toolgen.yaml says `auth: none`", described.origin
         return
-    own = described.operation.get("security")
-    written, pointer = (
-        (own, f"{described.origin}/security") if own is not None else (documents.root.get("security"), "#/security")
-    )
+    written, pointer = described.operation.get("security"), f"{described.origin}/security"
+    if written is None:
+        written, pointer = References(documents).opened(documents.root.get("security")), "#/security"
     options = [one for one in written if isinstance(one, dict)] if isinstance(written, list) else []
+    taken_apart = [one for option in options for one in _either(option, schemes)]
+    if len(taken_apart) > len(options):
+        first: dict[frozenset[str], Mapping[str, Any]] = {}
+        for one in taken_apart:
+            first.setdefault(frozenset(map(str, one)), one)
+        options = [dict(one) for one in first.values()]
     wanted = {frozenset(map(str, option)) for option in options}
     found = {frozenset(option) for option in binding.security}
     for option in sorted(found - wanted, key=sorted):
@@ -189,6 +198,31 @@ def _security(
     if named != (listed if any(any(one.values()) for one in listed) else []):
         yield "its scopes are others than the description's", pointer
     yield from _schemes({name for option in wanted | found for name in option}, schemes, documents)
+
+
+def _either(option: Mapping[str, Any], schemes: Mapping[str, SecurityScheme]) -> list[Mapping[str, Any]]:
+    """What an alternative allows: no request has room for two credentials in one place, so that either of them is meant."""
+    waiting, found = [option], list[Mapping[str, Any]]()
+    while waiting and len(waiting) + len(found) <= _MAX_CHOICES:
+        one = waiting.pop(0)
+        places: dict[str, str] = {}
+        for name in map(str, one):
+            place = _place(schemes.get(name), name)
+            if place in places:
+                waiting[:0] = [{key: one[key] for key in one if key != loser} for loser in (name, places[place])]
+                break
+            places[place] = name
+        else:
+            found.append(one)
+    return [option] if waiting else found
+
+
+def _place(scheme: SecurityScheme | None, name: str) -> str:
+    if scheme is None or scheme.type == "mutualTLS":
+        return f"of {name} alone"
+    if scheme.type == "apiKey":
+        return f"{scheme.in_} {scheme.name.lower() if scheme.in_ == 'header' else scheme.name}"
+    return "header authorization"
 
 
 def _shown(option: frozenset[str]) -> str:
@@ -205,15 +239,16 @@ def _scopes(option: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 def _schemes(names: set[str], schemes: Mapping[str, SecurityScheme], documents: Documents) -> Iterator[Fault]:
     """Each scheme as the description declares it, or nothing at all where it declares none that could be used."""
     root = documents.root
-    components = root.get("components")
-    declared: Any = root.get("securityDefinitions")
+    follow = References(documents).follow
+    components = follow(root.get("components"))
+    declared: Any = follow(root.get("securityDefinitions"))
     place = "#/securityDefinitions"
     if isinstance(components, dict):
-        declared, place = components.get("securitySchemes"), "#/components/securitySchemes"
+        declared, place = follow(components.get("securitySchemes")), "#/components/securitySchemes"
     for name in sorted(names):
         raw = declared.get(name) if isinstance(declared, dict) else None
         try:
-            raw = documents.follow(raw)
+            raw = follow(raw)
         except UnresolvedRefError:
             raw = None
         wanted = _scheme(raw) if isinstance(raw, dict) else None

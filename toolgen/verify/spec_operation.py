@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolgen.sources.documents import Documents, UnresolvedRefError
+from toolgen.verify.spec_references import References
 
 __all__ = ["SERVER", "Described", "Descriptions"]
 
 SERVER = "http://server.test/base"
 _SCHEMA_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
+_CONTAINERS = _SCHEMA_MAPS | {"allOf", "anyOf", "oneOf", "prefixItems", "enum", "required"}
 # Values, which may look like schemas and are none; words; and `default`, which a reader would put where nothing was sent.
 _KEPT = frozenset({"enum", "const", "required"})
 _DROPPED = frozenset(
@@ -24,6 +26,7 @@ _COLLECTIONS: Mapping[str, tuple[str, bool]] = {
     "tsv": ("tabDelimited", False),
     "multi": ("form", True),
 }
+_OF_ALL = frozenset({"parameters", "servers"})  # what a path says of each of its operations
 _NOT_A_SCHEMA = frozenset({"name", "in", "required", "description", "collectionFormat", "allowEmptyValue", "schema"})
 _FORM, _MULTIPART, _JSON = "application/x-www-form-urlencoded", "multipart/form-data", "application/json"
 
@@ -62,6 +65,7 @@ class Descriptions:
 
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
+        self._references = References(documents)
         root = documents.root
         written = str(root.get("openapi", root.get("swagger", "")))
         self.version = "2.0" if "swagger" in root else written[:3]
@@ -73,12 +77,12 @@ class Descriptions:
         """The operation at a JSON pointer such as `#/paths/~1pet/get`. Raises `UnresolvedRefError`."""
         tokens = [token.replace("~1", "/").replace("~0", "~") for token in origin.split("/")[2:]]
         path, method = tokens[0], tokens[-1]
-        written = self._documents.root["paths"][path]
-        item = self._documents.follow(written)
-        item = {**item, **{key: value for key, value in written.items() if key != "$ref"}}
+        item = self._references.follow(self._references.follow(self._documents.root["paths"])[path])
         raw: Any = item
         for token in tokens[1:]:
-            raw = raw[token]
+            raw = self._references.follow(raw[token])
+        raw = self._references.opened(raw)
+        item = {key: self._references.opened(one) if key in _OF_ALL else one for key, one in item.items()}
         merged = self._parameters(item, raw)
         if self.version == "2.0":
             parameters, body = self._from_2(merged, raw)
@@ -149,7 +153,7 @@ class Descriptions:
         self, merged: list[dict[str, Any]], raw: Mapping[str, Any]
     ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
         """Swagger 2.0's parameters as OpenAPI 3 writes them."""
-        written = raw.get("consumes", self._documents.root.get("consumes"))
+        written = raw.get("consumes", self._references.opened(self._documents.root.get("consumes")))
         consumes = [kind for kind in written if isinstance(kind, str)] if isinstance(written, list) else []
         parameters: list[dict[str, Any]] = []
         form: list[dict[str, Any]] = []
@@ -214,6 +218,8 @@ class Descriptions:
         for key, value in written.items():
             if key in _DROPPED or (key.startswith("x-") and key != "x-nullable"):
                 continue
+            if isinstance(value, dict) and key in _CONTAINERS and isinstance(value.get("$ref"), str):
+                value = self._references.follow(value)  # noqa: PLW2901 - a reference in place of what holds schemas, or names
             if key in _SCHEMA_MAPS and isinstance(value, dict):
                 built[key] = {name: self._schema(one) for name, one in value.items()}
             elif key in _KEPT:

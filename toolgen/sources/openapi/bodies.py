@@ -82,16 +82,17 @@ class _Reader:
             return raw
         if isinstance(raw.get("$ref"), str):
             return self._through(raw, "", self.body)
-        changed = self._branches(raw, self.body)
-        properties = raw.get("properties")
+        held = self._schemas.resolve(raw)
+        changed = self._branches(held, self.body)
+        properties = held.get("properties")
         if isinstance(properties, dict):
             changed["properties"] = {name: self._property(name, item) for name, item in properties.items()}
-        patterns = raw.get("patternProperties")
+        patterns = held.get("patternProperties")
         if isinstance(patterns, dict):
             changed["patternProperties"] = {name: self._property(None, item) for name, item in patterns.items()}
         if isinstance(raw.get("additionalProperties"), dict):
             changed["additionalProperties"] = self._property(None, raw["additionalProperties"])
-        return self._copied(raw, changed)
+        return self._copied(raw, held, changed)
 
     def _property(self, name: str | None, raw: Any) -> Any:
         part = self._parts.get(name) if name is not None else None
@@ -118,10 +119,11 @@ class _Reader:
 
         if isinstance(raw.get("$ref"), str):
             return self._through(raw, kind, again)
-        changed = self._branches(raw, again)
+        held = self._schemas.resolve(raw)
+        changed = self._branches(held, again)
         if isinstance(raw.get("items"), dict):
             changed["items"] = again(raw["items"])
-        copied = self._copied(raw, changed)
+        copied = self._copied(raw, held, changed)
         if copied is not raw and "items" not in changed and raw.get("type") == "string":
             return {key: item for key, item in copied.items() if key not in _TEXT_ONLY}
         return copied
@@ -169,10 +171,10 @@ class _Reader:
         written = visited.get("allOf")
         return {**visited, "allOf": [first, *(written if isinstance(written, list) else [])]}
 
-    def _copied(self, raw: dict[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
-        if all(_same(raw[key], item) for key, item in changed.items()):
+    def _copied(self, raw: dict[str, Any], held: dict[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
+        if all(_same(held[key], item) for key, item in changed.items()):
             return raw
-        return self._inclusive({**raw, **changed})
+        return self._inclusive({**held, **changed})
 
 
 def _same(before: Any, after: Any) -> bool:

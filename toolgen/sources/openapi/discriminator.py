@@ -92,6 +92,10 @@ def _parts(raw: Any, documents: Documents) -> list[dict[str, Any]]:
         if not isinstance(node, dict) or id(node) in seen or level > _MAX_DEPTH:
             continue
         seen.add(id(node))
+        try:
+            node = documents.held(node)
+        except UnresolvedRefError:
+            continue
         found.append(node)
         if isinstance(node.get("$ref"), str):
             try:

@@ -128,7 +128,7 @@ class Visibility:
             return False
         if raw.get(direction.value) is True:
             return True
-        branches = raw.get("allOf")
+        branches = self._held(raw).get("allOf")
         if isinstance(branches, list) and any(self.hidden(one, direction, depth + 1) for one in branches):
             return True
         ref = raw.get("$ref")
@@ -145,6 +145,7 @@ class Visibility:
         if not isinstance(raw, dict) or depth > _MAX_DEPTH:
             return _NONE
         found: set[str] = set()
+        raw = self._held(raw)
         if isinstance(properties := raw.get("properties"), dict):
             found.update(name for name, item in properties.items() if self.hidden(item, direction))
         if isinstance(branches := raw.get("allOf"), list):
@@ -175,6 +176,7 @@ class Visibility:
             node = todo.pop()
             if not isinstance(node, dict):
                 continue
+            node = self._held(node)
             if isinstance(written := node.get("required"), list):
                 yield from (name for name in written if isinstance(name, str))
             if isinstance(following := node.get("$ref"), str) and following not in seen:
@@ -182,6 +184,12 @@ class Visibility:
                 todo.append(self._target(following))
             if isinstance(branches := node.get("allOf"), list):
                 todo += branches
+
+    def _held(self, schema: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self._documents.held(schema)
+        except UnresolvedRefError:
+            return schema
 
     def _target(self, ref: str) -> Any:
         try:

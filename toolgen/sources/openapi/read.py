@@ -23,7 +23,7 @@ from toolgen.sources.openapi.describe import describe, suspicion, title
 from toolgen.sources.openapi.operation import FaultError, Operation, located, unusable
 from toolgen.sources.openapi.routes import READING, Filter, Route, effect_of, routes
 from toolgen.sources.openapi.schema import Direction, Schemas
-from toolgen.sources.openapi.security import schemes
+from toolgen.sources.openapi.security import apart, schemes
 from toolgen.sources.references import Remote
 
 __all__ = ["open_documents", "overlaid_documents", "read_openapi", "version_of"]
@@ -127,9 +127,8 @@ class _Reader:
         self._origin = "#"
         self._filter = Filter(config)
         self._schemas = Schemas(documents, version=version, note=self._warn)
-        root = documents.root
-        components = root.get("components")
-        declared = root.get("securityDefinitions") if version == "2.0" else None
+        components = documents.top("components")
+        declared = documents.top("securityDefinitions") if version == "2.0" else None
         if isinstance(components, dict):
             declared = components.get("securitySchemes")
         self._schemes: dict[str, SecurityScheme] = schemes(documents, declared)
@@ -172,7 +171,7 @@ class _Reader:
     def _note_emptiness(self) -> None:
         """Both may be meant (3.1.1, section 4.8.1), and both look like a build that lost everything."""
         root = self._documents.root
-        if root.get("webhooks") and not root.get("paths"):
+        if root.get("webhooks") and not self._documents.top("paths"):
             message = "it describes webhooks alone, which are calls the system makes and does not take"
             self._add("info", "#/webhooks", "no_operations", message)
         elif "paths" not in root:
@@ -187,6 +186,7 @@ class _Reader:
         return parse(self._documents, route, self._warn)
 
     def _tool(self, operation: Operation, effect: Effect) -> Tool:
+        operation = apart(operation, self._schemes)
         schema, binding = bind(
             operation, self._schemas, self._schemes, self._servers(operation), self._warn, self._config.key_header
         )
@@ -282,7 +282,7 @@ class _Reader:
         return (*named, *from_route(operation.method, operation.path))
 
     def _info(self) -> SourceInfo:
-        written = self._documents.root.get("info")
+        written = self._documents.top("info")
         info: Mapping[str, Any] = written if isinstance(written, dict) else {}
         return SourceInfo(
             kind="openapi",

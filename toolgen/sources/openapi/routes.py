@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -18,7 +18,7 @@ from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi.operation import METHODS, FaultError
 from toolgen.sources.syntax import escape
 
-__all__ = ["READING", "Filter", "Route", "effect_of", "routes"]
+__all__ = ["READING", "Filter", "Route", "effect_of", "opened_object", "routes"]
 
 _NEWEST_ONLY = frozenset({"query"})
 _OF_A_PATH = frozenset({"$ref", "summary", "description", "servers", "parameters", "additionalOperations", *METHODS})
@@ -41,6 +41,11 @@ class Route:
         """The origin of its path item; where that is a `$ref`, of what refers to it."""
         return "/".join(self.origin.split("/", 3)[:3])
 
+    def opened(self, documents: Documents) -> Route:
+        """The same with every reference of the operation followed but those of its schemas. Raises `FaultError`."""
+        raw = opened_object(documents, self.raw, "operation", self.origin)
+        return replace(self, item=opened_object(documents, self.item, "path", self.above), raw=raw)
+
     def parameters(self, documents: Documents) -> dict[tuple[str, str], tuple[str, dict[str, Any]]]:
         """(place, name) -> (origin, parameter), the operation's own over those of its path. Raises `FaultError`."""
         merged: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
@@ -52,10 +57,7 @@ class Route:
                 raise FaultError("bad_parameter", f"{base}/parameters", "its parameters are not a list")
             for index, one in enumerate(written):
                 origin = f"{base}/parameters/{index}"
-                try:
-                    raw = documents.follow(one)
-                except UnresolvedRefError as error:
-                    raise FaultError("unresolved_ref", origin, str(error)) from error
+                raw = opened_object(documents, one, "parameter", origin)
                 if (
                     not isinstance(raw, dict)
                     or not isinstance(raw.get("name"), str)
@@ -66,9 +68,75 @@ class Route:
         return merged
 
 
+# What of an operation is no schema, by kind: the fields that hold further objects, and what kind those are; `*` is each member.
+_HELD: Mapping[str, Mapping[str, str]] = {
+    "path": {"parameters": "parameters", "servers": "servers", "summary": "", "description": ""},
+    "operation": {
+        "parameters": "parameters",
+        "requestBody": "body",
+        "responses": "",  # what is below costs an answer its schema, not the operation its tool
+        "servers": "servers",
+        "security": "list",
+        **dict.fromkeys(("tags", "consumes", "produces", "schemes", "summary", "description", "operationId"), ""),
+    },
+    "parameters": {"*": "parameter"},
+    "parameter": {"content": "content", "examples": "list"},
+    "body": {"content": "content"},
+    "response": {"content": "content"},
+    "content": {"*": "media"},
+    "media": {"encoding": "encoding", "examples": "list"},
+    "encoding": {"*": "part"},
+    "part": {"headers": "headers"},
+    "headers": {"*": "header"},
+    "header": {"schema": ""},
+    "servers": {"*": "server"},
+    "server": {"variables": "list"},
+    "list": {"*": ""},
+    "": {},
+}
+# Where the specification has a Reference Object itself, beside whose `$ref` nothing counts (3.0.4, section 4.7.23).
+_REFERABLE = frozenset({"parameter", "body", "response", "media"})
+# What is no part of a request or of an answer, and so costs no operation its tool.
+_DISPENSABLE = frozenset({"summary", "description", "examples", "operationId", "tags"})
+
+
+def opened_object(documents: Documents, written: Any, kind: str, origin: str) -> Any:
+    """An object of a kind with the references in it followed, wherever they stand in place of an object; itself where there are none."""
+    try:
+        node = documents.follow(written) if kind in _REFERABLE else documents.opened(written)
+    except UnresolvedRefError as error:
+        raise FaultError("unresolved_ref", origin, str(error)) from error
+    held = _HELD[kind]
+    if not held or not isinstance(node, (dict, list)):
+        return node
+    members: Any = enumerate(node) if isinstance(node, list) else node.items()
+    changed: dict[Any, Any] = {}
+    for key, value in members:
+        below = held.get("*") if "*" in held else held.get(key) if isinstance(key, str) else None
+        if below is None or not isinstance(value, (dict, list)):
+            continue
+        try:
+            found = opened_object(documents, value, below, f"{origin}/{escape(str(key))}")
+        except FaultError:
+            if key not in _DISPENSABLE:
+                raise
+            found = None
+        if found is not value:
+            changed[key] = found
+    if not changed:
+        return node
+    if isinstance(node, list):
+        return [changed.get(index, value) for index, value in enumerate(node)]
+    return {key: changed.get(key, value) for key, value in node.items()}
+
+
 def routes(documents: Documents, version: str) -> Iterator[Route | FaultError]:
     """Each operation in the document's order; a path or an operation that is none comes as the fault it is."""
-    paths = documents.root.get("paths")
+    try:
+        paths = documents.opened(documents.root.get("paths"))
+    except UnresolvedRefError as error:
+        yield FaultError("unresolved_ref", "#/paths", f"{error}; whatever operations it holds are left out")
+        return
     if not isinstance(paths, dict):
         if paths is not None:
             yield FaultError("bad_paths", "#/paths", "`paths` is not an object")
@@ -78,7 +146,7 @@ def routes(documents: Documents, version: str) -> Iterator[Route | FaultError]:
             continue
         origin = f"#/paths/{escape(path)}"
         try:
-            item = _item(documents, written)
+            item = documents.opened(written)
         except UnresolvedRefError as error:
             yield FaultError("unresolved_ref", origin, f"{error}; whatever operations it holds are left out")
             continue
@@ -91,18 +159,16 @@ def routes(documents: Documents, version: str) -> Iterator[Route | FaultError]:
         for method, place, raw in _operations(item, version):
             if place in misplaced:
                 continue
-            if isinstance(raw, dict):
-                yield Route(origin=f"{origin}/{place}", method=method, path=path, item=item, raw=raw, version=version)
+            here = f"{origin}/{place}"
+            try:
+                found = documents.opened(raw)
+            except UnresolvedRefError as error:
+                yield FaultError("unresolved_ref", here, str(error))
+                continue
+            if isinstance(found, dict):
+                yield Route(origin=here, method=method, path=path, item=item, raw=found, version=version)
             else:
-                yield FaultError("bad_operation", f"{origin}/{place}", "an operation is not an object")
-
-
-def _item(documents: Documents, written: Any) -> Any:
-    """A path item, with what stands beside its `$ref` laid over what that leads to."""
-    item = documents.follow(written)
-    if item is written or not isinstance(item, dict):
-        return item
-    return {**item, **{key: value for key, value in written.items() if key != "$ref"}}
+                yield FaultError("bad_operation", here, "an operation is not an object")
 
 
 def _operations(item: dict[str, Any], version: str) -> Iterator[tuple[str, str, Any]]:

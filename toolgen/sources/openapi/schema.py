@@ -132,17 +132,25 @@ class Schemas:
     def _output_uses(self, name: str) -> frozenset[str]:
         return self._uses[Direction.OUTPUT, name]
 
-    def resolve(self, raw: Any) -> Any:
-        """A schema as written, its own `$ref` followed. Raises `FaultError`."""
+    def _held(self, raw: dict[str, Any]) -> dict[str, Any]:
         try:
-            return self._documents.follow(raw)
+            return self._documents.held(raw)
+        except UnresolvedRefError as error:
+            raise FaultError("unresolved_ref", "", str(error)) from error
+
+    def resolve(self, raw: Any) -> Any:
+        """A schema as written, its own `$ref` and those of what holds its parts followed. Raises `FaultError`."""
+        try:
+            found = self._documents.follow(raw)
+            return self._documents.held(found) if isinstance(found, dict) else found
         except UnresolvedRefError as error:
             raise FaultError("unresolved_ref", "", str(error)) from error
 
     def target(self, raw: dict[str, Any]) -> Any:
         """What the `$ref` of a schema leads to, which may be a `$ref` again. Raises `FaultError`."""
         self.resolve(raw)  # a chain that is a circle, or that leads nowhere, is refused before it is followed
-        return self._documents.lookup(raw["$ref"])
+        found = self._documents.lookup(raw["$ref"])
+        return self._held(found) if isinstance(found, dict) else found
 
     @property
     def siblings(self) -> bool:
@@ -185,6 +193,7 @@ class Schemas:
             return {}
         if place.depth > _MAX_DEPTH:
             raise FaultError("schema_too_deep", "", f"a schema is nested more than {_MAX_DEPTH} levels deep")
+        raw = self._held(raw)
         if ("required" in raw or not _COMPOSED.isdisjoint(raw)) and (
             more := self._visibility.names(raw, place.direction)
         ):

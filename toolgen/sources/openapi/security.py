@@ -1,22 +1,34 @@
-"""Security schemes and requirements of a description; a requirement that cannot be read is a fault, never "no security"."""
+"""Security schemes and requirements of a description; a requirement that cannot be read is a fault, never "no security".
+
+An alternative whose schemes would be sent in one place means either of them: no request could carry both.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import product
+from math import prod
 from typing import Any
 
+from toolgen.model.auth_schemes import sent
 from toolgen.model.manifest import SecurityScheme
 from toolgen.sources.documents import Documents, UnresolvedRefError
-from toolgen.sources.openapi.operation import FaultError
+from toolgen.sources.openapi.operation import FaultError, Operation
 
-__all__ = ["requirements", "schemes", "scopes"]
+__all__ = ["apart", "requirements", "schemes", "scopes"]
 
+_MAX_OPTIONS = 64  # of what one alternative that collides with itself is taken apart into
 _FLOWS = ("clientCredentials", "authorizationCode", "password", "implicit", "deviceAuthorization")
 
 
 def schemes(documents: Documents, declared: Any) -> dict[str, SecurityScheme]:
     """Scheme objects of 2.0 and 3.x alike. One that cannot be read is left out, so that what needs it is refused at the call."""
     built: dict[str, SecurityScheme] = {}
+    try:
+        declared = documents.opened(declared)
+    except UnresolvedRefError:
+        return built
     if not isinstance(declared, dict):
         return built
     for name, written in declared.items():
@@ -79,3 +91,28 @@ def scopes(written: Any) -> tuple[Mapping[str, tuple[str, ...]], ...]:
         if isinstance(option, dict)
     ]
     return tuple(found) if any(needed for option in found for needed in option.values()) else ()
+
+
+def apart(operation: Operation, schemes: Mapping[str, SecurityScheme]) -> Operation:
+    """The operation with each alternative that collides with itself as the alternatives that it stands for."""
+    possible = [(option, one) for option in operation.security for one in _possible(option, schemes)]
+    if len(possible) == len(operation.security):
+        return operation
+    # Scopes are of the alternatives as they are written, with those that are written twice.
+    scopes = {tuple(one): one for one in reversed(operation.scopes)}
+    found: dict[frozenset[str], tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {}
+    for option, one in possible:
+        found.setdefault(frozenset(one), (one, scopes.get(option, {})))
+    needed = tuple({name: among.get(name, ()) for name in one} for one, among in found.values())
+    security = tuple(one for one, _ in found.values())
+    return replace(operation, security=security, scopes=needed if operation.scopes else ())
+
+
+def _possible(option: tuple[str, ...], schemes: Mapping[str, SecurityScheme]) -> list[tuple[str, ...]]:
+    """Every choice of one scheme for each place that some are sent in, in the alternative's order."""
+    rivals: dict[object, list[str]] = {}
+    for name in option:
+        rivals.setdefault((sent(schemes[name]) if name in schemes else None) or name, []).append(name)
+    if len(rivals) == len(option) or prod(map(len, rivals.values())) > _MAX_OPTIONS:
+        return [option]
+    return [tuple(choice) for choice in product(*rivals.values())]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolgen.sources.documents import Documents, UnresolvedRefError
+from toolgen.sources.documents import Documents
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter, Part, Servers
 from toolgen.sources.openapi.routes import Route
 from toolgen.sources.openapi.security import requirements, scopes
-from toolgen.sources.openapi.v3 import choose, text
+from toolgen.sources.openapi.v3 import choose, successes, text
 
 __all__ = ["operation"]
 
@@ -30,11 +30,12 @@ _MULTIPART = "multipart/form-data"
 
 def operation(documents: Documents, route: Route, note: Callable[[str, str], None]) -> Operation:
     """Reads one operation. Raises `FaultError`; `note(code, message)` hears what was put right."""
+    route = route.opened(documents)
     raw, root = route.raw, documents.root
     parameters: list[Parameter] = []
     form: list[dict[str, Any]] = []
     body: Body | None = None
-    consumes = _list(raw.get("consumes", root.get("consumes")))
+    consumes = _list(raw.get("consumes", documents.top("consumes")))
     for origin, one in route.parameters(documents).values():
         match one["in"]:
             case "body":
@@ -54,7 +55,7 @@ def operation(documents: Documents, route: Route, note: Callable[[str, str], Non
         note("bad_parameter", message)
     elif form:
         body = _form(form, consumes, note)
-    security = raw["security"] if raw.get("security") is not None else root.get("security")
+    security = raw["security"] if raw.get("security") is not None else documents.top("security")
     return Operation(
         origin=route.origin,
         method=route.method,
@@ -67,10 +68,10 @@ def operation(documents: Documents, route: Route, note: Callable[[str, str], Non
         hint=text(raw, "x-toolgen-effect"),
         parameters=tuple(parameters),
         body=body,
-        servers=_servers(root, _list(raw.get("schemes", root.get("schemes")))),
+        servers=_servers(root, _list(raw.get("schemes", documents.top("schemes")))),
         security=requirements(security, f"{route.origin}/security"),
         scopes=scopes(security),
-        outputs=_outputs(documents, raw.get("responses")),
+        outputs=_outputs(documents, route, note),
     )
 
 
@@ -171,16 +172,12 @@ def _servers(root: Mapping[str, Any], schemes: list[str]) -> Servers:
     return Servers(urls=urls, origin="#/host")
 
 
-def _outputs(documents: Documents, responses: Any) -> tuple[Any, ...]:
+def _outputs(documents: Documents, route: Route, note: Callable[[str, str], None]) -> tuple[Any, ...]:
     found: list[Any] = []
-    for status in sorted(responses) if isinstance(responses, dict) else ():
-        if not status.startswith("2") and not (status == "default" and not found):
-            continue
-        try:
-            response = documents.follow(responses[status])
-        except UnresolvedRefError:
-            return ()
-        schema = response.get("schema") if isinstance(response, dict) else None
+    for status, response in successes(documents, route, note):
+        if status == "default" and found:
+            break
+        schema = response.get("schema")
         if isinstance(schema, dict) and schema.get("type") != "file" and schema not in found:
             found.append(schema)
     return tuple(found)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from toolgen.model.http import MEDIA_TYPE
-from toolgen.sources.documents import Documents, UnresolvedRefError
+from toolgen.sources.documents import Documents
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter, Part, Servers, described
-from toolgen.sources.openapi.routes import Route
+from toolgen.sources.openapi.routes import Route, opened_object
 from toolgen.sources.openapi.security import requirements, scopes
+from toolgen.sources.syntax import escape
 
-__all__ = ["JSON", "choose", "operation", "text"]
+__all__ = ["JSON", "choose", "operation", "successes", "text"]
 
 JSON = re.compile(r"application/(?:[^;\s]+\+)?json\s*(?:;.*)?\Z|text/json\b|[^/;\s]+/[^;\s]+\+json\b", re.IGNORECASE)
 _STYLES: Mapping[str, tuple[str, ...]] = {
@@ -27,10 +28,11 @@ Note = Callable[[str, str], None]
 
 def operation(documents: Documents, route: Route, note: Note) -> Operation:
     """Reads one operation. Raises `FaultError`; `note(code, message)` hears what was put right."""
+    route = route.opened(documents)
     raw = route.raw
-    written = [_parameter(documents, route, origin, one, note) for origin, one in route.parameters(documents).values()]
+    written = [_parameter(route, origin, one, note) for origin, one in route.parameters(documents).values()]
     _check_querystring(written, route.origin)
-    security = raw["security"] if raw.get("security") is not None else documents.root.get("security")
+    security = raw["security"] if raw.get("security") is not None else documents.top("security")
     tags = raw.get("tags")
     return Operation(
         origin=route.origin,
@@ -43,11 +45,11 @@ def operation(documents: Documents, route: Route, note: Note) -> Operation:
         deprecated=raw.get("deprecated") is True,
         hint=text(raw, "x-toolgen-effect"),
         parameters=tuple(written),
-        body=_body(documents, route),
+        body=_body(route),
         servers=_servers(documents, route),
         security=requirements(security, f"{route.origin}/security"),
         scopes=scopes(security),
-        outputs=_outputs(documents, raw.get("responses")),
+        outputs=_outputs(documents, route, note),
     )
 
 
@@ -57,7 +59,7 @@ def text(raw: Mapping[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _parameter(documents: Documents, route: Route, origin: str, raw: dict[str, Any], note: Note) -> Parameter:
+def _parameter(route: Route, origin: str, raw: dict[str, Any], note: Note) -> Parameter:
     place = raw["in"]
     if place not in _STYLES and place != "querystring":
         raise FaultError("bad_parameter", origin, f"a parameter cannot be in {place[:40]!r}")
@@ -66,7 +68,7 @@ def _parameter(documents: Documents, route: Route, origin: str, raw: dict[str, A
     parts: dict[str, Part] = {}
     if isinstance(content, dict) and content:
         content_type = next(iter(content))
-        media = _media(documents, content[content_type], origin)
+        media = _media(content[content_type])
         schema, parts = media.get("schema", {}), _parts(media, content_type, route.version)
     elif place == "querystring":
         raise FaultError("bad_parameter", origin, "a parameter in the querystring needs `content`")
@@ -92,24 +94,18 @@ def _parameter(documents: Documents, route: Route, origin: str, raw: dict[str, A
         allow_reserved=raw.get("allowReserved") is True and (place == "query" or route.version == "3.2"),
         content_type=content_type,
         parts=parts,
-        examples=_examples(documents, raw),
+        examples=_examples(raw),
         deprecated=raw.get("deprecated") is True,
     )
 
 
-def _examples(documents: Documents, raw: Mapping[str, Any]) -> tuple[Any, ...]:
+def _examples(raw: Mapping[str, Any]) -> tuple[Any, ...]:
     if "example" in raw:
         return (raw["example"],)
     named = raw.get("examples")
-    found = []
-    for one in list(named.values())[:3] if isinstance(named, dict) else []:
-        try:
-            example = documents.follow(one)
-        except UnresolvedRefError:
-            continue
-        if isinstance(example, dict) and ("value" in example or "dataValue" in example):
-            found.append(example.get("dataValue", example.get("value")))
-    return tuple(found)
+    listed = list(named.values())[:3] if isinstance(named, dict) else []
+    shown = [one for one in listed if isinstance(one, dict) and ("value" in one or "dataValue" in one)]
+    return tuple(one.get("dataValue", one.get("value")) for one in shown)
 
 
 def choose(media_types: Mapping[str, Any]) -> str:
@@ -135,37 +131,28 @@ def choose(media_types: Mapping[str, Any]) -> str:
     return min(media_types, key=rank)
 
 
-def _body(documents: Documents, route: Route) -> Body | None:
-    origin = f"{route.origin}/requestBody"
-    try:
-        raw = documents.follow(route.raw.get("requestBody"))
-    except UnresolvedRefError as error:
-        raise FaultError("unresolved_ref", origin, str(error)) from error
+def _body(route: Route) -> Body | None:
+    raw = route.raw.get("requestBody")
     if raw is None:
         return None
     content = raw.get("content") if isinstance(raw, dict) else None
     if not isinstance(raw, dict) or (content is not None and not isinstance(content, dict)):
-        raise FaultError("bad_body", origin, "its request body has no `content`")
+        raise FaultError("bad_body", f"{route.origin}/requestBody", "its request body has no `content`")
     if not content:
         return None
     media_type = choose(content)
-    media = _media(documents, content[media_type], origin)
+    media = _media(content[media_type])
     return Body(
         media_type=media_type.strip(),
         schema=media.get("schema", {}),
         required=raw.get("required") is True,
         description=text(raw, "description"),
         parts=_parts(media, media_type, route.version),
-        examples=_examples(documents, media),
+        examples=_examples(media),
     )
 
 
-def _media(documents: Documents, written: Any, origin: str) -> dict[str, Any]:
-    """A Media Type Object, which 3.2 lets be a reference."""
-    try:
-        media = documents.follow(written)
-    except UnresolvedRefError as error:
-        raise FaultError("unresolved_ref", origin, str(error)) from error
+def _media(media: Any) -> dict[str, Any]:
     return media if isinstance(media, dict) else {}
 
 
@@ -207,31 +194,42 @@ def _servers(documents: Documents, route: Route) -> Servers:
     """The nearest ones that are written: the operation's, its path's or the document's."""
     for holder, base in ((route.raw, route.origin), (route.item, route.above), (documents.root, "#")):
         if written := holder.get("servers"):
-            return described(written, f"{base}/servers")
+            return described(opened_object(documents, written, "servers", f"{base}/servers"), f"{base}/servers")
     return described(None, "#/servers")
 
 
-def _outputs(documents: Documents, responses: Any) -> tuple[Any, ...]:
+def _outputs(documents: Documents, route: Route, note: Note) -> tuple[Any, ...]:
     """The JSON schemas of the successful answers, each once."""
     found: list[Any] = []
-    if not isinstance(responses, dict):
-        return ()
-    for status in sorted(responses):
-        if not status.startswith("2") and not (status == "default" and not found):
-            continue
-        try:
-            response = documents.follow(responses[status])
-        except UnresolvedRefError:
-            return ()
-        content = response.get("content") if isinstance(response, dict) else None
+    for status, response in successes(documents, route, note):
+        if status == "default" and found:
+            break
+        content = response.get("content")
         for media_type, media in content.items() if isinstance(content, dict) else ():
-            if not JSON.match(media_type):
-                continue
-            try:
-                one = documents.follow(media)
-            except UnresolvedRefError:
-                continue
-            if isinstance(one, dict) and "schema" in one and one["schema"] not in found:
-                found.append(one["schema"])
+            if (
+                JSON.match(media_type)
+                and isinstance(media, dict)
+                and "schema" in media
+                and media["schema"] not in found
+            ):
+                found.append(media["schema"])
                 break
     return tuple(found)
+
+
+def successes(documents: Documents, route: Route, note: Note) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The responses of success, and `default` behind them. One that cannot be followed is told, and ends them."""
+    responses = route.raw.get("responses")
+    if not isinstance(responses, dict):
+        return
+    for status in sorted(responses):
+        if not status.startswith("2") and status != "default":
+            continue
+        try:
+            origin = f"{route.origin}/responses/{escape(status)}"
+            response = opened_object(documents, responses[status], "response", origin)
+        except FaultError as fault:
+            note(fault.code, f"{fault.message}; the answer's schema was left out")
+            return
+        if isinstance(response, dict):
+            yield status, response

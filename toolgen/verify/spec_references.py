@@ -1,0 +1,81 @@
+"""References of a description followed for its proof: by pointers of our own, and everywhere, where the tools' reader goes by kinds.
+
+What the tools were made from is not asked. Only files are read by the same code, because what is in them is no matter of opinion.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote
+
+from toolgen.sources.documents import Documents, UnresolvedRefError
+
+__all__ = ["References"]
+
+_MAX_CHAIN_LENGTH = 50
+_MAX_DEPTH = 12  # of what holds an operation's schemas
+# Parameters, bodies, media types and responses have Reference Objects by the specification, beside whose `$ref` nothing counts.
+# Below these are schemas, values, and what describes other requests.
+_NOT_OPENED = frozenset(
+    {"schema", "itemSchema", "items", "example", "examples", "default", "enum", "callbacks", "links", "value"}
+)
+
+
+class References:
+    """Follows the references of one description."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+
+    def follow(self, node: Any, *, alone: bool = False) -> Any:
+        """What a node is in the end, with what stands beside its references laid over unless it counts `alone`.
+
+        Raises `UnresolvedRefError`.
+        """
+        beside: dict[str, Any] = {}
+        for _ in range(_MAX_CHAIN_LENGTH):
+            ref = node.get("$ref") if isinstance(node, dict) else None
+            if not isinstance(ref, str):
+                return {**node, **beside} if beside and not alone and isinstance(node, dict) else node
+            beside = {**{key: one for key, one in node.items() if key != "$ref"}, **beside}
+            node = self._at(ref, 0)
+        raise UnresolvedRefError(str(node.get("$ref")), "leads in circles")
+
+    def opened(self, node: Any, depth: int = 0, *, alone: bool = False) -> Any:
+        """A node with every reference below it followed that is none of a schema; one that leads nowhere is left as it is."""
+        try:
+            found = self.follow(node, alone=alone)
+        except UnresolvedRefError:
+            return node
+        if depth > _MAX_DEPTH:
+            return found
+        if isinstance(found, list):
+            built = [self.opened(one, depth + 1, alone=True) for one in found]
+            return found if all(one is other for one, other in zip(found, built, strict=True)) else built
+        if not isinstance(found, dict):
+            return found
+        members = {
+            key: one
+            if key in _NOT_OPENED or str(key).startswith("x-")
+            else self.opened(one, depth + 1, alone=key == "requestBody" or "/" in str(key) or str(key).isdecimal())
+            for key, one in found.items()
+        }
+        return found if all(found[key] is one for key, one in members.items()) else members
+
+    def _at(self, ref: str, depth: int) -> Any:
+        """What a pointer leads to, through whatever is a reference itself on the way."""
+        if depth > _MAX_CHAIN_LENGTH:
+            raise UnresolvedRefError(ref, "leads in circles")
+        name, _, fragment = ref.partition("#")
+        node: Any = self._documents.lookup(f"{name}#") if name else self._documents.root
+        for token in fragment.split("/")[1:] if fragment.startswith("/") else [fragment] if fragment else []:
+            step: Any = unquote(token).replace("~1", "/").replace("~0", "~")
+            while isinstance(node, dict) and step not in node and isinstance(node.get("$ref"), str):
+                node, depth = self._at(node["$ref"], depth + 1), depth + 1
+            if isinstance(node, list) and step.isdecimal() and step.isascii():
+                step = int(step[:9])
+            try:
+                node = node[step]
+            except (KeyError, IndexError, TypeError):
+                raise UnresolvedRefError(ref, "points at nothing") from None
+        return node

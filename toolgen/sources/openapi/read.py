@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -159,7 +159,7 @@ class _Reader:
             self._note_emptiness()
         for message in self._filter.idle():
             self._add("warning", "#/paths", "unused_filter", message)
-        names = assign(self._config.name, {origin: self._candidates(entry[0]) for origin, entry in built.items()})
+        names = self._names({origin: operation for origin, (operation, _) in built.items()})
         tools = tuple(self._named(tool, names[origin]) for origin, (_, tool) in built.items())
         return Reading(
             info=self._info(),
@@ -276,10 +276,15 @@ class _Reader:
             self._warn(fault.code, f"the answer's schema was left out: {fault.message}")
             return None
 
-    def _candidates(self, operation: Operation) -> tuple[tuple[str, ...], ...]:
-        groups: Iterable[str] = operation.tags
-        named = from_identifier(operation.identifier, groups)
-        return (*named, *from_route(operation.method, operation.path))
+    def _names(self, operations: Mapping[str, Operation]) -> dict[str, str]:
+        """The author's identifiers where there are any, else what the routes suggest; routes tell apart those of one name."""
+        candidates: dict[str, tuple[tuple[str, ...], ...]] = {}
+        telling: dict[str, tuple[str, ...]] = {}
+        for origin, operation in operations.items():
+            routed = from_route(operation.method, operation.path)
+            candidates[origin] = from_identifier(operation.identifier, operation.tags) or routed[:1]
+            telling[origin] = routed[-1]
+        return assign(self._config.name, candidates, telling)
 
     def _info(self) -> SourceInfo:
         written = self._documents.root.get("info")

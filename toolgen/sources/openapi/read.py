@@ -19,7 +19,7 @@ from toolgen.sources.documents import Documents
 from toolgen.sources.naming import assign, from_identifier, from_route
 from toolgen.sources.openapi import v2, v3
 from toolgen.sources.openapi.binding import bind
-from toolgen.sources.openapi.describe import describe, suspicion, title
+from toolgen.sources.openapi.describe import describe, help_url, suspicion, title
 from toolgen.sources.openapi.operation import FaultError, Operation, located, unusable
 from toolgen.sources.openapi.routes import READING, Filter, Route, effect_of, routes
 from toolgen.sources.openapi.schema import Direction, Schemas
@@ -148,7 +148,7 @@ class _Reader:
                 if not self._filter.wants(route):
                     continue
                 operation = self._operation(route)
-                built[route.origin] = (operation, self._tool(operation, self._effect(operation)))
+                built[route.origin] = (operation, self._tool(operation, self._effect(operation), help_url(route.raw)))
             except FaultError as fault:
                 self._fault(fault, route.origin)
                 skipped += 1
@@ -186,7 +186,7 @@ class _Reader:
         parse = v2.operation if self._version == "2.0" else v3.operation
         return parse(self._documents, route, self._warn)
 
-    def _tool(self, operation: Operation, effect: Effect) -> Tool:
+    def _tool(self, operation: Operation, effect: Effect, documented: str) -> Tool:
         schema, binding = bind(
             operation, self._schemas, self._schemes, self._servers(operation), self._warn, self._config.key_header
         )
@@ -198,6 +198,8 @@ class _Reader:
                 )
             operation = replace(operation, security=())
             binding = msgspec.structs.replace(binding, security=())
+        if documented:
+            binding = msgspec.structs.replace(binding, help_url=documented)
         for name in sorted({name for option in operation.security for name in option} - set(self._schemes)):
             self._warn(
                 "unknown_scheme",

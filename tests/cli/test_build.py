@@ -61,6 +61,45 @@ def everything(root: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
+BROKEN = {"get": {"parameters": [{"name": "a", "in": "nowhere"}], "responses": {}}}
+WHOLE = {"get": {"responses": {}}}
+
+
+@pytest.mark.parametrize(
+    ("paths", "options", "code"),
+    [
+        ({"/a": BROKEN}, [], 1),
+        ({"/a": BROKEN, "/b": WHOLE}, [], 0),
+        ({"/a": BROKEN, "/b": WHOLE}, ["--strict"], 1),
+        ({"/b": WHOLE}, ["--strict"], 0),
+        ({}, [], 0),
+    ],
+)
+def test_errors_fail_a_build_without_tools_or_a_strict_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolgen: Run, paths: dict[str, Any], options: list[str], code: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shop.json").write_text(
+        json.dumps({"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": paths})
+    )
+    for _ in range(2):  # the second finds that nothing changed
+        built = toolgen("build", "shop.json", "--json", *options)
+        assert built.code == code
+        assert json.loads(built.out)["sources"][0]["tools"] == len([one for one in paths.values() if one is WHOLE])
+        assert ("toolgen: shop: " in built.err) == bool(code)
+
+
+def test_an_error_is_json_where_json_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolgen: Run
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    built = toolgen("build", "nowhere.json", "--json")
+    assert built.code == 1
+    assert json.loads(built.out)["error"]["code"] == "description"
+    assert "nowhere.json" in built.err
+    assert toolgen("build", "nowhere.json").out == ""
+
+
 def test_a_first_build_pins_what_it_fetched_and_a_second_changes_nothing(
     project: Path, served: Descriptions, toolgen: Run
 ) -> None:

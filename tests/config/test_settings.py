@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from toolgen.config.settings import from_specs, load, settings_digest
 from toolgen.errors import ConfigError
@@ -180,6 +181,40 @@ def test_bare_descriptions_get_a_kind_and_a_name(tmp_path: Path) -> None:
         "b_2": "openapi",
         "api_3": "openapi",
     }
+
+
+@pytest.mark.parametrize(
+    ("file", "title", "name"),
+    [
+        ("apisguru__stripe.com.json", "Stripe API", "stripe"),
+        ("collected__click.rest.swagger-v1.json", "DocuSign Click API", "docusign_click"),
+        ("openapi.json", "The Acme Payments API (v2)", "acme_payments"),
+        ("swagger-v1.json", "Weaviate REST API", "weaviate"),
+        ("petstore.yaml", "Swagger Petstore - OpenAPI 3.0", "petstore"),
+        ("slack_web_openapi_v2.yaml", "Slack Web API", "slack_web"),
+        ("octokit-openapi-generated-api.github.com.json", "GitHub's official OpenAPI spec + Octokit", "github_octokit"),
+        ("billing.yaml", "Acme Payments", "billing"),
+        ("api.json", "OpenAPI", "api"),
+        ("openapi.yaml", "日本語", "openapi"),
+        ("spec.json", "3 Ways", "ways"),
+        ("spec.json", "A very long title that goes on without end", "very_long_title_that"),
+    ],
+)
+def test_a_title_names_a_source_better_than_an_empty_file_name(
+    tmp_path: Path, file: str, title: str, name: str
+) -> None:
+    document = {
+        "openapi": "3.1.0",
+        "info": {"license": {"name": "x", "title": "not this"}, "title": title, "version": "1"},
+        "paths": {},
+    }
+    text = (
+        yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+        if file.endswith("yaml")
+        else json.dumps(document, indent=1)
+    )
+    (tmp_path / file).write_text(text, encoding="utf-8")
+    assert list(from_specs((file,), tmp_path)) == [name]
 
 
 DATABASES = [

@@ -66,12 +66,79 @@ def test_all_who_want_one_name_move_on_together() -> None:
     assert names == {"a": "gh__repos_list_keys", "b": "gh__users_list_keys"}
 
 
-def test_long_names_are_abbreviated_first_and_cut_only_then() -> None:
+def test_equal_names_cost_all_but_one_a_word_of_the_method_or_path() -> None:
+    candidates = {"c": [("pets",)], "a": [("pets",)], "b": [("pets",)]}
+    telling = {"a": ("get", "pets"), "b": ("create", "pets"), "c": ("get", "v2", "pets")}
+    assert assign("s", candidates, telling) == {"a": "s__pets", "b": "s__pets_create", "c": "s__pets_v2"}
+
+
+def test_equal_names_with_equal_paths_cost_all_but_one_a_number() -> None:
+    assert assign("s", {"b": [("pets",)], "a": [("pets",)], "c": [("pets", "2")]}) == {
+        "a": "s__pets",
+        "b": "s__pets_3",
+        "c": "s__pets_2",
+    }
+
+
+def test_long_names_are_abbreviated_first_and_shortened_only_then() -> None:
     long = ("list", "organization", "repository", "notification", "subscriptions", "configuration")
     assert assign("gh", {"a": [long]}) == {"a": "gh__list_organization_repo_notif_subs_config"}
     cut = assign("gh", {"a": [(*long, *long)], "b": [(*long, *long, "x")]})
     assert len(set(cut.values())) == 2
     assert all(len(name) <= 48 for name in cut.values())
+
+
+@pytest.mark.parametrize(
+    ("identifier", "name"),
+    [
+        (
+            "createAdmissionregistrationV1beta1MutatingWebhookConfiguration",
+            "s__create_v1_beta1_mutating_webhook_config",
+        ),
+        (
+            "PostTestHelpersTreasuryOutboundTransfersOutboundTransferReturn",
+            "s__post_test_treasury_outbound_transfer_return",
+        ),
+        (
+            "ConfigurationItemWebhooks_QueryUserDefinedFieldDefinitions",
+            "s__item_webhooks_query_user_defined_field_defs",
+        ),
+        (
+            "copilot/add-organizations-to-enterprise-coding-agent-policy",
+            "s__add_orgs_to_enterprise_coding_agent_policy",
+        ),
+    ],
+)
+def test_long_names_keep_the_verb_and_the_last_words(identifier: str, name: str) -> None:
+    shown = assign("s", {"a": from_identifier(identifier)})["a"]
+    assert shown == name
+
+
+def test_long_names_keep_the_words_that_tell_them_apart() -> None:
+    customers = ("Company", "Contact", "Ticket", "Configuration", "Document")
+    identifiers = [f"{who}WebhookUdfFieldsChild_QueryUserDefinedFieldDefinitions" for who in customers]
+    identifiers += [
+        f"delete{group}{version}CollectionNamespacedHorizontalPodAutoscaler"
+        for group in ("Core", "Autoscaling")
+        for version in ("V1", "V2beta1")
+    ]
+    names = assign("quite_long_name", {one: from_identifier(one) for one in identifiers})
+    assert len(set(names.values())) == len(identifiers)
+    assert not any(name[-1].isdigit() for name in names.values())
+    assert all(who.lower()[:3] in names[one] for who, one in zip(customers, identifiers, strict=False))
+
+
+@given(
+    st.lists(
+        st.sampled_from(["list", "get", "org", "repo", "user", "key", "value", "for", "the", "alerts", "scanning"]),
+        min_size=1,
+        max_size=14,
+    )
+)
+def test_no_name_that_stands_alone_ends_in_a_digest_or_number(parts: list[str]) -> None:
+    name = assign("github", {"a": [parts]})["a"].removeprefix("github__")
+    assert set(name.split("_")) <= set(parts) | {"repos"}
+    assert name.split("_")[0] in parts
 
 
 WORD = st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=1, max_size=30)

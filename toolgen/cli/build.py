@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolgen.cli.build_summary import Summary, print_summary, shown, summarize, summarize_unchanged, to_dict
+from toolgen.cli.build_summary import Summary, failures, print_summary, shown, summarize, summarize_unchanged, to_dict
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, progress
 from toolgen.config.settings import SourceSettings, build_options, from_specs, password_of
@@ -67,6 +67,7 @@ class _Job:
     type=click.Choice(sorted(FILES)),
     help=f"Besides the manifest; {', '.join(DEFAULT_FORMATS)} by default.",
 )
+@click.option("--strict", is_flag=True, help="Exit 1 when any operation could not become a tool.")
 @as_json
 @config
 def command(
@@ -75,6 +76,7 @@ def command(
     only_check: bool,
     accept: bool,
     formats: tuple[str, ...],
+    strict: bool,
     as_json: bool,
     config_path: str,
 ) -> None:
@@ -82,6 +84,7 @@ def command(
 
     Without SPEC, builds the sources of toolgen.yaml. With SPECs (OpenAPI documents, GraphQL schemas, database URLs) no project is needed.
     A description behind a URL is pinned when it is first fetched; once it says something else, the build says what, and is refused.
+    An error costs one operation its tool. Exits 1 when a source has errors and no tool, and with --strict when there is any error.
     """
     if only_check and accept:
         raise click.UsageError("--check changes nothing, so it cannot update pins")
@@ -96,7 +99,10 @@ def command(
         print_summary(summary, job.target, only_check)
     for error in unlisted:
         click.echo(f"toolgen: {error.where}: {error.message}; it has no tools until a build can list them", err=True)
-    if unlisted:
+    failed = failures(summary, strict=strict)
+    for failure in failed:
+        click.echo(f"toolgen: {failure}", err=True)
+    if unlisted or failed:
         sys.exit(1)
     if only_check and summary.changed:
         names = ", ".join(summary.changed)

@@ -37,6 +37,7 @@ __all__ = [
     "Asked",
     "Summary",
     "changed_since",
+    "failures",
     "print_summary",
     "shown",
     "summarize",
@@ -184,6 +185,18 @@ def print_summary(summary: Summary, target: Path, only_check: bool) -> None:
         written = f"{len(summary.changed)} file(s) written" if summary.changed else "up to date"
         verb = ":" if summary.changed else " is"
         click.echo(f"{shown(target)}/{verb} {written} ({summary.seconds:.2f} s)")
+
+
+def failures(summary: Summary, *, strict: bool) -> list[str]:
+    """Why a build has failed: a source with errors and without a tool, or, if `strict`, with any error."""
+    errors = Counter(problem.source for problem in summary.problems if problem.level == "error")
+    said = []
+    for row in summary.rows:
+        if errors[row.source] and not row.tools:
+            said.append(f"{row.source}: no operation became a tool ({errors[row.source]} errors)")
+        elif errors[row.source] and strict:
+            said.append(f"{row.source}: {errors[row.source]} errors, and --strict takes none")
+    return said
 
 
 def shown(target: Path) -> Path:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 import msgspec
 
-from toolgen.errors import ConfigError
+from toolgen.cli.output import print_json
+from toolgen.errors import ConfigError, ToolgenError
 
 __all__ = ["as_json", "config", "default_principal", "json_object"]
 
@@ -25,8 +27,24 @@ def config(function: F) -> F:
 
 
 def as_json(function: F) -> F:
-    """`--json`: output for programs."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+    """`--json`: output for programs, errors too; those are told to people on standard error as well."""
+
+    @wraps(function)
+    def run(*args: Any, **given: Any) -> Any:
+        try:
+            return function(*args, **given)
+        except ToolgenError as error:
+            if given["as_json"]:
+                said = {
+                    "code": error.code,
+                    "message": error.message,
+                    "where": error.where,
+                    "suggestion": error.suggestion,
+                }
+                print_json({"error": {key: text for key, text in said.items() if text}})
+            raise
+
+    return cast(F, click.option("--json", "as_json", is_flag=True, help="Print JSON.")(run))
 
 
 def default_principal(names: tuple[str, ...], given: str | None) -> str:

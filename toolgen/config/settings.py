@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import msgspec
 
 from toolgen.canonical import digest
 from toolgen.config.audit import AuditSettings, GivenAudit, read_audit
+from toolgen.config.bare_specs import kind_of, name_for
 from toolgen.config.gateway import (
     ConsoleSettings,
     GivenConsole,
@@ -32,10 +31,8 @@ from toolgen.config.sources import Auth, SourceSettings, read_source, short
 from toolgen.config.tools import ToolKeys, ToolSettings, read_tool
 from toolgen.errors import ConfigError
 from toolgen.execute.secrets import SecretReference, Secrets
-from toolgen.files import read_file
-from toolgen.model.names import SOURCE_NAME
 from toolgen.model.tool import Effect
-from toolgen.sources.base import SourceConfig, SourceKind, is_networked, is_remote, is_served
+from toolgen.sources.base import SourceConfig, is_networked, is_remote, is_served
 from toolgen.sources.graphql_options import GraphOptions
 from toolgen.sources.overrides import ToolOverride
 from toolgen.sources.pins import read_pins
@@ -174,11 +171,11 @@ def from_mapping(sources: Mapping[str, Any], root: Path) -> Mapping[str, SourceS
 
 
 def from_specs(specs: tuple[str, ...], root: Path) -> Mapping[str, SourceSettings]:
-    """Sources for bare descriptions, as in `toolgen build specs/petstore.yaml`: the kind by looking, the name from the file's."""
+    """Sources for bare descriptions, as in `toolgen build specs/petstore.yaml`: kind and name by looking."""
     entries: dict[str, dict[str, str]] = {}
     for spec in specs:
-        name = _name_for(spec, entries)
-        entries[name] = {_kind_of(spec, root): spec}
+        kind = kind_of(spec, root)
+        entries[name_for(spec, root, kind, entries)] = {kind: spec}
     return from_mapping(entries, root)
 
 
@@ -365,29 +362,3 @@ def _override(document: Document, key: str) -> tuple[ToolOverride | None, ToolSe
         hidden=given.hidden,
     )
     return override, calls
-
-
-def _kind_of(spec: str, root: Path) -> SourceKind:
-    """By what the file is, not by its ending alone: a GraphQL schema, a database, or else an OpenAPI document."""
-    if "://" in spec and not spec.startswith(("http://", "https://")):
-        return "sql"
-    if spec.endswith((".graphql", ".graphqls", ".gql")):
-        return "graphql"
-    path = root / spec
-    if spec.endswith(".json"):
-        with suppress(OSError):
-            if b'"__schema"' in read_file(path, 65536):
-                return "graphql"
-    return "openapi"
-
-
-def _name_for(spec: str, taken: Mapping[str, object]) -> str:
-    stem = Path(urlsplit(spec).path if "://" in spec else spec).name.split(".")[0]
-    letters = "".join(character if character.isalnum() and character.isascii() else "_" for character in stem.lower())
-    base = "_".join(part for part in letters.split("_") if part)[:20].rstrip("_")
-    base = base if SOURCE_NAME.match(base) else f"api_{base}"[:20].rstrip("_")
-    name, number = base, 2
-    while name in taken:
-        name = f"{base[:17]}_{number}"
-        number += 1
-    return name

@@ -73,6 +73,8 @@ def _changes(old: Tool, new: Tool) -> Iterator[Change]:
             yield from _parameters(before, after, _required(old.input_schema), _required(new.input_schema))
             yield from _bodies(before.body, after.body)
             yield from _security(before, after)
+            if before.help_url != after.help_url:
+                yield compatible("help_url", "is documented elsewhere")
         case GraphQLBinding() as before, GraphQLBinding() as after:
             yield from _graphql(before, after)
         case SqlBinding() as before, SqlBinding() as after:

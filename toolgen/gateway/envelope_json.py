@@ -6,6 +6,7 @@ Results of the road as the envelopes that callers are given.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import msgspec
 import orjson
@@ -27,6 +28,7 @@ from toolgen.model.result import (
     bounded,
 )
 from toolgen.model.schema import Json
+from toolgen.model.tool import HttpBinding
 from toolgen.pipeline.input_validation import legible
 from toolgen.pipeline.middleware import Trail
 from toolgen.responses.answer_argument import ARGUMENT
@@ -97,7 +99,16 @@ def invalid(message: str) -> Error:
 
 def enveloped(call: Call, result: Result, trail: Trail, duration_ms: float) -> Envelope:
     """The envelope of a call that was made, whatever became of it; under the id of the first, where it was a repetition."""
-    return ended(call.tool.name, trail.replays or call.id, result, trail, duration_ms)
+    return ended(call.tool.name, trail.replays or call.id, _documented(call, result), trail, duration_ms)
+
+
+def _documented(call: Call, result: Result) -> Result:
+    """The result, with where its operation is documented if it says what is wrong with a call and not where to read more."""
+    match result, call.tool.binding:
+        case Failed(error=error) | Refused(error=error), HttpBinding(help_url=str(url)) if not error.help_url:
+            if isinstance(result, Failed) or error.code == "validation":
+                return replace(result, error=msgspec.structs.replace(error, help_url=url))
+    return result
 
 
 def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: float) -> Envelope:

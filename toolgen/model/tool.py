@@ -93,7 +93,8 @@ class HttpKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class HttpBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="http"):
     """One HTTP request. `security` is OpenAPI's OR of ANDs of scheme names; `[]` means none is needed, `[[]]` that it is optional.
 
-    `scopes`, where any are named, are the same alternatives as they are written, each scheme with its scopes.
+    `scopes`, where any are named, are the same alternatives as they are written, each scheme with its scopes. `help_url` is where the
+    operation is documented.
     """
 
     method: str
@@ -104,6 +105,7 @@ class HttpBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     security: tuple[tuple[str, ...], ...]
     scopes: tuple[dict[str, tuple[str, ...]], ...] | msgspec.UnsetType = msgspec.UNSET
     key: HttpKey | msgspec.UnsetType = msgspec.UNSET
+    help_url: str | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def kind(self) -> str:

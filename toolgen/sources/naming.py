@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -13,7 +13,9 @@ __all__ = ["assign", "from_identifier", "from_route", "singular", "words"]
 
 _WORD = re.compile(r"[A-Z]+s?(?=[A-Z][a-z]|[^A-Za-z]|\Z)[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+|[A-Z]+")
 _BRANDS = re.compile(r"(?<![A-Z])(?:OAuth|GraphQL|GitHub|GitLab|OpenAPI|PayPal|MySQL|IPv[46])")
-_DIGEST_LENGTH = 6
+# How often those whose shortened names are equal are shortened anew.
+_ROUNDS = 8
+_NOBODY: Mapping[str, int] = MappingProxyType({})
 # What a reader recognises at once; the first way to make a long name fit.
 _ABBREVIATIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -93,6 +95,18 @@ _ABBREVIATIONS: Mapping[str, str] = MappingProxyType(
     }
 )
 _FILLERS = frozenset({"a", "an", "and", "for", "in", "of", "on", "the", "to", "with", "from", "by"})
+# What an operation does. An author may write it behind the resource (`Invoices_UpdateEntity`).
+_VERBS = frozenset(
+    _WORD.findall("""
+    abort accept activate add apply approve archive assign attach authorize bulk cancel check clear clone close complete confirm
+    connect copy count create deactivate delete deny describe destroy detach disable download edit enable exec execute export fetch
+    find finish get grant import insert install invite invoke link list lock merge modify move partial patch pause post preview
+    publish put query read rebuild refresh regenerate register reject release remove rename render replace request resend reset
+    resolve restart restore resume retrieve revert revoke rotate run save search send set share start stop store submit subscribe
+    suspend sync test toggle transfer trigger unarchive unassign uninstall unlink unlock unpublish unsubscribe unsuspend update upload
+    upsert validate verify view watch write
+    """)
+)
 _ROUTE_VERBS: Mapping[str, str] = MappingProxyType(
     {
         "get": "get",
@@ -174,58 +188,156 @@ def _segment_words(segment: str) -> tuple[str, ...]:
     return words(_PARAMETER.sub(r" by \1 ", segment))
 
 
-def assign(source: str, candidates: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, str]:
+def assign(
+    source: str,
+    candidates: Mapping[str, Sequence[Sequence[str]]],
+    telling: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> dict[str, str]:
     """The final name of each key (an origin such as `#/paths/~1pet/get`), given its candidates as word lists, best first.
 
-    Where several want one name, all of them move to their next candidate, and past the last to the last with a digest of the key, so
-    that the result depends on the set alone and not on its order.
+    Where several want one name, all of them move to their next candidate. Past the last, the one with the shortest path keeps it, and
+    the others get a word of their own from `telling` (method and path), else a number. Names that are too long lose words from their
+    middle, first those that all who would then have the same name have in common. The result depends on the set alone, not on its order.
     """
+    room = MAX_NAME_LENGTH - len(join(source, ""))
+    order = sorted(candidates, key=lambda key: (len(telling.get(key, ())), key))
+    whole = _told_apart(order, _wanted(candidates), telling)
+    # The prefix has said it already.
+    names = {key: "_".join(parts) for key, parts in whole.items() if len("_".join(parts)) <= room}
+    _shorten(names, {key: _without(parts, source) for key, parts in whole.items() if key not in names}, whole, room)
+    for key in order:
+        if key not in names:
+            names[key] = _numbered(_without(whole[key], source), room, set(names.values()))
+    return {key: join(source, names[key]) for key in candidates}
+
+
+def _wanted(candidates: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, tuple[str, ...]]:
+    """The first candidate of each key that no other key wants, as far as its candidates go."""
     level = dict.fromkeys(candidates, 0)
-    names: dict[str, str] = {}
     while True:
-        holders: dict[str, list[str]] = {}
-        for key, options in candidates.items():
-            names[key] = _name(source, key, options, level[key])
-            holders.setdefault(names[key], []).append(key)
-        crowded = [key for keys in holders.values() if len(keys) > 1 for key in keys]
-        movable = [key for key in crowded if level[key] < len(candidates[key]) + 1]
+        wanted = {key: tuple(options[level[key]]) if options else () for key, options in candidates.items()}
+        crowded = [key for keys in _holders(wanted).values() if len(keys) > 1 for key in keys]
+        movable = [key for key in crowded if level[key] < len(candidates[key]) - 1]
         if not movable:
-            return names
+            return {key: parts or ("call",) for key, parts in wanted.items()}
         for key in movable:
             level[key] += 1
 
 
-def _name(source: str, key: str, options: Sequence[Sequence[str]], level: int) -> str:
-    room = MAX_NAME_LENGTH - len(join(source, ""))
-    if level < len(options):
-        parts = tuple(options[level])
-        if len("_".join(parts)) > room:
-            # The prefix has said it already.
-            parts = tuple(word for index, word in enumerate(parts) if index == 0 or word != source) or parts
-        return join(source, _fit(parts, room))
-    # Level len(options) has a short digest of the key, the one after it the longest that fits.
-    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
-    length = _DIGEST_LENGTH if level == len(options) else room - 2
-    last = tuple(options[-1]) if options and level == len(options) else ("x",)
-    return join(source, f"{_fit(last, room - length - 1)}_{digest[:length]}")
+def _holders(wanted: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    holders: dict[str, list[str]] = {}
+    for key, parts in wanted.items():
+        holders.setdefault("_".join(parts), []).append(key)
+    return holders
 
 
-def _fit(parts: tuple[str, ...], room: int) -> str:
-    """Abbreviated from the back, then without its fillers, then cut before a word and told apart by a digest of the whole."""
-    if not parts:
-        parts = ("call",)
-    if len(text := "_".join(parts)) <= room:
-        return text
+def _told_apart(
+    order: Sequence[str], wanted: Mapping[str, tuple[str, ...]], telling: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[str, ...]]:
+    """The same words with one more, or a number, for all but the first who want equal ones."""
+    holders = _holders({key: wanted[key] for key in order})
+    used = set(holders)
+    apart = dict(wanted)
+    for keys in holders.values():
+        for index, key in enumerate(keys[1:], 1):
+            others = {word for other in (*keys[:index], *keys[index + 1 :]) for word in telling.get(other, ())}
+            own = [word for word in telling.get(key, ()) if word not in wanted[key] and word not in _FILLERS]
+            first = set(telling.get(keys[0], ()))
+            marks = [*(word for word in own if word not in others), *(word for word in own if word not in first)]
+            for mark in (*marks, *(str(number) for number in range(2, len(order) + 2))):
+                if (text := "_".join((*wanted[key], mark))) not in used:
+                    used.add(text)
+                    apart[key] = (*wanted[key], mark)
+                    break
+    return apart
+
+
+def _without(parts: tuple[str, ...], source: str) -> tuple[str, ...]:
+    """A name that is too long need not say again what its prefix says."""
+    return tuple(word for index, word in enumerate(parts) if index == 0 or word != source)
+
+
+def _shorten(
+    names: dict[str, str], long: Mapping[str, tuple[str, ...]], whole: Mapping[str, tuple[str, ...]], room: int
+) -> None:
+    """Adds to `names` those of `long` that have a name of their own without some of their words."""
+    taken = {text: key for key, text in names.items()}
+    ever = {key: {key} for key in whole}  # all who in any round would have had the same name
+    now = dict(ever)  # those who have in this one
+    waiting = dict(long)
+    for _ in range(_ROUNDS):
+        counts = {
+            id(keys): Counter(word for key in keys for word in set(whole[key]))
+            for keys in (*ever.values(), *now.values())
+        }
+        found = {
+            key: (_fit(parts, room, counts[id(now[key])], counts[id(ever[key])]),) for key, parts in waiting.items()
+        }
+        for text, keys in _holders(found).items():
+            owner = taken.get(text)
+            if owner is None and len(keys) == 1:
+                taken[text] = keys[0]
+                names[keys[0]] = text
+                del waiting[keys[0]]
+                continue
+            members = {*keys, *([owner] if owner is not None else [])}
+            together = members.union(*(ever[key] for key in members))
+            ever.update(dict.fromkeys(together, together))
+            now.update(dict.fromkeys(members, members))
+        if not waiting:
+            return
+
+
+def _fit(
+    parts: tuple[str, ...], room: int, shared: Mapping[str, int] = _NOBODY, ever: Mapping[str, int] = _NOBODY
+) -> str:
+    """Abbreviated from the back; then without words: fillers, repetitions, and then from the left all but the verb and the last.
+
+    `shared` says how many of those who would have the same name have a word, `ever` how many of those who once would have had it. What
+    the most have goes first, the last word too.
+    """
+    most = max(shared.values(), default=0)
+    rare = {word for word in parts if shared.get(word, 0) < most}
     short = list(parts)
     for index in range(len(short) - 1, -1, -1):
-        short[index] = _ABBREVIATIONS.get(short[index], short[index])
-        if len(shorter := "_".join(short)) <= room:
-            return shorter
-    kept = [word for index, word in enumerate(short) if index == 0 or word not in _FILLERS]
-    if len(shorter := "_".join(kept)) <= room:
-        return shorter
-    suffix = "_" + hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_LENGTH]
-    if room <= len(suffix):
-        return suffix[1 : room + 1]
-    cut = shorter[: room - len(suffix) + 1]
-    return (cut.rpartition("_")[0] or cut[:-1])[: room - len(suffix)] + suffix
+        if len("_".join(short)) <= room:
+            break
+        if shared.get(short[index], 0) in {0, most}:
+            short[index] = _ABBREVIATIONS.get(short[index], short[index])
+    verb = next((index for index, word in enumerate(parts) if word in _VERBS), 0)
+    last = len(parts) - 1
+    idle = [
+        index
+        for index, word in enumerate(parts)
+        if index != verb and word not in rare and _idle(word, parts[index + 1 :])
+    ]
+    others = [index for index in range(len(parts)) if index != verb and index not in idle and (index != last or rare)]
+    others.sort(key=lambda index: (-shared.get(parts[index], 0), -ever.get(parts[index], 0), index))
+    dropped: list[int] = []
+    for index in (*idle, *others):
+        if len(_joined(short, dropped)) <= room:
+            break
+        dropped.append(index)
+    for index in reversed(dropped):
+        rest = [one for one in dropped if one != index]
+        if len(_joined(short, rest)) <= room:
+            dropped = rest
+    return _joined(short, dropped)[:room].rstrip("_")
+
+
+def _idle(word: str, following: Sequence[str]) -> bool:
+    """Whether a word is a filler or comes again, perhaps as its singular (`customers_customer`)."""
+    return word in _FILLERS or word in following or singular(word) in following
+
+
+def _joined(parts: Sequence[str], dropped: Sequence[int]) -> str:
+    return "_".join(word for index, word in enumerate(parts) if index not in dropped)
+
+
+def _numbered(parts: tuple[str, ...], room: int, taken: set[str]) -> str:
+    number = 2
+    while True:
+        text = f"{_fit(parts, room - len(str(number)) - 1)}_{number}"
+        if text not in taken:
+            return text
+        number += 1

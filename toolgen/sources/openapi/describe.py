@@ -5,8 +5,9 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any
 
 from toolgen.model.prompt_injection import INVISIBLE, visible
 from toolgen.sources.naming import words
@@ -18,6 +19,7 @@ __all__ = [
     "MAX_PARAMETER_LENGTH",
     "describe",
     "flatten",
+    "help_url",
     "suspicion",
     "title",
 ]
@@ -84,6 +86,8 @@ _ANY_CASE = re.compile(
 _LINE_MARK = re.compile(r"^[ \t]{0,8}(?:#{1,6}[ \t]+|>[ \t]?|[*+-][ \t]+|\|[ \t:|-]*$)", re.MULTILINE)
 _EMPHASIS = re.compile(r"(?<![\w*])(\*\*\*|\*\*|\*|___|__)(?=\S)([^*\n]{1,300}?)(?<=\S)\1(?![\w*])")
 _CELL = re.compile(r"[ \t]*\|[ \t]*")
+_MAX_URL_LENGTH = 300
+_WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:[/?#][!-~]*)?")
 _MAX_READ_LENGTH = 12_288
 _MAX_SENTENCE_LENGTH = 500  # what is longer is no sentence, and would make the patterns above slow
 _SPACE = re.compile(r"\s+")
@@ -175,6 +179,13 @@ def suspicion(text: str) -> str:
     if _ORDERS.search(text):
         return "reads like an instruction to the model"
     return ""
+
+
+def help_url(raw: Mapping[str, Any]) -> str:
+    """Where an operation is documented (its `externalDocs`), or "" for what is no plain web address: agents are told to look there."""
+    written = raw.get("externalDocs")
+    url = written.get("url") if isinstance(written, dict) else None
+    return url if isinstance(url, str) and len(url) <= _MAX_URL_LENGTH and _WEB_ADDRESS.fullmatch(url) else ""
 
 
 def title(operation: Operation) -> str:

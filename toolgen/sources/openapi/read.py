@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from toolgen.sources.documents import Documents
 from toolgen.sources.naming import assign, from_identifier, from_route
 from toolgen.sources.openapi import v2, v3
 from toolgen.sources.openapi.binding import bind
-from toolgen.sources.openapi.describe import describe, suspicion, title
+from toolgen.sources.openapi.describe import describe, help_url, suspicion, title
 from toolgen.sources.openapi.operation import FaultError, Operation, located, unusable
 from toolgen.sources.openapi.routes import READING, Filter, Route, effect_of, routes
 from toolgen.sources.openapi.schema import Direction, Schemas
@@ -147,7 +147,7 @@ class _Reader:
                 if not self._filter.wants(route):
                     continue
                 operation = self._operation(route)
-                built[route.origin] = (operation, self._tool(operation, self._effect(operation)))
+                built[route.origin] = (operation, self._tool(operation, self._effect(operation), help_url(route.raw)))
             except FaultError as fault:
                 self._fault(fault, route.origin)
                 skipped += 1
@@ -158,7 +158,7 @@ class _Reader:
             self._note_emptiness()
         for message in self._filter.idle():
             self._add("warning", "#/paths", "unused_filter", message)
-        names = assign(self._config.name, {origin: self._candidates(entry[0]) for origin, entry in built.items()})
+        names = self._names({origin: operation for origin, (operation, _) in built.items()})
         tools = tuple(self._named(tool, names[origin]) for origin, (_, tool) in built.items())
         return Reading(
             info=self._info(),
@@ -185,7 +185,7 @@ class _Reader:
         parse = v2.operation if self._version == "2.0" else v3.operation
         return parse(self._documents, route, self._warn)
 
-    def _tool(self, operation: Operation, effect: Effect) -> Tool:
+    def _tool(self, operation: Operation, effect: Effect, documented: str) -> Tool:
         operation = apart(operation, self._schemes)
         schema, binding = bind(
             operation, self._schemas, self._schemes, self._servers(operation), self._warn, self._config.key_header
@@ -198,6 +198,8 @@ class _Reader:
                 )
             operation = replace(operation, security=())
             binding = msgspec.structs.replace(binding, security=())
+        if documented:
+            binding = msgspec.structs.replace(binding, help_url=documented)
         for name in sorted({name for option in operation.security for name in option} - set(self._schemes)):
             self._warn(
                 "unknown_scheme",
@@ -276,10 +278,15 @@ class _Reader:
             self._warn(fault.code, f"the answer's schema was left out: {fault.message}")
             return None
 
-    def _candidates(self, operation: Operation) -> tuple[tuple[str, ...], ...]:
-        groups: Iterable[str] = operation.tags
-        named = from_identifier(operation.identifier, groups)
-        return (*named, *from_route(operation.method, operation.path))
+    def _names(self, operations: Mapping[str, Operation]) -> dict[str, str]:
+        """The author's identifiers where there are any, else what the routes suggest; routes tell apart those of one name."""
+        candidates: dict[str, tuple[tuple[str, ...], ...]] = {}
+        telling: dict[str, tuple[str, ...]] = {}
+        for origin, operation in operations.items():
+            routed = from_route(operation.method, operation.path)
+            candidates[origin] = from_identifier(operation.identifier, operation.tags) or routed[:1]
+            telling[origin] = routed[-1]
+        return assign(self._config.name, candidates, telling)
 
     def _info(self) -> SourceInfo:
         written = self._documents.top("info")

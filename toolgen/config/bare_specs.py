@@ -1,0 +1,100 @@
+"""What a description without toolgen.yaml is: its kind, and the name of its source, by looking at the beginning of the file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from toolgen.files import read_file
+from toolgen.model.names import SOURCE_NAME
+from toolgen.sources.base import SourceKind
+from toolgen.sources.naming import words
+
+__all__ = ["kind_of", "name_for"]
+
+_LOOKED_AT = 65_536
+_MAX_LENGTH = 20
+# Words that say that something is a description of an API, and not of which.
+_GENERIC = frozenset(
+    words("""
+    a an and api apis bundle bundled by complete current definition description descriptions doc docs documentation final for from full
+    generated http index json latest main master of official on open openapi our public reference rest restful s schema schemas spec
+    specification specifications specs stable swagger the this to v version with yaml yml
+    """)
+)
+_VERSION = re.compile(r"v?[0-9]+|beta[0-9]*|alpha[0-9]*")
+_JSON_TITLE = re.compile(rb'"info"\s*:\s*\{(?:[^{}]|\{[^{}]*\})*?"title"\s*:\s*"((?:[^"\\]|\\.){1,200})"', re.DOTALL)
+_YAML_INFO = re.compile(
+    rb"""^["']?info["']?:[ \t]*(?:#[^\n]*)?\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*([ \t]+)""", re.MULTILINE
+)
+
+
+def kind_of(spec: str, root: Path) -> SourceKind:
+    """By what the file is, not by its ending alone: a GraphQL schema, a database, or else an OpenAPI document."""
+    if "://" in spec and not spec.startswith(("http://", "https://")):
+        return "sql"
+    if spec.endswith((".graphql", ".graphqls", ".gql")):
+        return "graphql"
+    return "graphql" if spec.endswith(".json") and b'"__schema"' in _head(root / spec) else "openapi"
+
+
+def name_for(spec: str, root: Path, kind: SourceKind, taken: Collection[str]) -> str:
+    """By the file's name; by `info.title` where the file's name says less, or the same and more (`apisguru__stripe.com.json`)."""
+    stem = Path(urlsplit(spec).path if "://" in spec else spec).name.split(".")[0]
+    letters = "".join(character if character.isalnum() and character.isascii() else "_" for character in stem.lower())
+    base = "_".join(part for part in letters.split("_") if part)
+    if kind == "openapi" and "://" not in spec and (titled := _better(stem, base, root / spec)):
+        base = titled
+    base = base[:_MAX_LENGTH].rstrip("_")
+    base = base if SOURCE_NAME.match(base) else f"api_{base}"[:_MAX_LENGTH].rstrip("_")
+    name, number = base, 2
+    while name in taken:
+        name = f"{base[:17]}_{number}"
+        number += 1
+    return name
+
+
+def _better(stem: str, base: str, path: Path) -> str:
+    """A name of the title's words, if it is better than one of the file's name."""
+    said = _telling(re.sub(r"\([^()]*\)|['’]s\b", " ", _title(_head(path))))
+    name = ""
+    for word in said:
+        longer = f"{name}_{word}" if name else word
+        if len(longer) > _MAX_LENGTH:
+            break
+        name = longer
+    if not SOURCE_NAME.match(name):
+        return ""
+    own = _telling(base)
+    more = set(said) < {*own, *words(base), *base.split("_")}
+    collected = "__" in stem  # where it comes from, and what it is
+    return name if not own or len(base) > _MAX_LENGTH or more or collected else ""
+
+
+def _title(head: bytes) -> str:
+    """`info.title`, as far as the beginning of a document shows it."""
+    if head.lstrip()[:1] == b"{":
+        found = _JSON_TITLE.search(head)
+        with suppress(ValueError):
+            return str(json.loads(b'"%b"' % found[1])) if found else ""
+        return ""
+    if (info := _YAML_INFO.search(head)) is None:
+        return ""
+    titled = re.compile(rb"""^%b["']?title["']?:[ \t]*([^\n]{1,200})""" % info[1], re.MULTILINE)
+    found = titled.search(head, info.end() - len(info[1]))
+    return found[1].decode("utf-8", "replace") if found else ""
+
+
+def _telling(text: str) -> list[str]:
+    found = dict.fromkeys(re.findall(r"[a-z0-9]+", text.lower()))
+    return [word for word in found if word not in _GENERIC and not _VERSION.fullmatch(word)]
+
+
+def _head(path: Path) -> bytes:
+    with suppress(OSError):
+        return read_file(path, _LOOKED_AT)
+    return b""

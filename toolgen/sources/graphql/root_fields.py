@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import orjson
-from graphql import GraphQLField, GraphQLSchema, get_named_type, get_nullable_type, is_leaf_type, is_list_type
+from graphql import GraphQLField, GraphQLSchema, get_named_type, get_nullable_type, is_leaf_type, is_list_type, parse
 
 from toolgen.errors import CanonicalError
 from toolgen.model.manifest import Level, Problem
@@ -37,7 +37,15 @@ from toolgen.sources.graphql.operation import (
     title_of,
 )
 from toolgen.sources.graphql.repair import MAX_DESCRIPTION_LENGTH, gist, prose
-from toolgen.sources.graphql.results import capped, cursor_of, holds_file, is_size, page_arguments, sizing_inputs
+from toolgen.sources.graphql.results import (
+    capped,
+    cursor_of,
+    holds_file,
+    is_size,
+    page_arguments,
+    rejections_of,
+    sizing_inputs,
+)
 from toolgen.sources.graphql.selection import Selector, is_connection
 from toolgen.sources.graphql_options import QueryLimits
 
@@ -179,6 +187,7 @@ class _Maker:
                 pages=pages,
                 cursor=cursor_of(one.field, one.definition, below),
                 uploads=("Upload",) if holds_file(arguments) else (),
+                rejections=rejections_of(self._schema, parse(operation)) if one.kind == "mutation" else (),
                 subscription=self._listened(one),
             ),
         )

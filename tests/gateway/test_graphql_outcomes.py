@@ -101,6 +101,14 @@ def test_a_rejection_is_seen_whatever_fields_the_caller_chose(path: Path) -> Non
     assert "input.title: can't be blank (BLANK)" in answer.error.message
 
 
+def test_a_mutation_that_leads_to_the_root_says_of_which_type_its_answer_is(path: Path) -> None:
+    documents = ("mutation { deleteAll { __typename } }", "mutation { deleteAll { issue(id: 1) { id } } }")
+    told = calls(path, ("delete_all", {}), *(("run_mutation", {"query": one}) for one in documents))
+    assert [code(one) for one in told] == ["ok", "ok", "forbidden"]
+    assert told[0].data == told[1].data == {"deleteAll": {"__typename": "Query"}}
+    assert CHANGED == ["deleted", "deleted"]
+
+
 def test_an_answer_with_a_part_missing_is_not_kept(path: Path) -> None:
     first, second = calls(path, ("get_issue", ISSUE), ("get_issue", ISSUE))
     assert (first.meta.age_s, second.meta.age_s) == (None, None)

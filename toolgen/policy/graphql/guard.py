@@ -260,7 +260,7 @@ class _Pricer:
         if definition is None:
             return
         inner = get_named_type(definition.type)
-        if inner.name in self.fronts and isinstance(inner, GraphQLObjectType):
+        if inner.name in self.fronts and isinstance(inner, GraphQLObjectType) and not (top and _names_its_type(node)):
             raise _TooMuch(f"{node.name.value} leads back to a root type", "forbidden")
         if not top and type_.name in self.fronts and not identifies(str(definition.type)):
             raise _TooMuch(
@@ -300,6 +300,12 @@ class _Pricer:
                     raise _TooMuch(f"the argument {where} of {node.name.value} {fault}")
                 sizes.append(int(size))
         return max(sizes) if sizes else None
+
+
+def _names_its_type(node: FieldNode) -> bool:
+    """Whether a field's type is all that is asked of it: what a mutation that leads back to a root answers with."""
+    below = node.selection_set.selections if node.selection_set is not None else ()
+    return all(isinstance(one, FieldNode) and one.name.value == "__typename" for one in below)
 
 
 def _fronts(schema: GraphQLSchema) -> frozenset[str]:

@@ -154,8 +154,8 @@ class _Maker:
         if size > _MAX_SCHEMA_SIZE or size > self._room:
             return self._lost(one, "schema_too_large", f"its arguments take {size} bytes, more than a tool can carry")
         self._room -= size
-        below = self._selector.below(one.definition)
-        if self._selector.withheld(one.definition, below):
+        below = self._selector.below(one.definition, one.kind)
+        if one.kind != "mutation" and self._selector.withheld(one.definition, below):
             message = "it leads back to the root fields, which have tools of their own, and to nothing else"
             return self._lost(one, "leads_to_root", message, level="info")
         operation = render_operation(one.kind, name, one.field, one.definition, below)

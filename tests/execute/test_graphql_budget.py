@@ -14,7 +14,7 @@ from starlette.routing import Route
 from tests.execute.test_graphql import Scripted, call, executor, serving, tool
 from toolgen.clock import FixedClock
 from toolgen.execute.graphql import GraphQLExecutor
-from toolgen.execute.graphql.response import Budget, report_of
+from toolgen.execute.graphql.budget import Budget, report_of
 from toolgen.model.result import Failed, Success
 
 QUERY = {"query": "{ a }", "variables": {"first": 10}}

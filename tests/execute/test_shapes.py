@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from toolgen.execute.graphql.mutation_outcome import Asked
 from toolgen.execute.graphql.response import explain, read_answer
 from toolgen.execute.http.response import Answer, result
 from toolgen.execute.http.scrubber import Scrubber
@@ -24,13 +25,15 @@ def http(
 
 
 def graphql(body: Any) -> Success | Failed:
-    return read_answer(Success(data=body), ())
+    return read_answer(Success(data=body), Asked(query="{ a b }"))
 
 
 def explained(status: int, body: bytes) -> Failed:
     failed = http(status, body=body)
     assert isinstance(failed, Failed)
-    return explain(failed)
+    explained = explain(failed, Asked(query="{ a }"))
+    assert isinstance(explained, Failed)
+    return explained
 
 
 MADE: list[tuple[Success | Failed, Shape]] = [
@@ -43,6 +46,7 @@ MADE: list[tuple[Success | Failed, Shape]] = [
     (graphql({"data": {"a": 1}}), Shape.WHOLE),
     (graphql({"data": {"a": None}, **ERRORS}), Shape.GRAPHQL),
     (graphql({"data": None, **ERRORS}), Shape.GRAPHQL),
+    (graphql({"data": {"a": None, "b": 1}, **ERRORS}), Shape.GRAPHQL),
     (graphql(ERRORS), Shape.GRAPHQL),
     (explained(400, b'{"errors": [{"message": "no"}], "data": {"a": 1}}'), Shape.GRAPHQL),
     (explained(400, b'{"title": "no"}'), Shape.FAULT),

@@ -133,7 +133,7 @@ def text_of(envelope: Envelope) -> str:
 def whole_data(envelope: Envelope) -> Json:
     """The data of a success; its text, with a note, where there is more to be had than this."""
     meta = envelope.meta
-    return text_of(envelope) if meta.truncated or meta.next_cursor else envelope.data
+    return text_of(envelope) if meta.truncated or meta.next_cursor or meta.partial else envelope.data
 
 
 def _refused(name: str, error: Error, call_id: str = "") -> Envelope:

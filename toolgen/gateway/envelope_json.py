@@ -6,6 +6,7 @@ Results of the road as the envelopes that callers are given.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import msgspec
@@ -57,6 +58,8 @@ def data_json(data: Json) -> bytes:
 def data_text(envelope: Envelope, data: bytes) -> str:
     """What the agent reads of a success: text as it is, anything else as JSON, and a note when there is more to be had."""
     text = envelope.data if isinstance(envelope.data, str) else data.decode("utf-8")
+    if envelope.meta.partial:
+        text += f"\n\n[Some of it is missing: {bounded(encode(envelope.meta.partial).decode('utf-8'), _MAX_ANSWER_IN_ERROR_LENGTH)}]"
     if not envelope.meta.truncated and not envelope.meta.next_cursor:
         return text
     where = f" at {envelope.meta.cut_at}" if envelope.meta.cut_at else ""
@@ -117,6 +120,9 @@ def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: fl
     match result:
         case Success(data=data, truncated=truncated, next_cursor=cursor, cut_at=cut_at, age_s=age, shape=shape):
             meta = msgspec.structs.replace(meta, truncated=truncated, next_cursor=cursor, cut_at=cut_at, age_s=age)
+            if shape is Shape.GRAPHQL:
+                data, partial = _beside(data)
+                meta = msgspec.structs.replace(meta, partial=partial)
             plain, content = _read(data, shape)
             return Envelope(status="ok", tool=name, call_id=call_id, data=plain, error=None, meta=meta, content=content)
         case Failed(error=error, data=data, shape=shape):
@@ -130,6 +136,14 @@ def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: fl
             return Envelope(status="pending", tool=name, call_id=call_id, data=None, error=error, meta=meta)
         case Cancelled(error=error):
             return Envelope(status="cancelled", tool=name, call_id=call_id, data=None, error=error, meta=meta)
+
+
+def _beside(data: Json) -> tuple[Json, Json]:
+    """Data, and the errors that were told beside it. A policy may have hidden all of it, or the errors."""
+    if not isinstance(data, Mapping):
+        return data, [{"message": "withheld"}]
+    errors = data.get("errors")
+    return data.get("data"), errors if isinstance(errors, list) else [{"message": str(errors)}]
 
 
 def _read(data: Json, shape: Shape) -> tuple[Json, Json]:

@@ -211,7 +211,7 @@ class Document:
     """GraphQL that a guard rendered from the tree it checked: the only text an executor may send of what a caller wrote.
 
     `tools` are the tools whose root fields it asks for, `roots` each such field with the arguments of its tool, `cost` an estimate of
-    how many fields are read.
+    how many fields are read, `rejections` as of a binding.
     """
 
     query: str
@@ -220,6 +220,7 @@ class Document:
     tools: tuple[Tool, ...]
     cost: int
     roots: tuple[tuple[Tool, JsonObject], ...] = ()
+    rejections: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ __all__ = [
     "named",
     "page_sizes",
     "reachable",
+    "rejects",
     "size_fault",
 ]
 
@@ -106,6 +107,13 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def identifies(type_: str) -> bool:
     """Whether a field of this type says which object one looks at, and nothing more: all that is read of a root below another field."""
     return type_.strip("!") == "ID"
+
+
+def rejects(name: str, *, listed: bool, entity: bool) -> bool:
+    """Whether a field of what a mutation answers with says why the service did not do it: a list called `userErrors`, or, of a payload
+    that is not itself the thing that was changed, `errors` and the like. An `entity` has an id, and its errors may be old ones."""
+    plain = name.replace("_", "").lower()
+    return listed and (plain.endswith("usererrors") or (plain.endswith("errors") and not entity))
 
 
 def named(type_: str) -> str:

@@ -35,7 +35,7 @@ class Shape(StrEnum):
 
     - `WHOLE`: the data is the answer.
     - `FAULT`: the data is what was said in place of an answer, as problem details are.
-    - `GRAPHQL`: `{"data": answer, "errors": […]}`.
+    - `GRAPHQL`: `{"data": answer, "errors": […]}`. A success of this shape is partial: its errors are told beside the answer.
     - `EVENTS`: `{"events": [answer, …], "ended": …, "errors": […]}`.
     - `CONTENT`: `{"content": [block, …], "structuredContent": answer}`, a result of MCP; the text of a block is an answer too.
     - `PARTS`: a list of texts, files and documents, or one of them, each an answer.
@@ -155,7 +155,10 @@ Result: TypeAlias = Success | Pending | Refused | Failed | Cancelled
 
 
 class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Measurements of one call. `audit_seq` is the sequence number of its outcome entry, `age_s` the age of an answer that was kept."""
+    """Measurements of one call. `audit_seq` is the sequence number of its outcome entry, `age_s` the age of an answer that was kept.
+
+    `partial` are the errors beside an answer that is there in part: `{"message", "path", "code", "count"}`.
+    """
 
     duration_ms: float
     truncated: bool
@@ -163,6 +166,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cut_at: str = ""
     audit_seq: int | None = None
     age_s: float | None = None
+    partial: Json = None
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):

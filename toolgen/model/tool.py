@@ -127,7 +127,8 @@ class GraphQLBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     `field` is the root field, or "" for an operation from a file. `bound` are variables that the caller never sees, as what of the
     principal they are (`principal.id`). `fields` is the argument that asks for other fields than the stored ones. `pages` are the
     arguments that size a page; `cursor` is the argument that asks for the next one, and where its connection stands in the answer.
-    `uploads` are the scalars whose values are files.
+    `uploads` are the scalars whose values are files. `rejections` are the response names that lead to where the service says why it did
+    not do what was asked (`userErrors`).
     """
 
     type: str
@@ -142,6 +143,7 @@ class GraphQLBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     pages: tuple[str, ...] = ()
     cursor: tuple[str, ...] = ()
     uploads: tuple[str, ...] = ()
+    rejections: tuple[tuple[str, ...], ...] = ()
     subscription: GraphQLSubscription | None = None
 
     @property

@@ -97,6 +97,7 @@ class DocumentGuard:
             tools=tuple(tools.values()),
             cost=checked.cost,
             roots=tuple(roots),
+            rejections=checked.rejections,
         )
         return replace(call, document=document), verdict
 

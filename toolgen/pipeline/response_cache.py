@@ -16,7 +16,7 @@ from toolgen.clock import Clock
 from toolgen.config.tools import CacheFor
 from toolgen.errors import CanonicalError
 from toolgen.model.call import Call
-from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Refused, Result, Success
+from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Refused, Result, Shape, Success
 from toolgen.model.schema import Json
 from toolgen.model.secret import Secret
 from toolgen.model.tool import Effect, GraphQLSchemaBinding
@@ -151,7 +151,8 @@ class Caching:
         """The answer as it is kept; None for one that may not be, which nobody else is given either."""
         said = result.delivery.lifetime_s
         lifetime = min(rule.ttl_s, math.inf if said is None else said)
-        body = _written(result.data) if lifetime > 0 and not result.truncated else None
+        partial = result.shape is Shape.GRAPHQL  # what is missing may be there a moment later
+        body = _written(result.data) if lifetime > 0 and not result.truncated and not partial else None
         if body is None:
             self._results.drop(key)
             return None

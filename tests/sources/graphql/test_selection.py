@@ -45,7 +45,7 @@ EXPECTED = {
     "createUser": """createUser(input: $input) {
         clientMutationId
         userErrors { message field }
-        user { id role meta matrix manager { id role meta matrix } }
+        user { id }
     }""",
     "ping": "ping",
 }

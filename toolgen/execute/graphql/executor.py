@@ -18,7 +18,9 @@ from graphql import DocumentNode, parse
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import ToolgenError
 from toolgen.execute.base import Permit
-from toolgen.execute.graphql.response import Budget, explain, read_answer, report_of
+from toolgen.execute.graphql.budget import Budget, report_of
+from toolgen.execute.graphql.mutation_outcome import Asked
+from toolgen.execute.graphql.response import explain, read_answer
 from toolgen.execute.graphql.selection import choose_fields
 from toolgen.execute.graphql.subscriptions import Listener
 from toolgen.execute.graphql.uploads import Upload, extract, multipart
@@ -188,11 +190,8 @@ class GraphQLExecutor:
         outcome = await self._affordable(
             request, dataclasses.replace(call, tool=tool, arguments=arguments), sent.endpoint
         )
-        match outcome:
-            case Success():
-                return read_answer(outcome, sent.cursor if isinstance(sent, GraphQLBinding) else ())
-            case Failed():
-                return explain(outcome)
+        asked = _asked(sent, call, str(request["query"]))
+        return read_answer(outcome, asked) if isinstance(outcome, Success) else explain(outcome, asked)
 
     def preview(self, call: Call) -> JsonObject:
         """The request body: `{"query", "variables", "operationName"}`, and `files` where there are some.
@@ -303,6 +302,13 @@ def _bound(call: Call) -> _Bound:
     if not isinstance(binding, GraphQLBinding | GraphQLDocumentBinding):
         raise ToolgenError(f"the tool {call.tool.name} is not bound to GraphQL")
     return binding
+
+
+def _asked(binding: _Bound, call: Call, query: str) -> Asked:
+    mutation = binding.type == "mutation"
+    if isinstance(binding, GraphQLBinding):
+        return Asked(query=query, mutation=mutation, cursor=binding.cursor, rejections=binding.rejections)
+    return Asked(query=query, mutation=mutation, rejections=call.document.rejections if call.document else ())
 
 
 def _document(call: Call) -> JsonObject:

@@ -132,10 +132,19 @@ def choose_fields(
     if not isinstance(operation, OperationDefinitionNode) or len(stored.definitions) != 1:
         raise UnbindableError("the stored operation has no fields to choose")
     [field_] = operation.selection_set.selections
+    if isinstance(field_, FieldNode) and field_.selection_set is not None:
+        chosen = _with_rejections(chosen, field_.selection_set, {path[-1] for path in binding.rejections})
     replaced = SelectionSetNode(selections=(_with(field_, selection_set=chosen),))
     variables = (*(operation.variable_definitions or ()), *chooser.definitions)
     made = _with(operation, selection_set=replaced, variable_definitions=variables)
     return print_ast(made), chooser.variables
+
+
+def _with_rejections(chosen: SelectionSetNode, stored: SelectionSetNode, names: set[str]) -> SelectionSetNode:
+    """What was chosen, and where the service says why it did not do it: whoever does not ask for that would take it for done."""
+    there = {one.name.value for one in chosen.selections if isinstance(one, FieldNode)}
+    added = [one for one in stored.selections if isinstance(one, FieldNode) and one.name.value in names - there]
+    return _with(chosen, selections=(*chosen.selections, *added))
 
 
 def _parsed(fields: str) -> SelectionSetNode:

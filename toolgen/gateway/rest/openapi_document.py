@@ -280,6 +280,7 @@ def _envelope_schemas() -> Node:
         "next_cursor": _TEXT,
         "audit_seq": {"type": "integer"},
         "age_s": {"type": "number"},
+        "partial": {"type": "array", "items": {"type": "object"}},
     }
     envelope: Node = {
         "status": {"enum": ["ok", "error", "refused", "pending", "cancelled"]},

@@ -51,6 +51,7 @@ STATUS_OF_CODE: Mapping[str, int] = MappingProxyType(
         "cancelled": 403,
         "expired": 403,
         "upstream_error": 502,
+        "rejected": 422,
         "upstream_timeout": 504,
         "upstream_unavailable": 503,
         "response_too_large": 502,

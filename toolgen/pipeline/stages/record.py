@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from toolgen.clock import Clock
 from toolgen.errors import AuditError, CanonicalError, place_of
 from toolgen.model.call import Call, Principal
-from toolgen.model.result import Cancelled, Delivery, Error, Failed, Pending, Refused, Result, Success
+from toolgen.model.result import Cancelled, Delivery, Error, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.policy.arguments import excess
@@ -205,7 +205,9 @@ def _ending(result: Result, trail: Trail) -> dict[str, Any]:
     if not isinstance(result, Refused) and trail.sql:
         ending["sql"] = trail.sql
     match result:
-        case Success(delivery=delivery):
+        case Success(delivery=delivery, shape=shape):
+            if shape is Shape.GRAPHQL:  # some of it is missing, and errors say why
+                ending["code"] = "partial"
             if delivery.cache:  # an answer that was not asked for again: how it comes that it was given
                 ending["code"] = delivery.cache
             return {**ending, "status": "ok", **_recorded(delivery)}

@@ -6,7 +6,7 @@ Documents' values as the arguments of the tools that they stand for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from graphql import (
@@ -41,7 +41,7 @@ from graphql import (
 )
 from graphql.execution.values import get_variable_values
 
-from toolgen.model.graphql_schema import PAGE_SIZES, UPLOAD, identifies, page_sizes, size_fault
+from toolgen.model.graphql_schema import PAGE_SIZES, UPLOAD, identifies, page_sizes, rejects, size_fault
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLDocumentBinding
 from toolgen.model.verdict import Deny
@@ -85,13 +85,14 @@ class RootCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedDocument:
-    """What may be sent, as far as the document itself goes."""
+    """What may be sent, as far as the document itself goes. `rejections` lead to where a mutation says why it was not done."""
 
     query: str
     operation_name: str | None
     roots: tuple[RootCall, ...]
     aliased: bool
     cost: int
+    rejections: tuple[tuple[str, ...], ...]
 
 
 class _TooMuch(Exception):  # noqa: N818 - a verdict on its way out
@@ -138,6 +139,7 @@ def check_document(
         roots=tuple(_roots(root, operation.selection_set, fragments, values)),
         aliased=_count_aliases(document) > 0,
         cost=cost,
+        rejections=tuple(pricer.rejections) if limits.type == "mutation" else (),
     )
 
 
@@ -231,6 +233,8 @@ class _Pricer:
     max_page: int | None
     fronts: frozenset[str]  # the types a root may stand behind
     cost: int = 0
+    rejections: dict[tuple[str, ...], None] = field(default_factory=dict)
+    path: tuple[str, ...] = ()
 
     def price(self, type_: GraphQLNamedType, selections: SelectionSetNode, several: int, *, top: bool = False) -> int:
         """Adds the cost of a selection; `top` is the operation's own, whose fields are judged as calls of their tools."""
@@ -256,7 +260,7 @@ class _Pricer:
         if definition is None:
             return
         inner = get_named_type(definition.type)
-        if inner.name in self.fronts and isinstance(inner, GraphQLObjectType):
+        if inner.name in self.fronts and isinstance(inner, GraphQLObjectType) and not (top and _names_its_type(node)):
             raise _TooMuch(f"{node.name.value} leads back to a root type", "forbidden")
         if not top and type_.name in self.fronts and not identifies(str(definition.type)):
             raise _TooMuch(
@@ -264,8 +268,12 @@ class _Pricer:
             )
         self._refuse_files(definition, node)
         size = self._size(type_, definition, node)
+        path, self.path = self.path, (*self.path, (node.alias or node.name).value)
+        if path and rejects(node.name.value, listed=_is_list(definition), entity="id" in fields):
+            self.rejections[self.path] = None
         if node.selection_set is not None:
             self.price(inner, node.selection_set, several * _items(type_, node.name.value, definition, inner, size))
+        self.path = path
 
     def _refuse_files(self, definition: GraphQLField, node: FieldNode) -> None:
         """A file cannot be sent beside a document, and as JSON no service takes it; a text may be a reference."""
@@ -292,6 +300,12 @@ class _Pricer:
                     raise _TooMuch(f"the argument {where} of {node.name.value} {fault}")
                 sizes.append(int(size))
         return max(sizes) if sizes else None
+
+
+def _names_its_type(node: FieldNode) -> bool:
+    """Whether a field's type is all that is asked of it: what a mutation that leads back to a root answers with."""
+    below = node.selection_set.selections if node.selection_set is not None else ()
+    return all(isinstance(one, FieldNode) and one.name.value == "__typename" for one in below)
 
 
 def _fronts(schema: GraphQLSchema) -> frozenset[str]:

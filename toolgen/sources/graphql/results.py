@@ -32,6 +32,7 @@ from graphql import (
     ListValueNode,
     ObjectValueNode,
     OperationDefinitionNode,
+    OperationType,
     SelectionSetNode,
     ValueNode,
     VariableNode,
@@ -40,7 +41,7 @@ from graphql import (
     is_list_type,
 )
 
-from toolgen.model.graphql_schema import PAGE_SIZES
+from toolgen.model.graphql_schema import PAGE_SIZES, rejects
 from toolgen.model.schema import Schema
 from toolgen.sources.graphql.scalars import output_scalar
 from toolgen.sources.graphql.selection import Selected, Selection, is_connection
@@ -54,6 +55,7 @@ __all__ = [
     "is_size",
     "output_of",
     "page_arguments",
+    "rejections_of",
     "sizes_of",
     "sizing_inputs",
 ]
@@ -142,6 +144,8 @@ class _Place:
     """One response name of an object: its type, what is selected below it, and whether it is always there."""
 
     definition: GraphQLField | None  # None for __typename
+    name: str = ""
+    entity: bool = False  # whether the object that the field is of has an id
     nodes: list[FieldNode] = field(default_factory=list)
     always: bool = False
 
@@ -167,7 +171,9 @@ class _Reader:
                 match node:
                     case FieldNode():
                         key = node.alias.value if node.alias is not None else node.name.value
-                        place = found.setdefault(key, _Place(self.definition(type_, node.name.value)))
+                        entity = self.definition(type_, "id") is not None
+                        made = _Place(self.definition(type_, node.name.value), name=node.name.value, entity=entity)
+                        place = found.setdefault(key, made)
                         place.nodes.append(node)
                         place.always = place.always or sure
                     case InlineFragmentNode():
@@ -258,6 +264,27 @@ class _Reader:
                 continue
             if below:
                 yield from self.places(get_named_type(place.definition.type), below, (*path, key))
+
+
+def rejections_of(schema: GraphQLSchema, document: DocumentNode) -> tuple[tuple[str, ...], ...]:
+    """The response names that lead to where a mutation says why it did not do what was asked."""
+    reader = _Reader(schema, document)
+    if reader.operation.operation is not OperationType.MUTATION:
+        return ()
+    return tuple(_rejections(reader, reader.root, [reader.operation.selection_set], ()))
+
+
+def _rejections(
+    reader: _Reader, type_: GraphQLNamedType, sets: list[SelectionSetNode], path: tuple[str, ...]
+) -> Iterator[tuple[str, ...]]:
+    for key, place in reader.collect(type_, sets, {}).items() if len(path) < _MAX_DEPTH else ():
+        if place.definition is None:
+            continue
+        listed = isinstance(get_nullable_type(place.definition.type), GraphQLList)
+        if path and rejects(place.name, listed=listed, entity=place.entity):
+            yield (*path, key)
+        elif below := [node.selection_set for node in place.nodes if node.selection_set is not None]:
+            yield from _rejections(reader, get_named_type(place.definition.type), below, (*path, key))
 
 
 def output_of(schema: GraphQLSchema, document: DocumentNode) -> Schema:

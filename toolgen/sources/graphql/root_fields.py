@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import orjson
-from graphql import GraphQLField, GraphQLSchema, get_named_type, get_nullable_type, is_leaf_type, is_list_type
+from graphql import GraphQLField, GraphQLSchema, get_named_type, get_nullable_type, is_leaf_type, is_list_type, parse
 
 from toolgen.errors import CanonicalError
 from toolgen.model.manifest import Level, Problem
@@ -37,7 +37,15 @@ from toolgen.sources.graphql.operation import (
     title_of,
 )
 from toolgen.sources.graphql.repair import MAX_DESCRIPTION_LENGTH, gist, prose
-from toolgen.sources.graphql.results import capped, cursor_of, holds_file, is_size, page_arguments, sizing_inputs
+from toolgen.sources.graphql.results import (
+    capped,
+    cursor_of,
+    holds_file,
+    is_size,
+    page_arguments,
+    rejections_of,
+    sizing_inputs,
+)
 from toolgen.sources.graphql.selection import Selector, is_connection
 from toolgen.sources.graphql_options import QueryLimits
 
@@ -146,8 +154,8 @@ class _Maker:
         if size > _MAX_SCHEMA_SIZE or size > self._room:
             return self._lost(one, "schema_too_large", f"its arguments take {size} bytes, more than a tool can carry")
         self._room -= size
-        below = self._selector.below(one.definition)
-        if self._selector.withheld(one.definition, below):
+        below = self._selector.below(one.definition, one.kind)
+        if one.kind != "mutation" and self._selector.withheld(one.definition, below):
             message = "it leads back to the root fields, which have tools of their own, and to nothing else"
             return self._lost(one, "leads_to_root", message, level="info")
         operation = render_operation(one.kind, name, one.field, one.definition, below)
@@ -179,6 +187,7 @@ class _Maker:
                 pages=pages,
                 cursor=cursor_of(one.field, one.definition, below),
                 uploads=("Upload",) if holds_file(arguments) else (),
+                rejections=rejections_of(self._schema, parse(operation)) if one.kind == "mutation" else (),
                 subscription=self._listened(one),
             ),
         )

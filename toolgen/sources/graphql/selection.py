@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from graphql import (
@@ -30,8 +30,11 @@ _MAX_NESTED = 8  # on an object below it
 _MAX_FRAGMENTS = 12  # of a union or interface
 _MAX_DEPTH = 6  # types above one another, however empty they are
 _LEVELS = 1  # of objects below the one an operation is about
+_MAX_IDS = 2  # of an object that a mutation answers with, where none of them is called id
+_IDS = frozenset({"id", "_id", "uuid", "guid", "databaseId"})
 _TYPENAME = "__typename"
 _PAGE = frozenset({"edges", "nodes", "pageInfo"})
+_WRAPPERS = _PAGE | {"node"}
 _ERRORS = frozenset({"errors", "userErrors", "user_errors"})
 _INCIDENTAL = frozenset({"clientMutationId", "ok", "success"})  # leaves of a payload, which is about something else
 # What tells an agent which thing it is looking at comes before the rest; many schemas list their fields by alphabet.
@@ -99,12 +102,19 @@ class Selector:
         self._members: dict[str, _Members] = {}
         self._possible: dict[str, list[GraphQLObjectType]] = {}
 
-    def below(self, field: GraphQLField) -> tuple[Selection, ...]:
-        """What to select below a root field: nothing for a leaf."""
+    def below(self, field: GraphQLField, kind: str = "query") -> tuple[Selection, ...]:
+        """What to select below a root field of this kind: nothing for a leaf, `__typename` of a root that a mutation leads to.
+
+        Of a mutation little is read: what fails below its root field cannot undo it, and makes its answer harder to understand.
+        """
         named = get_named_type(field.type)
         if is_leaf_type(named):
             return ()
-        return self._composite(named, _Place(levels=_LEVELS, share=_MAX_OWN, path=(), connection=True), _Budget())
+        if kind == "mutation" and named.name in self._roots:
+            return (_typename(),)
+        part = "payload" if kind == "mutation" else ""
+        place = _Place(levels=_LEVELS, share=_MAX_OWN, path=(), connection=True, part=part)
+        return self._composite(named, place, _Budget())
 
     def is_root(self, type_: GraphQLNamedType) -> bool:
         """Whether a type is one that operations begin at."""
@@ -125,6 +135,8 @@ class Selector:
                 return self._fields(type_, place, budget) or (_typename(),)
             case GraphQLInterfaceType():
                 own = self._fields(type_, place, budget)
+                if own and place.part:
+                    return (_typename(), *own)
                 return (_typename(), *own, *self._fragments(type_, own, place, budget))
             case GraphQLUnionType():
                 return (_typename(), *self._fragments(type_, (), place, budget))
@@ -163,6 +175,8 @@ class Selector:
 
     def _fields(self, type_: _Fielded, place: _Place, budget: _Budget) -> tuple[Selected, ...]:
         """Leaves first, so that what is near the root is read before what is far from it."""
+        if place.part:
+            return tuple(self._changed(type_, place, budget))
         leaves, objects = self._members_of(type_)
         chosen = self._leaves(type_, place.share, budget)
         empty = all(name in _INCIDENTAL for name, _ in leaves)
@@ -171,6 +185,30 @@ class Selector:
             if self._is_wanted(name, field, place, empty=empty) and budget.open():
                 chosen += [one for one in self._child(name, field, below, budget) if _tells(one)]
         return tuple(chosen)
+
+    def _changed(self, type_: _Fielded, place: _Place, budget: _Budget) -> Iterator[Selected]:
+        """Of what a mutation answers with: scalars of the payload, errors whole, and of every other object what identifies it."""
+        leaves, objects = self._members_of(type_)
+        entity = "id" in type_.fields
+        if place.part == "object":
+            ids = [one for one in leaves if one[0] in _IDS] or [
+                one for one in leaves if get_named_type(one[1].type).name == "ID"
+            ][:_MAX_IDS]
+            yield from (_leaf(*one) for one in (ids or leaves[:1])[: budget.take(_MAX_IDS)])
+        else:
+            share = 2 * _MAX_NESTED if place.part == "payload" and not entity else _MAX_NESTED
+            yield from self._leaves(type_, min(share, place.share), budget)
+        for name, field in objects:
+            named = get_named_type(field.type)
+            seen = named.name in place.path or named.name in self._roots or len(place.path) >= _MAX_DEPTH
+            errors = _is_error(name)
+            page = is_connection(named) and len(objects) > 1
+            wrapped = (not leaves and not page) or name in _WRAPPERS
+            payload = place.part == "payload" and not entity and not page
+            if not seen and (errors or wrapped or payload) and budget.open():
+                part = "errors" if errors or place.part == "errors" else "object"
+                inner = replace(place.below(type_, empty=True), part=part)
+                yield from (one for one in self._child(name, field, inner, budget) if _tells(one))
 
     def _members_of(self, type_: _Fielded) -> _Members:
         """The usable leaves and objects of a type, each in the order they are chosen in; sorted once, however often it is met."""
@@ -244,20 +282,21 @@ class _Place:
     share: int
     path: tuple[str, ...]
     connection: bool  # whether a connection may still be opened
+    part: str = ""  # of what a mutation answers with: payload, object or errors
 
     def inside(self, type_: GraphQLNamedType) -> _Place:
         """In a wrapper, which costs no level."""
-        return _Place(levels=self.levels, share=self.share, path=(*self.path, type_.name), connection=False)
+        return replace(self, path=(*self.path, type_.name), connection=False)
 
     def below(self, type_: GraphQLNamedType, *, empty: bool) -> _Place:
         """One object further down; an object without leaves of its own costs no level."""
         levels = self.levels if empty else self.levels - 1
         share = self.share if empty else _MAX_NESTED
-        return _Place(levels=levels, share=share, path=(*self.path, type_.name), connection=self.connection)
+        return replace(self, levels=levels, share=share, path=(*self.path, type_.name))
 
     def flat(self, share: int) -> _Place:
         """In one of several fragments, which share what there is to give: leaves only."""
-        return _Place(levels=0, share=share, path=self.path, connection=False)
+        return replace(self, levels=0, share=share, connection=False)
 
 
 def is_connection(type_: object) -> bool:
@@ -283,6 +322,11 @@ def _tells(one: Selected) -> bool:
     """An object of which only its own type's name could be read says nothing; a union's says which of its types it is."""
     nothing = one.below == (_typename(),) and one.type is not None
     return not (nothing and isinstance(get_named_type(one.type), GraphQLObjectType))
+
+
+def _is_error(name: str) -> bool:
+    """Whether a field of a payload says why something was not done."""
+    return name.lower().endswith(("error", "errors"))
 
 
 def _leaf(name: str, field: GraphQLField) -> Selected:

@@ -1,0 +1,175 @@
+"""What a service that counts cost has left for us, as its answers say, so that a call it would turn away is not sent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from graphql import FieldNode, OperationDefinitionNode, parse
+
+from toolgen.clock import Clock
+from toolgen.model.graphql_schema import page_sizes
+from toolgen.model.schema import Json, JsonObject
+
+__all__ = ["Budget", "Report", "report_of"]
+
+_PATIENCE_S = 5.0  # a longer wait is the caller's own to decide about
+_RESTORED_S = 60.0  # after which a bucket that fills has filled, whatever the service said of its rate
+_WINDOW_S = 3600.0  # the longest window that services count in
+_MAX_COSTS = 1000
+_MIN = 1.0  # what a request costs that was never made
+_Key = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What one answer says: `left` points of `most`, which come back at `rate` a second or (0) all at once in `seconds`."""
+
+    left: float
+    most: float
+    rate: float = 0.0
+    seconds: float = 0.0
+    cost: float | None = None
+
+
+@dataclass(slots=True)
+class _State:
+    report: Report
+    at: float
+    spent: float = 0.0  # by calls that were answered without a word about cost
+
+
+@dataclass(slots=True)
+class Budget:
+    """The points of one endpoint, shown one credential. What a service says is believed for a minute (of a window: until it ends, an
+    hour at most), so neither a broken nor a hostile one shuts itself off for ever."""
+
+    clock: Clock
+    costs: dict[_Key, float] = field(default_factory=dict)  # of requests that were answered, the last thousand
+    reserved: float = 0.0
+    _state: _State | None = None
+
+    def wait(self, request: JsonObject) -> float:
+        """Seconds until this request can be afforded; 0 where it can be now, or where nobody knows."""
+        state = self._current()
+        if state is None:
+            return 0.0
+        report, age = state.report, self.clock.monotonic() - state.at
+        missing = min(self.cost(request), report.most) - (self._left(state) - self.reserved)
+        if missing <= 0:
+            return 0.0
+        known = missing / report.rate if report.rate else report.seconds - age
+        return max(min(known, _longest(report) - age), 0.0)
+
+    def affords(self, wait: float) -> bool:
+        """Whether a call may stand in line so long."""
+        return wait <= _PATIENCE_S
+
+    @contextmanager
+    def spending(self, request: JsonObject) -> Iterator[list[Report]]:
+        """Holds what the request costs as long as it is on its way. The answer's report goes into the list."""
+        cost = self.cost(request)
+        self.reserved += cost
+        told: list[Report] = []
+        try:
+            yield told
+        finally:
+            self.reserved = max(self.reserved - cost, 0.0)
+            if told:
+                self._learn(request, told[0])
+            elif self._state is not None:
+                self._state.spent += cost
+
+    def cost(self, request: JsonObject) -> float:
+        """What the same request cost before, with pages of the same sizes."""
+        return self.costs.get(_key(request), _MIN)
+
+    def _learn(self, request: JsonObject, report: Report) -> None:
+        self._state = _State(report=report, at=self.clock.monotonic())
+        if report.cost is not None:
+            self.costs.pop(_key(request), None)
+            self.costs[_key(request)] = report.cost
+            if len(self.costs) > _MAX_COSTS:
+                del self.costs[next(iter(self.costs))]
+
+    def _current(self) -> _State | None:
+        state = self._state
+        if state is not None and self.clock.monotonic() - state.at >= _longest(state.report):
+            self._state = state = None
+        return state
+
+    def _left(self, state: _State) -> float:
+        age = self.clock.monotonic() - state.at
+        return min(state.report.left - state.spent + state.report.rate * age, state.report.most)
+
+
+def _longest(report: Report) -> float:
+    return _RESTORED_S if report.rate else report.seconds
+
+
+def _key(request: JsonObject) -> _Key:
+    variables = request.get("variables")
+    given = variables.items() if isinstance(variables, Mapping) else ()
+    return request.get("query"), *(one for name, value in given for one in page_sizes(value, name, sized=True))
+
+
+def report_of(body: Json, now: float, written: str | None) -> Report | None:
+    """What an answer says of the budget: `extensions.cost` (Shopify), or `rateLimit` among its data (GitHub). None for what makes no sense.
+
+    `now` is the time of day. `written` is the text of a document that an agent wrote: it may call any field rateLimit, and is then
+    not listened to.
+    """
+    cost = _below(body, "extensions", "cost")
+    status = _below(cost, "throttleStatus")
+    left, most, rate = (_number(status.get(name)) for name in ("currentlyAvailable", "maximumAvailable", "restoreRate"))
+    if left is not None and rate:
+        asked = _number(cost.get("requestedQueryCost"))
+        most = most if most is not None else max(left, asked or 0.0)
+        return Report(left=min(left, most), most=most, rate=rate, cost=asked)
+    limit = _below(body, "data", "rateLimit")
+    left, reset = _number(limit.get("remaining")), limit.get("resetAt")
+    if left is None or not isinstance(reset, str) or (written is not None and not _by_name(written)):
+        return None
+    try:
+        seconds = datetime.fromisoformat(reset).timestamp() - now
+    except (ValueError, OverflowError):
+        return None
+    if seconds <= 0:
+        return None
+    most = _number(limit.get("limit"))
+    return Report(
+        left=left,
+        most=max(left, most or 0.0, _MIN),
+        seconds=min(seconds, _WINDOW_S),
+        cost=_number(limit.get("cost")),
+    )
+
+
+def _by_name(text: str) -> bool:
+    """Whether `rateLimit` in the answer is the field of that name, and so is what is below it."""
+    [operation] = [one for one in parse(text, no_location=True).definitions if isinstance(one, OperationDefinitionNode)]
+    nodes = operation.selection_set.selections
+    found = [one for one in nodes if isinstance(one, FieldNode) and one.name.value == "rateLimit" and one.alias is None]
+    below = [inner for one in found if one.selection_set for inner in one.selection_set.selections]
+    named = all(isinstance(one, FieldNode) and one.alias is None for one in (*found, *below))
+    return bool(found) and named and not any(isinstance(one, FieldNode) and one.alias for one in nodes)
+
+
+def _below(value: Json, *names: str) -> JsonObject:
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def _number(value: Json) -> float | None:
+    """A number that can be counted with; less than nothing is nothing."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return max(found, 0.0) if math.isfinite(found) else None

@@ -1,0 +1,162 @@
+"""What became of a change, as its answer says: whether its root field ran, and why the service refused it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from graphql import (
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLError,
+    InlineFragmentNode,
+    OperationDefinitionNode,
+    parse,
+)
+from graphql.language import SelectionSetNode
+
+from toolgen.model.result import Error, bounded
+from toolgen.model.schema import Json, JsonObject
+
+__all__ = ["MAX_TOLD", "Asked", "at", "effect_of", "path_of", "present", "rejection_of", "root_keys"]
+
+MAX_TOLD = 3
+"""How many different errors are put into a message; more are in the data."""
+# How servers say that a root field's resolver returned, and what it returned did not fit (spec, section 6.4.3): graphql-js and its ports,
+# graphql-java, graphql-ruby.
+_INCOMPLETE = re.compile(
+    r"cannot return null for non-nullable|declared as a non null type, but|expected iterable, but did not find|cannot represent"
+    r"|must resolve to an object type at runtime|runtime object type|expected value of type",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What an answer is read by: the text that was sent, whether it changes something, and of the binding `cursor` and `rejections`."""
+
+    query: str
+    mutation: bool = False
+    cursor: tuple[str, ...] = ()
+    rejections: tuple[tuple[str, ...], ...] = ()
+
+
+def present(data: Json, keys: tuple[str, ...]) -> bool:
+    """Whether some root field has a value."""
+    return isinstance(data, Mapping) and any(data.get(key) is not None for key in keys)
+
+
+def effect_of(data: Json, errors: Sequence[Json], query: str) -> str | None:
+    """Whether a root field of a mutation ran: `read` where there is something to read of one, `unread`, or None.
+
+    A root field ran where an error stands below it, where it answered, and where what its resolver returned could not be completed.
+    Root fields of a mutation run one after the other (spec, section 6.2.2), so beside one that failed others may have run unseen.
+    """
+    keys = root_keys(query)
+    if present(data, keys):
+        return "read"
+    paths = [path_of(error) for error in errors]
+    if any(len(path) > 1 for path in paths) or any(
+        path and _is_incomplete(error) for path, error in zip(paths, errors, strict=True)
+    ):
+        return "unread"
+    named = {path[0] for path in paths if path}
+    if all(paths) and len(keys) > 1 and not named.issuperset(keys):
+        return "unread"
+    return None
+
+
+def _is_incomplete(error: Json) -> bool:
+    message = at(error, "message")
+    return isinstance(message, str) and _INCOMPLETE.search(message[:1000]) is not None
+
+
+def root_keys(query: str) -> tuple[str, ...]:
+    """The names that the root fields of an operation answer under, without `__typename`."""
+    try:
+        definitions = parse(query, no_location=True).definitions
+    except (GraphQLError, RecursionError):
+        return ()
+    fragments = {one.name.value: one.selection_set for one in definitions if isinstance(one, FragmentDefinitionNode)}
+
+    def keys(selections: SelectionSetNode, above: frozenset[str]) -> Iterator[str]:
+        for node in selections.selections:
+            match node:
+                case FieldNode():
+                    if node.name.value != "__typename":
+                        yield (node.alias or node.name).value
+                case InlineFragmentNode():
+                    yield from keys(node.selection_set, above)
+                case FragmentSpreadNode(name=name) if name.value in fragments and name.value not in above:
+                    yield from keys(fragments[name.value], above | {name.value})
+
+    operations = [one for one in definitions if isinstance(one, OperationDefinitionNode)]
+    return tuple(dict.fromkeys(key for one in operations for key in keys(one.selection_set, frozenset())))
+
+
+def path_of(error: Json) -> Sequence[Json]:
+    path = error.get("path") if isinstance(error, Mapping) else None
+    return path if isinstance(path, Sequence) and not isinstance(path, str) else ()
+
+
+def at(value: Json, *keys: str) -> bool | int | float | str | None:
+    """The scalar below some keys, or None."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, bool | int | float | str) else None
+
+
+def rejection_of(data: JsonObject, asked: Asked) -> Error | None:
+    """What the service says in its payload of why it did not do it, where it says so (`userErrors`)."""
+    found: list[Json] = []
+    refused: set[str] = set()
+    names = {path[-1] for path in asked.rejections}
+    others = False
+    for path in asked.rejections:
+        for payload in _payloads(data, path[:-1]):
+            listed = payload.get(path[-1])
+            if isinstance(listed, Sequence) and not isinstance(listed, str) and listed:
+                found += listed
+                refused.add(path[0])
+                others |= any(
+                    isinstance(one, Mapping | list) and one for key, one in payload.items() if key not in names
+                )
+    others |= any(one is not None for key, one in data.items() if key not in refused)
+    if not found:
+        return None
+    counts = Counter(map(_said, found))
+    told = "; ".join(f"{said}, {count} times" if count > 1 else said for said, count in [*counts.items()][:MAX_TOLD])
+    more = f"; and {len(counts) - MAX_TOLD} more" if len(counts) > MAX_TOLD else ""
+    suggestion = "change the arguments as the service says"
+    if others:
+        suggestion = "part of it may have taken effect: look at `data` before you call again"
+    return Error(code="rejected", message=f"the service took the call and said no: {told}{more}", suggestion=suggestion)
+
+
+def _payloads(value: Json, path: tuple[str, ...]) -> Iterator[JsonObject]:
+    """The objects at the end of a path; lists on the way stand for their items."""
+    match value:
+        case Mapping() if path:
+            yield from _payloads(value.get(path[0]), path[1:])
+        case Mapping():
+            yield value
+        case list() | tuple():
+            for one in value:
+                yield from _payloads(one, path)
+
+
+def _said(error: Json) -> str:
+    """`input.title: can't be blank (BLANK)` of one entry of `userErrors`."""
+    if isinstance(error, str):
+        return bounded(" ".join(error.split()), 300)
+    message, code = at(error, "message"), at(error, "code")
+    field = error.get("field") if isinstance(error, Mapping) else None
+    place = ".".join(map(str, field)) if isinstance(field, Sequence) and not isinstance(field, str) else field
+    said = message if isinstance(message, str) else at(error, "__typename") or "an error without a message"
+    return bounded(
+        f"{f'{place}: ' if isinstance(place, str) and place else ''}{' '.join(str(said).split())}{f' ({code})' if code else ''}",
+        300,
+    )

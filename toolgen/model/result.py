@@ -155,7 +155,10 @@ Result: TypeAlias = Success | Pending | Refused | Failed | Cancelled
 
 
 class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Measurements of one call. `audit_seq` is the sequence number of its outcome entry, `age_s` the age of an answer that was kept."""
+    """Measurements of one call. `audit_seq` is the sequence number of its outcome entry, `age_s` the age of an answer that was kept.
+
+    `dropped` has the arguments that were left out because the tool has none of that name: `argument`, and `nearest` where one is close.
+    """
 
     duration_ms: float
     truncated: bool
@@ -163,6 +166,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cut_at: str = ""
     audit_seq: int | None = None
     age_s: float | None = None
+    dropped: tuple[Mapping[str, str], ...] = ()
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):

@@ -280,6 +280,7 @@ def _envelope_schemas() -> Node:
         "next_cursor": _TEXT,
         "audit_seq": {"type": "integer"},
         "age_s": {"type": "number"},
+        "dropped": {"type": "array", "items": _object({"argument": _TEXT, "nearest": _TEXT}, "argument")},
     }
     envelope: Node = {
         "status": {"enum": ["ok", "error", "refused", "pending", "cancelled"]},

@@ -116,7 +116,7 @@ def test_the_session_refuses_what_a_guard_might_have_missed(case: dict[str, str]
         executor.execute(Call(id="1", tool=sent.tool, arguments={}, principal=sent.principal, statement=forged))
     )
     assert isinstance(result, Failed), result
-    assert result.error.code == "upstream_error"
+    assert result.error.code == "sql_failed"
     assert CANARY not in repr(result)
 
 

@@ -31,7 +31,7 @@ Choice: TypeAlias = Party | Callable[[RunContext[AgentDepsT]], Party]
 Session: TypeAlias = str | Callable[[RunContext[AgentDepsT]], str]
 _ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
 # What the model can put right by calling again with other arguments. Anything else it is told once.
-_CORRECTABLE = frozenset({"validation", "unknown_tool", "sql_refused", "response_too_large"})
+_CORRECTABLE = frozenset({"validation", "unknown_tool", "sql_refused", "sql_failed", "response_too_large"})
 
 
 class GatewayToolset(AbstractToolset[AgentDepsT]):

@@ -32,11 +32,24 @@ from toolgen.model.schema import Json
 from toolgen.model.tool import HttpBinding
 from toolgen.pipeline.input_validation import legible
 from toolgen.pipeline.middleware import Trail
+from toolgen.policy.arguments import meant_names
 from toolgen.responses.answer_argument import ARGUMENT
 
-__all__ = ["data_json", "data_text", "ended", "envelope_json", "enveloped", "error_text", "invalid", "unmade"]
+__all__ = [
+    "data_json",
+    "data_text",
+    "dropped_text",
+    "ended",
+    "envelope_json",
+    "enveloped",
+    "error_text",
+    "invalid",
+    "unmade",
+]
 
 _MAX_ANSWER_IN_ERROR_LENGTH = 4000
+_MAX_DROPPED = 20
+_MAX_NAME_LENGTH = 64
 
 
 def envelope_json(envelope: Envelope, data: bytes | None = None) -> dict[str, object]:
@@ -60,6 +73,8 @@ def data_text(envelope: Envelope, data: bytes) -> str:
     text = envelope.data if isinstance(envelope.data, str) else data.decode("utf-8")
     if envelope.meta.partial:
         text += f"\n\n[Some of it is missing: {bounded(encode(envelope.meta.partial).decode('utf-8'), _MAX_ANSWER_IN_ERROR_LENGTH)}]"
+    if left_out := dropped_text(envelope):
+        text = f"{text}\n\n[{left_out}]"
     if not envelope.meta.truncated and not envelope.meta.next_cursor:
         return text
     where = f" at {envelope.meta.cut_at}" if envelope.meta.cut_at else ""
@@ -69,6 +84,17 @@ def data_text(envelope: Envelope, data: bytes) -> str:
         if envelope.meta.cut_at:
             note += f" (call again with the same arguments and {ARGUMENT}.cursor)"
     return f"{text}\n\n[{note}]"
+
+
+def dropped_text(envelope: Envelope) -> str:
+    """What the agent reads of arguments that the tool has not; "" where there are none."""
+    if not envelope.meta.dropped:
+        return ""
+    named = (
+        f"'{one['argument']}'" + (f" (did you mean '{one['nearest']}'?)" if "nearest" in one else "")
+        for one in envelope.meta.dropped
+    )
+    return f"Left out, as the tool has no such argument: {', '.join(named)}."
 
 
 def error_text(envelope: Envelope) -> str:
@@ -83,6 +109,8 @@ def error_text(envelope: Envelope) -> str:
         parts.append(f"What to do: {error.suggestion}")
     if error.help_url:
         parts.append(f"More: {error.help_url}")
+    if left_out := dropped_text(envelope):
+        parts.append(left_out)
     if envelope.data is not None:
         parts.append(
             f"The system answered: {bounded(encode(envelope.data).decode('utf-8'), _MAX_ANSWER_IN_ERROR_LENGTH)}"
@@ -102,7 +130,15 @@ def invalid(message: str) -> Error:
 
 def enveloped(call: Call, result: Result, trail: Trail, duration_ms: float) -> Envelope:
     """The envelope of a call that was made, whatever became of it; under the id of the first, where it was a repetition."""
-    return ended(call.tool.name, trail.replays or call.id, _documented(call, result), trail, duration_ms)
+    envelope = ended(call.tool.name, trail.replays or call.id, _documented(call, result), trail, duration_ms)
+    if not call.dropped:
+        return envelope
+    told = meant_names(call.tool.input_schema, call.dropped[:_MAX_DROPPED], call.bound)
+    dropped = tuple(
+        {"argument": bounded(name, _MAX_NAME_LENGTH)} | ({"nearest": nearest} if nearest else {})
+        for name, nearest in told.items()
+    )
+    return msgspec.structs.replace(envelope, meta=msgspec.structs.replace(envelope.meta, dropped=dropped))
 
 
 def _documented(call: Call, result: Result) -> Result:

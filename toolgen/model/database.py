@@ -141,13 +141,18 @@ MYSQL_TABLE_NAMES = "SELECT @@lower_case_table_names"
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A column as the engine names and types it. `computed`: an update may change it without setting it (GENERATED, ON UPDATE)."""
+    """A column as the engine names and types it. `computed`: an update may change it without setting it (GENERATED, ON UPDATE).
+
+    `labels` are the only values of an enum; `default` is the expression that gives a value where an INSERT has none.
+    """
 
     name: str
     type: str
     nullable: bool = True
     comment: str = ""
     computed: bool = False
+    default: str = ""
+    labels: tuple[str, ...] = ()
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -6,12 +6,16 @@ import difflib
 import re
 from collections.abc import Iterable
 
-__all__ = ["MAX_NAME_LENGTH", "SOURCE_NAME", "TOOL_NAME", "join", "nearest"]
+__all__ = ["MAX_NAME_LENGTH", "SOURCE_NAME", "TOOL_NAME", "join", "near", "nearest"]
 
 SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]{0,19}\Z")
 TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,47}\Z")
 MAX_NAME_LENGTH = 48
 _SEPARATOR = "__"
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W0-9A-Za-z_]+")
+_MAX_COMPARED = 64
+_MIN_ABBREVIATED = 3
+_ALIKE = 0.75
 
 
 def join(source: str, local: str) -> str:
@@ -23,3 +27,33 @@ def nearest(word: str, words: Iterable[str]) -> str:
     """` (did you mean 'x'?)` for a misspelt word, or nothing when no known word is close."""
     close = difflib.get_close_matches(word, list(words), n=1, cutoff=0.6)
     return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def near(word: str, words: Iterable[str]) -> str:
+    """The known word that somebody who wrote `word` most likely meant, or "" where none is close.
+
+    Close is a word in another spelling (`petId`, `pet_id`), one of which the other is a part (`id`, `repo`), and one with a slip or two.
+    """
+    scored = [(_likeness(word, known), known) for known in words if known != word]
+    score, best = max(scored, key=lambda item: (item[0], -len(item[1]), item[1]), default=(0.0, ""))
+    return best if score >= _ALIKE else ""
+
+
+def _likeness(word: str, known: str) -> float:
+    if max(len(word), len(known)) > _MAX_COMPARED:
+        return 0.0
+    mine, theirs = ([part.lower() for part in _WORDS.findall(text)] for text in (word, known))
+    one, other = "".join(mine), "".join(theirs)
+    if not one or not other:
+        return 0.0
+    if one == other:
+        return 1.0
+    shorter, longer = sorted((one, other), key=len)
+    if longer == f"{shorter}s" or sorted(mine) == sorted(theirs):
+        return 0.95
+    ratio = difflib.SequenceMatcher(None, one, other).ratio()
+    if set(mine) < set(theirs) or set(theirs) < set(mine):
+        return max(0.8, ratio)
+    if len(shorter) >= _MIN_ABBREVIATED and longer.startswith(shorter):
+        return max(0.8, ratio)
+    return ratio

@@ -158,6 +158,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Measurements of one call. `audit_seq` is the sequence number of its outcome entry, `age_s` the age of an answer that was kept.
 
     `partial` are the errors beside an answer that is there in part: `{"message", "path", "code", "count"}`.
+    `dropped` has the arguments that were left out because the tool has none of that name: `argument`, and `nearest` where one is close.
     """
 
     duration_ms: float
@@ -167,6 +168,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     audit_seq: int | None = None
     age_s: float | None = None
     partial: Json = None
+    dropped: tuple[Mapping[str, str], ...] = ()
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):

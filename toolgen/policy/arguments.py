@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jsonschema_rs
 import msgspec
 
+from toolgen.model.names import near
+from toolgen.model.result import bounded
 from toolgen.model.schema import Json, JsonObject, Schema
+from toolgen.model.tool import Effect, Tool
 from toolgen.policy.readings.values import whole
+from toolgen.policy.validation_messages import sentences
 
-__all__ = ["Repaired", "Validator", "check_schema", "excess", "repair"]
+__all__ = ["Repaired", "Validator", "check_schema", "excess", "meant_names", "misspelt", "repair"]
 
 _MAX_REPAIR_LENGTH = 65_536
 _BACKTRACKS = 100_000
@@ -90,6 +94,23 @@ def repair(schema: Schema, arguments: JsonObject) -> Repaired:
     return Repaired(arguments=kept, repaired=tuple(repaired), dropped=tuple(dropped))
 
 
+def meant_names(schema: Schema, dropped: Iterable[str], bound: Iterable[str] = ()) -> dict[str, str]:
+    """For each argument that was dropped the one that was probably meant, or ""; never a `bound` one, which the gateway sets."""
+    known = [name for name in schema.get("properties", {}) if name not in bound]
+    return {name: near(name, known) for name in dropped}
+
+
+def misspelt(tool: Tool, dropped: Iterable[str], bound: Iterable[str] = ()) -> tuple[str, ...]:
+    """What is wrong with dropped arguments of a tool that changes something: without a filter that is misspelt it would change more."""
+    if tool.effect is Effect.READ:
+        return ()
+    return tuple(
+        f"/{bounded(name, 64)}: there is no such argument (did you mean '{meant}'?)"
+        for name, meant in meant_names(tool.input_schema, dropped, bound).items()
+        if meant
+    )
+
+
 def check_schema(schema: Schema) -> str | None:
     """Why something is no usable JSON Schema 2020-12, or None when it is one."""
     try:
@@ -106,10 +127,11 @@ class Validator:
     ways at each of sixty levels are 2**60. References are never fetched.
     """
 
-    __slots__ = ("_compiled",)
+    __slots__ = ("_compiled", "_schema")
 
     def __init__(self, schema: Schema) -> None:
         plain: Any = dict(schema)
+        self._schema = schema
         if _Work(schema).most() > _MAX_WORK:
             raise ValueError(f"validating one value against it could take more than {_MAX_WORK} steps")
         try:
@@ -124,10 +146,13 @@ class Validator:
         plain: Any = arguments
         return self._compiled.is_valid(plain)
 
-    def faults(self, arguments: JsonObject, limit: int = 3) -> tuple[str, ...]:
-        """Up to `limit` sentences, each starting with the JSON pointer of the argument it is about; empty when all is well."""
+    def faults(self, arguments: JsonObject, limit: int = 3, bound: Sequence[str] = ()) -> tuple[str, ...]:
+        """Up to `limit` sentences, each starting with the JSON pointer of the argument it is about; empty when all is well.
+
+        `bound` are arguments that the gateway sets, of which the sentences do not speak.
+        """
         plain: Any = arguments
-        return tuple(_sentences(self._compiled.iter_errors(plain), limit))
+        return sentences(self._compiled.iter_errors(plain), self._schema, limit, bound)
 
 
 class _Work:
@@ -172,14 +197,6 @@ class _Work:
         )
         self._known[id(schema)] = min(work, _MAX_WORK + 1)
         return self._known[id(schema)]
-
-
-def _sentences(errors: Iterator[jsonschema_rs.ValidationError], limit: int) -> Iterator[str]:
-    for count, error in enumerate(errors):
-        if count == limit:
-            return
-        pointer = "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in error.instance_path)
-        yield f"{pointer or 'arguments'}: {error.message[:300]}"
 
 
 def _types(schema: Mapping[str, Any], root: Schema, depth: int) -> frozenset[str]:

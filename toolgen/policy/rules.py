@@ -233,10 +233,10 @@ class CompiledRule:
         if self.validator is None:
             return ""
         if readings is None or not readings.concern(self.reads):
-            found = self.validator.faults(arguments if readings is None else readings.base, 1)
+            found = self.validator.faults(arguments if readings is None else readings.base, 1, tuple(self.rule.bind))
             return found[0] if found else ""
         for one in self.heeded(readings):
-            if self.alike is not None and (found := self.alike.faults(one.arguments, 1)):
+            if self.alike is not None and (found := self.alike.faults(one.arguments, 1, tuple(self.rule.bind))):
                 return f"{found[0]}, as it can be read"
         return ""
 

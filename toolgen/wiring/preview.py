@@ -22,7 +22,7 @@ from toolgen.pipeline.graphql_documents import GuardParts, document_guards
 from toolgen.pipeline.input_validation import meant
 from toolgen.pipeline.stages.deliver import failure
 from toolgen.pipeline.stages.inspect_guards import sql_guard
-from toolgen.policy.arguments import Validator, excess
+from toolgen.policy.arguments import Validator, excess, misspelt
 from toolgen.policy.sql.grants import SqlScope, TableScope, full_name
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.graphql_options import GraphOptions
@@ -62,8 +62,9 @@ def _preview(manifest: Manifest, name: str, arguments: Mapping[str, Any]) -> Map
         )
     if too_much := excess(arguments):
         return _refused(name, Error(code="validation", message=too_much))
-    repaired = meant(tool.input_schema, arguments).arguments
-    faults = Validator(tool.input_schema).faults(repaired)
+    seen = meant(tool.input_schema, arguments)
+    repaired = seen.arguments
+    faults = misspelt(tool, seen.dropped) or Validator(tool.input_schema).faults(repaired)
     if faults:
         return _refused(name, Error(code="validation", message="; ".join(faults)))
     call = Call(id="preview", tool=tool, arguments=repaired, principal=_NOBODY)

@@ -122,7 +122,7 @@ def test_a_broken_rule_of_the_table_is_told_without_its_values(place: tuple[str,
 
     for result in results:
         assert isinstance(result, Failed)
-        assert result.error.code == "upstream_error"
+        assert result.error.code == "sql_failed"
         assert "breaks a rule of the table" in result.error.message
         assert "777" not in result.error.message
     assert amounts(place) == {1: 10, 2: 20, 3: 30}

@@ -199,7 +199,7 @@ ERRORS = [
 def test_what_the_library_says_is_put_in_our_own_words(location: str, sql: str, message: str) -> None:
     (failed,) = run(location, sql)
     assert isinstance(failed, Failed)
-    assert (failed.error.code, failed.error.message) == ("upstream_error", message)
+    assert (failed.error.code, failed.error.message) == ("sql_failed", message)
     assert "Customer" not in repr(failed.error)
 
 

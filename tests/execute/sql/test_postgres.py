@@ -244,7 +244,7 @@ def test_a_function_that_stands_in_for_a_built_in_one_is_not_called() -> None:
 ERRORS = [
     ("SELECT name::int FROM customers", "a value cannot be read as the type it is used as"),
     ("SELECT 1 / (id - id) FROM customers", "something is divided by zero"),
-    ("SELECT missing FROM customers", "something the statement names is not in the database as it was built from"),
+    ("SELECT missing FROM customers", "a column, or its number in ORDER BY or GROUP BY, is not there"),
     ("SELECT (SELECT id FROM customers)", "a subquery gives more than one row where one belongs"),
     ("SELECT 'a' + ARRAY[1]", None),
     ("SELECT regexp_replace(name, '[', '') FROM customers", "a regular expression is malformed"),
@@ -255,7 +255,7 @@ ERRORS = [
 def test_what_the_server_says_is_put_in_our_own_words(location: str, sql: str, message: str | None) -> None:
     failed, after = run(location, sql, "SELECT 1")
     assert isinstance(failed, Failed)
-    assert failed.error.code == "upstream_error"
+    assert failed.error.code == "sql_failed"
     assert failed.error.suggestion
     assert "Customer" not in repr(failed.error)
     if message is not None:

@@ -104,6 +104,7 @@ def test_memory_is_bounded_whatever_the_library_counts(sql: str, locations: dict
             "response_too_large",
             "upstream_timeout",
             "upstream_error",
+            "sql_failed",
         }
         assert code(await ask(executor, "duckdb", "SELECT 1")) == "ok"
 

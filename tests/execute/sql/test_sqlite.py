@@ -176,21 +176,21 @@ def test_the_row_cap_holds_even_where_the_text_has_no_limit(executor: SqlExecuto
 
 
 FAILING = [
-    ("SELECT json_extract(name, '$.a') FROM customers", "upstream_error", "a value is not JSON"),
-    ("SELECT abs(-9223372036854775808)", "upstream_error", "a sum or product is too large for an integer"),
+    ("SELECT json_extract(name, '$.a') FROM customers", "sql_failed", "a value is not JSON"),
+    ("SELECT abs(-9223372036854775808)", "sql_failed", "a sum or product is too large for an integer"),
     (
         "SELECT sum(9223372036854775807 - id + id) FROM orders",
-        "upstream_error",
+        "sql_failed",
         "a sum or product is too large for an integer",
     ),
-    ("SELECT substr('a')", "upstream_error", "a function was called with the wrong number of arguments"),
-    ("SELECT id FROM orders WHERE count(*) > 1", "upstream_error", "an aggregate stands where it may not"),
+    ("SELECT substr('a')", "sql_failed", "a function was called with the wrong number of arguments"),
+    ("SELECT id FROM orders WHERE count(*) > 1", "sql_failed", "an aggregate stands where it may not"),
     (
         "SELECT id FROM orders UNION SELECT 1, 2",
-        "upstream_error",
+        "sql_failed",
         "the sides of a set operation have different numbers of columns",
     ),
-    ("SELECT json_extract('{}', name) FROM customers", "upstream_error", "a JSON path is malformed"),
+    ("SELECT json_extract('{}', name) FROM customers", "sql_failed", "a JSON path is malformed"),
 ]
 
 

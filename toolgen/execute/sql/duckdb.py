@@ -13,6 +13,7 @@ from typing import Final
 
 from toolgen.errors import ConfigError
 from toolgen.execute.sql.engine import Change, Watch, not_a_change
+from toolgen.execute.sql.errors import BROKEN_RULE, CHANGED, CONVERT, FUNCTION, GROUPING, UNKNOWN, Reason, told
 from toolgen.execute.sql.result_rows import (
     Answer,
     Column,
@@ -63,20 +64,43 @@ _RETRY_S: Final = 1.0
 _AS_TEXT: Final = frozenset({"INTERVAL", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIME WITH TIME ZONE", "BIT"})
 # By DuckDB's own classes of errors; what else they say may quote the data.
 _REASONS: Final = (
-    (duckdb.ConstraintException, "the change breaks a rule of the table", "check keys, required columns and what refers to the rows"),
-    (duckdb.ConversionException, "a value cannot be read as the type it is used as", "use TRY_CAST, or filter such values out first"),
-    (duckdb.OutOfRangeException, "a number is out of range", "use a wider type, or filter such values out first"),
-    (duckdb.BinderException, "a column or a function for these argument types is not found", "check names and cast arguments"),
+    (duckdb.ConstraintException, BROKEN_RULE),
+    (duckdb.ConversionException, Reason(CONVERT.message, "use TRY_CAST, or filter such values out first", ("types",))),
     (
-        duckdb.CatalogException,
-        "something the statement names is not in the database as it was built from",
-        "the operator runs `toolgen build` again; otherwise check the names",
+        duckdb.OutOfRangeException,
+        Reason("a number is out of range", "use a wider type, or filter such values out first"),
     ),
-    (duckdb.ParserException, "the database reads the statement's syntax in another way", "write it more simply"),
-    (duckdb.PermissionException, "the statement wants something this session may not do", "send a SELECT over the listed tables"),
-    (duckdb.InvalidInputException, "a value does not fit what is done with it", "check the function's arguments"),
-    (duckdb.NotImplementedException, "the database cannot do this", "write it another way"),
-)  # fmt: skip
+    (
+        duckdb.BinderException,
+        Reason(
+            "a column or a function for these argument types is not found",
+            "check names and cast arguments",
+            ("function", "types"),
+        ),
+    ),
+    (duckdb.CatalogException, CHANGED),
+    (
+        duckdb.ParserException,
+        Reason("the database reads the statement's syntax in another way", "write it more simply", ("function",)),
+    ),
+    (
+        duckdb.PermissionException,
+        Reason("the statement wants something this session may not do", "send a SELECT over the listed tables"),
+    ),
+    (
+        duckdb.InvalidInputException,
+        Reason("a value does not fit what is done with it", "check the function's arguments"),
+    ),
+    (duckdb.NotImplementedException, Reason("the database cannot do this", "write it another way")),
+)
+# Words of the library's own; what stands around them goes no further.
+_KINDS: Final = (
+    ("GROUP BY", GROUPING),
+    ("cannot contain aggregates", GROUPING),
+    ("cannot contain window", GROUPING),
+    ("Function with name", FUNCTION),
+    ("term out of range", Reason("a number in ORDER BY or GROUP BY is no column of the result", "name the column")),
+)
 
 
 def query(path: Path, statement: Statement, prefix: str, watch: Watch) -> Success | Failed:
@@ -195,7 +219,9 @@ def _explained(error: duckdb.Error, statement: Statement, watch: Watch) -> Faile
             "wait, then call again",
             retry_after_s=_RETRY_S,
         )
-    for kind, reason, suggestion in _REASONS:
-        if isinstance(error, kind):
-            return failed("upstream_error", reason, suggestion, delivery)
-    return failed("upstream_error", "the database could not run the statement", "write it more simply", delivery)
+    if isinstance(error, duckdb.BinderException | duckdb.CatalogException):
+        text = str(error)
+        for words, reason in _KINDS:
+            if words in text:
+                return told(reason, statement)
+    return told(next((reason for kind, reason in _REASONS if isinstance(error, kind)), UNKNOWN), statement)

@@ -135,7 +135,7 @@ class Change:
 def not_a_change(statement: Statement) -> Failed:
     """The engine says that what it was given has rows to give, or needs other values."""
     return failed(
-        "upstream_error",
+        "sql_failed",
         "the statement does not change a table",
         "send an INSERT, UPDATE or DELETE",
         Delivery(sql=statement.sql),

@@ -106,9 +106,9 @@ class SqlExecutor:
 
         Fails with `internal` when the inspect stage left nothing to run, `upstream_timeout` when the statement's time is up,
         `response_too_large` when a value grew too large, `upstream_unavailable` when the server cannot be reached or all connections
-        are in use or its driver is not installed, `egress_refused` when it may not be reached, and `upstream_error` for anything else
-        the database refused. A change of too many rows is `sql_refused` and taken back; one whose commit was not answered is
-        `outcome_unknown`. Raises `SecretError` without its password.
+        are in use or its driver is not installed, `egress_refused` when it may not be reached, `sql_failed` for what the statement
+        itself did wrong, and `upstream_error` for anything else the database said. A change of too many rows is `sql_refused` and taken
+        back; one whose commit was not answered is `outcome_unknown`. Raises `SecretError` without its password.
         """
         binding = call.tool.binding
         if not isinstance(binding, SqlBinding):

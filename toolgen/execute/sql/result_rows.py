@@ -314,7 +314,7 @@ def unavailable(message: str, suggestion: str, *, retry_after_s: float) -> Faile
 
 def not_a_query(statement: Statement) -> Failed:
     """The engine says that what it was given has no rows to give."""
-    return failed("upstream_error", "the statement is not a query", "send a SELECT", Delivery(sql=statement.sql))
+    return failed("sql_failed", "the statement is not a query", "send a SELECT", Delivery(sql=statement.sql))
 
 
 _MAX_LENGTH: Final = 24  # characters of a shape

@@ -8,6 +8,7 @@ The guard has already refused everything else; this session refuses it again, wi
 from __future__ import annotations
 
 import contextlib
+import re
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import Final, TypeAlias
 from urllib.parse import quote
 
 from toolgen.execute.sql.engine import Change, Watch, not_a_change
-from toolgen.execute.sql.errors import BROKEN_RULE
+from toolgen.execute.sql.errors import BROKEN_RULE, UNKNOWN, Reason, told
 from toolgen.execute.sql.result_rows import Answer, Column, failed, not_a_query, timed_out
 from toolgen.model.call import Statement
 from toolgen.model.database import Cascade
@@ -231,32 +232,41 @@ DIALECT: Final = "sqlite"
 
 # What SQLite says begins like this; what follows may quote values of the data, so only our own words go on.
 _REASONS: Final = (
-    ("no such function", "a function is not built into this database", "compute it another way"),
+    ("no such function", Reason("a function is not built into this database", "compute it another way", ("function",))),
     (
         "wrong number of arguments",
-        "a function was called with the wrong number of arguments",
-        "check the function's arguments",
+        Reason(
+            "a function was called with the wrong number of arguments", "check the function's arguments", ("function",)
+        ),
     ),
-    ("misuse of aggregate", "an aggregate stands where it may not", "use HAVING, or a subquery"),
-    ("misuse of window function", "a window function stands where it may not", "use a subquery"),
-    ("ambiguous column name", "a column name is ambiguous", "write table.column"),
-    ("malformed JSON", "a value is not JSON", "filter with json_valid first"),
-    ("JSON path error", "a JSON path is malformed", "write paths like '$.name'"),
-    ("bad JSON path", "a JSON path is malformed", "write paths like '$.name'"),
-    ("integer overflow", "a sum or product is too large for an integer", "use total() or convert to REAL"),
+    ("misuse of aggregate", Reason("an aggregate stands where it may not", "use HAVING, or a subquery", ("grouping",))),
+    ("misuse of window function", Reason("a window function stands where it may not", "use a subquery", ("grouping",))),
+    ("misuse of aliased window", Reason("a window function stands where it may not", "use a subquery", ("grouping",))),
+    ("ambiguous column name", Reason("a column name is ambiguous", "write table.column")),
+    ("malformed JSON", Reason("a value is not JSON", "filter with json_valid first")),
+    ("JSON path error", Reason("a JSON path is malformed", "write paths like '$.name'")),
+    ("bad JSON path", Reason("a JSON path is malformed", "write paths like '$.name'")),
+    ("integer overflow", Reason("a sum or product is too large for an integer", "use total() or convert to REAL")),
     (
         "SELECTs to the left and right",
-        "the sides of a set operation have different numbers of columns",
-        "make them the same",
+        Reason("the sides of a set operation have different numbers of columns", "make them the same"),
     ),
     (
         "sub-select returns",
-        "a subquery returns the wrong number of columns",
-        "select as many columns as it is compared with",
+        Reason("a subquery returns the wrong number of columns", "select as many columns as it is compared with"),
     ),
-    ("ORDER BY term", "an ORDER BY term does not match a column of the result", "order by a column of the result"),
-    ("row value misused", "a row value stands where one value belongs", "compare columns one by one"),
+    (
+        "ORDER BY term",
+        Reason("an ORDER BY term does not match a column of the result", "order by a column of the result"),
+    ),
+    ("row value misused", Reason("a row value stands where one value belongs", "compare columns one by one")),
 )
+_UNDECLARED: Final = Reason(
+    "the database would not do something the statement did not declare",
+    "if its tables changed, the operator runs `toolgen build` again; otherwise write the statement more simply",
+)
+_TERM: Final = re.compile(r"\d+(st|nd|rd|th) (ORDER|GROUP) BY term")
+_NO_TERM: Final = Reason("a number in ORDER BY or GROUP BY is no column of the result", "name the column")
 
 
 def query(path: Path, statement: Statement, prefix: str, watch: Watch) -> Success | Failed:
@@ -337,14 +347,9 @@ def _explained(error: sqlite3.Error, statement: Statement, watch: Watch) -> Fail
                 "response_too_large", "a value grew too large", "select less of it, for example with substr", delivery
             )
         case "SQLITE_AUTH":
-            return failed(
-                "upstream_error",
-                "the database would not do something the statement did not declare",
-                "if its tables changed, the operator runs `toolgen build` again; otherwise write the statement more simply",
-                delivery,
-            )
+            return told(_UNDECLARED, statement)
         case _ if code.startswith("SQLITE_CONSTRAINT"):
-            return failed("upstream_error", *BROKEN_RULE, delivery)
+            return told(BROKEN_RULE, statement)
         case "SQLITE_BUSY" | "SQLITE_LOCKED":
             return failed("upstream_error", "the database is busy", "try again", delivery)
         case "SQLITE_CANTOPEN" | "SQLITE_NOTADB" | "SQLITE_CORRUPT" | "SQLITE_IOERR":
@@ -352,7 +357,10 @@ def _explained(error: sqlite3.Error, statement: Statement, watch: Watch) -> Fail
                 "upstream_error", "the database cannot be read", "the operator should check the file", delivery
             )
     text = str(error)
-    for beginning, reason, suggestion in _REASONS:
+    for beginning, reason in _REASONS:
         if text.startswith(beginning):
-            return failed("upstream_error", reason, suggestion, delivery)
-    return failed("upstream_error", "the database could not run the statement", "write it more simply", delivery)
+            return told(reason, statement)
+    if _TERM.match(text):
+        return told(_NO_TERM, statement)
+    own_fault = code == "SQLITE_ERROR" or isinstance(error, sqlite3.ProgrammingError)
+    return told(UNKNOWN._replace(code="sql_failed") if own_fault else UNKNOWN, statement)

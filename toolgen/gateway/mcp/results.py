@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 import orjson
 
-from toolgen.gateway.envelope_json import data_json, data_text, envelope_json, error_text
+from toolgen.gateway.envelope_json import data_json, data_text, dropped_text, envelope_json, error_text
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.response_shaping import SCHEME
 from toolgen.gateway.tool_discovery import CALL
@@ -75,7 +75,11 @@ def tool_result(envelope: Envelope, name: str, listing: Listing) -> dict[str, ob
         return result
     if listing.answers_content(name):
         shown = envelope_json(msgspec.structs.replace(envelope, data=None))
-        return {"content": _blocks(envelope.data), "structuredContent": shown, "isError": False}
+        return {
+            "content": [*_blocks(envelope.data), *_left_out(envelope)],
+            "structuredContent": shown,
+            "isError": False,
+        }
     data = data_json(envelope.data)
     text = _text(data_text(envelope, data))
     if not declares and (link := link_of(envelope)) is not None:
@@ -91,7 +95,7 @@ def tool_result(envelope: Envelope, name: str, listing: Listing) -> dict[str, ob
 
 def _bridged(envelope: Envelope, name: str, listing: Listing, *, declares: bool) -> dict[str, object]:
     """An answer of an MCP server: its blocks as they came, and its structured content beside them, neither in the other's place."""
-    blocks, structured = [*blocks_of(envelope.content)], structured_of(envelope.content)
+    blocks, structured = [*blocks_of(envelope.content), *_left_out(envelope)], structured_of(envelope.content)
     bare = msgspec.structs.replace(envelope, data=structured)
     if envelope.status != "ok":
         told = _text(error_text(msgspec.structs.replace(envelope, data=None)))
@@ -110,6 +114,12 @@ def _broken(envelope: Envelope) -> dict[str, object]:
         f"The call was carried out (call id {envelope.call_id}): do not repeat it because of this message. "
         "Its answer does not have the shape this tool declares; it follows as text."
     )
+
+
+def _left_out(envelope: Envelope) -> list[dict[str, object]]:
+    """A note on arguments that the tool has not, where the answer is blocks."""
+    told = dropped_text(envelope) if envelope.status == "ok" else ""
+    return [_text(f"[{told}]")] if told else []
 
 
 def _text(text: str) -> dict[str, object]:

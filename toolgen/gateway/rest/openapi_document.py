@@ -281,6 +281,7 @@ def _envelope_schemas() -> Node:
         "audit_seq": {"type": "integer"},
         "age_s": {"type": "number"},
         "partial": {"type": "array", "items": {"type": "object"}},
+        "dropped": {"type": "array", "items": _object({"argument": _TEXT, "nearest": _TEXT}, "argument")},
     }
     envelope: Node = {
         "status": {"enum": ["ok", "error", "refused", "pending", "cancelled"]},

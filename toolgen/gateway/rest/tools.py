@@ -43,6 +43,7 @@ STATUS_OF_CODE: Mapping[str, int] = MappingProxyType(
         "rate_limited": 429,
         "turn_limit": 429,
         "sql_refused": 403,
+        "sql_failed": 400,
         "egress_refused": 403,
         "approval_required": 202,
         "deferred": 202,

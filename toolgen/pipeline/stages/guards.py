@@ -33,7 +33,7 @@ from toolgen.pipeline.middleware import Next, Trail
 from toolgen.pipeline.session_history import Earlier
 from toolgen.policy.access import NOWHERE, UNKNOWN, Access, Circumstances
 from toolgen.policy.answer_redaction import AnswerRedactor
-from toolgen.policy.arguments import Validator
+from toolgen.policy.arguments import Validator, misspelt
 from toolgen.policy.rules import Note
 from toolgen.state.history_redis import Turn
 
@@ -137,7 +137,10 @@ def _labels(circumstances: Circumstances) -> list[Json]:
 
 @dataclass(slots=True, kw_only=True)
 class ArgumentsStage:
-    """Type, bounds and constraints: the arguments must conform to the tool's own schema, compiled at its first call."""
+    """Type, bounds and constraints: the arguments must conform to the tool's own schema, compiled at its first call.
+
+    Where a tool changes something, an argument that was dropped must not be a misspelt one.
+    """
 
     _validators: dict[str, Validator] = field(default_factory=dict)
 
@@ -145,9 +148,10 @@ class ArgumentsStage:
         validator = self._validators.get(call.tool.digest)
         if validator is None:
             validator = self._validators[call.tool.digest] = Validator(call.tool.input_schema)
-        if validator.accepts(call.arguments):
+        faults = misspelt(call.tool, call.dropped, call.bound) if call.dropped else ()
+        if not faults and validator.accepts(call.arguments):
             return call
-        faults = validator.faults(call.arguments)
+        faults = faults or validator.faults(call.arguments, bound=call.bound)
         return Refused(
             error=Error(
                 code="validation",

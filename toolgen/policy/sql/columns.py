@@ -18,6 +18,7 @@ from sqlglot import exp
 from toolgen.model.database import Table
 from toolgen.model.names import nearest
 from toolgen.policy.sql.column_names import computed_title
+from toolgen.policy.sql.corrections import alias_advice
 from toolgen.policy.sql.grants import TableScope, fold_column, full_name
 from toolgen.policy.sql.names import IMPLICIT, NILADIC, Names, Spelling
 from toolgen.policy.sql.placeholders import slot_number
@@ -326,7 +327,9 @@ class Columns:
             if known
             else "there is no table here to take a column from"
         )
-        if identifier.args.get("quoted"):
+        if alias := alias_advice(identifier, self._dialect):
+            advice = alias
+        elif identifier.args.get("quoted"):
             advice += "; a string is written in single quotes"
         refuse(
             "column",

@@ -8,6 +8,7 @@ from types import MappingProxyType, NoneType
 
 from sqlglot import exp
 
+from toolgen.policy.sql.equivalents import function_advice
 from toolgen.policy.sql.functions import (
     CAPS,
     FORMATTERS,
@@ -266,7 +267,7 @@ def _check_call(node: exp.Expr, dialect: str, added: frozenset[str], defined: fr
         refuse(
             "function",
             f"the function {shown(written)} is not available",
-            "use the dialect's ordinary functions for values",
+            function_advice(written.lower(), dialect),
         )
     if name in defined and name not in added:
         refuse("function", f"this database has a function {shown(name)} of its own", "compute it another way")

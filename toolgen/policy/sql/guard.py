@@ -19,6 +19,7 @@ from toolgen.model.database import Database, Table
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.column_names import value_types
+from toolgen.policy.sql.corrections import corrections
 from toolgen.policy.sql.cross_check import AVAILABLE, cross_check
 from toolgen.policy.sql.filters import install
 from toolgen.policy.sql.grammar import called, check_grammar, is_number
@@ -109,6 +110,8 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
     resolver = Resolver(database, scope)
     resolver.resolve(root)
     columns = set(resolver.columns)
+    called_functions = {called(node) for node in root.find_all(exp.Anonymous)}
+    advice = corrections(root, columns, called_functions, database)
     if ordered and (limited or skip or "limit" in counts.values()):
         complete_order(root, database, columns)
     attributes: list[str] = []
@@ -135,6 +138,7 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
         page=text_digest(sql) if ordered else "",
         skip=skip,
         types=types,
+        advice=advice,
         table_names=database.table_names,
         needles=needles,
     )

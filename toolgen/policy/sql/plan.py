@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NoReturn, TypeAlias
 
 from sqlglot import exp
@@ -90,6 +91,7 @@ class Plan:
     skip: int = 0  # rows of earlier pages
     types: tuple[str, ...] = ()  # of the columns, where only values would tell
     table_names: str = ""  # as of the database
+    advice: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # by what an engine may find wrong
     needles: frozenset[int] = frozenset()  # the parameters that a text is searched for
 
 
@@ -144,6 +146,7 @@ def bound(plan: Plan, parameters: Sequence[Json], scope: SqlScope, attributes: M
         page=page_of(plan.page, parameters) if plan.page else "",
         skip=plan.skip,
         types=plan.types,
+        advice=dict(plan.advice),
         table_names=plan.table_names,
     )
 

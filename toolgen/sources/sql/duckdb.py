@@ -9,7 +9,8 @@ from typing import Final
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
 from toolgen.model.database import Column
-from toolgen.sources.sql.schema import MAX_SAID, MAX_TABLES, Found, Reference, Relation, assembled
+from toolgen.model.result import bounded
+from toolgen.sources.sql.schema import MAX_SAID, MAX_TABLES, Found, Reference, Relation, assembled, enum_labels
 
 try:
     import duckdb
@@ -34,7 +35,8 @@ UNION ALL SELECT schema_name, view_name, true, coalesce(comment, '') FROM duckdb
 ORDER BY 1, 2 LIMIT {MAX_TABLES}
 """  # noqa: S608 - constants
 _COLUMNS: Final = f"""
-SELECT schema_name, table_name, column_name, data_type, is_nullable, coalesce(comment, ''), is_generated FROM duckdb_columns() WHERE {_HERE}
+SELECT schema_name, table_name, column_name, data_type, is_nullable, coalesce(comment, ''), is_generated,
+  coalesce(column_default, '') FROM duckdb_columns() WHERE {_HERE}
 ORDER BY schema_name, table_name, column_index
 """  # noqa: S608 - constants
 _KEYS: Final = """
@@ -68,9 +70,17 @@ def _found(connection: duckdb.DuckDBPyConnection) -> Found:
     columns = [
         (
             relations[schema, table].full,
-            Column(name=name, type=kind, nullable=bool(nullable), comment=comment, computed=bool(generated)),
+            Column(
+                name=name,
+                type=kind,
+                nullable=bool(nullable),
+                comment=comment,
+                computed=bool(generated),
+                default="" if generated else bounded(default, MAX_SAID),
+                labels=enum_labels(kind),
+            ),
         )
-        for schema, table, name, kind, nullable, comment, generated in connection.execute(_COLUMNS).fetchall()
+        for schema, table, name, kind, nullable, comment, generated, default in connection.execute(_COLUMNS).fetchall()
         if (schema, table) in relations
     ]
     keys: list[tuple[str, str]] = []

@@ -13,7 +13,8 @@ from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
 from toolgen.model.database import MYSQL_CASCADES, MYSQL_TABLE_NAMES, Cascade, Column, mysql_table_names
 from toolgen.model.database_url import ServerLocation
-from toolgen.sources.sql.schema import MAX_SAID, MAX_TABLES, Found, Note, Reference, Relation, assembled
+from toolgen.model.result import bounded
+from toolgen.sources.sql.schema import MAX_SAID, MAX_TABLES, Found, Note, Reference, Relation, assembled, enum_labels
 
 try:
     import pymysql
@@ -63,7 +64,8 @@ WHERE t.table_schema = %s ORDER BY t.table_name LIMIT %s
 """
 _COLUMNS: Final = """
 SELECT table_name, column_name, column_type, is_nullable, column_comment,
-  coalesce(generation_expression, '') <> '' OR extra LIKE '%%on update%%'
+  coalesce(generation_expression, '') <> '' OR extra LIKE '%%on update%%',
+  CASE WHEN extra LIKE '%%auto_increment%%' THEN 'auto_increment' WHEN column_default = 'NULL' THEN '' ELSE coalesce(column_default, '') END
 FROM information_schema.columns WHERE table_schema = %s ORDER BY table_name, ordinal_position
 """
 _KEYS: Final = """
@@ -176,9 +178,17 @@ def _found(cursor: Cursor, database: str) -> Found:
     columns = [
         (
             table,
-            Column(name=name, type=kind, nullable=nullable == "YES", comment=comment, computed=computed == "1"),
+            Column(
+                name=name,
+                type=kind,
+                nullable=nullable == "YES",
+                comment=comment,
+                computed=computed == "1",
+                default=bounded(default, MAX_SAID),
+                labels=enum_labels(kind),
+            ),
         )
-        for table, name, kind, nullable, comment, computed in texts(cursor)
+        for table, name, kind, nullable, comment, computed, default in texts(cursor)
         if table in relations
     ]
     with_columns = {table for table, _ in columns}

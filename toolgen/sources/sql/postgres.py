@@ -9,6 +9,7 @@ from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
 from toolgen.model.database import POSTGRES_CASCADES, Cascade, Column
 from toolgen.model.database_url import ServerLocation
+from toolgen.model.result import bounded
 from toolgen.sources.sql.schema import MAX_SAID, MAX_TABLES, Found, Note, Reference, Relation, assembled
 
 try:
@@ -41,8 +42,12 @@ ORDER BY n.nspname, c.relname LIMIT %s
 """
 _COLUMNS: Final = """
 SELECT a.attrelid::int8, a.attname, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull,
-  coalesce(col_description(a.attrelid, a.attnum), ''), a.attgenerated <> ''
-FROM pg_attribute a WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attrelid, a.attnum
+  coalesce(col_description(a.attrelid, a.attnum), ''), a.attgenerated <> '',
+  CASE WHEN a.attgenerated <> '' THEN '' WHEN a.attidentity <> '' THEN 'identity' ELSE coalesce(pg_get_expr(d.adbin, d.adrelid), '') END,
+  ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = coalesce(nullif(t.typbasetype, 0), t.oid)
+    ORDER BY e.enumsortorder LIMIT 200)
+FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attrelid, a.attnum
 """
 _KEYS: Final = """
 SELECT k.conrelid::int8, k.contype::text, a.attname, k.confrelid::int8, t.attname
@@ -158,10 +163,16 @@ def _found(connection: _Connection) -> Found:
         (
             relations[int(str(oid))].full,
             Column(
-                name=str(name), type=str(kind), nullable=bool(nullable), comment=str(comment), computed=bool(computed)
+                name=str(name),
+                type=str(kind),
+                nullable=bool(nullable),
+                comment=str(comment),
+                computed=bool(computed),
+                default=bounded(str(default), MAX_SAID),
+                labels=tuple(map(str, labels)) if isinstance(labels, list) else (),
             ),
         )
-        for oid, name, kind, nullable, comment, computed in connection.execute(_COLUMNS, (oids,))
+        for oid, name, kind, nullable, comment, computed, default, labels in connection.execute(_COLUMNS, (oids,))
     )
     keys, references = _keys(connection, relations)
     functions = [str(row[0]) for row in connection.execute(_FUNCTIONS)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ import msgspec
 
 from toolgen.model.database import UNSEEN, Cascade, Column, Database, Table
 
-__all__ = ["MAX_SAID", "MAX_TABLES", "Found", "Note", "Reference", "Relation", "assembled"]
+__all__ = ["MAX_SAID", "MAX_TABLES", "Found", "Note", "Reference", "Relation", "assembled", "enum_labels"]
 
 MAX_TABLES = 5_000
 _MAX_TOLD = 5
@@ -84,6 +85,18 @@ class Reference:
     table: str  # full name, as of Relation
     column: str
     target: str  # `table.column`
+
+
+_ENUM = re.compile(r"enum\(", re.IGNORECASE)
+_LABEL = re.compile(r"'((?:[^']|'')*)'")
+_MAX_LABELS = 200
+
+
+def enum_labels(declared: str) -> tuple[str, ...]:
+    """The labels of a type that lists them, as `enum('a','b')`."""
+    if _ENUM.match(declared) is None:
+        return ()
+    return tuple(label.replace("''", "'") for label in _LABEL.findall(declared)[:_MAX_LABELS])
 
 
 def assembled(

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from toolgen.errors import DescriptionError
 from toolgen.model.call import Statement
 from toolgen.model.database import Cascade, Column, Database, Table
+from toolgen.model.result import bounded
 from toolgen.sources.sql.schema import MAX_SAID, MAX_TABLES, Found, Note
 
 __all__ = ["prepare_sqlite", "read_sqlite"]
@@ -136,13 +137,19 @@ def _read(connection: sqlite3.Connection) -> Found:
 def _table(connection: sqlite3.Connection, name: str, *, view: bool) -> Table:
     columns: list[Column] = []
     keyed: list[tuple[int, str]] = []
-    for _, column, declared, not_null, _, key, hidden in connection.execute(
+    for _, column, declared, not_null, default, key, hidden in connection.execute(
         "SELECT * FROM pragma_table_xinfo(?, 'main')", (name,)
     ):
         if hidden == 1:
             continue
         columns.append(
-            Column(name=column, type=declared or "", nullable=not (not_null or key), computed=hidden in _GENERATED)
+            Column(
+                name=column,
+                type=declared or "",
+                nullable=not (not_null or key),
+                computed=hidden in _GENERATED,
+                default=bounded(str(default or ""), MAX_SAID),
+            )
         )
         if key:
             keyed.append((key, column))

@@ -7,7 +7,7 @@ import math
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -16,7 +16,7 @@ from toolgen.execute.http.response import MAX_ANSWER_SIZE
 from toolgen.execute.http.scrubber import Scrubber, scrubber_of
 from toolgen.execute.mcp.child_process import MARK, Descendants, ErrorLog, begun_as_subreaper
 from toolgen.execute.mcp.messages import failed
-from toolgen.execute.mcp.process import Fault, Reply, ServerProcess
+from toolgen.execute.mcp.process import Fault, Reply, ServerProcess, replied
 from toolgen.model.client_channel import Line
 from toolgen.model.result import Delivery, Failed
 from toolgen.model.schema import JsonObject
@@ -57,7 +57,7 @@ class Command(Protocol):
     async def begin(self, values: Mapping[str, str] | None) -> int | Failed | None:
         """Starts the command where it does not run. `values` are those of its variables; None asks for them where they are needed."""
 
-    async def ask(self, message: JsonObject, line: Line | None) -> Reply:
+    def ask(self, message: JsonObject, line: Line | None) -> Awaitable[Reply]:
         """Sends a request and waits for its answer."""
 
     def doubt(self) -> None:
@@ -155,16 +155,16 @@ class LocalCommand:
         self._on_change()
         return self.epoch
 
-    async def ask(self, message: JsonObject, line: Line | None) -> Reply:
-        """Sends a request and waits for its answer."""
+    def ask(self, message: JsonObject, line: Line | None) -> asyncio.Future[Reply]:
+        """Sends a request; its answer comes, unless it is cancelled before."""
         running = self._running
         if running is None or not running.alive:
-            return Reply(fault=Fault.NOT_SENT)
+            return replied(Reply(fault=Fault.NOT_SENT))
         params = message.get("params")
         arguments = params.get("arguments") if isinstance(params, Mapping) else None
         if isinstance(arguments, Mapping):
             running.log.note(arguments)
-        return await running.ask(message, line)
+        return running.ask(message, line)
 
     def doubt(self) -> None:
         """Asks the command for a sign of life; one that gives none is ended once nobody else waits for it."""

@@ -16,7 +16,7 @@ from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.client_channel import Line
 from toolgen.model.schema import Json, JsonObject
 
-__all__ = ["Fault", "Reply", "ServerProcess"]
+__all__ = ["Fault", "Reply", "ServerProcess", "replied"]
 
 _MAX_UNASKED: Final = 10_000  # messages between two answers
 _MUCH_UNREAD: Final = 1024 * 1024  # bytes that the command has not read; what it asks for then is not answered
@@ -103,7 +103,7 @@ class ServerProcess(asyncio.BaseProtocol):
         self._waiting[number] = _Waiter(answer, line)
         answer.add_done_callback(lambda _: self._waiting.pop(number, None))
         if not self.send(message):
-            self._settle(number, Reply(fault=Fault.ENDED, reason=self._reason), served=False)
+            answer.set_result(Reply(fault=Fault.ENDED, reason=self._reason))
         return answer
 
     def send(self, message: JsonObject) -> bool:
@@ -155,11 +155,10 @@ class ServerProcess(asyncio.BaseProtocol):
     def _unread(self) -> int:
         return 0 if self._stdin is None else self._stdin.get_write_buffer_size()
 
-    def _settle(self, number: int, answer: Reply, *, served: bool = True) -> None:
+    def _settle(self, number: int, answer: Reply) -> None:
         waiter = self._waiting.pop(number, None)
         if waiter is not None and not waiter.answer.done():
-            if served:
-                self._unasked, self.served = 0, True
+            self._unasked, self.served = 0, True
             waiter.answer.set_result(answer)
 
     def _spoiled(self, numbers: tuple[int, ...], line: bytes, fault: Fault) -> None:
@@ -208,6 +207,13 @@ class ServerProcess(asyncio.BaseProtocol):
         for pipe in (self._process.stdin, self._process.stderr, self._process.stdout)[len(self._transports) :]:
             if pipe is not None:
                 pipe.close()
+
+
+def replied(reply: Reply) -> asyncio.Future[Reply]:
+    """An answer that is known."""
+    answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    answer.set_result(reply)
+    return answer
 
 
 def _number(message: JsonObject) -> int:

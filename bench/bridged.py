@@ -1,17 +1,25 @@
-"""What a call of a bridged server costs this process over pipes: CPU per call, beside what the server takes, with 1 and 16 in flight."""
+"""What a call of a bridged server costs the gateway over pipes: CPU per call, beside what the server takes, with 1 and 16 in flight.
+
+Once with the command held by this process, and once by another as with several workers, whose CPU counts too. Rounds are interleaved.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+import socket
 import statistics
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import uvloop
 
 from toolgen.execute.mcp import McpExecutor
 from toolgen.execute.mcp.command import CommandSpec
+from toolgen.execute.mcp.command_client import CommandClient
+from toolgen.execute.mcp.command_server import CommandServer
 from toolgen.execute.mcp.stdio import StdioWire
 from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call, Principal
@@ -19,8 +27,8 @@ from toolgen.model.mcp import parts_of
 from toolgen.model.result import Failed, Success
 from toolgen.model.tool import Effect, McpBinding, Tool
 
-CALLS = 2_000
-ROUNDS = 5
+CALLS = 1_000
+ROUNDS = 3
 SERVER = """
 import json, sys
 for line in sys.stdin:
@@ -56,31 +64,65 @@ async def call_of(executor: McpExecutor) -> Call:
     return Call(id="c", tool=tool, arguments={"a": 1}, principal=Principal(id="ann"))
 
 
-async def measured(executor: McpExecutor, call: Call, lanes: int) -> float:
-    """CPU microseconds of this process a call."""
+def holder_cpu_s(pid: int) -> float:
+    """Seconds of CPU that all threads of another process took, as the scheduler counts them (to the nanosecond)."""
+    found = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(path.read_text(encoding="ascii").split()[0]) for path in found) / 1e9
+
+
+async def measured(executor: McpExecutor, call: Call, lanes: int, holder: int) -> float:
+    """CPU microseconds a call, of this process and of the holder where there is one."""
 
     async def lane() -> None:
         for _ in range(CALLS // lanes):
             assert isinstance(await executor.execute(call), Success)
 
+    held = holder_cpu_s(holder) if holder else 0.0
     began = time.process_time()
     await asyncio.gather(*(lane() for _ in range(lanes)))
-    return (time.process_time() - began) / CALLS * 1e6
+    taken = time.process_time() - began + (holder_cpu_s(holder) - held if holder else 0.0)
+    return taken / (CALLS // lanes * lanes) * 1e6
 
 
-async def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        spec = CommandSpec(words=(sys.executable, "-c", SERVER), folder=folder)
-        wire = StdioWire(spec, secrets=Secrets())
-        executor = McpExecutor(wire, shared=True)
-        call = await call_of(executor)
-        for lanes in (1, 16):
-            found = [await measured(executor, call, lanes) for _ in range(ROUNDS)]
-            print(
-                f"{lanes:>3} in flight: {statistics.median(found):6.1f} us of CPU a call ({min(found):.1f} at the least)"
-            )
+def hold(spec: CommandSpec, link: socket.socket) -> None:
+    """What the process above the workers does: holds the command until the other end of `link` is closed."""
+
+    async def main() -> None:
+        server = CommandServer((spec,))
+        with await server.connect() as theirs:
+            socket.send_fds(link, [b"x"], [theirs.fileno()])
+        await asyncio.to_thread(link.recv, 1)
+        await server.close()
+
+    uvloop.run(main())
+
+
+async def main(spec: CommandSpec, descriptor: int, holder: int) -> None:
+    alone = StdioWire(spec, secrets=Secrets())
+    shared = StdioWire(spec, secrets=Secrets(), command=CommandClient(descriptor).command(spec.source))
+    executors = {"held here": McpExecutor(alone, shared=True), "held by another": McpExecutor(shared, shared=True)}
+    calls = {way: await call_of(executor) for way, executor in executors.items()}
+    for lanes in (1, 16):
+        found: dict[str, list[float]] = {way: [] for way in executors}
+        for _ in range(ROUNDS):
+            for way, executor in executors.items():
+                found[way].append(await measured(executor, calls[way], lanes, holder if way != "held here" else 0))
+        for way, taken in found.items():
+            least, median = min(taken), statistics.median(taken)
+            print(f"{lanes:>3} in flight, {way:<15} {median:6.1f} us of CPU a call ({least:.1f} at the least)")
+    for executor in executors.values():
         await executor.close()
 
 
 if __name__ == "__main__":
-    uvloop.run(main())
+    with tempfile.TemporaryDirectory() as folder:
+        spec = CommandSpec(source="far", words=(sys.executable, "-c", SERVER), folder=folder)
+        ours, theirs = socket.socketpair()
+        holder = multiprocessing.get_context("fork").Process(target=hold, args=(spec, theirs))
+        holder.start()
+        theirs.close()
+        _, (descriptor, *_), _, _ = socket.recv_fds(ours, 1, 1)
+        assert holder.pid is not None
+        uvloop.run(main(spec, descriptor, holder.pid))
+        ours.close()
+        holder.join()

@@ -11,6 +11,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 
 import msgspec
+import uvloop
 
 from toolgen.config.settings import Settings
 from toolgen.errors import ConfigError
@@ -48,7 +49,8 @@ def serve_workers(settings: Settings, *, host: str, port: int, count: int) -> bo
     """
     listeners = bind_shared(host, port, count)
     try:
-        return asyncio.run(_Workers(settings, host, listeners).run())
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_Workers(settings, host, listeners).run())
     finally:
         for listener in listeners:
             listener.close()

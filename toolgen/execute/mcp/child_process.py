@@ -18,7 +18,7 @@ import secrets
 import signal
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -27,7 +27,7 @@ from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.secrets import MASK
 from toolgen.model.schema import Json, JsonObject
 
-__all__ = ["MARK", "Descendants", "EndlessError", "ErrorLog", "Lines", "LongLine", "begun_as_subreaper"]
+__all__ = ["MARK", "Descendants", "ErrorLog", "Lines", "LongLine", "begun_as_subreaper"]
 
 MARK: Final = "TOOLGEN_COMMAND"
 """The environment variable that every process of a command is begun with."""
@@ -139,7 +139,7 @@ _MIN_INSIDE_LENGTH = 6  # of a value that is masked within words too
 _MIN_LENGTH = 3
 
 
-class ErrorLog:
+class ErrorLog(asyncio.Protocol):
     """The first 4 KiB of what one command writes, line by line. Secrets of its environment are masked, and so are the values of the
     arguments of its last calls: which of them are sensitive only the policy knows, and a log has no use for any."""
 
@@ -154,18 +154,19 @@ class ErrorLog:
         """A call with these arguments is on its way to the command."""
         self._recent.append(arguments)
 
-    def write(self, piece: bytes) -> None:
-        """Takes what the command wrote; whole lines are logged, so that nothing that is masked comes in two parts."""
-        taken = piece[: self._left]
+    def data_received(self, data: bytes) -> None:
+        """Takes what the command wrote, all of it, so that the pipe is never full; whole lines are logged, so that nothing that is
+        masked comes in two parts."""
+        taken = data[: self._left]
         self._left -= len(taken)
         lines, end, rest = (self._unfinished + taken).rpartition(b"\n")
         self._unfinished = rest
         if end:
             self._say(lines)
         if not self._left:
-            self.close()
+            self.connection_lost(None)
 
-    def close(self) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         """The last line, which may have no end."""
         self._say(self._unfinished, cut=True)
         self._unfinished = b""
@@ -200,13 +201,8 @@ def _texts(value: Json) -> Iterator[str]:
                 todo += items
 
 
-_PIECE = 65_536
 _EDGE = 256  # what is kept of either end of a line that is too long
 _MAX_SKIPPED_LENGTH = 256 * 1024 * 1024
-
-
-class EndlessError(Exception):
-    """A line went on for longer than anybody reads, even to throw it away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,44 +213,55 @@ class LongLine:
     tail: bytes
 
 
-class Lines:
-    """Reads lines of at most `largest` bytes, and never holds much more than one."""
+class Lines(asyncio.Protocol):
+    """Cuts what is read into lines of at most `largest` bytes, and never holds much more than one.
 
-    def __init__(self, stream: asyncio.StreamReader, largest: int) -> None:
-        self._stream = stream
+    `heard` is given each, and `ended` what happened when there are no more: "" at the end, a reason for a line without end.
+    """
+
+    def __init__(self, largest: int, heard: Callable[[bytes | LongLine], None], ended: Callable[[str], None]) -> None:
         self._largest = largest
+        self._heard = heard
+        self._ended = ended
         self._held = bytearray()
+        self._head = b""  # of a line that is too long
+        self._skipped = 0
+        self._is_over = False
 
-    async def read(self) -> bytes | LongLine | None:
-        """The next line; None when there are no more. Raises `EndlessError`."""
-        looked = 0
-        while (end := self._held.find(b"\n", looked)) < 0:
-            looked = len(self._held)
-            if looked > self._largest:
-                return await self._skip()
-            piece = await self._stream.read(_PIECE)
-            if not piece:
-                return self._take(looked) if looked else None
-            self._held += piece
-        line = self._take(end + 1)
-        return line if end <= self._largest else LongLine(line[:_EDGE], line[-_EDGE:])
+    def data_received(self, data: bytes) -> None:
+        start = 0
+        while not self._is_over and (end := data.find(b"\n", start) + 1):
+            self._heard(self._line(data[start:end]))
+            start = end
+        if not self._is_over:
+            self._keep(data[start:])
 
-    async def _skip(self) -> LongLine | None:
-        size = len(self._held)
-        line = self._take(size)
-        head, tail = line[:_EDGE], line[-_EDGE:]
-        while piece := await self._stream.read(_PIECE):
-            line, newline, rest = piece.partition(b"\n")
-            tail = (tail + line)[-_EDGE:]
-            if newline:
-                self._held += rest
-                return LongLine(head, tail)
-            size += len(piece)
-            if size > _MAX_SKIPPED_LENGTH:
-                raise EndlessError
-        return None
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._held and not self._is_over and not self._skipped:
+            self._heard(self._line(b""))
+        self.end("")
 
-    def _take(self, size: int) -> bytes:
-        taken = bytes(self._held[:size])
-        del self._held[:size]
-        return taken
+    def end(self, reason: str) -> None:
+        """Reads no further."""
+        if not self._is_over:
+            self._is_over = True
+            self._ended(reason)
+
+    def _line(self, last: bytes) -> bytes | LongLine:
+        """The line that ends with this piece."""
+        line = bytes(self._held) + last if self._held else last
+        self._held.clear()
+        if self._skipped:
+            self._skipped = 0
+            return LongLine(self._head, line[-_EDGE:])
+        return line if len(line) <= self._largest + 1 else LongLine(line[:_EDGE], line[-_EDGE:])
+
+    def _keep(self, piece: bytes) -> None:
+        """Takes what has no end yet; of a line that is too long its head and the last of it."""
+        self._held += piece
+        if self._skipped or len(self._held) > self._largest:
+            self._head = self._head if self._skipped else bytes(self._held[:_EDGE])
+            self._skipped += len(self._held) if not self._skipped else len(piece)
+            del self._held[:-_EDGE]
+            if self._skipped > _MAX_SKIPPED_LENGTH:
+                self.end("wrote a line without end")

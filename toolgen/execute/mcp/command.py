@@ -6,8 +6,8 @@ import asyncio
 import math
 import os
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+import subprocess
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -16,7 +16,7 @@ from toolgen.execute.http.response import MAX_ANSWER_SIZE
 from toolgen.execute.http.scrubber import Scrubber, scrubber_of
 from toolgen.execute.mcp.child_process import MARK, Descendants, ErrorLog, begun_as_subreaper
 from toolgen.execute.mcp.messages import failed
-from toolgen.execute.mcp.process import Fault, Reply, ServerProcess
+from toolgen.execute.mcp.process import Fault, Reply, ServerProcess, replied
 from toolgen.model.client_channel import Line
 from toolgen.model.result import Delivery, Failed
 from toolgen.model.schema import JsonObject
@@ -57,7 +57,7 @@ class Command(Protocol):
     async def begin(self, values: Mapping[str, str] | None) -> int | Failed | None:
         """Starts the command where it does not run. `values` are those of its variables; None asks for them where they are needed."""
 
-    async def ask(self, message: JsonObject, line: Line | None) -> Reply:
+    def ask(self, message: JsonObject, line: Line | None) -> Awaitable[Reply]:
         """Sends a request and waits for its answer."""
 
     def doubt(self) -> None:
@@ -128,12 +128,15 @@ class LocalCommand:
         environment = {**inherited, **given, MARK: descendants.mark}
         if not _exists(spec.words[0], spec.folder, environment):
             return _not_started("there is no such program")
+        pipe = subprocess.PIPE
         try:
-            process = await asyncio.create_subprocess_exec(
-                *begun_as_subreaper(spec.words),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
+            # The loop of uvloop would fork this whole process, and stand still meanwhile; this begins a child without a copy (vfork).
+            process = subprocess.Popen(  # noqa: ASYNC220, S603 - it takes less than a millisecond; the operator wrote the command
+                begun_as_subreaper(spec.words),
+                bufsize=0,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
                 cwd=spec.folder or None,
                 env=environment,
                 start_new_session=True,
@@ -141,21 +144,27 @@ class LocalCommand:
         except (OSError, ValueError) as error:
             return _not_started(type(error).__name__)
         log = ErrorLog(spec.source, self.scrubber)
-        self._running = ServerProcess(process, log, spec.largest, descendants, self.scrubber, self._on_change)
+        running = ServerProcess(process, log, spec.largest, descendants, self.scrubber, self._on_change)
+        try:
+            await running.open()
+        except BaseException:
+            await running.stop(0.0)
+            raise
+        self._running = running
         self.epoch += 1
         self._on_change()
         return self.epoch
 
-    async def ask(self, message: JsonObject, line: Line | None) -> Reply:
-        """Sends a request and waits for its answer."""
+    def ask(self, message: JsonObject, line: Line | None) -> asyncio.Future[Reply]:
+        """Sends a request; its answer comes, unless it is cancelled before."""
         running = self._running
         if running is None or not running.alive:
-            return Reply(fault=Fault.NOT_SENT)
+            return replied(Reply(fault=Fault.NOT_SENT))
         params = message.get("params")
         arguments = params.get("arguments") if isinstance(params, Mapping) else None
         if isinstance(arguments, Mapping):
             running.log.note(arguments)
-        return await running.ask(message, line)
+        return running.ask(message, line)
 
     def doubt(self) -> None:
         """Asks the command for a sign of life; one that gives none is ended once nobody else waits for it."""
@@ -177,8 +186,7 @@ class LocalCommand:
     async def tell(self, message: JsonObject) -> None:
         """Sends a notification; what became of it shows with the next request."""
         if self._running is not None:
-            with suppress(OSError):
-                await self._running.send(message)
+            self._running.send(message)
 
     def stale(self) -> bool:
         """Whether the server has said since it was last asked that its tools are others now."""

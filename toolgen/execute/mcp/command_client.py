@@ -7,8 +7,6 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 
-import msgspec
-
 from toolgen.execute.http.scrubber import Scrubber, scrubber_of
 from toolgen.execute.mcp.command import NOT_SENT, Command
 from toolgen.execute.mcp.command_frames import (
@@ -19,13 +17,12 @@ from toolgen.execute.mcp.command_frames import (
     Changed,
     Doubt,
     Forget,
+    Frames,
     FromWorker,
     Progress,
     State,
     Tell,
     ToWorker,
-    frame,
-    read_frame,
 )
 from toolgen.execute.mcp.messages import failed
 from toolgen.execute.mcp.process import Fault, Reply
@@ -37,7 +34,6 @@ from toolgen.model.schema import JsonObject
 __all__ = ["CommandClient"]
 
 _GONE = "is out of reach: the process that holds it for all workers has ended"
-_DECODER: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
 
 
 class CommandClient:
@@ -47,8 +43,8 @@ class CommandClient:
         self._socket = socket.socket(fileno=descriptor)
         self._socket.set_inheritable(False)
         self._opening = asyncio.Lock()
-        self._writer: asyncio.StreamWriter | None = None
-        self._listening: asyncio.Task[None] | None = None
+        self._frames: Frames[ToWorker] = Frames(ToWorker, self._heard, self._lost)
+        self._is_lost = asyncio.Event()
         self._number = 0
         self._asked: dict[int, tuple[asyncio.Future[Begun | Answer], Line | None]] = {}
         self._commands: dict[str, _RemoteCommand] = {}
@@ -57,19 +53,9 @@ class CommandClient:
         """The command of a source."""
         return self._commands.setdefault(source, _RemoteCommand(self, source))
 
-    async def send(self, said: FromWorker) -> None:
-        """Raises `OSError` where nobody listens any more, `ValueError` for what is too large."""
-        await self._open()
-        assert self._writer is not None  # noqa: S101 - it was opened
-        if self._listening is None or self._listening.done():
-            raise OSError(_GONE)
-        self._writer.write(frame(said))
-        await self._writer.drain()
-
-    def send_soon(self, said: FromWorker) -> None:
-        """The same without waiting; lost where there is no connection."""
-        if self._writer is not None and not self._writer.is_closing():
-            self._writer.write(frame(said))
+    def send(self, said: FromWorker) -> None:
+        """Never waits; lost where there is no connection. Raises `ValueError` for what is too large."""
+        self._frames.send(said)
 
     def number(self) -> int:
         """One that no other question has."""
@@ -78,45 +64,43 @@ class CommandClient:
 
     async def answer(self, asked: Begin | Ask, line: Line | None = None) -> Begun | Answer | None:
         """What answers a question; None where nothing will. Raises `ValueError` for what is too large, which was not sent."""
+        if self._frames.transport is None:
+            await self._open()
+        if not self._frames.is_open:
+            return None
         waiter: asyncio.Future[Begun | Answer] = asyncio.get_running_loop().create_future()
         self._asked[asked.number] = (waiter, line)
         try:
-            await self.send(asked)
+            self._frames.send(asked)
             return await waiter
         except OSError:
             return None
         except asyncio.CancelledError:
-            self.send_soon(Forget(number=asked.number))
+            self._frames.send(Forget(number=asked.number))
             raise
         finally:
             self._asked.pop(asked.number, None)
 
     async def close(self) -> None:
         """Ends the connection; the commands run on."""
-        if self._listening is not None:
-            self._listening.cancel()
-            await asyncio.gather(self._listening, return_exceptions=True)
-        else:
+        if self._frames.transport is None:
             self._socket.close()
+        else:
+            self._frames.abort()
+            await self._is_lost.wait()
 
     async def _open(self) -> None:
         async with self._opening:
-            if self._writer is None:
-                reader, self._writer = await asyncio.open_unix_connection(sock=self._socket)
-                self._listening = asyncio.create_task(self._listen(reader, self._writer))
+            if self._frames.transport is None:
+                await asyncio.get_running_loop().create_unix_connection(lambda: self._frames, sock=self._socket)
 
-    async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            with suppress(OSError, ValueError):
-                while said := await read_frame(reader, _DECODER):
-                    self._heard(said)
-        finally:
-            writer.close()
-            for command in self._commands.values():
-                command.lose()
-            for waiter, _ in self._asked.values():
-                if not waiter.done():
-                    waiter.set_exception(OSError(_GONE))
+    def _lost(self) -> None:
+        self._is_lost.set()
+        for command in self._commands.values():
+            command.lose()
+        for waiter, _ in self._asked.values():
+            if not waiter.done():
+                waiter.set_exception(OSError(_GONE))
 
     def _heard(self, said: ToWorker) -> None:
         match said:
@@ -189,11 +173,11 @@ class _RemoteCommand:
 
     def doubt(self) -> None:
         self._ready = False
-        self._client.send_soon(Doubt(source=self._source))
+        self._client.send(Doubt(source=self._source))
 
     async def tell(self, message: JsonObject) -> None:
-        with suppress(OSError, ValueError):
-            await self._client.send(Tell(source=self._source, message=encode_json(message)))
+        with suppress(ValueError):
+            self._client.send(Tell(source=self._source, message=encode_json(message)))
 
     def stale(self) -> bool:
         changed, self.changed = self.changed, False

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import Final, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -18,13 +19,13 @@ __all__ = [
     "Changed",
     "Doubt",
     "Forget",
+    "Frames",
     "FromWorker",
     "Progress",
     "State",
     "Tell",
     "ToWorker",
     "frame",
-    "read_frame",
 ]
 
 MAX_FRAME_SIZE: Final = 64 * 1024 * 1024
@@ -131,12 +132,61 @@ def frame(said: FromWorker | ToWorker) -> bytes:
     return len(data).to_bytes(_SIZE) + data
 
 
-async def read_frame(reader: asyncio.StreamReader, decoder: msgspec.msgpack.Decoder[_Frame]) -> _Frame | None:
-    """The next one; None at the end. Raises `ValueError` and `OSError` for what is none."""
-    try:
-        size = int.from_bytes(await reader.readexactly(_SIZE))
+class Frames(asyncio.Protocol, Generic[_Frame]):
+    """One end of a connection: cuts what is read into frames. `heard` is given each, and `ended` is called once, after the last.
+
+    What is none ends the connection.
+    """
+
+    def __init__(self, kind: object, heard: Callable[[_Frame], None], ended: Callable[[], None]) -> None:
+        self._decoder: msgspec.msgpack.Decoder[_Frame] = msgspec.msgpack.Decoder(kind)
+        self._heard = heard
+        self._ended = ended
+        self._held = bytearray()
+        self.transport: asyncio.WriteTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(
+            asyncio.WriteTransport, transport
+        )  # as that of a socket is, whatever class a loop has for it
+
+    def data_received(self, data: bytes) -> None:
+        self._held += data
+        try:
+            while (end := self._end()) is not None:
+                said = self._decoder.decode(self._held[_SIZE:end])
+                del self._held[:end]
+                self._heard(said)
+        except (ValueError, msgspec.MsgspecError):
+            self.abort()
+
+    def _end(self) -> int | None:
+        """Where the first frame ends that is held; None where none does."""
+        if len(self._held) < _SIZE:
+            return None
+        size = int.from_bytes(self._held[:_SIZE])
         if size > MAX_FRAME_SIZE:
             raise ValueError("larger than a frame may be")
-        return decoder.decode(await reader.readexactly(size))
-    except asyncio.IncompleteReadError:
-        return None
+        return size + _SIZE if len(self._held) >= size + _SIZE else None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ended()
+
+    @property
+    def is_open(self) -> bool:
+        return self.transport is not None and not self.transport.is_closing()
+
+    def unread(self) -> int:
+        """Bytes that the other end has not read."""
+        return 0 if self.transport is None else self.transport.get_write_buffer_size()
+
+    def send(self, said: FromWorker | ToWorker) -> None:
+        """Never waits; lost where nobody is there any more. Raises `ValueError` for what is too large."""
+        data = frame(said)
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(data)
+
+    def abort(self) -> None:
+        """Ends the connection now."""
+        if self.transport is not None:
+            self.transport.abort()

@@ -10,10 +10,8 @@ import asyncio
 import logging
 import socket
 from collections.abc import Coroutine, Iterable, Mapping
-from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
-
-import msgspec
 
 from toolgen.errors import place_of
 from toolgen.execute.mcp.command import CommandSpec, LocalCommand
@@ -25,16 +23,15 @@ from toolgen.execute.mcp.command_frames import (
     Changed,
     Doubt,
     Forget,
+    Frames,
     FromWorker,
     Progress,
     State,
     Tell,
     ToWorker,
-    frame,
-    read_frame,
 )
 from toolgen.execute.mcp.messages import called_off, failed
-from toolgen.execute.mcp.process import Fault, Reply
+from toolgen.execute.mcp.process import Fault, Reply, replied
 from toolgen.json_codec import decode_json
 from toolgen.model.client_channel import Line, Unasked
 from toolgen.model.result import Failed
@@ -45,7 +42,6 @@ __all__ = ["CommandServer"]
 _logger = logging.getLogger("toolgen.mcp")
 _MAX_UNREAD = 64 * 1024 * 1024  # bytes that a worker may leave unread, and of which progress is no longer written
 _MUCH_UNREAD = 1024 * 1024
-_DECODER: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)
 
 
 class CommandServer:
@@ -58,21 +54,17 @@ class CommandServer:
     async def connect(self) -> socket.socket:
         """A worker's end of a connection; this process closes it once the worker has it."""
         ours, theirs = socket.socketpair()
-        reader, writer = await asyncio.open_unix_connection(sock=ours)
-        session = _Session(writer, self._commands)
-        self._sessions.add(session)
-        session.reading = asyncio.create_task(session.read(reader))
-        session.reading.add_done_callback(lambda _: self._sessions.discard(session))
+        session = _Session(self._commands, self._sessions)
+        await asyncio.get_running_loop().create_unix_connection(lambda: session.frames, sock=ours)
         for command in self._commands.values():
             session.send(command.state())
         return theirs
 
     async def close(self) -> None:
         """Ends every connection, every command and whatever they started."""
-        reading = [session.reading for session in self._sessions if session.reading is not None]
-        for task in reading:
-            task.cancel()
-        await asyncio.gather(*reading, return_exceptions=True)
+        for session in tuple(self._sessions):
+            session.frames.abort()
+            await session.ended.wait()
         await asyncio.gather(*(command.close() for command in self._commands.values()))
 
 
@@ -86,7 +78,7 @@ class _SharedCommand:
         self._number = 0
         self._beginning: set[asyncio.Task[int | Failed | None]] = set()
         self._telling: set[asyncio.Task[None]] = set()
-        self._handshake: tuple[int, asyncio.Task[Reply]] | None = None
+        self._handshake: tuple[int, asyncio.Future[Reply]] | None = None
         self._shaking = 0
         self._told = 0
 
@@ -113,18 +105,18 @@ class _SharedCommand:
         self._number += 1
         return self._number
 
-    async def ask(self, message: JsonObject, number: int, line: Line | None, epoch: int) -> Reply:
+    def ask(self, message: JsonObject, number: int, line: Line | None, epoch: int) -> asyncio.Future[Reply]:
         """Asks the process `epoch`, under a number that no other worker has."""
         if epoch != self._command.epoch:
-            return Reply(fault=Fault.NOT_SENT)
+            return replied(Reply(fault=Fault.NOT_SENT))
         if message.get("method") == "initialize":
-            return await self._shake({**message, "id": number}, epoch)
-        return await self._command.ask(_renumbered(message, number), line)
+            return asyncio.create_task(self._shake({**message, "id": number}, epoch))
+        return self._command.ask(_renumbered(message, number), line)
 
     async def _shake(self, message: JsonObject, epoch: int) -> Reply:
         """A second handshake would begin the server's state anew, so all workers are given the answer to the first."""
         if self._handshake is None or self._handshake[0] != epoch or _is_unanswered(self._handshake[1]):
-            self._handshake, self._shaking = (epoch, asyncio.create_task(self._command.ask(message, None))), 0
+            self._handshake, self._shaking = (epoch, self._command.ask(message, None)), 0
         task = self._handshake[1]
         self._shaking += 1
         try:
@@ -161,49 +153,47 @@ class _Asked(NamedTuple):
 
     command: _SharedCommand
     number: int
+    key: tuple[str, Json]
     method: Json
-    task: asyncio.Task[None]
+    answer: asyncio.Future[Reply]
 
 
 class _Session:
     """The connection of one worker."""
 
-    reading: asyncio.Task[None] | None = None
-
-    def __init__(self, writer: asyncio.StreamWriter, commands: Mapping[str, _SharedCommand]) -> None:
-        self._writer = writer
+    def __init__(self, commands: Mapping[str, _SharedCommand], sessions: set[_Session]) -> None:
         self._commands = commands
+        self._sessions = sessions
         self._asked: dict[int, _Asked] = {}
         self._numbers: dict[tuple[str, Json], int] = {}  # those of the command, by the worker's own
         self._tasks: set[asyncio.Task[None]] = set()
+        self.frames: Frames[FromWorker] = Frames(FromWorker, self._heard, self._lost)
+        self.ended = asyncio.Event()
+        sessions.add(self)
 
     def send(self, said: ToWorker) -> None:
         """Never waits: a worker that does not read loses its connection, and holds up nobody."""
-        transport = self._writer.transport
-        unread = transport.get_write_buffer_size()
+        unread = self.frames.unread()
         if unread > _MAX_UNREAD:
-            transport.abort()
-        elif not transport.is_closing() and not (isinstance(said, Progress) and unread > _MUCH_UNREAD):
-            self._writer.write(frame(said))
+            self.frames.abort()
+        elif not (isinstance(said, Progress) and unread > _MUCH_UNREAD):
+            self.frames.send(said)
 
-    async def read(self, reader: asyncio.StreamReader) -> None:
-        """Until the worker is gone: what it waited for is taken back then."""
-        try:
-            with suppress(OSError, ValueError):
-                while said := await read_frame(reader, _DECODER):
-                    self._heard(said)
-        finally:
-            self._writer.close()
-            for asked in self._asked.values():
-                if asked.method != "initialize":
-                    asked.command.tell_soon(called_off(asked.number))
-            for task in self._tasks:
-                task.cancel()
+    def _lost(self) -> None:
+        """The worker is gone: what it waited for is taken back."""
+        self._sessions.discard(self)
+        for asked in tuple(self._asked.values()):
+            if asked.method != "initialize":
+                asked.command.tell_soon(called_off(asked.number))
+            asked.answer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        self.ended.set()
 
     def _heard(self, said: FromWorker) -> None:
         if isinstance(said, Forget):
             if asked := self._asked.get(said.number):
-                asked.task.cancel()
+                asked.answer.cancel()
             return
         command = self._commands.get(said.source)
         match said:
@@ -241,24 +231,24 @@ class _Session:
 
     def _ask(self, said: Ask, command: _SharedCommand) -> None:
         message, number = decode_json(said.message), command.number()
-        key = (said.source, message["id"])
         line = _RemoteLine(self, said.number) if said.listens else None
-        self._numbers[key] = number
+        answer = command.ask(message, number, line, said.epoch)
+        asked = _Asked(command, number, (said.source, message["id"]), message.get("method"), answer)
+        self._asked[said.number], self._numbers[asked.key] = asked, number
+        answer.add_done_callback(partial(self._answered, said.number))
 
-        async def work() -> None:
-            reply = Reply(fault=Fault.ENDED, reason="could not be asked")
-            try:
-                reply = await command.ask(message, number, line, said.epoch)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the worker has to be told
-                _failed(error)
-            finally:
-                self._asked.pop(said.number, None)
-            self._numbers.pop(
-                key, None
-            )  # after one that was forgotten the server may yet be told that it is called off
-            self.send(Answer(number=said.number, line=reply.line, fault=reply.fault, reason=reply.reason))
-
-        self._asked[said.number] = _Asked(command, number, message.get("method"), self._do(work()))
+    def _answered(self, number: int, answer: asyncio.Future[Reply]) -> None:
+        """Passes on what answers a question. Of one that was forgotten the server may yet be told that it is called off."""
+        asked = self._asked.pop(number)
+        if answer.cancelled():
+            return
+        self._numbers.pop(asked.key, None)
+        reply = Reply(fault=Fault.ENDED, reason="could not be asked")
+        if (error := answer.exception()) is None:
+            reply = answer.result()
+        else:
+            _failed(error)
+        self.send(Answer(number=number, line=reply.line, fault=reply.fault, reason=reply.reason))
 
     def _tell(self, said: Tell, command: _SharedCommand) -> None:
         message = decode_json(said.message)
@@ -288,11 +278,11 @@ class _RemoteLine:
         raise Unasked
 
 
-def _failed(error: Exception) -> None:
+def _failed(error: BaseException) -> None:
     _logger.error("a command of an MCP server failed a worker: %s", place_of(error))
 
 
-def _is_unanswered(task: asyncio.Task[Reply]) -> bool:
+def _is_unanswered(task: asyncio.Future[Reply]) -> bool:
     return task.done() and (task.cancelled() or task.result().fault is not None)
 
 

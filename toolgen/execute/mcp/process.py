@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from toolgen.execute.http.scrubber import Scrubber
-from toolgen.execute.mcp.child_process import Descendants, EndlessError, ErrorLog, Lines, LongLine
+from toolgen.execute.mcp.child_process import Descendants, ErrorLog, Lines, LongLine
 from toolgen.execute.mcp.messages import addressed, claimed, tell_progress
 from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.client_channel import Line
 from toolgen.model.schema import Json, JsonObject
 
-__all__ = ["Fault", "Reply", "ServerProcess"]
+__all__ = ["Fault", "Reply", "ServerProcess", "replied"]
 
 _MAX_UNASKED: Final = 10_000  # messages between two answers
+_MUCH_UNREAD: Final = 1024 * 1024  # bytes that the command has not read; what it asks for then is not answered
+_LAST_WORDS_S: Final = 2.0
 
 
 class Fault(StrEnum):
@@ -47,12 +49,12 @@ class _Waiter:
     line: Line | None
 
 
-class ServerProcess:
-    """A running command, and who waits for which of its answers."""
+class ServerProcess(asyncio.BaseProtocol):
+    """A running command, and who waits for which of its answers. As a protocol, the end of what is written to it."""
 
     def __init__(
         self,
-        process: asyncio.subprocess.Process,
+        process: subprocess.Popen[bytes],
         log: ErrorLog,
         largest: int,
         descendants: Descendants,
@@ -63,67 +65,74 @@ class ServerProcess:
         self._descendants = descendants
         self._scrubber = scrubber
         self._on_change = on_change
-        self.log = log
-        assert process.stdout is not None  # noqa: S101 - it was asked for
-        self._lines = Lines(process.stdout, largest)
+        self._lines = Lines(largest, self._heard, self._end)
+        self._transports: list[asyncio.BaseTransport] = []
+        self._stdin: asyncio.WriteTransport | None = None
         self._waiting: dict[int, _Waiter] = {}
         self._unasked = 0
         self._ended = False
+        self._gone: asyncio.Future[int] | None = None
         self._reason = "ended before it answered"
+        self.log = log
         self.changed = False
         self.served = False
-        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._drain())]
+
+    async def open(self) -> None:
+        """Takes over the pipes. Raises `OSError`."""
+        loop, process = asyncio.get_running_loop(), self._process
+        self._stdin, _ = await loop.connect_write_pipe(lambda: self, process.stdin)
+        self._transports.append(self._stdin)
+        for pipe, protocol in ((process.stderr, self.log), (process.stdout, self._lines)):
+            transport, _ = await loop.connect_read_pipe(lambda one=protocol: one, pipe)  # type: ignore[misc]
+            self._transports.append(transport)
 
     @property
     def alive(self) -> bool:
         """Whether it can be asked."""
-        return self._process.returncode is None and not self._ended
+        return not self._ended and self._stdin is not None and not self._stdin.is_closing() and self._is_running()
 
     @property
     def idle(self) -> bool:
         """Whether nobody waits for it."""
         return not self._waiting
 
-    async def ask(self, message: JsonObject, line: Line | None) -> Reply:
-        """The line that answers, or what is wrong with it: `Fault.ENDED` where none ever will."""
-        waiter, number = _Waiter(asyncio.get_running_loop().create_future(), line), _number(message)
-        self._waiting[number] = waiter
-        try:
-            await self.send(message)
-            return await waiter.answer
-        except OSError:
-            return Reply(fault=Fault.ENDED, reason=self._reason)
-        finally:
-            self._waiting.pop(number, None)
+    def ask(self, message: JsonObject, line: Line | None) -> asyncio.Future[Reply]:
+        """The line that answers, or what is wrong with it: `Fault.ENDED` where none ever will. Cancelled, it is not waited for."""
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        number = _number(message)
+        self._waiting[number] = _Waiter(answer, line)
+        answer.add_done_callback(lambda _: self._waiting.pop(number, None))
+        if not self.send(message):
+            answer.set_result(Reply(fault=Fault.ENDED, reason=self._reason))
+        return answer
 
-    async def send(self, message: JsonObject) -> None:
-        """Raises `OSError` for a command that does not read any more."""
-        assert self._process.stdin is not None  # noqa: S101 - it was asked for
-        self._process.stdin.write(encode_json(message) + b"\n")
-        await self._process.stdin.drain()
+    def send(self, message: JsonObject) -> bool:
+        """Whether the command reads; what it has no time for waits, with whoever asked."""
+        if self._ended or self._stdin is None or self._stdin.is_closing():
+            return False
+        self._stdin.write(encode_json(message) + b"\n")
+        return not self._stdin.is_closing()
 
-    async def _read(self) -> None:
-        try:
-            while line := await self._lines.read():
-                await self._heard(line)
-                if self._unasked > _MAX_UNASKED:
-                    self._reason = "said more than anybody asked for"
-                    return
-        except EndlessError:
-            self._reason = "wrote a line without end"
-        except OSError:
-            pass
-        finally:
-            self._ended = True
-            self._kill()
-            self._on_change()
-            for waiter in self._waiting.values():
-                if not waiter.answer.done():
-                    waiter.answer.set_result(Reply(fault=Fault.ENDED, reason=self._reason))
-            self._waiting.clear()
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It reads no more. What it still has to say is waited for a little."""
+        if not self._ended:
+            asyncio.get_running_loop().call_later(_LAST_WORDS_S, self._lines.end, "")
 
-    async def _heard(self, line: bytes | LongLine) -> None:
+    def _end(self, reason: str) -> None:
+        """It says no more, or nobody listens."""
+        self._ended, self._reason = True, reason or self._reason
+        self._kill()
+        self._leave()
+        self._on_change()
+        for waiter in tuple(self._waiting.values()):
+            if not waiter.answer.done():
+                waiter.answer.set_result(Reply(fault=Fault.ENDED, reason=self._reason))
+
+    def _heard(self, line: bytes | LongLine) -> None:
         self._unasked += 1
+        if self._unasked > _MAX_UNASKED:
+            self._lines.end("said more than anybody asked for")
+            return
         if isinstance(line, LongLine):
             self._spoiled(addressed(line.head, line.tail), line.head, Fault.TOO_LONG)
             return
@@ -140,8 +149,11 @@ class ServerProcess:
                 self._spoiled(claimed(message), line, Fault.UNREADABLE)
         elif number is None:
             self._notified(method, message.get("params"))
-        elif isinstance(number, str | int):
-            await self.send(_turned_down(method, number))
+        elif isinstance(number, str | int) and self._unread() < _MUCH_UNREAD:
+            self.send(_turned_down(method, number))
+
+    def _unread(self) -> int:
+        return 0 if self._stdin is None else self._stdin.get_write_buffer_size()
 
     def _settle(self, number: int, answer: Reply) -> None:
         waiter = self._waiting.pop(number, None)
@@ -167,12 +179,14 @@ class ServerProcess:
             if waiter is not None and waiter.line is not None:
                 tell_progress(waiter.line, params, self._scrubber)
 
-    async def _drain(self) -> None:
-        """What it writes to its standard error is for the log, the first of it: nobody else would empty the pipe."""
-        assert self._process.stderr is not None  # noqa: S101 - it was asked for
-        while piece := await self._process.stderr.read(4096):
-            self.log.write(piece)
-        self.log.close()
+    def _is_running(self) -> bool:
+        return self._gone is None and self._process.poll() is None
+
+    def _leave(self) -> asyncio.Future[int]:
+        """When the process has ended, which it is waited for in a thread."""
+        if self._gone is None:
+            self._gone = asyncio.get_running_loop().run_in_executor(None, self._process.wait)
+        return self._gone
 
     def _kill(self) -> None:
         self._descendants.end(self._process.pid)
@@ -180,17 +194,26 @@ class ServerProcess:
     async def stop(self, leaving_s: float) -> None:
         """Closes its input, as MCP has it, and ends it with all that it started when it is not gone by then."""
         self._descendants.look(self._process.pid)
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        if self._stdin is not None:
+            self._stdin.close()
+        gone = self._leave()
         if leaving_s:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(leaving_s):
-                    await self._process.wait()
+            await asyncio.wait({gone}, timeout=leaving_s)
         self._kill()
-        await self._process.wait()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await gone
+        self._lines.end("")
+        for transport in self._transports:
+            transport.close()
+        for pipe in (self._process.stdin, self._process.stderr, self._process.stdout)[len(self._transports) :]:
+            if pipe is not None:
+                pipe.close()
+
+
+def replied(reply: Reply) -> asyncio.Future[Reply]:
+    """An answer that is known."""
+    answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    answer.set_result(reply)
+    return answer
 
 
 def _number(message: JsonObject) -> int:

@@ -21,7 +21,7 @@ from toolgen.model.result import Refused
 from toolgen.model.tool import Effect
 from toolgen.model.verdict import Allow, Ask, Deny
 from toolgen.pipeline.middleware import Trail
-from toolgen.pipeline.session_history import Earlier
+from toolgen.pipeline.stages.access import Earlier
 from toolgen.policy.document.sections import assigned
 from toolgen.policy.suggested_schema import closed
 from toolgen.state.history import Histories

@@ -16,8 +16,7 @@ from toolgen.execute.base import Executor
 from toolgen.model.call import Call
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, McpBinding, SqlBinding, Tool
-from toolgen.pipeline.call_context import Wordless
-from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.middleware import Trail, Wordless
 from toolgen.pipeline.response_cache import Caching
 from toolgen.policy.rules import Note
 

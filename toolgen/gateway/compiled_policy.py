@@ -259,7 +259,7 @@ class Governance:
         judgement = self.access.judge(call.principal, tool, arguments, self.earlier.circumstances(call))
         notes += judgement.notes
         if not isinstance(judgement.verdict, Deny):
-            self.earlier.add(call, tool, arguments)
+            self.earlier.add(call, tool, arguments, judgement.readings)
         return judgement.verdict
 
     def _answerable(self, principal: Principal) -> bool:

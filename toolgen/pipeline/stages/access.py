@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import assert_never
@@ -15,17 +15,17 @@ from toolgen.clock import Clock, FixedClock
 from toolgen.errors import StateError
 from toolgen.model.call import Call, parties
 from toolgen.model.result import Error, Failed, Refused, Result, Success
-from toolgen.model.schema import Json, JsonObject
+from toolgen.model.schema import JsonObject
 from toolgen.model.tool import (
     Tool,
 )
-from toolgen.model.verdict import Allow, Ask, Deny, Verdict
+from toolgen.model.verdict import Allow, Ask, Deny
 from toolgen.pipeline.middleware import Next, Trail, refused
 from toolgen.policy.access import NOWHERE, UNKNOWN, Access, Circumstances
 from toolgen.policy.answer_redaction import AnswerRedactor
 from toolgen.policy.arguments import repair
 from toolgen.policy.explain import SelfTest
-from toolgen.policy.readings.call import amounts
+from toolgen.policy.readings.call import Readings, amounts, readings_of
 from toolgen.state.history import Histories
 from toolgen.state.history_redis import SharedHistories, Turn
 
@@ -75,20 +75,20 @@ class Earlier:
             user=Circumstances(now=now, session=theirs, history=all_theirs),
         )
 
-    def begin(self, call: Call, tool: Tool, arguments: JsonObject) -> None:
+    def begin(self, call: Call, tool: Tool, arguments: JsonObject, readings: Readings | None) -> None:
         """Counts a tool of a call, for each of its parties, from the moment it may be called: two that race see each other."""
         if self.dry:
             return
         known = tool.input_schema.get("properties", {})
-        numbers = {name: value for name, value in amounts(tool, arguments).items() if name in known}
+        numbers = {name: value for name, value in amounts(readings, arguments).items() if name in known}
         labels = self.labels.get(tool.name, ())
         for party in parties(call.principal):
             self.histories.begin(call.id, party, call.session, tool.name, numbers, labels)
 
-    def add(self, call: Call, tool: Tool, arguments: JsonObject) -> None:
+    def add(self, call: Call, tool: Tool, arguments: JsonObject, readings: Readings | None) -> None:
         """Counts a tool that stands in a call which was begun."""
         if self.histories.flies(call.id):
-            self.begin(call, tool, arguments)
+            self.begin(call, tool, arguments, readings)
 
     def end(self, call: Call, result: Result | None) -> None:
         """Settles a call; without a result it broke off, and may have done something."""
@@ -109,40 +109,38 @@ class AccessStage:
     earlier: Earlier | None = None
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
-        earlier = self.earlier
-        if earlier is not None and (turn := earlier.turn(call)) is not None:
-            return await self._in_turn(turn, call, trail, proceed, earlier)
-        verdict = self._decided(call, trail)
-        if isinstance(verdict, Deny):
-            return refused(verdict)
-        if earlier is None:
-            return await proceed(call, trail)
-        earlier.begin(call, call.tool, call.arguments)
-        return await self._made(call, trail, proceed, earlier)
+        turns = None if self.earlier is None else self.earlier.turn(call)
+        refusal = self._decided(call, trail) if turns is None else await self._in_turn(turns, call, trail)
+        if refusal is not None:
+            return refusal
+        result: Result | None = None
+        try:
+            result = await proceed(call, trail)
+        finally:
+            if self.earlier is not None:
+                self.earlier.end(call, result)
+        return result
 
-    async def _in_turn(
-        self, turns: AbstractAsyncContextManager[Turn], call: Call, trail: Trail, proceed: Next, earlier: Earlier
-    ) -> Result:
+    async def _in_turn(self, turns: AbstractAsyncContextManager[Turn], call: Call, trail: Trail) -> Refused | None:
         """The same where other processes count along: what is decided holds once its count is there, and nobody was quicker."""
         try:
             async with turns as turn:
                 while True:
-                    verdict = self._decided(call, trail)
-                    if not isinstance(verdict, Deny):
-                        earlier.begin(call, call.tool, call.arguments)
+                    refusal = self._decided(call, trail)
                     if await turn.commit():
-                        break
+                        return refusal
         except StateError as error:
-            earlier.end(call, UNCOUNTED)
+            if self.earlier is not None:
+                self.earlier.end(call, UNCOUNTED)
             _logger.error("a call was refused: %s", error)  # noqa: TRY400 - it says all there is
             return UNCOUNTED
-        return refused(verdict) if isinstance(verdict, Deny) else await self._made(call, trail, proceed, earlier)
 
-    def _decided(self, call: Call, trail: Trail) -> Verdict:
-        """The verdict, with what the record should know of it."""
+    def _decided(self, call: Call, trail: Trail) -> Refused | None:
+        """The refusal of a call, or None and the call counted among the earlier ones. The trail has what the record should know of it."""
         circumstances = NOWHERE if self.earlier is None else self.earlier.circumstances(call)
         judgement = self.access.judge(call.principal, call.tool, call.arguments, circumstances)
-        trail.labels = _labels(circumstances)
+        with suppress(LookupError):  # the session was forgotten, and its labels with it
+            trail.labels = [] if circumstances.session is None else [*circumstances.session.labels()]
         trail.notes = judgement.notes
         verdict = judgement.verdict if call.denied is None or judgement.verdict is UNKNOWN else call.denied
         trail.rule = verdict.rule
@@ -153,27 +151,12 @@ class AccessStage:
                 trail.verdict = "ask"
             case Deny():
                 trail.verdict = "deny"
+                return refused(verdict)
             case _:
                 assert_never(verdict)
-        return verdict
-
-    @staticmethod
-    async def _made(call: Call, trail: Trail, proceed: Next, earlier: Earlier) -> Result:
-        """The rest of the road, with the call counted among the earlier ones."""
-        result: Result | None = None
-        try:
-            result = await proceed(call, trail)
-        finally:
-            earlier.end(call, result)
-        return result
-
-
-def _labels(circumstances: Circumstances) -> list[Json]:
-    """The labels of the session, for the record; none where they were forgotten."""
-    try:
-        return [] if circumstances.session is None else [*circumstances.session.labels()]
-    except LookupError:
-        return []
+        if self.earlier is not None:
+            self.earlier.begin(call, call.tool, call.arguments, judgement.readings)
+        return None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -232,7 +215,7 @@ def imagined(
         arguments = repair(tool.input_schema, made.arguments).arguments
         session = "test" if made.in_session else "another"
         call = Call(id=f"test-{index}", tool=tool, arguments=arguments, principal=test.caller, session=session)
-        earlier.begin(call, tool, arguments)
+        earlier.begin(call, tool, arguments, readings_of(tool, arguments))
         if made.outcome != "running":
             earlier.histories.end(call.id, made.outcome)
     asked = Call(id="test", tool=tools[test.tool], arguments={}, principal=test.caller, session="test")

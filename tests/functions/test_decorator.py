@@ -17,7 +17,7 @@ import toolgen
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.gateway.service import Gateway
 from toolgen.model.tool import FunctionBinding
-from toolgen.pipeline.call_context import Presence
+from toolgen.pipeline.middleware import Presence
 
 _NUMBERS = itertools.count()
 POLICY = """

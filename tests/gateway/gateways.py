@@ -24,7 +24,7 @@ from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect, NoBinding, Tool, seal
-from toolgen.pipeline.call_context import Presence
+from toolgen.pipeline.middleware import Presence
 from toolgen.policy.credentials import TokenRule
 from toolgen.policy.document.sections import NOBODY
 from toolgen.search.bm25 import ToolIndex

@@ -18,7 +18,7 @@ from tests.projects import KEY
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.mcp.stdio import serve_streams
 from toolgen.gateway.service import Gateway
-from toolgen.pipeline.call_context import Presence
+from toolgen.pipeline.middleware import Presence
 
 CALL = {"name": "shop__query", "arguments": {"sql": SLOW}}
 QUICK = {"sql": "SELECT count(*) AS n FROM big"}

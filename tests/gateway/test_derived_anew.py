@@ -24,7 +24,7 @@ from toolgen.gateway.approvals import of_party, party_of
 from toolgen.gateway.identity import Identity, KeySets, Unaccepted
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call, Principal
-from toolgen.pipeline.stages.approval import approval_digest
+from toolgen.pipeline.stages.guards import approval_digest
 from toolgen.policy.credentials import ALGORITHMS, Credentials, IssuerEntry, TokenRule, claims_read
 from toolgen.state.invocations import Party
 from toolgen.state.pauses import Pause

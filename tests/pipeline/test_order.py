@@ -23,16 +23,21 @@ from toolgen.model.verdict import Allow, Deny, Verdict
 from toolgen.pipeline import order
 from toolgen.pipeline.middleware import Trail
 from toolgen.pipeline.order import Parts, dry_road, road
-from toolgen.pipeline.stages.approval import ApproveStage, Question, approval_digest
+from toolgen.pipeline.stages.access import AccessStage, RedactStage
 from toolgen.pipeline.stages.deliver import Deliver, Preview
-from toolgen.pipeline.stages.guards import AccessStage, ArgumentsStage, InspectStage, RedactStage
+from toolgen.pipeline.stages.guards import (
+    ApproveStage,
+    ArgumentsStage,
+    CurrentStage,
+    InspectStage,
+    PauseStage,
+    Question,
+    approval_digest,
+)
 from toolgen.pipeline.stages.idempotency import LedgerStage
 from toolgen.pipeline.stages.inspect_guards import sql_verdict
-from toolgen.pipeline.stages.pause import PauseStage
-from toolgen.pipeline.stages.policy_recheck import CurrentStage
-from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage
+from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
 from toolgen.pipeline.stages.record import Record, Users
-from toolgen.pipeline.stages.turn_limit import TurnStage
 from toolgen.policy.access import Access, Rule
 from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.limits import Limit, Limits

@@ -42,7 +42,7 @@ from toolgen.policy.arguments import Validator, repair
 from toolgen.policy.cel.expression import Expression, compile_expression
 from toolgen.policy.cel.names import Scope
 from toolgen.policy.explain import explain, readings_shown
-from toolgen.policy.readings.call import amounts
+from toolgen.policy.readings.call import amounts, readings_of
 from toolgen.policy.readings.values import text_of
 from toolgen.policy.rules import Rule
 from toolgen.sources.graphql.inputs import Inputs, Wording
@@ -541,7 +541,7 @@ def test_shadow_rules_are_asked_about_every_reading() -> None:
 def test_sums_over_earlier_calls_take_the_number_that_an_argument_can_be(
     schema: dict[str, Any], given: dict[str, Any], counted: Any
 ) -> None:
-    assert amounts(query_tool(n=schema), given).get("n") == counted
+    assert amounts(readings_of(query_tool(n=schema), given), given).get("n") == counted
 
 
 def test_what_a_named_query_or_a_function_is_not_given_is_its_default() -> None:

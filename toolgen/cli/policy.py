@@ -22,7 +22,7 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.model.verdict import Allow, Ask
 from toolgen.pipeline.input_validation import meant
-from toolgen.pipeline.session_history import imagined
+from toolgen.pipeline.stages.access import imagined
 from toolgen.policy.advice import advise
 from toolgen.policy.document.policy import documents
 from toolgen.policy.document.rules import earlier_call

@@ -20,7 +20,7 @@ from toolgen.model.names import nearest
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.verdict import Allow, Ask, Verdict
 from toolgen.pipeline.input_validation import meant
-from toolgen.pipeline.session_history import imagined
+from toolgen.pipeline.stages.access import imagined
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.explain import Considered, SelfTest, explain, readings_shown
 

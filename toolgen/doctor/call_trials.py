@@ -13,13 +13,11 @@ from toolgen.model.call import Call, Statement
 from toolgen.model.result import Result
 from toolgen.model.verdict import Allow
 from toolgen.pipeline.middleware import Next, Trail
-from toolgen.pipeline.stages.approval import ApproveStage
-from toolgen.pipeline.stages.guards import ArgumentsStage, RedactStage
+from toolgen.pipeline.stages.access import RedactStage
+from toolgen.pipeline.stages.guards import ApproveStage, ArgumentsStage, PauseStage
 from toolgen.pipeline.stages.idempotency import LedgerStage
-from toolgen.pipeline.stages.pause import PauseStage
-from toolgen.pipeline.stages.rate_limit import LimitStage
+from toolgen.pipeline.stages.rate_limit import LimitStage, TurnStage
 from toolgen.pipeline.stages.record import Record
-from toolgen.pipeline.stages.turn_limit import TurnStage
 from toolgen.policy.access import Access, Judgement
 from toolgen.policy.binding import Bound
 

@@ -20,7 +20,7 @@ from toolgen.gateway.json_body import encode
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error, Meta, Pending, Refused, Result
 from toolgen.model.tool import absent
-from toolgen.pipeline.stages.approval import STALE, Question, approval_digest
+from toolgen.pipeline.stages.guards import STALE, Question, approval_digest
 from toolgen.state.invocations import Invocation, Invocations, Party
 
 __all__ = ["LEASE_S", "MAX_EACH", "MAX_NOTE_LENGTH", "MAX_WAITING", "Approvals", "of_party", "party_of"]

@@ -26,17 +26,21 @@ from toolgen.pipeline.input_validation import Meant, meant
 from toolgen.pipeline.middleware import Trail
 from toolgen.pipeline.order import Parts, dry_road, inspection, road
 from toolgen.pipeline.response_cache import Caching
-from toolgen.pipeline.session_history import Earlier, imagined
-from toolgen.pipeline.stages.approval import STALE, ApproveStage, Desk
+from toolgen.pipeline.stages.access import AccessStage, Earlier, RedactStage, imagined
 from toolgen.pipeline.stages.deliver import Deliver, Preview
-from toolgen.pipeline.stages.guards import AccessStage, ArgumentsStage, InspectStage, RedactStage
+from toolgen.pipeline.stages.guards import (
+    STALE,
+    ApproveStage,
+    ArgumentsStage,
+    CurrentStage,
+    Desk,
+    InspectStage,
+    PauseStage,
+)
 from toolgen.pipeline.stages.idempotency import LedgerStage, key_digest
 from toolgen.pipeline.stages.inspect_guards import destination_of, sql_verdict
-from toolgen.pipeline.stages.pause import PauseStage
-from toolgen.pipeline.stages.policy_recheck import CurrentStage
-from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage
+from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
 from toolgen.pipeline.stages.record import Record, Users
-from toolgen.pipeline.stages.turn_limit import TurnStage
 from toolgen.policy.access import Access
 from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.binding import Bound
@@ -255,7 +259,7 @@ class Governance:
         judgement = self.access.judge(call.principal, tool, arguments, self.earlier.circumstances(call))
         notes += judgement.notes
         if not isinstance(judgement.verdict, Deny):
-            self.earlier.add(call, tool, arguments)
+            self.earlier.add(call, tool, arguments, judgement.readings)
         return judgement.verdict
 
     def _answerable(self, principal: Principal) -> bool:

@@ -16,12 +16,10 @@ from toolgen.gateway.json_body import encode, shallow
 from toolgen.model.call import Call
 from toolgen.model.mcp import plain_data
 from toolgen.model.result import (
-    Cancelled,
     Envelope,
     Error,
     Failed,
     Meta,
-    Pending,
     Refused,
     Result,
     Shape,
@@ -153,25 +151,30 @@ def _documented(call: Call, result: Result) -> Result:
 def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: float) -> Envelope:
     """How something ended, under a name and an id."""
     meta = Meta(duration_ms=round(duration_ms, 3), truncated=False, audit_seq=trail.outcome_seq)
-    match result:
-        case Success(data=data, truncated=truncated, next_cursor=cursor, cut_at=cut_at, age_s=age, shape=shape):
-            meta = msgspec.structs.replace(meta, truncated=truncated, next_cursor=cursor, cut_at=cut_at, age_s=age)
-            if shape is Shape.GRAPHQL:
-                data, partial = _beside(data)
-                meta = msgspec.structs.replace(meta, partial=partial)
-            plain, content = _read(data, shape)
-            return Envelope(status="ok", tool=name, call_id=call_id, data=plain, error=None, meta=meta, content=content)
-        case Failed(error=error, data=data, shape=shape):
-            plain, content = _read(data, shape)
-            return Envelope(
-                status="error", tool=name, call_id=call_id, data=plain, error=error, meta=meta, content=content
-            )
-        case Refused(error=error):
-            return Envelope(status="refused", tool=name, call_id=call_id, data=None, error=error, meta=meta)
-        case Pending(error=error):
-            return Envelope(status="pending", tool=name, call_id=call_id, data=None, error=error, meta=meta)
-        case Cancelled(error=error):
-            return Envelope(status="cancelled", tool=name, call_id=call_id, data=None, error=error, meta=meta)
+    data: Json = None
+    content: Json = None
+    if isinstance(result, Success | Failed):
+        data = result.data
+        if result.shape is Shape.CONTENT and data is not None:  # programs that know no blocks are given what they hold
+            data, content = plain_data(data), data
+    error = None
+    if isinstance(result, Success):
+        partial: Json = None
+        if result.shape is Shape.GRAPHQL:
+            data, partial = _beside(data)
+        meta = msgspec.structs.replace(
+            meta,
+            truncated=result.truncated,
+            next_cursor=result.next_cursor,
+            cut_at=result.cut_at,
+            age_s=result.age_s,
+            partial=partial,
+        )
+    else:
+        error = result.error
+    return Envelope(
+        status=result.status, tool=name, call_id=call_id, data=data, error=error, meta=meta, content=content
+    )
 
 
 def _beside(data: Json) -> tuple[Json, Json]:
@@ -180,8 +183,3 @@ def _beside(data: Json) -> tuple[Json, Json]:
         return data, [{"message": "withheld"}]
     errors = data.get("errors")
     return data.get("data"), errors if isinstance(errors, list) else [{"message": str(errors)}]
-
-
-def _read(data: Json, shape: Shape) -> tuple[Json, Json]:
-    """The data for programs that know no blocks, and the content of MCP that it was, if it was."""
-    return (data, None) if shape is not Shape.CONTENT or data is None else (plain_data(data), data)

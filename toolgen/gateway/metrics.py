@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from toolgen.execute.base import FunctionCounts
-from toolgen.model.result import Cancelled, Failed, Pending, Refused, Result, Success
+from toolgen.model.result import Result, Success
 
 __all__ = ["MEDIA_TYPE", "Metrics"]
 
@@ -56,7 +56,9 @@ class Metrics:
     def end(self, result: Result | None, seconds: float) -> None:
         """A call has ended; without a result where it was broken off with its process."""
         self._in_flight -= 1
-        status, code = ("cancelled", "") if result is None else _ending(result)
+        status, code = "cancelled", ""
+        if result is not None:
+            status, code = result.status, "" if isinstance(result, Success) else result.error.code
         key = (status, code)
         if key not in self._calls and len(self._calls) >= _MAX_CODES:
             key = (status, _OTHER)
@@ -169,20 +171,6 @@ def _histogram(name: str, labels: Mapping[str, str], durations: _Durations) -> I
         yield _sample(f"{name}_bucket", {**labels, "le": bound}, count)
     yield _sample(f"{name}_sum", labels, durations.total)
     yield _sample(f"{name}_count", labels, count)
-
-
-def _ending(result: Result) -> tuple[str, str]:
-    match result:
-        case Success():
-            return "ok", ""
-        case Failed(error=error):
-            return "error", error.code
-        case Refused(error=error):
-            return "refused", error.code
-        case Pending(error=error):
-            return "pending", error.code
-        case Cancelled(error=error):
-            return "cancelled", error.code
 
 
 def _family(name: str, kind: str, text: str) -> tuple[str, str]:

@@ -21,8 +21,9 @@ from toolgen.model.result import Refused
 from toolgen.model.tool import Effect
 from toolgen.model.verdict import Allow, Ask, Deny
 from toolgen.pipeline.middleware import Trail
-from toolgen.pipeline.session_history import Earlier
+from toolgen.pipeline.stages.access import Earlier
 from toolgen.policy.document.sections import assigned
+from toolgen.policy.readings.call import readings_of
 from toolgen.policy.suggested_schema import closed
 from toolgen.state.history import Histories
 from toolgen.wiring.executors import Exchanges
@@ -194,7 +195,7 @@ def _again(
         return call, told("undecidable", why=f"{hidden} is recorded as a keyed digest alone, and a rule may ask for it")
     verdict = call.denied or governance.access.decide(principal, call.tool, call.arguments, earlier.circumstances(call))
     if known is not None and row.get("status") in {"ok", "error"}:
-        earlier.begin(call, known, call.arguments)
+        earlier.begin(call, known, call.arguments, readings_of(known, call.arguments))
         earlier.histories.end(call.id, "ok" if row["status"] == "ok" else "failed")
     match verdict:
         case Allow(rule=rule):

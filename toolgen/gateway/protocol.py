@@ -15,7 +15,7 @@ from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
-from toolgen.pipeline.call_context import Presence
+from toolgen.pipeline.middleware import Presence
 from toolgen.policy.credentials import TokenRule
 from toolgen.state.encryption import Seal
 

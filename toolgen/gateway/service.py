@@ -43,9 +43,8 @@ from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Verdict
-from toolgen.pipeline.call_context import Presence
 from toolgen.pipeline.input_validation import no_ids
-from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.middleware import Presence, Trail
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy import load as load_policy
 from toolgen.policy.explain import SelfTestResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import msgspec
 
@@ -107,6 +107,7 @@ class Success:
     `age_s`: it answered so many seconds ago, to the same question. `cut_at` is the JSONPath at which the rest of a long answer begins.
     """
 
+    status: ClassVar[str] = "ok"
     data: Json
     truncated: bool = False
     next_cursor: str = ""
@@ -120,6 +121,7 @@ class Success:
 class Pending:
     """The call waits for somebody: a person's approval, a device, an authorization."""
 
+    status: ClassVar[str] = "pending"
     error: Error
 
 
@@ -127,6 +129,7 @@ class Pending:
 class Refused:
     """The gateway did not let the call through; nothing was sent."""
 
+    status: ClassVar[str] = "refused"
     error: Error
 
 
@@ -137,6 +140,7 @@ class Failed:
     The message of the error has the system's own words behind its first colon, if anywhere; `quotes`: it has no others.
     """
 
+    status: ClassVar[str] = "error"
     error: Error
     data: Json = None
     delivery: Delivery = UNTRIED
@@ -148,6 +152,7 @@ class Failed:
 class Cancelled:
     """Somebody called it off, or nobody was there to agree."""
 
+    status: ClassVar[str] = "cancelled"
     error: Error
 
 

@@ -1,20 +1,126 @@
-"""Guards and stages and how they are put together: a guard judges the call, a stage acts on its way in and on its way out."""
+"""Guards and stages and how they are put together: a guard judges the call, a stage acts on its way in and on its way out.
+
+The client may leave before there is an answer; what only reads for it is ended then, on the server too, and recorded so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-from toolgen.model.call import Call
-from toolgen.model.result import Result
-from toolgen.model.schema import Json
-from toolgen.pipeline.call_context import Presence
+from toolgen.model.call import Call, Trace
+from toolgen.model.client_channel import Line, Unasked
+from toolgen.model.result import Error, Refused, Result
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.verdict import Deny, Verdict
 from toolgen.policy.rules import Note
 from toolgen.state.turn_counter import Seat
 
-__all__ = ["Guard", "Next", "Stage", "Trail", "compose", "guarded"]
+__all__ = ["Guard", "Next", "Presence", "Stage", "Trail", "Wordless", "compose", "guarded", "refused"]
+
+T = TypeVar("T")
+
+
+class Presence:
+    """Whether somebody still waits for what was asked in one request: one call, or several at once.
+
+    Leaving ends nothing but what is `awaiting`. Everything else about a call runs on, its record above all. A front end sets
+    `elicits` where the person at the other end can be asked to agree to a call, `line` where it can be told and asked more, and
+    `trace` where the request says which trace it belongs to.
+    """
+
+    __slots__ = ("_left", "_tasks", "elicits", "line", "trace")
+
+    def __init__(self) -> None:
+        self.elicits = False
+        self.line: Line | None = None
+        self.trace: Trace | None = None
+        self._left = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def leave(self) -> None:
+        """Nobody waits any more."""
+        if not self._left:
+            self._left = True
+            for task in self._tasks:
+                task.cancel()
+
+    def left(self) -> bool:
+        """Whether they have left."""
+        return self._left
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What it can be asked for, by functions: nothing, but for those front ends that say otherwise."""
+        return frozenset()
+
+    @property
+    def listens(self) -> bool:
+        """Nobody asked to be told."""
+        return False
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        """Nobody asked to be told."""
+
+    async def ask(self, key: str, method: str, params: JsonObject) -> Json:
+        """Raises `Unasked`."""
+        raise Unasked
+
+    async def awaiting(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """What `work` comes to; None when it was cancelled, or not begun, because nobody waits for it.
+
+        It runs in the task of the call: a task of its own would cost more than all the rest of this.
+        """
+        if self.left():
+            work.close()
+            return None
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine runs in one
+        self._tasks.add(task)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if not self.left() or task.cancelling() > 1:  # by somebody else (too)
+                raise
+            return None
+        finally:
+            self._tasks.discard(task)
+            if self.left():  # the one cancellation that was ours, also when `work` ended in spite of it
+                task.uncancel()
+
+
+class Wordless:
+    """A line over which a stranger may say how far a call has come, and nothing in words: what the policy hides may stand in them."""
+
+    __slots__ = ("_line",)
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Nothing: a stranger asks nobody."""
+        return frozenset()
+
+    @property
+    def listens(self) -> bool:
+        """As the line does."""
+        return self._line.listens
+
+    def left(self) -> bool:
+        """As the line has it."""
+        return self._line.left()
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        """The numbers alone."""
+        self._line.progress(done, total, "")
+
+    async def ask(self, key: str, method: str, params: JsonObject) -> Json:
+        """Raises `Unasked`."""
+        raise Unasked
 
 
 @dataclass(slots=True)
@@ -67,3 +173,20 @@ def guarded(*guards: Guard) -> Stage:
         return await proceed(call, trail)
 
     return ask
+
+
+def refused(verdict: Verdict) -> Refused:
+    """A verdict that is no Allow, as the result the caller gets."""
+    if isinstance(verdict, Deny):
+        return Refused(
+            error=Error(
+                code=verdict.code,
+                message=verdict.reason,
+                suggestion=verdict.suggestion,
+                retry_after_s=verdict.retry_after_s,
+                rule=verdict.rule,
+            )
+        )
+    return Refused(
+        error=Error(code="forbidden", message="the gateway's rules do not allow this call", rule=verdict.rule)
+    )

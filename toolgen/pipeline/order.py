@@ -10,15 +10,12 @@ from dataclasses import dataclass, replace
 from toolgen.model.call import Call
 from toolgen.model.result import Result, Success
 from toolgen.pipeline.middleware import Next, Trail, compose, guarded
-from toolgen.pipeline.stages.approval import ApproveStage
+from toolgen.pipeline.stages.access import AccessStage, RedactStage
 from toolgen.pipeline.stages.deliver import Deliver, Preview
-from toolgen.pipeline.stages.guards import AccessStage, ArgumentsStage, InspectStage, RedactStage
+from toolgen.pipeline.stages.guards import ApproveStage, ArgumentsStage, CurrentStage, InspectStage, PauseStage
 from toolgen.pipeline.stages.idempotency import LedgerStage
-from toolgen.pipeline.stages.pause import PauseStage
-from toolgen.pipeline.stages.policy_recheck import CurrentStage
-from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage
+from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
 from toolgen.pipeline.stages.record import Record
-from toolgen.pipeline.stages.turn_limit import TurnStage
 
 __all__ = ["Parts", "dry_road", "inspection", "road"]
 

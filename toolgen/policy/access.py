@@ -72,10 +72,11 @@ NO_TOOLSETS: Mapping[str, Toolset] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The verdict on a call, and what else the record should know."""
+    """The verdict on a call, and what else the record should know. `readings` are those of its arguments, None where there is one."""
 
     verdict: Verdict
     notes: tuple[Note, ...] = ()
+    readings: Readings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +140,34 @@ class Access:
         self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances = NOWHERE
     ) -> Verdict:
         """The verdict on one call. Pure: the same call in the same circumstances always gets the same answer."""
-        return self._judge(principal, tool, arguments, circumstances, [])
+        return self.judge(principal, tool, arguments, circumstances).verdict
 
     def judge(
         self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances = NOWHERE
     ) -> Judgement:
         """The same with what the record should know: conditions without an answer, and what shadow rules would have said."""
         notes: list[Note] = []
-        verdict = self._judge(principal, tool, arguments, circumstances, notes)
+        verdict: Verdict = UNKNOWN
+        readings: Readings | None = None
+        if self.visible(principal, tool):
+            try:
+                readings = readings_of(tool, arguments)
+                if principal.on_behalf_of is None:
+                    verdict = self._decide(principal, tool, arguments, readings, circumstances, notes)
+                else:
+                    parties = circumstances.each(principal)
+                    verdict = strictest(
+                        [self._decide(party, tool, arguments, readings, around, notes) for party, around in parties]
+                    )
+            except TooManyReadingsError as error:
+                verdict = Deny(
+                    rule="readings",
+                    reason=f"these arguments can mean more than the rules could be asked about: {error}",
+                    suggestion="send fewer of them, or whoever runs the gateway gives them one type in an overlay",
+                )
         if self._shadowed:
             notes += self._shadows(principal, tool.name, arguments, circumstances)
-        return Judgement(verdict=verdict, notes=tuple(notes))
+        return Judgement(verdict=verdict, notes=tuple(notes), readings=readings)
 
     def _shadows(
         self, principal: Principal, name: str, arguments: JsonObject, circumstances: Circumstances
@@ -176,28 +194,6 @@ class Access:
     def rules(self) -> tuple[CompiledRule, ...]:
         """All rules, in the order of their ids."""
         return self._rules
-
-    def _judge(
-        self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances, notes: list[Note]
-    ) -> Verdict:
-        if not self.visible(principal, tool):
-            return UNKNOWN
-        try:
-            readings = readings_of(tool, arguments)
-            if principal.on_behalf_of is None:
-                return self._decide(principal, tool, arguments, readings, circumstances, notes)
-            return strictest(
-                [
-                    self._decide(party, tool, arguments, readings, around, notes)
-                    for party, around in circumstances.each(principal)
-                ]
-            )
-        except TooManyReadingsError as error:
-            return Deny(
-                rule="readings",
-                reason=f"these arguments can mean more than the rules could be asked about: {error}",
-                suggestion="send fewer of them, or whoever runs the gateway gives them one type in an overlay",
-            )
 
     def _decide(
         self,

@@ -13,15 +13,15 @@ from toolgen.model.names import near
 from toolgen.model.result import bounded
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.tool import Effect, Tool
-from toolgen.policy.readings.values import whole
 from toolgen.policy.validation_messages import sentences
 
-__all__ = ["Repaired", "Validator", "check_schema", "excess", "meant_names", "misspelt", "repair"]
+__all__ = ["Repaired", "Validator", "check_schema", "excess", "meant_names", "misspelt", "repair", "whole"]
 
 _MAX_REPAIR_LENGTH = 65_536
 _BACKTRACKS = 100_000
 _MAX_DEPTH = 64
 _MAX_VALUES = 50_000
+_EXACT = 2**53  # beyond it a float stands for several integers
 _MAX_WORK = 1_000_000
 _APPLIED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"})
 _TYPES: Mapping[type, str] = {
@@ -109,6 +109,26 @@ def misspelt(tool: Tool, dropped: Iterable[str], bound: Iterable[str] = ()) -> t
         for name, meant in meant_names(tool.input_schema, dropped, bound).items()
         if meant
     )
+
+
+def whole(value: Json, depth: int = 0) -> Json:
+    """The value with an integer for every float that is one (`7.0`): JSON and JSON Schema know no difference, services do.
+
+    The very same object where there is none. Beyond 2**53, where a float stands for several integers, it stays what it is.
+    """
+    match value:
+        case float():
+            return int(value) if value.is_integer() and -_EXACT <= value <= _EXACT else value
+        case str() | bool() | int() | None:
+            return value
+        case _ if depth > _MAX_DEPTH:  # more than anybody looks at; the record refuses it
+            return value
+        case Mapping():
+            made = {key: whole(item, depth + 1) for key, item in value.items()}
+            return made if any(made[key] is not item for key, item in value.items()) else value
+        case _:
+            items = [whole(item, depth + 1) for item in value]
+            return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
 
 
 def check_schema(schema: Schema) -> str | None:

@@ -16,7 +16,7 @@ from tests.cli.commands import Run, runner
 from tests.services.bridged import READING, ROOT, over_http, with_gateway, with_worker, write_project
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
-from toolgen.pipeline.call_context import Presence
+from toolgen.pipeline.middleware import Presence
 
 LONG = 1_500_000
 SHORT = {"connect": "1s", "first_byte": "3s", "total": "3s"}

@@ -46,7 +46,7 @@ class Concealed:
 
 
 class Journal:
-    """Keeps what is appended; refuses from the entry on that it was told to refuse."""
+    """Keeps the fields that have a value, as an entry does; refuses from the entry on that it was told to refuse."""
 
     def __init__(self, refuse_from: int = 10) -> None:
         self.entries: list[dict[str, Any]] = []
@@ -55,7 +55,7 @@ class Journal:
     async def append(self, fields: Mapping[str, Any]) -> tuple[str, int]:
         if len(self.entries) + 1 >= self._refuse_from:
             raise AuditError("the audit log cannot be written: No space left on device")
-        self.entries.append(dict(fields))
+        self.entries.append({name: value for name, value in fields.items() if value not in (None, "", [], ())})
         return "gateway-1", len(self.entries)
 
 
@@ -94,7 +94,6 @@ def test_intent_and_outcome_hold_who_what_for_whom_and_how_it_ended() -> None:
             "policy_digest": "sha256:policy",
             "arguments": {"petId": 1, "card": "hmac"},
             "repaired": [{"argument": "petId", "change": "parsed"}, {"argument": "extra", "change": "dropped"}],
-            "bound": [],
             "session": "s-1",
             "client": "client/1",
             "parent": "p-1",

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from toolgen.gateway.asgi.connections import Crowded
 from toolgen.gateway.json_body import MAX_BODY_SIZE, encode
 from toolgen.model.call import Trace, parse_trace
-from toolgen.pipeline.call_context import Presence
+from toolgen.pipeline.middleware import Presence
 
 __all__ = [
     "ACCEPTED",

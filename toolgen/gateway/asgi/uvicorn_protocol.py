@@ -17,7 +17,7 @@ from uvicorn.server import ServerState
 from toolgen.gateway.asgi.connections import Connections
 from toolgen.gateway.asgi.http1 import BadRequest, Head, Mark, RequestReader
 from toolgen.gateway.asgi.request import ACCEPTED, CROWDED, PRESENCE, Rejected, refusal, too_crowded
-from toolgen.pipeline.call_context import Presence
+from toolgen.pipeline.middleware import Presence
 
 __all__ = ["HttpConnection", "connecting"]
 

@@ -21,7 +21,7 @@ from toolgen.gateway.json_body import encode
 from toolgen.model.call import Principal
 from toolgen.model.client_channel import InputNeeded, Unasked
 from toolgen.model.schema import Json, JsonObject
-from toolgen.pipeline.call_context import Presence
+from toolgen.pipeline.middleware import Presence
 from toolgen.state.invocations import Invocation
 
 __all__ = [

@@ -13,7 +13,7 @@ from toolgen.gateway.json_body import encode
 from toolgen.gateway.mcp.messages import INTERNAL_ERROR, Fault, Id, Reply, failed, response
 from toolgen.gateway.mcp.server import Mcp
 from toolgen.model.call import Principal, parties
-from toolgen.pipeline.call_context import Presence
+from toolgen.pipeline.middleware import Presence
 
 __all__ = [
     "LIST_CHANGED",

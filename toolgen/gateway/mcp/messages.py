@@ -21,7 +21,7 @@ from toolgen.errors import CanonicalError, StateError
 from toolgen.gateway.json_body import Malformed, decode, encode
 from toolgen.model.call import Principal, Trace, parse_trace, parties
 from toolgen.model.schema import JsonObject
-from toolgen.pipeline.call_context import Presence
+from toolgen.pipeline.middleware import Presence
 from toolgen.state.encryption import Seal
 
 __all__ = [

@@ -36,7 +36,7 @@ from toolgen.gateway.mcp.server import Mcp
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.tool_lists import Listings
 from toolgen.model.call import Principal
-from toolgen.pipeline.call_context import Presence
+from toolgen.pipeline.middleware import Presence
 
 __all__ = ["serve_streams"]
 

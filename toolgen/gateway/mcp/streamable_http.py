@@ -47,7 +47,7 @@ from toolgen.gateway.mcp.messages import (
 from toolgen.gateway.mcp.server import Mcp
 from toolgen.model.call import Principal, parties
 from toolgen.model.schema import Json
-from toolgen.pipeline.call_context import Presence
+from toolgen.pipeline.middleware import Presence
 
 __all__ = ["McpEndpoint"]
 

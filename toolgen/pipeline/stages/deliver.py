@@ -16,8 +16,7 @@ from toolgen.execute.base import Executor
 from toolgen.model.call import Call
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, McpBinding, SqlBinding, Tool
-from toolgen.pipeline.call_context import Wordless
-from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.middleware import Trail, Wordless
 from toolgen.pipeline.response_cache import Caching
 from toolgen.policy.rules import Note
 
@@ -79,13 +78,20 @@ class Deliver:
     async def _send(self, call: Call, trail: Trail) -> Result:
         result: Success | Failed | Refused
         line = trail.presence.line or trail.presence
-        if isinstance(call.tool.binding, FunctionBinding):
-            call = replace(call, line=line)
-        elif isinstance(call.tool.binding, McpBinding):
-            call = replace(call, line=Wordless(line) if trail.redacts else line)
+        # Nothing can have changed when a call that reads is ended half-way. A session that reads is rolled back in any case.
+        ends_early = False
+        match call.tool.binding:
+            case FunctionBinding():
+                call = replace(call, line=line)
+                ends_early = call.tool.effect is Effect.READ
+            case SqlBinding():
+                ends_early = call.tool.effect is Effect.READ
+            case McpBinding():  # its executor tells the server that the caller left, and ends early only what reads
+                call = replace(call, line=Wordless(line) if trail.redacts else line)
+                ends_early = True
         try:
             carrying = self.executors[call.tool.source].execute(call)
-            if not _ends_early(call):
+            if not ends_early:
                 result = await carrying
             elif (answer := await trail.presence.awaiting(carrying)) is not None:
                 result = answer
@@ -115,16 +121,6 @@ class Preview:
             return Success(data=self.executors[call.tool.source].preview(call))
         except ToolgenError as error:
             return _located(Failed(error=failure(error)), call)
-
-
-def _ends_early(call: Call) -> bool:
-    """Whether nothing can have changed when the call is ended half-way. A session that reads is rolled back in any case.
-
-    The executor of MCP servers tells them that the caller left, and ends early only what reads.
-    """
-    if isinstance(call.tool.binding, McpBinding):
-        return True
-    return isinstance(call.tool.binding, SqlBinding | FunctionBinding) and call.tool.effect is Effect.READ
 
 
 def _located(result: Success | Failed | Refused, call: Call) -> Success | Failed | Refused:

@@ -1,21 +1,20 @@
-"""The stages between the record and delivery: each asks one guard and turns its verdict into a result."""
+"""The stages that only judge: each asks one guard and lets the call on, or turns the verdict into a result."""
 
 from __future__ import annotations
 
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from typing import Protocol, assert_never
 
 import msgspec
 
+from toolgen.canonical import digest, encodable
 from toolgen.errors import StateError
-from toolgen.model.call import Call, Described, Statement
+from toolgen.model.call import Call, Described, Principal, Statement, parties
 from toolgen.model.database import Database
-from toolgen.model.result import Error, Failed, Refused, Result, Success
-from toolgen.model.schema import Json
+from toolgen.model.result import Cancelled, Error, Refused, Result
 from toolgen.model.tool import (
     FunctionBinding,
     GraphQLBinding,
@@ -29,15 +28,24 @@ from toolgen.model.tool import (
 )
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.pipeline.graphql_documents import DocumentGuard
-from toolgen.pipeline.middleware import Next, Trail
-from toolgen.pipeline.session_history import Earlier
-from toolgen.policy.access import NOWHERE, UNKNOWN, Access, Circumstances
-from toolgen.policy.answer_redaction import AnswerRedactor
+from toolgen.pipeline.middleware import Trail, refused
+from toolgen.pipeline.stages.access import UNCOUNTED, Earlier
 from toolgen.policy.arguments import Validator, misspelt
 from toolgen.policy.rules import Note
-from toolgen.state.history_redis import Turn
+from toolgen.state.pauses import Pause, Pauses, SharedPauses
 
-__all__ = ["AccessStage", "ArgumentsStage", "InspectStage", "RedactStage", "SqlGuard"]
+__all__ = [
+    "STALE",
+    "ApproveStage",
+    "ArgumentsStage",
+    "CurrentStage",
+    "Desk",
+    "InspectStage",
+    "PauseStage",
+    "Question",
+    "SqlGuard",
+    "approval_digest",
+]
 
 SqlGuard = Callable[[Call], Awaitable[Statement | Database | Described | Deny]]
 """Checks a call to a SQL tool: the statement to run, the part of the database to describe, or a refusal."""
@@ -47,92 +55,57 @@ _NO_INDEX = Deny(
     suggestion="run `toolgen build` to write it again",
 )
 
-
-UNCOUNTED = Refused(
-    error=Error(
-        code="upstream_unavailable",
-        message="what was called before cannot be known now, so nothing was sent",
-        suggestion="try again in a moment; if this goes on, tell whoever runs the gateway",
-        retry_after_s=1.0,
-    )
-)
-_QUOTED = "the tool failed, and what it says is withheld: the policy redacts fields of its answers"
 _logger = logging.getLogger(__name__)
+_UNREAD = Error(
+    code="paused",
+    message="whether calls like this are paused cannot be read now, so nothing was sent",
+    suggestion="try again in a moment; if this goes on, tell whoever runs the gateway",
+    retry_after_s=1.0,
+    rule="pause",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccessStage:
-    """Who may call what: the policy's verdict on principal, tool and arguments."""
+class PauseStage:
+    """Refuses what is paused, a document also for the tools of its root fields. A tool that does not exist and one the principal may not
+    see have a name alone, and so look the same.
 
-    access: Access
-    earlier: Earlier | None = None
+    What cannot be read pauses everything, unless the policy is `tolerant` of that and it was read before.
+    """
 
-    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
-        earlier = self.earlier
-        if earlier is not None and (turn := earlier.turn(call)) is not None:
-            return await self._in_turn(turn, call, trail, proceed, earlier)
-        verdict = self._decided(call, trail)
-        if isinstance(verdict, Deny):
-            return _refused(verdict)
-        if earlier is None:
-            return await proceed(call, trail)
-        earlier.begin(call, call.tool, call.arguments)
-        return await self._made(call, trail, proceed, earlier)
+    pauses: Pauses | SharedPauses
+    tolerant: bool = False
 
-    async def _in_turn(
-        self, turns: AbstractAsyncContextManager[Turn], call: Call, trail: Trail, proceed: Next, earlier: Earlier
-    ) -> Result:
-        """The same where other processes count along: what is decided holds once its count is there, and nobody was quicker."""
-        try:
-            async with turns as turn:
-                while True:
-                    verdict = self._decided(call, trail)
-                    if not isinstance(verdict, Deny):
-                        earlier.begin(call, call.tool, call.arguments)
-                    if await turn.commit():
-                        break
-        except StateError as error:
-            earlier.end(call, UNCOUNTED)
-            _logger.error("a call was refused: %s", error)  # noqa: TRY400 - it says all there is
-            return UNCOUNTED
-        return _refused(verdict) if isinstance(verdict, Deny) else await self._made(call, trail, proceed, earlier)
+    async def __call__(self, call: Call, _trail: Trail) -> Call | Result:
+        pauses = self.pauses
+        if pauses.stale or pauses.all():
+            error = await self.withheld(call)
+            if error is not None:
+                return Refused(error=error)
+        return call
 
-    def _decided(self, call: Call, trail: Trail) -> Verdict:
-        """The verdict, with what the record should know of it."""
-        circumstances = NOWHERE if self.earlier is None else self.earlier.circumstances(call)
-        judgement = self.access.judge(call.principal, call.tool, call.arguments, circumstances)
-        trail.labels = _labels(circumstances)
-        trail.notes = judgement.notes
-        verdict = judgement.verdict if call.denied is None or judgement.verdict is UNKNOWN else call.denied
-        trail.rule = verdict.rule
-        match verdict:
-            case Allow():
-                trail.verdict = "allow"
-            case Ask():
-                trail.verdict = "ask"
-            case Deny():
-                trail.verdict = "deny"
-            case _:
-                assert_never(verdict)
-        return verdict
+    async def withheld(self, call: Call) -> Error | None:
+        """Why a call is held back now; None where it is not."""
+        pauses = self.pauses
+        if pauses.stale and not await pauses.refresh() and not (self.tolerant and pauses.known):
+            return _UNREAD
+        pause = self._covering(call)
+        if pause is None:
+            return None
+        return Error(
+            code="paused",
+            message=f"calls like this are paused: {pause.reason}" if pause.reason else "calls like this are paused",
+            suggestion="try again later; whoever runs the gateway resumes them",
+            rule="pause",
+        )
 
-    @staticmethod
-    async def _made(call: Call, trail: Trail, proceed: Next, earlier: Earlier) -> Result:
-        """The rest of the road, with the call counted among the earlier ones."""
-        result: Result | None = None
-        try:
-            result = await proceed(call, trail)
-        finally:
-            earlier.end(call, result)
-        return result
-
-
-def _labels(circumstances: Circumstances) -> list[Json]:
-    """The labels of the session, for the record; none where they were forgotten."""
-    try:
-        return [] if circumstances.session is None else [*circumstances.session.labels()]
-    except LookupError:
-        return []
+    def _covering(self, call: Call) -> Pause | None:
+        if not self.pauses.all():
+            return None
+        who = parties(call.principal)
+        tools = (call.tool, *(() if call.document is None else call.document.tools))
+        found = (self.pauses.covering(who, tool.source, tool.name) for tool in tools)
+        return next((pause for pause in found if pause is not None), None)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -190,19 +163,19 @@ class InspectStage:
                 return await self._document(endpoint, call, trail)
             case GraphQLSchemaBinding():
                 guard = self.documents.get(call.tool.source)
-                return _refused(_NO_INDEX) if guard is None else replace(call, graph=guard.part(call))
+                return refused(_NO_INDEX) if guard is None else replace(call, graph=guard.part(call))
             case FunctionBinding():
                 return call  # the project's own code: what it does elsewhere is its own affair
             case McpBinding(url=url):  # a command is the operator's own program, as a function is
                 return self._request(url, call) if url else call
             case NoBinding():
-                return _refused(Deny(rule="default", code="unknown_tool", reason="there is no such tool"))
+                return refused(Deny(rule="default", code="unknown_tool", reason="there is no such tool"))
             case _:
                 assert_never(binding)
 
     def _request(self, url: str, call: Call) -> Call | Refused:
         verdict = self.destination(url, call.tool.source)
-        return call if isinstance(verdict, Allow) else _refused(verdict)
+        return call if isinstance(verdict, Allow) else refused(verdict)
 
     async def _document(self, endpoint: str, call: Call, trail: Trail) -> Call | Refused:
         guard = self.documents.get(call.tool.source)
@@ -225,13 +198,13 @@ class InspectStage:
         trail.notes += tuple(notes)
         if isinstance(answer, Deny):
             trail.rule = answer.rule
-            return _refused(answer)
+            return refused(answer)
         checked, verdict = answer
         match verdict:
             case Ask(rule=rule):
                 trail.verdict, trail.rule = "ask", rule
             case Deny():
-                return _refused(verdict)
+                return refused(verdict)
             case Allow():
                 pass
             case _:
@@ -241,7 +214,7 @@ class InspectStage:
     async def _sql(self, call: Call, trail: Trail) -> Call | Refused:
         guard = self.guards.get(call.tool.source)
         if guard is None:
-            return _refused(
+            return refused(
                 Deny(
                     rule="sql", code="sql_refused", reason=f"the policy opens no table of {call.tool.source} to anybody"
                 )
@@ -262,68 +235,152 @@ class InspectStage:
                 trail.sql = sampling.statement.sql
                 return replace(call, database=database, sampling=sampling)
             case Deny():
-                return _refused(answer)
+                return refused(answer)
             case _:
                 assert_never(answer)
 
 
-@dataclass(slots=True, kw_only=True)
-class RedactStage:
-    """What the policy hides is taken out of the answer on its way back. `redactor` makes the redaction of one tool, or None."""
-
-    redactor: Callable[[Tool], AnswerRedactor | None]
-    _redactors: dict[str, AnswerRedactor | None] = field(default_factory=dict)
-
-    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
-        trail.redacts = self._of(call.tool) is not None
-        result = await proceed(call, trail)
-        return self.applied(call, result) if trail.redacts or call.document is not None else result
-
-    def applied(self, call: Call, result: Result) -> Result:
-        """The result without what is hidden."""
-        # What a document reads is hidden as it would be in the answers of the tools that it stands for.
-        for tool in (call.tool, *(call.document.tools if call.document is not None else ())):
-            result = self._redacted(tool, result)
-        return result
-
-    def _redacted(self, tool: Tool, result: Result) -> Result:
-        redact = self._of(tool)
-        if redact is None:
-            return result
-        match result:
-            case Success(data=data, shape=shape):
-                return replace(result, data=redact(data, shape))
-            case Failed(error=error, data=data, shape=shape, quotes=quotes):
-                return replace(result, error=_without_quote(error, quotes=quotes), data=redact(data, shape))
-            case _:
-                return result
-
-    def _of(self, tool: Tool) -> AnswerRedactor | None:
-        if tool.digest not in self._redactors:
-            self._redactors[tool.digest] = self.redactor(tool)
-        return self._redactors[tool.digest]
+STALE = "the policy, the tool or the caller has changed since the call was asked for; make the call again"
 
 
-def _without_quote(error: Error, *, quotes: bool) -> Error:
-    """An executor's message without what the other system said: that stands behind its first colon, and in the data, redacted."""
-    if quotes:
-        return msgspec.structs.replace(error, message=_QUOTED, suggestion="")
-    ours, colon, _ = error.message.partition(":")
-    return msgspec.structs.replace(error, message=ours) if colon else error
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a person is asked: may this call be made? An answer is bound to `digest` and stands for `expires_s` seconds.
+
+    `rule` is what wants it asked, `sql` the statement that would run, "" for other calls. `roles` may answer.
+    """
+
+    call: Call
+    digest: str
+    policy_digest: str
+    roles: frozenset[str]
+    expires_s: float
+    rule: str
+    sql: str
 
 
-def _refused(verdict: Verdict) -> Refused:
-    """A verdict that is no Allow, as the result the caller gets."""
-    if isinstance(verdict, Deny):
-        return Refused(
-            error=Error(
-                code=verdict.code,
-                message=verdict.reason,
-                suggestion=verdict.suggestion,
-                retry_after_s=verdict.retry_after_s,
-                rule=verdict.rule,
+class Desk(Protocol):
+    """Where questions are put: it keeps the call and answers for it, `Pending` when somebody will look at it."""
+
+    async def ask(self, question: Question) -> Result: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApproveStage:
+    """Lets a call on when no rule asks, or when it carries the approval of exactly itself; else asks those who may answer.
+
+    `answerable` says whether anybody could answer for a caller: never itself, nor whom it acts for. With nobody it ends cancelled.
+    `exchanged` says of a call that it is made upstream with its caller's own token: nobody keeps that while a call waits, so it could not
+    be made once somebody agreed, and is refused. `concern` is the digest of what the policy says about calls of a principal to a tool;
+    `policy_digest` of all it says, for the record.
+    """
+
+    policy_digest: str
+    concern: Callable[[Principal, Tool], str]
+    roles: frozenset[str]
+    expires_s: float
+    answerable: Callable[[Principal], bool]
+    exchanged: Callable[[Call], bool]
+    desk: Desk
+    elicits: bool = False
+
+    async def __call__(self, call: Call, trail: Trail) -> Call | Result:
+        if trail.verdict != "ask":
+            return call
+        asked = approval_digest(call, self.concern(call.principal, call.tool))
+        if call.approval:
+            return call if call.approval == asked else _stale(trail)
+        if self.exchanged(call):
+            return _unkept_token(trail)
+        if not (self.elicits and trail.presence.elicits) and not self.answerable(call.principal):
+            return _called_off(trail)
+        return await self.desk.ask(
+            Question(
+                call=call,
+                digest=asked,
+                policy_digest=self.policy_digest,
+                roles=self.roles,
+                expires_s=self.expires_s,
+                rule=trail.rule,
+                sql=trail.sql,
             )
         )
-    return Refused(
-        error=Error(code="forbidden", message="the gateway's rules do not allow this call", rule=verdict.rule)
+
+    async def rehearse(self, call: Call, trail: Trail) -> Call | Result:
+        """For a dry run: nobody is asked, and what is shown is what somebody would be asked about."""
+        if trail.verdict == "ask" and self.exchanged(call):
+            return _unkept_token(trail)
+        if trail.verdict == "ask" and not self.answerable(call.principal):
+            return _called_off(trail)
+        return call
+
+
+def approval_digest(call: Call, concern: str) -> str:
+    """`sha256:…` over everything an approval is bound to: who calls for whom, and by what claims and mapping they are that, which version
+    of the tool, with what, and what the policy says about such a call (`concern`, a digest)."""
+    return digest(
+        {
+            "principal": _party(call.principal),
+            "tool": call.tool.name,
+            "tool_digest": call.tool.digest,
+            "policy_digest": concern,
+            "arguments": encodable(call.arguments),
+        }
     )
+
+
+def _party(principal: Principal | None) -> object:
+    if principal is None:
+        return None
+    origin = principal.origin
+    derived = {} if origin is None else {"origin": encodable(msgspec.structs.asdict(origin))}
+    return {
+        "id": principal.id,
+        "roles": sorted(principal.roles),
+        "attributes": encodable(principal.attributes),
+        "on_behalf_of": _party(principal.on_behalf_of),
+        "toolsets": sorted(principal.toolsets),
+        **derived,
+    }
+
+
+def _stale(trail: Trail) -> Refused:
+    return Refused(error=Error(code="expired", message=STALE, rule=trail.rule))
+
+
+def _called_off(trail: Trail) -> Cancelled:
+    return Cancelled(
+        error=Error(
+            code="cancelled",
+            message="a person would have to agree to this call, and nobody can be asked",
+            suggestion="a reviewer can allow it in the policy, or name under approvals: who may agree",
+            rule=trail.rule,
+        )
+    )
+
+
+def _unkept_token(trail: Trail) -> Refused:
+    return Refused(
+        error=Error(
+            code="forbidden",
+            message="a person would have to agree to this call, and it acts upstream by its caller's own token, which is not kept while it "
+            "waits; nobody was asked",
+            suggestion="whoever writes the policy can allow it without approval, or give its callers a credential of the system's own",
+            rule=trail.rule,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentStage:
+    """Refuses a call that was decided under another policy than is in force, where what concerns it differs: it waited at a limit while
+    somebody edited the policy, or revoked what its caller had shown. Made again, it is decided anew.
+
+    Where nothing that concerns it differs, deciding again would say the same. `stands` tells; most calls end under the policy they began
+    under, and for them it is one comparison.
+    """
+
+    stands: Callable[[Call], bool]
+
+    async def __call__(self, call: Call, trail: Trail) -> Call | Result:
+        return call if self.stands(call) else _stale(trail)

@@ -1,4 +1,4 @@
-"""The stages that count: every limit the call draws on must have enough for it, or none is drawn on."""
+"""The stages that count: turns of a conversation, tokens of limits, and what the system behind a source still takes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,49 @@ import msgspec
 from toolgen.model.call import Call, Document
 from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.verdict import Deny
-from toolgen.pipeline.middleware import Next, Trail
+from toolgen.pipeline.middleware import Next, Trail, refused
 from toolgen.policy.limits import Charge, Limits, merged
 from toolgen.state.rate_limits import FREE, Buckets, Refusal, Upstreams
+from toolgen.state.turn_counter import MAX_CALLS, Excess
 
-__all__ = ["LimitStage", "MeterStage"]
+__all__ = ["LimitStage", "MeterStage", "TurnStage"]
+
+_RULE = "turn_limit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnStage:
+    """Ends a loop: a conversation has so many turns, and a call without a seat in one is refused. The seat was taken when the call was
+    made, so that calls made at once are one turn."""
+
+    limit: float
+
+    async def __call__(self, call: Call, trail: Trail) -> Call | Result:
+        seat = trail.seat
+        if seat is None:  # it belongs to no conversation, or was counted when it was asked for
+            return call
+        excess = await seat.excess()
+        return call if excess is None else Refused(error=self._error(excess))
+
+    def _error(self, excess: Excess) -> Error:
+        code = "turn_limit"
+        match excess.reason:
+            case "spent":
+                message = f"this conversation has used up its {self.limit:g} turns of tool calls"
+                suggestion = (
+                    "call no more tools in it: answer with what is known by now and say what is missing. Another conversation has turns "
+                    f"of its own, this one again in {excess.retry_after_s:.0f} s"
+                )
+            case "crowded":
+                message = f"this turn of the conversation has {MAX_CALLS} calls already"
+                suggestion = "wait until they have ended, and make fewer calls at once"
+            case "unreachable":
+                code = "upstream_unavailable"
+                message = "the turns of this conversation cannot be counted now, so nothing was sent"
+                suggestion = "try again in a moment; if this goes on, tell whoever runs the gateway"
+        return Error(
+            code=code, message=message, suggestion=suggestion, retry_after_s=round(excess.retry_after_s, 3), rule=_RULE
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +65,12 @@ class LimitStage:
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
         charges = self.limits.charges(call)
         if isinstance(charges, Deny):
-            return _denied(charges)
+            return refused(charges)
         if call.approval:  # its tokens were taken when it was asked for
             charges = tuple(msgspec.structs.replace(charge, cost=0) for charge in charges)
         answer = await self.buckets.acquire(charges)
         if isinstance(answer, Refusal):
-            return refused(answer)
+            return _limited(answer)
         if not answer.keys:
             return await proceed(call, trail)
         try:
@@ -53,10 +91,10 @@ class MeterStage:
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
         charges = () if call.document is None else self._inner(call, call.document)
         if isinstance(charges, Deny):
-            return _denied(charges)
+            return refused(charges)
         answer = await self.buckets.acquire(charges) if charges else FREE
         if isinstance(answer, Refusal):
-            return refused(answer)
+            return _limited(answer)
         try:
             wait = self.upstreams.take(call.tool.source)
             if wait is not None:
@@ -95,7 +133,7 @@ def _held_up(source: str, wait: float) -> Refused:
     )
 
 
-def refused(refusal: Refusal) -> Refused:
+def _limited(refusal: Refusal) -> Refused:
     """What the caller is told. Where nobody could count, the call is turned away as one that may be repeated."""
     code = "rate_limited"
     wait = f"wait {refusal.retry_after_s:g} s before calling again"
@@ -117,10 +155,4 @@ def refused(refusal: Refusal) -> Refused:
             retry_after_s=refusal.retry_after_s,
             rule=refusal.limit,
         )
-    )
-
-
-def _denied(verdict: Deny) -> Refused:
-    return Refused(
-        error=Error(code=verdict.code, message=verdict.reason, suggestion=verdict.suggestion, rule=verdict.rule)
     )

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from toolgen.clock import Clock
 from toolgen.errors import AuditError, CanonicalError, place_of
 from toolgen.model.call import Call, Principal
-from toolgen.model.result import Cancelled, Delivery, Error, Failed, Pending, Refused, Result, Shape, Success
+from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.policy.arguments import excess
@@ -109,7 +109,7 @@ class Record:
         if isinstance(result, Success | Failed) and result.delivery.retried:
             await self._append_attempts(result.delivery.retried, who)
         ending = {"event": "outcome", **who, **_ending(result, trail)}
-        if "sql" in ending:
+        if ending.get("sql"):
             ending["sql"] = self.conceal.statement(call, ending["sql"])
         ending["duration_ms"] = round((self.clock.monotonic() - started) * 1000, 3)
         try:
@@ -123,7 +123,8 @@ class Record:
         """Records the intent, without its arguments when they cannot be recorded; then says why, and the call goes no further."""
         intent = {"event": "intent", **who, **self._intent(call)}
         fault = excess(call.arguments)
-        await self._append_users(call)
+        for party in self.users.news(call):
+            await self._append_user(call, party)
         if fault is None:
             try:
                 await self.journal.append({**intent, "arguments": self.conceal.arguments(call)})
@@ -140,14 +141,13 @@ class Record:
         await self.journal.append(intent)
         return fault
 
-    async def _append_users(self, call: Call) -> None:
-        """Records what the claims of this call's parties made of them, where the record does not say so yet. Raises `AuditError`."""
-        for party in self.users.news(call):
-            try:
-                await self.journal.append({**self.users.entry(call, party), "policy_digest": self.policy_digest})
-            except (AuditError, CanonicalError) as error:
-                self.users.forget(party)
-                raise AuditError(error.message) from error
+    async def _append_user(self, call: Call, party: Principal) -> None:
+        """Records what its claims made of a party, of whom the record does not say so yet. Raises `AuditError`."""
+        try:
+            await self.journal.append({**self.users.entry(call, party), "policy_digest": self.policy_digest})
+        except (AuditError, CanonicalError) as error:
+            self.users.forget(party)
+            raise AuditError(error.message) from error
 
     async def _append_notes(self, trail: Trail, who: dict[str, Any]) -> None:
         """Records what the decision left besides its verdict. What cannot be written here shows at the outcome, which follows."""
@@ -197,43 +197,31 @@ class Record:
 
 
 def _ending(result: Result, trail: Trail) -> dict[str, Any]:
-    ending: dict[str, Any] = {"verdict": trail.verdict, "rule": trail.rule}
-    if trail.labels:
-        ending["labels"] = trail.labels
-    if trail.replays:
-        ending["parent"] = trail.replays
-    if not isinstance(result, Refused) and trail.sql:
-        ending["sql"] = trail.sql
+    """What an entry says of how a call ended; fields without a value are left out when it is sealed."""
+    ending: dict[str, Any] = {
+        "verdict": trail.verdict,
+        "rule": trail.rule,
+        "status": result.status,
+        "labels": trail.labels,
+        "parent": trail.replays,
+    }
     match result:
-        case Success(delivery=delivery, shape=shape):
-            if shape is Shape.GRAPHQL:  # some of it is missing, and errors say why
-                ending["code"] = "partial"
-            if delivery.cache:  # an answer that was not asked for again: how it comes that it was given
-                ending["code"] = delivery.cache
-            return {**ending, "status": "ok", **_recorded(delivery)}
-        case Failed(error=error, delivery=delivery):
-            return {**ending, "status": "error", "code": error.code, **_recorded(delivery)}
         case Refused(error=error):
-            rule = error.rule or trail.rule
-            return {**ending, "verdict": "deny", "rule": rule, "status": "refused", "code": error.code}
-        case Pending(error=error):
-            return {**ending, "status": "pending", "code": error.code}
-        case Cancelled(error=error):
-            return {**ending, "status": "cancelled", "code": error.code}
-
-
-def _recorded(delivery: Delivery) -> dict[str, Json]:
-    """Of what is known of a delivery, what an entry has a field for."""
-    told: dict[str, Json] = {}
-    if delivery.sql:
-        told["sql"] = delivery.sql
-    if delivery.rows is not None:
-        told["rows"] = delivery.rows
-    if delivery.bytes is not None:
-        told["bytes"] = delivery.bytes
-    if delivery.attempts is not None:
-        told["attempts"] = delivery.attempts
-    return told
+            return ending | {"verdict": "deny", "rule": error.rule or trail.rule, "code": error.code}
+        case Pending(error=error) | Cancelled(error=error):
+            return ending | {"code": error.code, "sql": trail.sql}
+        case Success(delivery=delivery, shape=shape):
+            # Of an answer that was not asked for again: how it comes that it was given. Of one with errors beside it: that some is missing.
+            code = delivery.cache or ("partial" if shape is Shape.GRAPHQL else "")
+        case Failed(error=error, delivery=delivery):
+            code = error.code
+    return ending | {
+        "code": code,
+        "sql": delivery.sql or trail.sql,
+        "rows": delivery.rows,
+        "bytes": delivery.bytes,
+        "attempts": delivery.attempts,
+    }
 
 
 def _unrecorded(result: Result) -> Result:

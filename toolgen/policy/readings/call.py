@@ -100,12 +100,11 @@ def readings_of(tool: Tool, arguments: JsonObject) -> Readings | None:
     return plan.read(arguments)
 
 
-def amounts(tool: Tool, arguments: JsonObject) -> JsonObject:
+def amounts(readings: Readings | None, arguments: JsonObject) -> JsonObject:
     """The arguments as sums over earlier calls take them: the one number that a value can be, and what was left out as its default.
 
     A value that can be several numbers stays as it is written, where it is none and its sum unknown.
     """
-    readings = readings_of(tool, arguments)
     if readings is None:
         return arguments
     found = {**readings.base, **readings.defaults}

@@ -14,15 +14,15 @@ import msgspec
 import orjson
 
 from toolgen.model.schema import Json, Schema
+from toolgen.policy.arguments import whole
 
-__all__ = ["ALL", "SCALARS", "alike", "distinct", "kind_of", "kinds", "number_of", "parsed", "text_of", "whole"]
+__all__ = ["ALL", "SCALARS", "alike", "distinct", "kind_of", "kinds", "number_of", "parsed", "text_of"]
 
 ALL = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
 SCALARS = frozenset({"string", "integer", "number", "boolean"})
 _EXACT = 2**53  # beyond it a float stands for several integers
 _MAX_NUMBER_LENGTH = 310
 _MAX_JSON_LENGTH = 65_536  # in a text
-_MAX_DEPTH = 64
 _REFERENCES = 16
 
 
@@ -86,26 +86,6 @@ def kind_of(value: object) -> str:
             return "object"
         case _:
             return "array"
-
-
-def whole(value: Json, depth: int = 0) -> Json:
-    """The value with an integer for every float that is one (`7.0`): JSON and JSON Schema know no difference, services do.
-
-    The very same object where there is none. Beyond 2**53, where a float stands for several integers, it stays what it is.
-    """
-    match value:
-        case float():
-            return int(value) if value.is_integer() and -_EXACT <= value <= _EXACT else value
-        case str() | bool() | int() | None:
-            return value
-        case _ if depth > _MAX_DEPTH:  # more than anybody looks at; the record refuses it
-            return value
-        case Mapping():
-            made = {key: whole(item, depth + 1) for key, item in value.items()}
-            return made if any(made[key] is not item for key, item in value.items()) else value
-        case _:
-            items = [whole(item, depth + 1) for item in value]
-            return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
 
 
 def text_of(value: Json) -> str:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from toolgen.pipeline.call_context import Presence
+from toolgen.pipeline.middleware import Presence
 
 
 async def until_stopped(ended: list[str]) -> str:

@@ -1,0 +1,222 @@
+"""Who may call what, after which earlier calls, and what of the answer they see."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import assert_never
+
+import msgspec
+
+from toolgen.clock import Clock, FixedClock
+from toolgen.errors import StateError
+from toolgen.model.call import Call, parties
+from toolgen.model.result import Error, Failed, Refused, Result, Success
+from toolgen.model.schema import JsonObject
+from toolgen.model.tool import (
+    Tool,
+)
+from toolgen.model.verdict import Allow, Ask, Deny
+from toolgen.pipeline.middleware import Next, Trail, refused
+from toolgen.policy.access import NOWHERE, UNKNOWN, Access, Circumstances
+from toolgen.policy.answer_redaction import AnswerRedactor
+from toolgen.policy.arguments import repair
+from toolgen.policy.explain import SelfTest
+from toolgen.policy.readings.call import Readings, amounts, readings_of
+from toolgen.state.history import Histories
+from toolgen.state.history_redis import SharedHistories, Turn
+
+__all__ = ["UNCOUNTED", "AccessStage", "Earlier", "RedactStage", "imagined"]
+
+UNCOUNTED = Refused(
+    error=Error(
+        code="upstream_unavailable",
+        message="what was called before cannot be known now, so nothing was sent",
+        suggestion="try again in a moment; if this goes on, tell whoever runs the gateway",
+        retry_after_s=1.0,
+    )
+)
+_QUOTED = "the tool failed, and what it says is withheld: the policy redacts fields of its answers"
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """The histories as one policy uses them; `labels` has what each tool sets."""
+
+    histories: Histories | SharedHistories
+    clock: Clock
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    dry: bool = False
+
+    def looking(self) -> Earlier:
+        """The same for a dry run, which is no call: it sees the earlier ones and becomes none of them."""
+        return replace(self, dry=True)
+
+    def turn(self, call: Call) -> AbstractAsyncContextManager[Turn] | None:
+        """The turn in which a call is to be decided, and decided again until it is committed; None where no other process counts along."""
+        histories = self.histories
+        return histories.turn(parties(call.principal), call.session) if isinstance(histories, SharedHistories) else None
+
+    def circumstances(self, call: Call) -> Circumstances:
+        """The time and the earlier calls of this call's session and principal, and those of whom it acts for."""
+        now, user = self.clock.now(), call.principal.on_behalf_of
+        session, history = self.histories.views(call.principal.id, call.session)
+        if user is None:
+            return Circumstances(now=now, session=session, history=history)
+        theirs, all_theirs = self.histories.views(user.id, call.session)
+        return Circumstances(
+            now=now,
+            session=session,
+            history=history,
+            user=Circumstances(now=now, session=theirs, history=all_theirs),
+        )
+
+    def begin(self, call: Call, tool: Tool, arguments: JsonObject, readings: Readings | None) -> None:
+        """Counts a tool of a call, for each of its parties, from the moment it may be called: two that race see each other."""
+        if self.dry:
+            return
+        known = tool.input_schema.get("properties", {})
+        numbers = {name: value for name, value in amounts(readings, arguments).items() if name in known}
+        labels = self.labels.get(tool.name, ())
+        for party in parties(call.principal):
+            self.histories.begin(call.id, party, call.session, tool.name, numbers, labels)
+
+    def add(self, call: Call, tool: Tool, arguments: JsonObject, readings: Readings | None) -> None:
+        """Counts a tool that stands in a call which was begun."""
+        if self.histories.flies(call.id):
+            self.begin(call, tool, arguments, readings)
+
+    def end(self, call: Call, result: Result | None) -> None:
+        """Settles a call; without a result it broke off, and may have done something."""
+        match result:
+            case Success():
+                self.histories.end(call.id, "ok")
+            case Failed() | None:
+                self.histories.end(call.id, "failed")
+            case _:
+                self.histories.end(call.id, "none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessStage:
+    """Who may call what: the policy's verdict on principal, tool and arguments."""
+
+    access: Access
+    earlier: Earlier | None = None
+
+    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        turns = None if self.earlier is None else self.earlier.turn(call)
+        refusal = self._decided(call, trail) if turns is None else await self._in_turn(turns, call, trail)
+        if refusal is not None:
+            return refusal
+        result: Result | None = None
+        try:
+            result = await proceed(call, trail)
+        finally:
+            if self.earlier is not None:
+                self.earlier.end(call, result)
+        return result
+
+    async def _in_turn(self, turns: AbstractAsyncContextManager[Turn], call: Call, trail: Trail) -> Refused | None:
+        """The same where other processes count along: what is decided holds once its count is there, and nobody was quicker."""
+        try:
+            async with turns as turn:
+                while True:
+                    refusal = self._decided(call, trail)
+                    if await turn.commit():
+                        return refusal
+        except StateError as error:
+            if self.earlier is not None:
+                self.earlier.end(call, UNCOUNTED)
+            _logger.error("a call was refused: %s", error)  # noqa: TRY400 - it says all there is
+            return UNCOUNTED
+
+    def _decided(self, call: Call, trail: Trail) -> Refused | None:
+        """The refusal of a call, or None and the call counted among the earlier ones. The trail has what the record should know of it."""
+        circumstances = NOWHERE if self.earlier is None else self.earlier.circumstances(call)
+        judgement = self.access.judge(call.principal, call.tool, call.arguments, circumstances)
+        with suppress(LookupError):  # the session was forgotten, and its labels with it
+            trail.labels = [] if circumstances.session is None else [*circumstances.session.labels()]
+        trail.notes = judgement.notes
+        verdict = judgement.verdict if call.denied is None or judgement.verdict is UNKNOWN else call.denied
+        trail.rule = verdict.rule
+        match verdict:
+            case Allow():
+                trail.verdict = "allow"
+            case Ask():
+                trail.verdict = "ask"
+            case Deny():
+                trail.verdict = "deny"
+                return refused(verdict)
+            case _:
+                assert_never(verdict)
+        if self.earlier is not None:
+            self.earlier.begin(call, call.tool, call.arguments, judgement.readings)
+        return None
+
+
+@dataclass(slots=True, kw_only=True)
+class RedactStage:
+    """What the policy hides is taken out of the answer on its way back. `redactor` makes the redaction of one tool, or None."""
+
+    redactor: Callable[[Tool], AnswerRedactor | None]
+    _redactors: dict[str, AnswerRedactor | None] = field(default_factory=dict)
+
+    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        trail.redacts = self._of(call.tool) is not None
+        result = await proceed(call, trail)
+        return self.applied(call, result) if trail.redacts or call.document is not None else result
+
+    def applied(self, call: Call, result: Result) -> Result:
+        """The result without what is hidden."""
+        # What a document reads is hidden as it would be in the answers of the tools that it stands for.
+        for tool in (call.tool, *(call.document.tools if call.document is not None else ())):
+            result = self._redacted(tool, result)
+        return result
+
+    def _redacted(self, tool: Tool, result: Result) -> Result:
+        redact = self._of(tool)
+        if redact is None:
+            return result
+        match result:
+            case Success(data=data, shape=shape):
+                return replace(result, data=redact(data, shape))
+            case Failed(error=error, data=data, shape=shape, quotes=quotes):
+                return replace(result, error=_without_quote(error, quotes=quotes), data=redact(data, shape))
+            case _:
+                return result
+
+    def _of(self, tool: Tool) -> AnswerRedactor | None:
+        if tool.digest not in self._redactors:
+            self._redactors[tool.digest] = self.redactor(tool)
+        return self._redactors[tool.digest]
+
+
+def _without_quote(error: Error, *, quotes: bool) -> Error:
+    """An executor's message without what the other system said: that stands behind its first colon, and in the data, redacted."""
+    if quotes:
+        return msgspec.structs.replace(error, message=_QUOTED, suggestion="")
+    ours, colon, _ = error.message.partition(":")
+    return msgspec.structs.replace(error, message=ours) if colon else error
+
+
+def imagined(
+    test: SelfTest, tools: Mapping[str, Tool], labels: Mapping[str, tuple[str, ...]], clock: Clock
+) -> Circumstances:
+    """The time and the earlier calls that a test of a policy tells of."""
+    now = FixedClock(clock.now() if test.at is None else test.at)
+    earlier = Earlier(histories=Histories(now), clock=now, labels=labels)
+    for index, made in enumerate(test.after):
+        tool = tools[made.tool]
+        arguments = repair(tool.input_schema, made.arguments).arguments
+        session = "test" if made.in_session else "another"
+        call = Call(id=f"test-{index}", tool=tool, arguments=arguments, principal=test.caller, session=session)
+        earlier.begin(call, tool, arguments, readings_of(tool, arguments))
+        if made.outcome != "running":
+            earlier.histories.end(call.id, made.outcome)
+    asked = Call(id="test", tool=tools[test.tool], arguments={}, principal=test.caller, session="test")
+    return earlier.circumstances(asked)

@@ -48,7 +48,8 @@ def test_what_can_be_sent_is_sent(
     tmp_path: Path, media_type: str, schema: Any, arguments: dict[str, Any], sent: str, body: str | None
 ) -> None:
     only(read(tmp_path, posting(media_type, schema)))
-    shown = preview(build(tmp_path / "doc.json"), "doc__do_it", arguments)
+    manifest = build(tmp_path / "doc.json")
+    shown = preview(manifest, *manifest.tools, arguments)
     assert dict(shown["headers"])["Content-Type"] == sent
     assert shown["body"] == body
 

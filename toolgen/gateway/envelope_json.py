@@ -6,7 +6,7 @@ Results of the road as the envelopes that callers are given.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -159,7 +159,7 @@ def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: fl
             data, content = plain_data(data), data
     error = None
     if isinstance(result, Success):
-        partial: Json = None
+        partial: Sequence[object] | None = None
         if result.shape is Shape.GRAPHQL:
             data, partial = _beside(data)
         meta = msgspec.structs.replace(
@@ -177,7 +177,7 @@ def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: fl
     )
 
 
-def _beside(data: Json) -> tuple[Json, Json]:
+def _beside(data: Json) -> tuple[Json, Sequence[object]]:
     """Data, and the errors that were told beside it. A policy may have hidden all of it, or the errors."""
     if not isinstance(data, Mapping):
         return data, [{"message": "withheld"}]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, TypeAlias
@@ -172,7 +172,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cut_at: str = ""
     audit_seq: int | None = None
     age_s: float | None = None
-    partial: Json = None
+    partial: Sequence[object] | None = None
     dropped: tuple[Mapping[str, str], ...] = ()
 
 

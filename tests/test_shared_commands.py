@@ -1,4 +1,4 @@
-"""The command of a bridged server with several workers: one process and one memory, whatever becomes of a worker or of it."""
+"""Bridged servers with several workers: one process, one session, one memory, whatever becomes of a worker or of the server."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests import patient
-from tests.cli.commands import runner
+from tests.cli.commands import Run, runner
 from tests.redis_server import RedisServer
 from tests.served_workers import Served, serving, until
-from tests.services.bridged import READING, ROOT, write_project
+from tests.services.bridged import READING, ROOT, over_http, write_project
 from toolgen.audit.reader import entries
 
-KEY = {"authorization": "Bearer key-of-bot"}
+KEY, OTHER = {"authorization": "Bearer key-of-bot"}, {"authorization": "Bearer key-of-other"}
 LONG = 1_500_000
 BOT = {"api_key": "sha256:" + hashlib.sha256(b"key-of-bot").hexdigest(), "roles": ["bot"]}
-POLICY = {**READING, "principals": {**READING["principals"], "bot": BOT}}
+ELSE = {"api_key": "sha256:" + hashlib.sha256(b"key-of-other").hexdigest(), "roles": ["bot"]}
+POLICY = {**READING, "principals": {**READING["principals"], "bot": BOT, "other": ELSE}}
 
 
 class World:
@@ -39,11 +40,9 @@ class World:
         self.root, self.served = root, served
         self.ended: list[str] = []  # how calls that waited ended
 
-    def call(self, name: str, **arguments: Any) -> dict[str, Any]:
+    def call(self, name: str, *, by: dict[str, str] = KEY, **arguments: Any) -> dict[str, Any]:
         """One call on a connection of its own, so that any worker may get it."""
-        answer = patient.post(
-            f"{self.served.url}/v1/tools/far__{name}/call", json={"arguments": arguments}, headers=KEY
-        )
+        answer = patient.post(f"{self.served.url}/v1/tools/far__{name}/call", json={"arguments": arguments}, headers=by)
         found: dict[str, Any] = answer.json()
         return found
 
@@ -51,9 +50,9 @@ class World:
         envelope = self.call(name, **arguments)
         return str(envelope.get("error", {}).get("code", envelope["status"]))
 
-    def counted(self, times: int = 16) -> list[tuple[int, int]]:
+    def counted(self, times: int = 16, by: dict[str, str] = KEY) -> list[tuple[int, int]]:
         """How often the server was called, and by which number its process goes, of so many calls."""
-        found = [str(self.call("who_read")["data"]).split(" of ") for _ in range(times)]
+        found = [str(self.call("who_read", by=by)["data"]).split(" of ") for _ in range(times)]
         return [(int(count), int(process)) for count, process in found]
 
     def heard(self) -> list[str]:
@@ -120,21 +119,44 @@ def _redis(tmp_path: Path) -> Iterator[RedisServer]:
     server.stop()
 
 
-@pytest.fixture(name="world")
-def _world(
-    tmp_path: Path, redis: RedisServer, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
-) -> Iterator[World]:
-    root = tmp_path / "p"
-    root.mkdir()
-    monkeypatch.chdir(root)
-    command = [sys.executable, "-B", str(ROOT / "tests" / "services" / "mcp_unruly.py"), str(root / "state.json")]
-    path = write_project(root, POLICY, mcp={"command": command, "annotations": "trusted"})
+def served_to(root: Path, redis: RedisServer, toolgen: Run, server: dict[str, Any]) -> Iterator[World]:
+    path = write_project(root, POLICY, mcp={**server, "annotations": "trusted"})
     settings = {**json.loads(path.read_bytes()), "state": f"redis://127.0.0.1:{redis.port}/0"}
     path.write_text(json.dumps(settings), encoding="utf-8")
-    assert runner(capfdbinary)("build").code == 0
+    assert toolgen("build").code == 0
     (root / "heard").unlink()
     with serving(path, "--workers", "2") as served:
         yield World(root, served)
+
+
+@pytest.fixture(name="root")
+def _root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path / "p"
+    root.mkdir()
+    monkeypatch.chdir(root)
+    return root
+
+
+@pytest.fixture(name="command")
+def _command(root: Path) -> list[str]:
+    return [sys.executable, "-B", str(ROOT / "tests" / "services" / "mcp_unruly.py"), str(root / "state.json")]
+
+
+@pytest.fixture(name="world")
+def _world(
+    root: Path, redis: RedisServer, command: list[str], capfdbinary: pytest.CaptureFixture[bytes]
+) -> Iterator[World]:
+    yield from served_to(root, redis, runner(capfdbinary), {"command": command})
+
+
+@pytest.fixture(name="far_world")
+def _far_world(
+    root: Path, redis: RedisServer, command: list[str], capfdbinary: pytest.CaptureFixture[bytes]
+) -> Iterator[World]:
+    """The server at a URL, with a memory for each of its sessions."""
+    (root / "state.json").write_text(json.dumps({"own": True, "unknown": 404}), encoding="utf-8")
+    with over_http(*command) as url:
+        yield from served_to(root, redis, runner(capfdbinary), {"url": url})
 
 
 def test_two_workers_have_one_process_and_one_memory(world: World) -> None:
@@ -210,3 +232,36 @@ def test_the_command_has_nothing_of_the_workers(world: World) -> None:
     (command,) = world.commands()
     folder = Path("/proc", str(command), "fd")
     assert not [one for one in folder.iterdir() if os.readlink(one).startswith("socket:") and int(one.name) > 2]
+
+
+def counts(world: World, times: int, by: dict[str, str] = KEY) -> list[int]:
+    """What the server counted in so many calls, many of them at a time."""
+    with ThreadPoolExecutor(4) as threads:
+        found = [one for many in threads.map(lambda _: world.counted(times // 4, by), range(4)) for one in many]
+    return sorted(count for count, _ in found)
+
+
+def test_workers_share_one_session_of_each_caller_over_http(far_world: World) -> None:
+    assert counts(far_world, 32) == list(range(1, 33))
+    assert counts(far_world, 16, OTHER) == list(range(1, 17))
+    assert len(far_world.streams()) == 2
+    assert far_world.heard().count("initialize") == 2
+    asked = [one for one in far_world.heard() if one.startswith("session-") and not one.endswith("told")]
+    assert len(set(asked)) == len(asked)
+
+
+def test_workers_meet_a_server_again_together_that_forgot_their_session(far_world: World) -> None:
+    assert counts(far_world, 16) == list(range(1, 17))
+    (far_world.root / "state.json").write_text(json.dumps({"own": True, "unknown": 404, "run": 1}), encoding="utf-8")
+    assert counts(far_world, 32) == list(range(1, 33))
+    assert far_world.heard().count("initialize") == 2
+
+
+def test_a_session_outlives_the_worker_that_began_it(far_world: World) -> None:
+    assert counts(far_world, 16) == list(range(1, 17))
+    for worker in far_world.workers():
+        before = far_world.workers()
+        os.kill(worker, signal.SIGKILL)
+        until(lambda before=before: len(far_world.workers()) == 2 and far_world.workers() != before)  # type: ignore[misc]
+    assert counts(far_world, 16) == list(range(17, 33))
+    assert far_world.heard().count("initialize") == 1

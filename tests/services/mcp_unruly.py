@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,7 +20,7 @@ TOOLS = ("raw", "long", "wait", "who", "fine")
 Send = Callable[[bytes], None]
 WRITING = threading.Lock()
 CALLED_OFF: dict[object, threading.Event] = {}
-CALLS = [0]
+CALLS: Counter[str] = Counter()  # by session
 
 
 def state() -> dict[str, Any]:
@@ -60,7 +61,7 @@ def called(message: dict[str, Any], send: Send) -> None:
     params, number = message["params"], message["id"]
     name, arguments = params["name"].removesuffix("_read"), params.get("arguments", {})
     heard(f"call {name}")
-    CALLS[0] += 1
+    CALLS[session := message.get("session", "")] += 1
     reply = {"jsonrpc": "2.0", "id": number}
     match name:
         case "raw":
@@ -78,7 +79,7 @@ def called(message: dict[str, Any], send: Send) -> None:
                 CALLED_OFF.setdefault(number, threading.Event()).wait()
             if arguments.get("silent"):
                 return None
-    text = {"who": str(CALLS[0])}.get(name, "done")
+    text = {"who": str(CALLS[session])}.get(name, "done")
     return send(encoded({**reply, "result": {"content": [{"type": "text", "text": f"{text} of {os.getpid()}"}]}}))
 
 
@@ -117,18 +118,30 @@ class Handler(BaseHTTPRequestHandler):
     """Answers in event streams that stay open until the client leaves. `run` in the state is the sessions that it knows."""
 
     sessions: ClassVar[set[str]] = set()
+    kept: ClassVar[list[bytes]] = []
 
     def do_POST(self) -> None:
         message, said = json.loads(self.rfile.read(int(self.headers["Content-Length"]))), state()
         run = f"session-{said.get('run', 0)}"
-        if message["method"] != "initialize" and self.headers.get("Mcp-Session-Id") != run:
+        if said.get("own") and message["method"] == "initialize":  # a session for each handshake
+            run = f"{run}-{len(self.sessions)}"
+            self.sessions.add(run)
+        elif said.get("own") and self.headers.get("Mcp-Session-Id", "").startswith(run):
+            run = self.headers["Mcp-Session-Id"]
+            heard(f"{run} {message.get('id', 'told')}")
+        elif message["method"] != "initialize" and self.headers.get("Mcp-Session-Id") != run:
             heard("stranger")
             error = {"code": -32000, "message": "Bad Request: no valid session"}
             body = encoded({"jsonrpc": "2.0", "error": error, "id": None})
             return self.begin(int(said["unknown"]), "application/json", run, body)
+        message["session"] = run
         if message.get("id") is None:
             answer(message, lambda _: None)
             return self.begin(202, "application/json", run, b"")
+        if message["method"] == "tools/call" and (drop := said.get("drop")):
+            self.begin(200, "text/event-stream", run, size=9999 if drop == "broken" else None)
+            self.wfile.write(b"id: first\r\nretry: 20\r\ndata:\r\n\r\n")
+            return answer(message, self.kept.append)
         raw = message.get("params", {}).get("name") == "raw"
         self.begin(200, "application/json" if raw else "text/event-stream", run)
         answer(message, self.wfile.write if raw else self.event)
@@ -136,15 +149,28 @@ class Handler(BaseHTTPRequestHandler):
             heard("left")
         return None
 
+    def do_GET(self) -> None:
+        """The rest of a stream that was dropped, which it may drop once more."""
+        said, last, session = state(), self.headers.get("Last-Event-ID"), self.headers.get("Mcp-Session-Id", "")
+        heard(f"resumed after {last} in {session}, {self.headers.get('Accept')}")
+        if status := said.get("resumes"):
+            return self.begin(int(status), "application/json", session, b"{}")
+        self.begin(200, "text/event-stream", session)
+        if last == "first":
+            self.wfile.write(b"id: second\n\n")
+        else:
+            self.event(self.kept.pop())
+        return None
+
     def event(self, data: bytes) -> None:
         self.wfile.write(b"event: message\r\ndata: " + data + b"\r\n\r\n")
 
-    def begin(self, status: int, kind: str, session: str, body: bytes | None = None) -> None:
+    def begin(self, status: int, kind: str, session: str, body: bytes | None = None, size: int | None = None) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Mcp-Session-Id", session)
-        if body is not None:
-            self.send_header("Content-Length", str(len(body)))
+        if body is not None or size is not None:
+            self.send_header("Content-Length", str(size or len(body or b"")))
         self.end_headers()
         self.wfile.write(body or b"")
 

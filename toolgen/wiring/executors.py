@@ -227,7 +227,8 @@ def _mcp(
             timeouts=timeouts,
             largest=largest,
         )
-        return McpExecutor(wire, shared=False, timeouts=timeouts)
+        sessions = None if commands is None else partial(commands.session, config.name)
+        return McpExecutor(wire, shared=False, timeouts=timeouts, sessions=sessions)
     shared = None if commands is None else commands.command(config.name)
     command = StdioWire(_spec(source), secrets=secrets, timeouts=timeouts, command=shared)
     return McpExecutor(command, shared=True, timeouts=timeouts)

@@ -161,6 +161,41 @@ def test_a_stream_is_read_to_the_answer_and_left(tmp_path: Path, toolgen: Run, o
     assert with_gateway(path, work).status == "ok"
 
 
+@pytest.mark.parametrize("over", ["http"], indirect=True)
+@pytest.mark.parametrize("drop", ["in good order", "broken"])
+def test_a_stream_that_ends_before_its_answer_is_resumed(
+    tmp_path: Path, toolgen: Run, over: dict[str, Any], drop: str
+) -> None:
+    path = project(tmp_path, toolgen, over)
+    now(tmp_path, drop=drop)
+
+    async def work(gateway: Gateway) -> None:
+        envelope = await gateway.call("far__fine", {}, principal="bot")
+        assert said(envelope)[1].startswith("done of ")
+
+    with_gateway(path, work)
+    assert heard(tmp_path).count("call fine") == 1
+    resumed = [one for one in heard(tmp_path) if one.startswith("resumed")]
+    assert resumed == [f"resumed after {last} in session-0, text/event-stream" for last in ("first", "second")]
+
+
+@pytest.mark.parametrize("over", ["http"], indirect=True)
+@pytest.mark.parametrize("status", [400, 401, 404, 405, 500])
+def test_a_stream_that_is_not_resumed_leaves_its_call_unknown(
+    tmp_path: Path, toolgen: Run, over: dict[str, Any], status: int
+) -> None:
+    """404 says here that the stream is gone, and not that the call may be made again."""
+    path = project(tmp_path, toolgen, over)
+    now(tmp_path, drop="in good order", resumes=status)
+
+    async def work(gateway: Gateway) -> None:
+        for name, code in (("fine", "outcome_unknown"), ("fine_read", "upstream_error")):
+            assert said(await gateway.call(f"far__{name}", {}, principal="bot"))[0] == code
+
+    with_gateway(path, work)
+    assert heard(tmp_path).count("call fine") == 2
+
+
 def test_callers_of_a_list_that_hangs_wait_side_by_side(tmp_path: Path, toolgen: Run, over: dict[str, Any]) -> None:
     path = project(tmp_path, toolgen, over, timeouts=SHORT)
     now(tmp_path, listing="hang")

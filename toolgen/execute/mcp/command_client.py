@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import TypeAlias
+from weakref import WeakValueDictionary
 
 from toolgen.execute.http.scrubber import Scrubber, scrubber_of
 from toolgen.execute.mcp.command import NOT_SENT, Command
@@ -16,15 +19,19 @@ from toolgen.execute.mcp.command_frames import (
     Begun,
     Changed,
     Doubt,
+    Dropped,
     Forget,
     Frames,
     FromWorker,
+    Meet,
+    Met,
     Progress,
+    Settle,
     State,
     Tell,
     ToWorker,
 )
-from toolgen.execute.mcp.messages import failed
+from toolgen.execute.mcp.messages import Agreed, Meeting, SharedSession, failed
 from toolgen.execute.mcp.process import Fault, Reply
 from toolgen.json_codec import encode_json
 from toolgen.model.client_channel import Line
@@ -33,6 +40,7 @@ from toolgen.model.schema import JsonObject
 
 __all__ = ["CommandClient"]
 
+_Answered: TypeAlias = Begun | Answer | Met
 _GONE = "is out of reach: the process that holds it for all workers has ended"
 
 
@@ -46,12 +54,21 @@ class CommandClient:
         self._frames: Frames[ToWorker] = Frames(ToWorker, self._heard, self._lost)
         self._is_lost = asyncio.Event()
         self._number = 0
-        self._asked: dict[int, tuple[asyncio.Future[Begun | Answer], Line | None]] = {}
+        self._asked: dict[int, tuple[asyncio.Future[_Answered], Line | None]] = {}
         self._commands: dict[str, _RemoteCommand] = {}
+        self._sessions: WeakValueDictionary[str, _RemoteSession] = WeakValueDictionary()
 
     def command(self, source: str) -> Command:
         """The command of a source."""
         return self._commands.setdefault(source, _RemoteCommand(self, source))
+
+    def session(self, *caller: str) -> SharedSession:
+        """The session of a caller with a server behind a URL; `caller` is the source and who calls."""
+        key = hashlib.sha256(encode_json(caller)).hexdigest()
+        found = self._sessions.get(key)
+        if found is None:
+            found = self._sessions[key] = _RemoteSession(self, key)
+        return found
 
     def send(self, said: FromWorker) -> None:
         """Never waits; lost where there is no connection. Raises `ValueError` for what is too large."""
@@ -62,13 +79,13 @@ class CommandClient:
         self._number += 1
         return self._number
 
-    async def answer(self, asked: Begin | Ask, line: Line | None = None) -> Begun | Answer | None:
+    async def answer(self, asked: Begin | Ask | Meet, line: Line | None = None) -> _Answered | None:
         """What answers a question; None where nothing will. Raises `ValueError` for what is too large, which was not sent."""
         if self._frames.transport is None:
             await self._open()
         if not self._frames.is_open:
             return None
-        waiter: asyncio.Future[Begun | Answer] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[_Answered] = asyncio.get_running_loop().create_future()
         self._asked[asked.number] = (waiter, line)
         try:
             self._frames.send(asked)
@@ -98,13 +115,15 @@ class CommandClient:
         self._is_lost.set()
         for command in self._commands.values():
             command.lose()
+        for session in tuple(self._sessions.values()):
+            session.epoch = None
         for waiter, _ in self._asked.values():
             if not waiter.done():
                 waiter.set_exception(OSError(_GONE))
 
     def _heard(self, said: ToWorker) -> None:
         match said:
-            case Begun() | Answer():
+            case Begun() | Answer() | Met():
                 waiter, _ = self._asked.get(said.number, (None, None))
                 if waiter is not None and not waiter.done():
                     waiter.set_result(said)
@@ -118,6 +137,10 @@ class CommandClient:
             case Changed():
                 if said.source in self._commands:
                     self._commands[said.source].changed = True
+            case Dropped():
+                session = self._sessions.get(said.key)
+                if session is not None and session.epoch == said.epoch:
+                    session.epoch = None
 
 
 class _RemoteCommand:
@@ -185,3 +208,36 @@ class _RemoteCommand:
 
     async def close(self) -> None:
         await self._client.close()
+
+
+class _RemoteSession:
+    """A session of all workers, as this one was last told of it."""
+
+    def __init__(self, client: CommandClient, key: str) -> None:
+        self._client = client
+        self._key = key
+        self._beginning: int | None = None
+        self.epoch: int | None = None
+
+    async def meet(self, lost: int | None) -> Meeting | Failed:
+        met = await self._client.answer(Meet(number=self._client.number(), key=self._key, lost=lost or 0))
+        if not isinstance(met, Met):
+            return failed("upstream_unavailable", f"the server's session {_GONE}; nothing was sent", "", NOT_SENT)
+        self.epoch = met.epoch
+        if not met.version:
+            self._beginning = met.number
+        agreed = Agreed(version=met.version, session=met.session) if met.version else None
+        return Meeting(epoch=met.epoch, above=met.above, agreed=agreed, server=met.server)
+
+    def settle(self, agreed: Agreed | None, server: tuple[str, str]) -> None:
+        if self._beginning is None:
+            return
+        settled = Settle(number=self._beginning, key=self._key)
+        if agreed is None:
+            self.epoch = None
+        else:
+            settled = Settle(
+                number=self._beginning, key=self._key, version=agreed.version, session=agreed.session, server=server
+            )
+        self._beginning = None
+        self._client.send(settled)

@@ -18,10 +18,14 @@ __all__ = [
     "Begun",
     "Changed",
     "Doubt",
+    "Dropped",
     "Forget",
     "Frames",
     "FromWorker",
+    "Meet",
+    "Met",
     "Progress",
+    "Settle",
     "State",
     "Tell",
     "ToWorker",
@@ -119,8 +123,45 @@ class Changed(_Said, frozen=True, kw_only=True):
     source: str
 
 
-FromWorker: TypeAlias = Begin | Ask | Forget | Tell | Doubt
-ToWorker: TypeAlias = Begun | Answer | Progress | State | Changed
+class Meet(_Said, frozen=True, kw_only=True):
+    """The session of a caller with a server behind a URL is needed. `lost` is the epoch of one that the server does not know any more."""
+
+    number: int
+    key: str
+    lost: int = 0
+
+
+class Met(_Said, frozen=True, kw_only=True):
+    """What was agreed on in the session `epoch`, and after which number this worker's requests are counted, so that no two workers use
+    one. With no `version` it is this worker that has to begin the session, and to settle it."""
+
+    number: int
+    epoch: int
+    above: int = 0
+    version: str = ""
+    session: str = ""
+    server: tuple[str, str] = ("", "")
+
+
+class Settle(_Said, frozen=True, kw_only=True):
+    """What came of beginning a session; no `version` where it failed."""
+
+    number: int
+    key: str
+    version: str = ""
+    session: str = ""
+    server: tuple[str, str] = ("", "")
+
+
+class Dropped(_Said, frozen=True, kw_only=True):
+    """Nobody is to use this session any more."""
+
+    key: str
+    epoch: int
+
+
+FromWorker: TypeAlias = Begin | Ask | Forget | Tell | Doubt | Meet | Settle
+ToWorker: TypeAlias = Begun | Answer | Progress | State | Changed | Met | Dropped
 _ENCODER = msgspec.msgpack.Encoder()
 
 
@@ -133,15 +174,23 @@ def frame(said: FromWorker | ToWorker) -> bytes:
 
 
 class Frames(asyncio.Protocol, Generic[_Frame]):
-    """One end of a connection: cuts what is read into frames. `heard` is given each, and `ended` is called once, after the last.
+    """One end of a connection: cuts what is read into frames. `heard` is given each, and `ended` is called once, after the last;
+    `drained` whenever the other end has read nearly all that it had left unread.
 
     What is none ends the connection.
     """
 
-    def __init__(self, kind: object, heard: Callable[[_Frame], None], ended: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        kind: object,
+        heard: Callable[[_Frame], None],
+        ended: Callable[[], None],
+        drained: Callable[[], None] = lambda: None,
+    ) -> None:
         self._decoder: msgspec.msgpack.Decoder[_Frame] = msgspec.msgpack.Decoder(kind)
         self._heard = heard
         self._ended = ended
+        self._drained = drained
         self._held = bytearray()
         self.transport: asyncio.WriteTransport | None = None
 
@@ -168,6 +217,9 @@ class Frames(asyncio.Protocol, Generic[_Frame]):
         if size > MAX_FRAME_SIZE:
             raise ValueError("larger than a frame may be")
         return size + _SIZE if len(self._held) >= size + _SIZE else None
+
+    def resume_writing(self) -> None:
+        self._drained()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._ended()

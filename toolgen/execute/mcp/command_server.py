@@ -16,22 +16,27 @@ from typing import NamedTuple
 from toolgen.errors import place_of
 from toolgen.execute.mcp.command import CommandSpec, LocalCommand
 from toolgen.execute.mcp.command_frames import (
+    MAX_FRAME_SIZE,
     Answer,
     Ask,
     Begin,
     Begun,
     Changed,
     Doubt,
+    Dropped,
     Forget,
     Frames,
     FromWorker,
+    Meet,
     Progress,
+    Settle,
     State,
     Tell,
     ToWorker,
 )
 from toolgen.execute.mcp.messages import called_off, failed
 from toolgen.execute.mcp.process import Fault, Reply, replied
+from toolgen.execute.mcp.session_table import SessionTable
 from toolgen.json_codec import decode_json
 from toolgen.model.client_channel import Line, Unasked
 from toolgen.model.result import Failed
@@ -40,7 +45,8 @@ from toolgen.model.schema import Json, JsonObject
 __all__ = ["CommandServer"]
 
 _logger = logging.getLogger("toolgen.mcp")
-_MAX_UNREAD = 64 * 1024 * 1024  # bytes that a worker may leave unread, and of which progress is no longer written
+# Bytes that a worker may leave unread before its answers are left out, and before it is told of nothing else.
+_MAX_UNREAD = MAX_FRAME_SIZE - 4096
 _MUCH_UNREAD = 1024 * 1024
 
 
@@ -49,16 +55,21 @@ class CommandServer:
 
     def __init__(self, specs: Iterable[CommandSpec]) -> None:
         self._sessions: set[_Session] = set()
+        self._table = SessionTable(self._dropped)
         self._commands = {spec.source: _SharedCommand(spec, self._sessions) for spec in specs}
 
     async def connect(self) -> socket.socket:
         """A worker's end of a connection; this process closes it once the worker has it."""
         ours, theirs = socket.socketpair()
-        session = _Session(self._commands, self._sessions)
+        session = _Session(self._commands, self._table, self._sessions)
         await asyncio.get_running_loop().create_unix_connection(lambda: session.frames, sock=ours)
         for command in self._commands.values():
             session.send(command.state())
         return theirs
+
+    def _dropped(self, said: Dropped) -> None:
+        for session in self._sessions:
+            session.send(said)
 
     async def close(self) -> None:
         """Ends every connection, every command and whatever they started."""
@@ -161,27 +172,45 @@ class _Asked(NamedTuple):
 class _Session:
     """The connection of one worker."""
 
-    def __init__(self, commands: Mapping[str, _SharedCommand], sessions: set[_Session]) -> None:
+    def __init__(self, commands: Mapping[str, _SharedCommand], table: SessionTable, sessions: set[_Session]) -> None:
         self._commands = commands
+        self._table = table
+        self._missed: set[str] = set()
         self._sessions = sessions
         self._asked: dict[int, _Asked] = {}
         self._numbers: dict[tuple[str, Json], int] = {}  # those of the command, by the worker's own
         self._tasks: set[asyncio.Task[None]] = set()
-        self.frames: Frames[FromWorker] = Frames(FromWorker, self._heard, self._lost)
+        self.frames: Frames[FromWorker] = Frames(FromWorker, self._heard, self._lost, self._catch_up)
         self.ended = asyncio.Event()
         sessions.add(self)
 
     def send(self, said: ToWorker) -> None:
-        """Never waits: a worker that does not read loses its connection, and holds up nobody."""
+        """Never waits, and holds no more than so much for a worker that does not read: the callers of answers beyond that are told that
+        theirs were too long, and what became of the commands meanwhile is said when the worker reads again."""
         unread = self.frames.unread()
-        if unread > _MAX_UNREAD:
-            self.frames.abort()
-        elif not (isinstance(said, Progress) and unread > _MUCH_UNREAD):
-            self.frames.send(said)
+        match said:
+            case Progress() if unread > _MUCH_UNREAD:
+                return
+            case State() | Changed() if unread > _MUCH_UNREAD:
+                self._missed.add(said.source)
+                return
+            case Answer() if unread + len(said.line) > _MAX_UNREAD:
+                said = Answer(number=said.number, fault=Fault.TOO_LONG)
+            case _:
+                pass
+        self.frames.send(said)
+
+    def _catch_up(self) -> None:
+        """The worker reads again: it is told which commands run now, and to ask for their tools once more."""
+        for source in self._missed:
+            self.frames.send(self._commands[source].state())
+            self.frames.send(Changed(source=source))
+        self._missed.clear()
 
     def _lost(self) -> None:
         """The worker is gone: what it waited for is taken back."""
         self._sessions.discard(self)
+        self._table.forget(self)
         for asked in tuple(self._asked.values()):
             if asked.method != "initialize":
                 asked.command.tell_soon(called_off(asked.number))
@@ -191,11 +220,20 @@ class _Session:
         self.ended.set()
 
     def _heard(self, said: FromWorker) -> None:
-        if isinstance(said, Forget):
-            if asked := self._asked.get(said.number):
-                asked.answer.cancel()
-            return
-        command = self._commands.get(said.source)
+        match said:
+            case Forget():
+                if asked := self._asked.get(said.number):
+                    asked.answer.cancel()
+                else:
+                    self._table.forget(self, said.number)
+            case Meet():
+                self._table.meet(self, said)
+            case Settle():
+                self._table.settle(self, said)
+            case _:
+                self._heard_of(said, self._commands.get(said.source))
+
+    def _heard_of(self, said: Begin | Ask | Tell | Doubt, command: _SharedCommand | None) -> None:
         match said:
             case Begin() if command is None:
                 message = "the command was not in toolgen.yaml when the gateway was started; nothing was sent"

@@ -13,6 +13,7 @@ from toolgen.errors import CanonicalError
 from toolgen.execute.mcp.messages import (
     MODERN,
     Agreed,
+    SharedSession,
     Wire,
     called_off,
     failed,
@@ -47,10 +48,13 @@ class Conversation:
     """What was agreed on with a server for one caller, and what its tools are there. Questions run side by side.
 
     `total_s` is how long getting ready may take: agreeing and listing are done once for all who wait for them, each for its own time.
+    `shared` is what other workers know of the same conversation.
     """
 
-    def __init__(self, wire: Wire, clock: Clock, total_s: float) -> None:
+    def __init__(self, wire: Wire, clock: Clock, total_s: float, shared: SharedSession | None = None) -> None:
         self._wire = wire
+        self._shared = shared
+        self._lost_epoch: int | None = None
         self._clock = clock
         self._total_s = total_s
         self._epoch: int | None = None
@@ -94,11 +98,18 @@ class Conversation:
 
     def _known(self) -> Parts | None:
         age = self._clock.monotonic() - self._listed_at
-        if self._listed is None or age > _LISTED_S or self._epoch is None or self._wire.ready() != self._epoch:
+        if self._listed is None or age > _LISTED_S or self._epoch is None or self._ready() != self._epoch:
             return None
         if self._wire.stale():
             self._listed = None
         return self._listed
+
+    def _ready(self) -> int | None:
+        return self._wire.ready() if self._shared is None else self._shared.epoch
+
+    def _forget(self) -> None:
+        """The server is to be met again."""
+        self._lost_epoch, self._epoch = self._epoch or self._lost_epoch, None
 
     def _refreshed(self, task: asyncio.Task[Parts | Failed]) -> None:
         self._listing = None
@@ -112,7 +123,7 @@ class Conversation:
             self._wire.doubt()
             listing = _late("the server did not say in time which tools it has")
         if isinstance(listing, Failed):
-            self._epoch = None
+            self._forget()
             return listing
         self._listed, self._listed_at = _parts(listing), self._clock.monotonic()
         return self._listed
@@ -190,7 +201,7 @@ class Conversation:
         if not _is_lost(outcome, agreed):
             return False
         if self._agreed is agreed:
-            self._epoch = None
+            self._forget()
         return True
 
     def _next(self) -> int:
@@ -198,24 +209,49 @@ class Conversation:
         return self._number
 
     async def _agree(self, call: Call) -> Failed | None:
-        """Begins with the handshake, which every server but the newest knows; those answer it with an error."""
+        """Meets the server, unless that was done."""
         epoch = await self._wire.begin()
         if isinstance(epoch, Failed):
             return epoch
+        if self._shared is not None:
+            return await self._agree_together(self._shared, call)
         if epoch == self._epoch:
             return None
+        fault = await self._handshake(call)
+        if fault is None:
+            self._epoch = epoch
+        return fault
+
+    async def _agree_together(self, shared: SharedSession, call: Call) -> Failed | None:
+        """Joins the session that another worker began, or begins it for all."""
+        if self._epoch is not None and shared.epoch == self._epoch:
+            return None
+        met = await shared.meet(self._lost_epoch)
+        if isinstance(met, Failed):
+            return met
+        self._number, self._listed = met.above, None
+        if met.agreed is not None:
+            self._agreed, self._who, self._epoch = met.agreed, met.server, met.epoch
+            return None
+        agreed = None
+        try:
+            if fault := await self._handshake(call):
+                return fault
+            agreed, self._epoch = self._agreed, met.epoch
+        finally:
+            shared.settle(agreed, self._who)
+        return None
+
+    async def _handshake(self, call: Call) -> Failed | None:
+        """Begins with the handshake, which every server but the newest knows; those answer it with an error."""
         self._listed = None
         answer = await self._wire.ask(initialize(self._next()), Agreed(), call)
         outcome = result_of(answer, call, "initialize")
         if isinstance(outcome, Success) and isinstance(outcome.data, dict):
-            fault = await self._shake(outcome, call)
-        elif _is_other_era(answer):
-            fault = await self._discover(call, outcome)
-        else:
-            fault = outcome if isinstance(outcome, Failed) else None
-        if fault is None:
-            self._epoch = epoch
-        return fault
+            return await self._shake(outcome, call)
+        if _is_other_era(answer):
+            return await self._discover(call, outcome)
+        return outcome if isinstance(outcome, Failed) else None
 
     async def _shake(self, outcome: Success, call: Call) -> Failed | None:
         result = outcome.data

@@ -17,7 +17,7 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.errors import ToolgenError
 from toolgen.execute.base import Timeouts
 from toolgen.execute.mcp.conversation import Conversation, Parts
-from toolgen.execute.mcp.messages import Wire, failed, request
+from toolgen.execute.mcp.messages import SharedSession, Wire, failed, request
 from toolgen.model.call import Call, Principal
 from toolgen.model.mcp import Listing
 from toolgen.model.result import Error, Failed, Refused, Shape, Success, bounded
@@ -146,16 +146,24 @@ class PreviewWire(Wire, Protocol):
 class McpExecutor:
     """Calls the tools of one server. `shared`: one conversation serves every caller, as it must with a command.
 
-    Otherwise each caller has one: sessions, like credentials, are not shared.
+    Otherwise each caller has one: sessions, like credentials, are not shared. `sessions` has what other workers agreed on for the same
+    callers.
     """
 
     def __init__(
-        self, wire: PreviewWire, *, shared: bool, timeouts: Timeouts = _TIMEOUTS, clock: Clock = _CLOCK
+        self,
+        wire: PreviewWire,
+        *,
+        shared: bool,
+        timeouts: Timeouts = _TIMEOUTS,
+        clock: Clock = _CLOCK,
+        sessions: Callable[[str, str], SharedSession] | None = None,
     ) -> None:
         self._wire = wire
         self._shared = shared
         self._total_s = timeouts.total_s
         self._clock = clock
+        self._sessions = sessions
         self._conversations: OrderedDict[tuple[str, str], Conversation] = OrderedDict()
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
@@ -195,7 +203,8 @@ class McpExecutor:
         key = ("", "") if self._shared else (principal.id, "" if user is None else user.id)
         found = self._conversations.get(key)
         if found is None:
-            found = self._conversations[key] = Conversation(self._wire, self._clock, self._total_s)
+            session = None if self._sessions is None else self._sessions(*key)
+            found = self._conversations[key] = Conversation(self._wire, self._clock, self._total_s, session)
             if len(self._conversations) > _MAX_CONVERSATIONS:
                 self._conversations.popitem(last=False)
         else:

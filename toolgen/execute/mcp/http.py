@@ -1,14 +1,18 @@
 """Streamable HTTP: every message is a POST by the HTTP executor, with its credentials, egress rules, limits and scrubbing.
 
-Answers that are streams of events: read to the answer, and no further. What comes before may say how far the call has come.
+Answers that are streams of events: read to the answer, and no further. What comes before may say how far the call has come. A stream that
+ends before its answer is asked for again where it said from where (MCP 2025-11-25, basic/transports, Resumability and Redelivery).
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -36,6 +40,8 @@ __all__ = ["HttpWire", "Stream", "events"]
 
 _ENDING = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
 _MAX_ENDING_LENGTH = 4
+_PAUSE_S = 0.1
+_MAX_DIGITS = 9
 
 
 def events(body: bytes) -> list[bytes]:
@@ -51,11 +57,33 @@ def events(body: bytes) -> list[bytes]:
     return found
 
 
+@dataclass(slots=True)
+class _Cursor:
+    """Where a stream of events was when it ended, and how long to wait before it is asked for again."""
+
+    last: str = ""
+    pause_s: float = _PAUSE_S
+
+    def hear(self, block: bytes) -> None:
+        for line in block.splitlines():
+            name, _, value = line.partition(b":")
+            said = value.removeprefix(b" ").decode("latin-1")
+            if name == b"id":
+                self.last = said if _is_header(said) else ""
+            elif name == b"retry" and said.isascii() and said.isdigit() and len(said) < _MAX_DIGITS:
+                self.pause_s = max(_PAUSE_S, int(said) / 1000)
+
+
+_CURSOR: ContextVar[_Cursor | None] = ContextVar("mcp_cursor", default=None)
+"""That of the request that is being made."""
+
+
 class Stream:
     """Hears the events of one answer: of the request `number`, whose caller is told of progress over `line`."""
 
-    def __init__(self, number: Json, line: Line | None, scrubber: Scrubber) -> None:
+    def __init__(self, number: Json, line: Line | None, scrubber: Scrubber, cursor: _Cursor | None = None) -> None:
         self._number = number
+        self._cursor = cursor
         self._line = line
         self._scrubber = scrubber
         self._held = bytearray()
@@ -72,6 +100,8 @@ class Stream:
             block = bytes(self._held[: ending.end()])
             del self._held[: ending.end()]
             looked = 0
+            if self._cursor is not None:
+                self._cursor.hear(block)
             if any(self._heard(event) for event in events(block)):
                 return True
         return False
@@ -91,17 +121,19 @@ class Stream:
         return "method" not in message
 
 
-_ACCEPT = "application/json, text/event-stream"
+_EVENTS = "text/event-stream"
+_ACCEPT = f"application/json, {_EVENTS}"
 _HEADERS = {
     "accept": "Accept",
     "version": "MCP-Protocol-Version",
     "session": "Mcp-Session-Id",
     "method": "Mcp-Method",
     "name": "Mcp-Name",
+    "last": "Last-Event-ID",
 }
 _BODY = HttpBody(media_type="application/json", argument="message", required=True)
 _SESSION = "mcp-session-id"
-_MAX_SESSION_LENGTH = 1024
+_MAX_HEADER_LENGTH = 1024
 _TIMEOUTS = Timeouts()
 _CLOCK = SystemClock()
 # What may be asked twice: it changes nothing.
@@ -159,11 +191,21 @@ class HttpWire:
     async def ask(self, message: JsonObject, agreed: Agreed, call: Call) -> Success | Failed:
         """The answer to a request, out of the body or out of the stream of events that the body is."""
         http = self._lister if message["method"] == "tools/list" else self._http
-        outcome = await http.execute(self._over_http(message, agreed, call))
-        if isinstance(outcome, Failed) or outcome.truncated:
-            return outcome
-        messages = outcome.data if isinstance(outcome.data, list) else []
-        return dataclasses.replace(outcome, data=_answer_to(message["id"], messages))
+        cursor = _Cursor()
+        given = _CURSOR.set(cursor)
+        try:
+            first = outcome = _answer(await http.execute(self._over_http(message, agreed, call)), message["id"])
+            while _is_unfinished(outcome) and cursor.last and agreed.version not in {"", MODERN}:
+                last, cursor.last = cursor.last, ""
+                await asyncio.sleep(cursor.pause_s)
+                found = await http.execute(self._over_http(message, agreed, call, last))
+                cursor.last = cursor.last or last
+                if isinstance(found, Failed) and not _is_unfinished(found):
+                    return first  # what this says is of the stream, and not of the request
+                outcome = _answer(found, message["id"])
+        finally:
+            _CURSOR.reset(given)
+        return first if _is_unfinished(outcome) else outcome
 
     async def tell(self, message: JsonObject, agreed: Agreed, call: Call) -> None:
         """A notification, to which there is no answer: what became of it shows with the next request."""
@@ -182,9 +224,16 @@ class HttpWire:
         await self._http.close()
         await self._lister.close()
 
-    def _over_http(self, message: JsonObject, agreed: Agreed, call: Call) -> Call:
+    def _over_http(self, message: JsonObject, agreed: Agreed, call: Call, last: str = "") -> Call:
+        """The message as a call over HTTP; with `last`, the rest of the stream that answers it."""
         method, params = str(message["method"]), message.get("params")
-        said: dict[str, str] = {"accept": _ACCEPT, "version": agreed.version, "session": agreed.session}
+        accept = _EVENTS if last else _ACCEPT
+        said: dict[str, str] = {
+            "accept": accept,
+            "version": agreed.version,
+            "session": agreed.session,
+            "last": last,
+        }
         if agreed.version == MODERN:
             said["method"] = method
             name = params.get("name") if isinstance(params, Mapping) else None
@@ -192,18 +241,18 @@ class HttpWire:
         said = {key: value for key, value in said.items() if value}
         parts = urlsplit(self._url)
         binding = HttpBinding(
-            method="POST",
+            method="GET" if last else "POST",
             path=f"{parts.path}?{parts.query}" if parts.query else parts.path,
             servers=(f"{parts.scheme}://{parts.netloc}",),
             parameters=tuple(
                 HttpParameter(argument=key, in_="header", name=_HEADERS[key], style="simple", explode=False)
                 for key in said
             ),
-            body=_BODY,
+            body=None if last else _BODY,
             security=self._security_of(call.principal),
         )
         tool = msgspec.structs.replace(
-            call.tool, binding=binding, idempotent=call.tool.idempotent or method in _HARMLESS
+            call.tool, binding=binding, idempotent=call.tool.idempotent or method in _HARMLESS or bool(last)
         )
         return dataclasses.replace(call, tool=tool, arguments={**said, "message": message})
 
@@ -215,7 +264,7 @@ class HttpWire:
 def _read(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery, *, read: Reader) -> Success | Failed:
     """The list of the messages in an event stream, each read as JSON is; of one message in any other body."""
     session = answer.headers.get(_SESSION, "")
-    if session and len(session) <= _MAX_SESSION_LENGTH and session.isascii() and session.isprintable():
+    if session and _is_header(session):
         delivery = msgspec.structs.replace(delivery, session=session)
     kind = answer.content_type.partition(";")[0].strip().lower()
     if answer.status != 200 or kind != "text/event-stream" or answer.truncated:
@@ -240,12 +289,27 @@ def _as_written(answer: Answer, scrubber: Scrubber, method: str, delivery: Deliv
 
 def _listener(call: Call, scrubber: Scrubber) -> Listener:
     message = call.arguments["message"]
-    return Stream(message.get("id") if isinstance(message, Mapping) else None, call.line, scrubber)
+    number = message.get("id") if isinstance(message, Mapping) else None
+    return Stream(number, call.line, scrubber, _CURSOR.get())
 
 
-def _answer_to(number: Json, messages: list[Json]) -> Json:
+def _is_header(value: str) -> bool:
+    return len(value) <= _MAX_HEADER_LENGTH and value.isascii() and value.isprintable()
+
+
+def _answer(outcome: Success | Failed, number: Json) -> Success | Failed:
     """The answer among the messages; what the server wants of us beside it is not given, nor what answers somebody else."""
-    return next((one for one in messages if _answers(one, number)), None)
+    if isinstance(outcome, Failed) or outcome.truncated:
+        return outcome
+    messages = outcome.data if isinstance(outcome.data, list) else []
+    return dataclasses.replace(outcome, data=next((one for one in messages if _answers(one, number)), None))
+
+
+def _is_unfinished(outcome: Success | Failed) -> bool:
+    """Whether the connection ended, in good order or not, before the answer came."""
+    if isinstance(outcome, Failed):
+        return outcome.delivery.broken
+    return outcome.data is None and not outcome.truncated
 
 
 def _answers(message: Json, number: Json) -> bool:

@@ -21,6 +21,8 @@ __all__ = [
     "HANDSHAKE",
     "MODERN",
     "Agreed",
+    "Meeting",
+    "SharedSession",
     "Wire",
     "addressed",
     "called_off",
@@ -51,6 +53,29 @@ class Agreed:
 
     version: str = ""
     session: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meeting:
+    """The session `epoch`: what was agreed on there, None where whoever met it has to begin it, and after which number to count."""
+
+    epoch: int
+    above: int
+    agreed: Agreed | None
+    server: tuple[str, str]
+
+
+class SharedSession(Protocol):
+    """A session with a server that several workers use for one caller."""
+
+    epoch: int | None
+    """That of the session that can be used now."""
+
+    async def meet(self, lost: int | None) -> Meeting | Failed:
+        """The session; another than `lost`, which the server does not know any more."""
+
+    def settle(self, agreed: Agreed | None, server: tuple[str, str]) -> None:
+        """What came of beginning it."""
 
 
 class Wire(Protocol):

@@ -1,0 +1,107 @@
+"""The sessions over HTTP that all workers of a gateway share, held by the process above them: one for each source and caller.
+
+One worker begins a session, and the others that need it wait for what comes of that; a server is never met twice for one caller, so that
+what it keeps in a session has no two halves.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from toolgen.execute.mcp.command_frames import Dropped, Meet, Met, Settle
+
+__all__ = ["SessionTable", "Worker"]
+
+_MAX_SESSIONS = 20_000
+_BLOCK = 2**32  # numbers of requests for each worker that is let into a session; all are exact as JSON's numbers
+
+
+class Worker(Protocol):
+    """A connection to one."""
+
+    def send(self, said: Met) -> None: ...
+
+
+@dataclass(slots=True)
+class _Session:
+    """`beginner` is whose turn it is to begin it, `waiting` who asked meanwhile: a worker, and the number of its question."""
+
+    epoch: int = 0
+    settled: Settle | None = None
+    workers: int = 0
+    beginner: tuple[Worker, int] | None = None
+    waiting: deque[tuple[Worker, int]] = field(default_factory=deque)
+
+
+class SessionTable:
+    """`tell` passes to every worker that a session is no more."""
+
+    def __init__(self, tell: Callable[[Dropped], None]) -> None:
+        self._tell = tell
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._epoch = 0
+
+    def meet(self, worker: Worker, said: Meet) -> None:
+        """Answers with the session, or lets the worker begin it, when nobody else does."""
+        session = self._sessions.setdefault(said.key, _Session())
+        self._sessions.move_to_end(said.key)
+        if session.settled is not None and session.epoch == said.lost:
+            self._drop(said.key, session)
+        session.waiting.append((worker, said.number))
+        self._go_on(session)
+        self._bound()
+
+    def settle(self, worker: Worker, said: Settle) -> None:
+        """What came of beginning a session; somebody else's word counts for nothing."""
+        session = self._sessions.get(said.key)
+        if session is None or session.beginner != (worker, said.number):
+            return
+        session.beginner = None
+        session.settled = said if said.version else None
+        self._go_on(session)
+
+    def forget(self, worker: Worker, number: int | None = None) -> None:
+        """A question is given up, or with no number all of a worker that is gone."""
+        for session in tuple(self._sessions.values()):
+            asked = [one for one in session.waiting if one[0] is worker and number in {None, one[1]}]
+            for one in asked:
+                session.waiting.remove(one)
+            if session.beginner is not None and session.beginner[0] is worker and number in {None, session.beginner[1]}:
+                session.beginner = None
+                self._go_on(session)
+
+    def _go_on(self, session: _Session) -> None:
+        while session.waiting and session.beginner is None:
+            worker, number = session.waiting.popleft()
+            if (settled := session.settled) is None:
+                self._epoch += 1
+                session.epoch, session.workers, session.beginner = self._epoch, 0, (worker, number)
+                worker.send(Met(number=number, epoch=session.epoch))
+                return
+            session.workers += 1
+            worker.send(
+                Met(
+                    number=number,
+                    epoch=session.epoch,
+                    above=session.workers * _BLOCK,
+                    version=settled.version,
+                    session=settled.session,
+                    server=settled.server,
+                )
+            )
+
+    def _drop(self, key: str, session: _Session) -> None:
+        session.settled = None
+        self._tell(Dropped(key=key, epoch=session.epoch))
+
+    def _bound(self) -> None:
+        """Forgets the session that was asked for the longest time ago, where nobody is about to begin it."""
+        if len(self._sessions) > _MAX_SESSIONS:
+            key, session = next(iter(self._sessions.items()))
+            self._sessions.move_to_end(key)
+            if session.beginner is None:
+                del self._sessions[key]
+                self._drop(key, session)

@@ -188,7 +188,13 @@ FRONTS = [
 ]
 
 
+# Each way to leave is tried on one server and one file, and what differs between engines by three of them; `make exhaustive` tries all.
+SAME = {"mysql", "duckdb"}
+SOME = {over_rest, over_mcp_by_notification, over_stdio_that_closes}
+
+
 @pytest.mark.parametrize("front", FRONTS, ids=lambda front: front.__name__)
+@pytest.mark.sweep
 def test_what_only_read_for_them_is_ended_on_the_server_and_recorded(front: Any, project: SlowProject) -> None:
     before = len(project.record())
     calls = 2 if front is over_tool_calls else 1

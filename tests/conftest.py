@@ -4,6 +4,7 @@ with the same examples each time, however long one takes, and sweeps that take m
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -20,20 +21,43 @@ settings.load_profile("same")
 
 
 MAX_LENGTH = (
+    "test_readme",
     "test_browser",
     "test_supervisor",
-    "test_canaries_served",
-    "test_readme",
-    "test_approvals",
-    "test_departures",
-    "test_demo",
     "test_bridging",
-    "test_analysts",
+    "test_shared_commands",
+    "test_approvals",
     "test_differential",
+    "test_sandbox_pool",
+    "test_examination",
+    "test_departures",
+    "test_one_verdict",
+    "test_shared_calls",
+    "test_wheel",
+    "test_canaries_served",
+    "test_demo",
+    "test_analysts",
+    "test_bombs",
+    "test_hostile",
+    "test_hostile_servers",
+    "test_single_answers",
+    "test_policy_reloader",
+    "test_graphql_calls",
+    "test_mcp_bad_input",
     "test_described",
+    "test_mcp_stdio_client",
+    "test_traces",
+    "test_planted_faults",
+    "test_accounts",
     "test_crash",
 )
-"""Files that take ten seconds and more: they run first, so that no process is left with one when the others have nothing to do."""
+"""Files that take five seconds and more: they run first, so that no process is left with one when the others have nothing to do."""
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Two for each processor: half of what takes long is waiting for other processes and for deadlines."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return 2 * processors
 
 
 @pytest.hookimpl(tryfirst=True)

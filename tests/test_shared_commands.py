@@ -159,7 +159,7 @@ def _far_world(
         yield from served_to(root, redis, runner(capfdbinary), {"url": url})
 
 
-def test_two_workers_have_one_process_and_one_memory(world: World) -> None:
+def test_two_workers_have_one_process_and_one_memory_and_it_has_nothing_of_theirs(world: World) -> None:
     with ThreadPoolExecutor(4) as threads:
         found = [one for many in threads.map(lambda _: world.counted(8), range(4)) for one in many]
     assert len(world.streams()) == 2
@@ -167,7 +167,10 @@ def test_two_workers_have_one_process_and_one_memory(world: World) -> None:
     assert sorted(count for count, _ in found) == list(range(1, 33))
     assert world.heard().count("initialize") == 1
     assert world.heard().count("notifications/initialized") == 1
-    assert len(world.commands()) == 1
+    (command,) = world.commands()
+    # Neither their sockets nor their port: what it started could speak to other commands over them.
+    folder = Path("/proc", str(command), "fd")
+    assert not [one for one in folder.iterdir() if os.readlink(one).startswith("socket:") and int(one.name) > 2]
 
 
 def test_a_command_that_is_killed_is_told_to_all_and_begun_once_more(world: World) -> None:
@@ -201,14 +204,11 @@ def test_a_worker_that_is_killed_takes_its_own_calls_with_it_and_no_others(world
     assert world.heard().count("initialize") == 1
 
 
-def test_a_caller_that_leaves_either_worker_is_told_to_the_command(world: World) -> None:
+def test_callers_that_leave_and_long_answers_in_either_worker_end_their_own_calls(world: World) -> None:
     with world.waiting() as clients:
         pass
     until(lambda: world.heard().count("notifications/cancelled") == len(clients))
     assert world.code("fine") == "ok"
-
-
-def test_long_answers_end_their_own_calls_in_either_worker(world: World) -> None:
     with world.waiting():
         with ThreadPoolExecutor(4) as threads:
             found = list(threads.map(lambda _: world.code("long_read", size=LONG), range(12)))
@@ -216,22 +216,18 @@ def test_long_answers_end_their_own_calls_in_either_worker(world: World) -> None
         assert not world.ended
         assert world.code("fine") == "ok"
     assert world.heard().count("initialize") == 1
+    _the_command_ends_with(world, signal.SIGTERM)
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_the_command_ends_with_the_gateway(how: signal.Signals, world: World) -> None:
+def test_the_command_ends_with_a_gateway_that_is_killed(world: World) -> None:
+    _the_command_ends_with(world, signal.SIGKILL)
+
+
+def _the_command_ends_with(world: World, how: signal.Signals) -> None:
     assert {process for _, process in world.counted()} == set(world.commands())
     world.served.process.send_signal(how)
     assert world.served.process.wait(timeout=120) == (0 if how is signal.SIGTERM else -how)
     until(lambda: not world.commands())
-
-
-def test_the_command_has_nothing_of_the_workers(world: World) -> None:
-    """Neither their sockets nor their port: what it started could speak to other commands over them."""
-    world.counted()
-    (command,) = world.commands()
-    folder = Path("/proc", str(command), "fd")
-    assert not [one for one in folder.iterdir() if os.readlink(one).startswith("socket:") and int(one.name) > 2]
 
 
 def counts(world: World, times: int, by: dict[str, str] = KEY) -> list[int]:

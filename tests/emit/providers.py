@@ -1,4 +1,6 @@
-"""What each provider's own SDK says about an emitted tool: it is built with the SDK's types, which raise where they do not like it."""
+"""What each provider's own SDK says about an emitted tool: it is built with the SDK's types, which raise where they do not like it.
+
+An SDK takes up to a second to import, and each process of a run imports every test file: only who needs one imports it."""
 
 from __future__ import annotations
 
@@ -6,14 +8,6 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-import botocore.session
-from anthropic.types import ToolParam
-from botocore.validate import ParamValidator
-from google.genai import types as gemini
-from langchain_core.tools import StructuredTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
-from mcp import types as mcp
-from openai.types.chat import ChatCompletionFunctionTool
 from pydantic import ConfigDict, TypeAdapter, with_config
 
 _STRICT_KEYS = {
@@ -24,7 +18,9 @@ _REFUSED_AT_THE_TOP = {"anyOf", "oneOf", "allOf", "not", "enum"}
 
 
 def _mcp(tool: Mapping[str, Any]) -> None:
-    mcp.Tool.model_validate(tool)
+    from mcp import types  # noqa: PLC0415 - see above
+
+    types.Tool.model_validate(tool)
 
 
 def _root(schema: Mapping[str, Any]) -> None:
@@ -33,6 +29,8 @@ def _root(schema: Mapping[str, Any]) -> None:
 
 
 def _openai(tool: Mapping[str, Any]) -> None:
+    from openai.types.chat import ChatCompletionFunctionTool  # noqa: PLC0415 - see above
+
     built = ChatCompletionFunctionTool.model_validate(tool, strict=True)
     assert built.to_dict() == tool
     _root(tool["function"]["parameters"])
@@ -64,6 +62,8 @@ def _not_strict(schema: Mapping[str, Any], pointer: str) -> list[str]:
 
 @cache
 def _anthropic_adapter() -> TypeAdapter[Any]:
+    from anthropic.types import ToolParam  # noqa: PLC0415 - see above
+
     return TypeAdapter(with_config(ConfigDict(extra="forbid", defer_build=False))(ToolParam))
 
 
@@ -73,7 +73,9 @@ def _anthropic(tool: Mapping[str, Any]) -> None:
 
 
 def _gemini(tool: Mapping[str, Any]) -> None:
-    declared = gemini.FunctionDeclaration.model_validate(tool)  # forbids fields it does not know, all the way down
+    from google.genai import types  # noqa: PLC0415 - see above
+
+    declared = types.FunctionDeclaration.model_validate(tool)  # forbids fields it does not know, all the way down
     if declared.parameters is not None:
         _references_nothing(tool["parameters"])
 
@@ -90,12 +92,16 @@ def _references_nothing(schema: Any) -> None:
 
 @cache
 def _tool_shape() -> Any:
+    import botocore.session  # noqa: PLC0415 - see above
+
     session = botocore.session.Session()
     model = session.get_service_model("bedrock-runtime")
     return model.operation_model("Converse").input_shape.members["toolConfig"]
 
 
 def _bedrock(tool: Mapping[str, Any]) -> None:
+    from botocore.validate import ParamValidator  # noqa: PLC0415 - see above
+
     report = ParamValidator().validate({"tools": [tool]}, _tool_shape())
     assert not report.has_errors(), report.generate_report()
     _root(tool["toolSpec"]["inputSchema"]["json"])
@@ -106,6 +112,9 @@ async def _call(**_: Any) -> None:
 
 
 def _langchain(tool: Mapping[str, Any]) -> None:
+    from langchain_core.tools import StructuredTool  # noqa: PLC0415 - see above
+    from langchain_core.utils.function_calling import convert_to_openai_tool  # noqa: PLC0415 - see above
+
     built = StructuredTool.from_function(coroutine=_call, **tool)
     function = convert_to_openai_tool(built)["function"]
     assert (function["name"], function["description"]) == (tool["name"], tool["description"])

@@ -5,17 +5,17 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 import uvicorn
 import yaml
-from openapi_core import OpenAPI
-from openapi_core.datatypes import RequestParameters
-from openapi_core.exceptions import OpenAPIError
 
 from examples.shop.orders import DESCRIPTION, app
+
+if TYPE_CHECKING:  # takes half a second
+    from openapi_core import OpenAPI
 
 KEY = "a-key-for-tests"
 
@@ -26,6 +26,8 @@ class SentRequest:
     """An httpx request as openapi-core wants to see it."""
 
     def __init__(self, request: httpx.Request) -> None:
+        from openapi_core.datatypes import RequestParameters  # noqa: PLC0415 - see above
+
         self.host_url = f"{request.url.scheme}://{request.url.netloc.decode()}"
         self.path = request.url.path
         self.method = request.method.lower()
@@ -71,6 +73,8 @@ def _url() -> Iterator[str]:
 
 @pytest.fixture(name="document")
 def _document(url: str) -> OpenAPI:
+    from openapi_core import OpenAPI  # noqa: PLC0415 - see above
+
     written = yaml.safe_load(DESCRIPTION.read_text(encoding="utf-8"))
     written["servers"] = [{"url": url}]
     return OpenAPI.from_dict(written)
@@ -170,5 +174,7 @@ def test_without_the_key_nothing_is_answered(ask: Ask, headers: dict[str, str], 
 
 
 def test_the_check_itself_notices_a_request_the_description_does_not_know(document: OpenAPI, url: str) -> None:
+    from openapi_core.exceptions import OpenAPIError  # noqa: PLC0415 - see above
+
     with pytest.raises(OpenAPIError):
         document.validate_request(SentRequest(httpx.Request("PUT", f"{url}/orders/o1")))

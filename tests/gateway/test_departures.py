@@ -188,8 +188,23 @@ FRONTS = [
 ]
 
 
-@pytest.mark.parametrize("front", FRONTS, ids=lambda front: front.__name__)
-def test_what_only_read_for_them_is_ended_on_the_server_and_recorded(front: Any, project: SlowProject) -> None:
+# Each way to leave is tried on one server and one file, and what differs between engines by three of them; `make exhaustive` tries all.
+SAME = {"mysql", "duckdb"}
+SOME = {over_rest, over_mcp_by_notification, over_stdio_that_closes}
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    ("project", "front"),
+    [
+        pytest.param(engine, front, marks=[pytest.mark.exhaustive] if engine in SAME and front not in SOME else [])
+        for engine in ENGINES
+        for front in FRONTS
+    ],
+    ids=lambda one: one if isinstance(one, str) else one.__name__,
+    indirect=["project"],
+)
+def test_what_only_read_for_them_is_ended_on_the_server_and_recorded(project: SlowProject, front: Any) -> None:
     before = len(project.record())
     calls = 2 if front is over_tool_calls else 1
 

@@ -38,6 +38,7 @@ from toolgen.gateway.asgi.app import App
 from toolgen.gateway.mcp.stdio import serve_streams
 from toolgen.gateway.service import Gateway
 
+pytestmark = pytest.mark.usefixtures("sql_processes")
 POLICY: dict[str, Any] = {
     "rules": [
         {

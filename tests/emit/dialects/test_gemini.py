@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from google.genai import types
 
 from tests.emit.dialects.test_strict import PET, WHOLE, arguments
 from tests.emit.dialects.values import accepts, as_json_schema, some
 from toolgen.emit.dialects import gemini_schema
+
+
+def _sdk() -> Any:
+    from google.genai import types  # noqa: PLC0415 - takes half a second
+
+    return types
 
 
 @pytest.mark.parametrize(
@@ -71,7 +76,7 @@ from toolgen.emit.dialects import gemini_schema
 def test_what_gemini_is_told(schema: Any, expected: dict[str, Any]) -> None:
     lowered = gemini_schema(arguments(schema, Pet=PET))["properties"]["x"]
     assert lowered == expected
-    types.Schema.model_validate(lowered)
+    _sdk().Schema.model_validate(lowered)
 
 
 @pytest.mark.parametrize("schema", WHOLE, ids=range(len(WHOLE)))
@@ -89,7 +94,7 @@ def test_a_schema_too_large_to_write_out_is_cut_where_it_still_fits() -> None:
     }
     schema = arguments({"$ref": "#/$defs/L0"}, **fan, L8={"type": "string"})
     lowered = gemini_schema(schema)
-    declared = types.FunctionDeclaration(name="f", parameters=types.Schema.model_validate(lowered))
+    declared = _sdk().FunctionDeclaration(name="f", parameters=_sdk().Schema.model_validate(lowered))
     assert 100 < str(lowered).count("'type'") <= 1_500
     assert declared.parameters is not None
     value: Any = "end"

@@ -14,6 +14,7 @@ __all__ = ["BASE", "arguments_of", "cases", "differences", "document"]
 
 BASE = "http://api.test"
 FOLDER = Path(__file__).parents[2] / "fixtures" / "fidelity"
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as quick, where it is
 _OK = {"200": {"description": "ok"}}
 _STRING = {"type": "string"}
 _BINARY = {"type": "string", "format": "binary"}
@@ -41,7 +42,7 @@ def cases() -> list[tuple[str, dict[str, Any]]]:
     """(name, case), once for every version a case is for."""
     found: list[tuple[str, dict[str, Any]]] = []
     for file in sorted(FOLDER.glob("*.yaml")):
-        for case in yaml.safe_load(file.read_text(encoding="utf-8")):
+        for case in yaml.load(file.read_text(encoding="utf-8"), Loader=_LOADER):
             versions = case.get("version", "2.0" if file.stem == "swagger2" else "3.0")
             for version in versions if isinstance(versions, list) else [versions]:
                 name = case["case"] if isinstance(versions, str) else f"{case['case']} ({version})"

@@ -7,12 +7,6 @@ from typing import Any
 
 import orjson
 import pytest
-from anthropic.types import ToolResultBlockParam, ToolUseBlock
-from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.messages.utils import convert_to_messages
-from openai.types.chat import ChatCompletionMessageFunctionToolCall, ChatCompletionToolMessageParam
-from openai.types.responses import ResponseFunctionToolCall
-from openai.types.responses.response_input_param import FunctionCallOutput
 from pydantic import TypeAdapter
 
 from tests.gateway.clients import JSON, client, run
@@ -23,16 +17,22 @@ _TEXT = orjson.dumps(_ARGUMENTS).decode()
 
 
 def langchain(name: str) -> Mapping[str, Any]:
+    from langchain_core.messages import AIMessage  # noqa: PLC0415 - an SDK takes long to import
+
     call = {"name": name, "args": _ARGUMENTS, "id": "c1", "type": "tool_call"}
     return dict(AIMessage(content="", tool_calls=[call]).tool_calls[0])  # type: ignore[list-item]
 
 
 def chat(name: str) -> Mapping[str, Any]:
+    from openai.types.chat import ChatCompletionMessageFunctionToolCall  # noqa: PLC0415 - as above
+
     call = {"id": "c1", "type": "function", "function": {"name": name, "arguments": _TEXT}}
     return ChatCompletionMessageFunctionToolCall.model_validate(call).model_dump()
 
 
 def response(name: str) -> Mapping[str, Any]:
+    from openai.types.responses import ResponseFunctionToolCall  # noqa: PLC0415 - as above
+
     call = {
         "type": "function_call",
         "call_id": "c1",
@@ -45,11 +45,16 @@ def response(name: str) -> Mapping[str, Any]:
 
 
 def anthropic(name: str) -> Mapping[str, Any]:
+    from anthropic.types import ToolUseBlock  # noqa: PLC0415 - as above
+
     call = {"type": "tool_use", "id": "c1", "name": name, "input": _ARGUMENTS}
     return ToolUseBlock.model_validate(call).model_dump()
 
 
 def is_tool_message(answer: dict[str, Any], *, fine: bool) -> str:
+    from langchain_core.messages import ToolMessage  # noqa: PLC0415 - as above
+    from langchain_core.messages.utils import convert_to_messages  # noqa: PLC0415 - as above
+
     (message,) = convert_to_messages([answer])
     assert isinstance(message, ToolMessage)
     assert (message.tool_call_id, message.status) == ("c1", "success" if fine else "error")
@@ -57,6 +62,8 @@ def is_tool_message(answer: dict[str, Any], *, fine: bool) -> str:
 
 
 def is_chat_message(answer: dict[str, Any], *, fine: bool) -> str:
+    from openai.types.chat import ChatCompletionToolMessageParam  # noqa: PLC0415 - as above
+
     message = TypeAdapter(ChatCompletionToolMessageParam).validate_python(answer)
     assert answer.keys() == {"role", "tool_call_id", "content"}, "OpenAI refuses what it does not know"
     assert message["tool_call_id"] == "c1"
@@ -65,6 +72,8 @@ def is_chat_message(answer: dict[str, Any], *, fine: bool) -> str:
 
 
 def is_output(answer: dict[str, Any], *, fine: bool) -> str:
+    from openai.types.responses.response_input_param import FunctionCallOutput  # noqa: PLC0415 - as above
+
     output = TypeAdapter(FunctionCallOutput).validate_python(answer)
     assert (output["type"], output["call_id"]) == ("function_call_output", "c1")
     assert fine or "What to do:" in str(output["output"])
@@ -72,6 +81,8 @@ def is_output(answer: dict[str, Any], *, fine: bool) -> str:
 
 
 def is_tool_result(answer: dict[str, Any], *, fine: bool) -> str:
+    from anthropic.types import ToolResultBlockParam  # noqa: PLC0415 - as above
+
     block = TypeAdapter(ToolResultBlockParam).validate_python(answer)
     assert (block["type"], block["tool_use_id"], block["is_error"]) == ("tool_result", "c1", not fine)
     return str(answer["content"])

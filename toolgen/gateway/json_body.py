@@ -1,17 +1,52 @@
-"""JSON between bytes and values, capped in size and depth: the parsing edge of every front end."""
+"""JSON of requests and answers: a body that is read strictly, and an `Envelope` as programs and agents read it."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 import orjson
 
 from toolgen.json_codec import decode_json, encode_json
+from toolgen.model.call import Call
+from toolgen.model.mcp import plain_data
+from toolgen.model.result import (
+    Envelope,
+    Error,
+    Failed,
+    Meta,
+    Refused,
+    Result,
+    Shape,
+    Success,
+    bounded,
+)
+from toolgen.model.schema import Json
+from toolgen.pipeline.input_validation import legible
+from toolgen.pipeline.middleware import Trail
+from toolgen.responses.answer_argument import ARGUMENT
 
-__all__ = ["MAX_BODY_SIZE", "MAX_DEPTH", "MAX_VALUES", "Malformed", "decode", "encode", "identifier", "shallow"]
+__all__ = [
+    "MAX_BODY_SIZE",
+    "MAX_DEPTH",
+    "MAX_VALUES",
+    "Malformed",
+    "data_json",
+    "data_text",
+    "decode",
+    "encode",
+    "ended",
+    "envelope_json",
+    "enveloped",
+    "error_text",
+    "identifier",
+    "invalid",
+    "unmade",
+]
 
 MAX_BODY_SIZE = 1_048_576
 MAX_DEPTH = 64
@@ -63,17 +98,6 @@ def decode(data: bytes, kind: type[T]) -> T:
     raise Malformed("an object has two members of one name")
 
 
-def encode(value: object) -> bytes:
-    """Compact JSON of whatever was answered: what JSON has no form for is text that says so (`json_codec`)."""
-    return encode_json(value, _plain)
-
-
-def shallow(value: msgspec.Struct) -> dict[str, Any]:
-    """A struct of plain fields as a dict, with defaults left out where the struct leaves them out."""
-    built: dict[str, Any] = msgspec.to_builtins(value)
-    return built
-
-
 def identifier(text: str) -> bool:
     """Whether text from outside may stand as an id in a record: 1 to 128 visible ASCII characters."""
     return _IDENTIFIER.match(text) is not None
@@ -85,6 +109,10 @@ def _plain(value: object) -> object:
     if isinstance(value, orjson.Fragment):
         return decode_json(orjson.dumps(value))
     raise TypeError(type(value).__name__)
+
+
+encode = partial(encode_json, default=_plain)
+"""Compact JSON of whatever was answered: what JSON has no form for is text that says so (`json_codec`)."""
 
 
 def _repeats(data: bytes) -> bool:
@@ -131,3 +159,95 @@ def _explained(text: str) -> tuple[str, str]:
     if unknown := _UNKNOWN.search(text):
         pointer += "/" + unknown[1].replace("~", "~0").replace("/", "~1")
     return text[0].lower() + text[1:], pointer
+
+
+_MAX_ANSWER_IN_ERROR_LENGTH = 4000
+
+
+def envelope_json(envelope: Envelope, data: bytes | None = None) -> dict[str, object]:
+    """contracts.md's Envelope, ready for `encode`. `data` are its data's bytes where they were made already."""
+    shaped: dict[str, object] = {"status": envelope.status, "tool": envelope.tool, "call_id": envelope.call_id}
+    if envelope.data is not None:
+        shaped["data"] = envelope.data if data is None else orjson.Fragment(data)
+    if envelope.error is not None:
+        shaped["error"] = msgspec.to_builtins(envelope.error)
+    shaped["meta"] = msgspec.to_builtins(envelope.meta)
+    return shaped
+
+
+def data_json(data: Json) -> bytes:
+    """The bytes of an answer's data; encoded once and used for the text form and the structured one."""
+    return encode(data)
+
+
+def data_text(envelope: Envelope, data: bytes) -> str:
+    """What the agent reads of a success: text as it is, anything else as JSON, and a note when there is more to be had."""
+    text = envelope.data if isinstance(envelope.data, str) else data.decode("utf-8")
+    if not envelope.meta.truncated and not envelope.meta.next_cursor:
+        return text
+    where = f" at {envelope.meta.cut_at}" if envelope.meta.cut_at else ""
+    note = f"The answer was cut short{where}." if envelope.meta.truncated else "There is more."
+    if envelope.meta.next_cursor:
+        note += f" The rest starts at the cursor {envelope.meta.next_cursor}"
+        if envelope.meta.cut_at:
+            note += f" (call again with the same arguments and {ARGUMENT}.cursor)"
+    return f"{text}\n\n[{note}]"
+
+
+def error_text(envelope: Envelope) -> str:
+    """What the agent reads of anything that is not a success: some clients drop the error mark, so the text says everything."""
+    error = envelope.error or Error(code="internal", message="the gateway gave no reason")
+    parts = [f"{error.code}: {error.message}"]
+    if envelope.status == "pending":
+        parts.append(f"Nothing has been carried out yet; call id {envelope.call_id}.")
+    if error.retry_after_s is not None:
+        parts.append(f"Try again in {math.ceil(error.retry_after_s)} s.")
+    if error.suggestion:
+        parts.append(f"What to do: {error.suggestion}")
+    if error.help_url:
+        parts.append(f"More: {error.help_url}")
+    if envelope.data is not None:
+        parts.append(
+            f"The system answered: {bounded(encode(envelope.data).decode('utf-8'), _MAX_ANSWER_IN_ERROR_LENGTH)}"
+        )
+    return "\n".join(parts)
+
+
+def unmade(name: str, error: Error) -> Envelope:
+    """The envelope of something that never became a call, and so has no record: nobody known, or no arguments."""
+    return ended(legible(str(name)), "", Refused(error=error), Trail(), 0.0)
+
+
+def invalid(message: str) -> Error:
+    """The error of what cannot be used as it was given."""
+    return Error(code="validation", message=message, suggestion="correct it and call again", rule="arguments")
+
+
+def enveloped(call: Call, result: Result, trail: Trail, duration_ms: float) -> Envelope:
+    """The envelope of a call that was made, whatever became of it; under the id of the first, where it was a repetition."""
+    return ended(call.tool.name, trail.replays or call.id, result, trail, duration_ms)
+
+
+def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: float) -> Envelope:
+    """How something ended, under a name and an id."""
+    meta = Meta(duration_ms=round(duration_ms, 3), truncated=False, audit_seq=trail.outcome_seq)
+    data: Json = None
+    content: Json = None
+    if isinstance(result, Success | Failed):
+        data = result.data
+        if result.shape is Shape.CONTENT and data is not None:  # programs that know no blocks are given what they hold
+            data, content = plain_data(data), data
+    error = None
+    if isinstance(result, Success):
+        meta = msgspec.structs.replace(
+            meta,
+            truncated=result.truncated,
+            next_cursor=result.next_cursor,
+            cut_at=result.cut_at,
+            age_s=result.age_s,
+        )
+    else:
+        error = result.error
+    return Envelope(
+        status=result.status, tool=name, call_id=call_id, data=data, error=error, meta=meta, content=content
+    )

@@ -14,8 +14,8 @@ from toolgen.execute.base import Destination
 from toolgen.execute.http import executor as sending
 from toolgen.execute.http.client import Reply, exchange
 from toolgen.execute.http.connector import Timeouts
+from toolgen.execute.http.redirects import moved
 from toolgen.execute.http.request_builder import Request
-from toolgen.execute.http.response_headers import moved
 from toolgen.model.result import Failed, Success
 from toolgen.model.verdict import Allow, Deny, Verdict
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 
 from toolgen.clock import SystemClock
-from toolgen.execute.http.credential_selection import CredentialSelector, Provision
+from toolgen.execute.http.credentials import CredentialSelector, Provision
 from toolgen.execute.http.request_builder import Request
 from toolgen.execute.oauth import Grants, Token
 from toolgen.execute.secrets import SecretReference, Secrets

@@ -14,12 +14,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from toolgen.audit.entry import seal
+from toolgen.audit.entry import seal, timestamp
 from toolgen.audit.files import active_path, closed_name
 from toolgen.audit.index.database import Database, SqliteDatabase
 from toolgen.audit.index.index import Index
 from toolgen.audit.index.row import Filter
-from toolgen.clock import timestamp
 
 _SEGMENT = 64 * 2**20
 _START = 1_750_000_000.0

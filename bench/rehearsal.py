@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.gateway.governed import project
-from toolgen.audit.entry import seal
+from toolgen.audit.entry import seal, timestamp
 from toolgen.audit.files import active_path
-from toolgen.clock import timestamp
 from toolgen.gateway.policy_replay import replay, suggest
 from toolgen.gateway.service import Gateway
 
@@ -90,7 +89,7 @@ def main() -> None:
         log.parent.mkdir(parents=True)
         log.write_bytes(b"".join(lines(calls)))
         gateway = Gateway.load(path)
-        parts = gateway.settings, gateway.manifest, gateway.governance, 0.0
+        parts = gateway.settings, gateway.manifest, gateway.current.governance, 0.0
         found, replayed = _timed(lambda: replay(*parts))
         rules, suggested = _timed(lambda: suggest(*parts))
     differ = [one for one in found if one.differs]

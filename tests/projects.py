@@ -8,6 +8,9 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+from toolgen.audit.reader import entries, entry_at
+from toolgen.gateway.service import Gateway
+
 KEY = "test-key-of-the-bot"
 PETS = {
     "openapi": "3.1.0",
@@ -65,3 +68,18 @@ def make_project(root: Path, *, server: str = "http://127.0.0.1:9", policy: dict
     path.write_text(json.dumps({"sources": sources}, indent=1), encoding="utf-8")
     (root / "policies" / "policy.yaml").write_text(json.dumps(policy or POLICY, indent=1), encoding="utf-8")
     return path
+
+
+def audit_entries(gateway: Gateway, *, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
+    """The newest entries of this gateway's stream first, those below `before`."""
+    log = gateway._log
+    last = log.size if before is None else min(before - 1, log.size)
+    first = max(1, last - limit + 1)
+    found = entries(gateway.settings.audit_dir, log.stream, first)
+    return [dict(entry) for entry in found if first <= entry.get("seq", 0) <= last][::-1]
+
+
+def audit_entry(gateway: Gateway, seq: int) -> dict[str, Any] | None:
+    """One entry of this gateway's stream by its number: what `audit_seq` of an envelope names."""
+    found = entry_at(gateway.settings.audit_dir, seq, gateway._log.stream)
+    return dict(found[0]) if found else None

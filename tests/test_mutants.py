@@ -89,4 +89,4 @@ def test_faults_are_drawn_from_all_packages_that_guard_and_the_same_ones_every_t
 def test_a_fault_that_lives_meets_every_test_of_its_package_and_all_that_import_it() -> None:
     wider = mutants.wider_tests_of(Path("toolgen/policy/document/schema.py"))
     assert {"tests/policy/test_strictness.py", "tests/policy/document/test_policy.py"} <= {*wider}
-    assert "tests/gateway/test_pauses.py" in mutants.wider_tests_of(Path("toolgen/gateway/callers.py"))
+    assert "tests/gateway/test_pauses.py" in mutants.wider_tests_of(Path("toolgen/gateway/call_service.py"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Protocol
 
 __all__ = ["Clock", "FixedClock", "SystemClock"]
@@ -43,8 +42,3 @@ class FixedClock:
     def advance(self, seconds: float) -> None:
         """Moves both times forward."""
         self.seconds += seconds
-
-
-def timestamp(seconds: float) -> str:
-    """RFC 3339 in UTC with microseconds, as audit entries carry it."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -55,7 +55,7 @@ def test_a_call_is_governed_and_recorded(tmp_path: Path) -> None:
             result = await agent_of(model, gateway).run("go")
             assert result.output == "done"
             assert [tool.name for tool in offered[0].function_tools] == [
-                tool.name for tool in gateway.catalog(gateway.principal("bot"))
+                tool.name for tool in gateway.tool_calls.catalog(gateway.principal("bot"))
             ]
             first, second = answers(result.all_messages())
             assert first == ("success", "{'ok': True}")
@@ -169,11 +169,11 @@ def test_the_policy_in_force_decides_at_each_step(tmp_path: Path) -> None:
             await agent.run("go")
             rules = [{"id": "r", "to": ["bot"], "tools": ["orders__get_health"], "verdict": "allow"}]
             write_policy(tmp_path, {**POLICY, "rules": rules})
-            assert await gateway.reload()
+            assert await gateway.operations.reload()
             await agent.run("go")
             assert [tool.name for tool in offered[-1].function_tools] == ["orders__get_health"]
             write_policy(tmp_path, {"principals": {"lena": {"roles": ["lead"]}}, "rules": []})
-            assert await gateway.reload()
+            assert await gateway.operations.reload()
             with pytest.raises(ConfigError):
                 await agent.run("go")
             assert len(seen.requests) == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import toolgen
-from tests.projects import KEY, make_project
+from tests.projects import KEY, audit_entries, make_project
 from tests.services.local import LocalServer, running
 from toolgen.config.settings import load
 
@@ -71,7 +71,7 @@ def test_a_credential_the_upstream_echoes_reaches_nobody(
             said.append(further.to_dict())
             said.append((await gateway.preview("pets__get_pet", {"petId": 5}, principal="bot")).to_dict())
             said.extend([repr(gateway.settings), repr(gateway.policy), gateway.manifest.to_dict(), vars(gateway)])
-            said.extend(gateway.audit_entries())
+            said.extend(audit_entries(gateway))
 
     asyncio.run(scenario())
     assert Echo.seen[-3:] == [SECRET] * 3
@@ -100,7 +100,7 @@ def test_sensitive_arguments_are_recorded_only_as_keyed_digests(
         async with toolgen.Gateway.load(path) as gateway:
             for _ in range(2):
                 await gateway.call("pets__get_pet", {"petId": 5, "pin": SECRET}, principal="bot")
-            return [entry["arguments"] for entry in gateway.audit_entries() if entry["event"] == "intent"]
+            return [entry["arguments"] for entry in audit_entries(gateway) if entry["event"] == "intent"]
 
     first, second = asyncio.run(scenario())
     assert first == second

@@ -85,7 +85,7 @@ def test_an_id_token_of_the_console_opens_the_console_and_nothing_else(
         del changed["issuers"]["staff"]["jwt"]["audience"]
         changed["issuers"]["staff"]["jwt"].update(audience)
         write_policy(home.root, changed)
-        assert home.run(home.gateway.reload())
+        assert home.run(home.gateway.operations.reload())
         with client(home) as http:
             assert go_and_come_back(http).status_code == 200
             assert http.get("/console/overview").status_code == 200
@@ -104,7 +104,7 @@ def test_a_session_ends_with_the_mapping_that_gave_its_role(tmp_path: Path, monk
         changed = policy_of(provider)
         changed["issuers"]["staff"]["grants"] = {"groups": {"leads": ["reader"], "others": ["reviewer"]}}
         write_policy(home.root, changed)
-        assert home.run(home.gateway.reload())
+        assert home.run(home.gateway.operations.reload())
         assert http.get("/console/overview").status_code == 401
 
 

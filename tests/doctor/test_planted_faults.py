@@ -20,13 +20,13 @@ from toolgen.audit import segment, verify
 from toolgen.console import app as console_app
 from toolgen.doctor.examination import attempts_on
 from toolgen.doctor.scratch_gateway import Trial, tried
-from toolgen.execute.http import connector, response_headers
-from toolgen.gateway import audit_redaction, compiled_policy
+from toolgen.execute.http import connector, redirects
+from toolgen.gateway import compiled_policy
 from toolgen.gateway.identity import jwks, principals
 from toolgen.gateway.service import Gateway
 from toolgen.model.verdict import Allow
-from toolgen.pipeline.stages import approval, idempotency, record
-from toolgen.policy import access, arguments, egress, rules
+from toolgen.pipeline.stages import guards, idempotency, record
+from toolgen.policy import access, arguments, egress, rules, sensitive_arguments
 from toolgen.policy.binding import Bound
 from toolgen.policy.credentials import Credentials
 from toolgen.policy.sql import guard, relations
@@ -77,6 +77,10 @@ def laxest(verdicts: Any) -> Any:
     return next((one for one in every if isinstance(one, Allow)), every[0])
 
 
+async def unchecked(self: connector.Dialer, target: connector.Target) -> tuple[str, ...]:
+    return (target.host,) if target.literal else await self._resolve(target.host, target.port)
+
+
 def every_column(table: Any, _scope: Any, _dialect: Any) -> tuple[str, ...]:
     return tuple(column.name for column in table.columns)
 
@@ -103,8 +107,8 @@ PLANTED: dict[str, Planted] = {
     "egress.allow opens everything": Planted(egress.Egress, "check", listed_opens_all, default=True),
     "places of a source are not asked for": Planted(egress.Egress, "check", no_sources),
     "redirects are always followed": Planted(egress.Egress, "check_redirect", allows),
-    "redirects go anywhere": Planted(response_headers, "_origin", lambda _: ("", "", 0)),
-    "what is dialled is not checked": Planted(connector.Dialer, "_check", lambda *_: None),
+    "redirects go anywhere": Planted(redirects, "_origin", lambda _: ("", "", 0)),
+    "what is dialled is not checked": Planted(connector.Dialer, "addresses", unchecked),
     "destinations are not inspected": Planted(compiled_policy, "destination_of", allows),
     "the laxest verdict wins": Planted(access, "strictest", laxest),
     "rules do not look at arguments": Planted(rules.CompiledRule, "speaks", lambda *_: True, default=True),
@@ -115,11 +119,13 @@ PLANTED: dict[str, Planted] = {
     "SQL's rows are not filtered": Planted(guard, "install", lambda *_: ((), frozenset())),
     "SQL's hidden columns are visible": Planted(relations, "visible_columns", every_column),
     "nothing is redacted": Planted(compiled_policy, "redactor", lambda *_: None),
-    "secrets of a schema are recorded": Planted(audit_redaction, "has_secrets", lambda _: False),
-    "sensitive paths are recorded": Planted(audit_redaction, "replace_places", lambda value, *_: value, default=True),
+    "secrets of a schema are recorded": Planted(record, "has_secrets", lambda _: False),
+    "sensitive paths are recorded": Planted(
+        sensitive_arguments, "replace_places", lambda value, *_: value, default=True
+    ),
     "buckets are never empty": Planted(rate_limits.MemoryBuckets, "take", lambda *_: None),
     "pauses cover nothing": Planted(pauses.Pauses, "covering", lambda *_: None),
-    "nobody is asked": Planted(approval.ApproveStage, "__call__", lets_on),
+    "nobody is asked": Planted(guards.ApproveStage, "__call__", lets_on),
     "keys of repetition are forgotten": Planted(idempotency.LedgerStage, "__call__", passes),
     "turns are endless": Planted(vars(turn_counter)["_MemorySeat"], "excess", nothing_async),
     "intents are not recorded": Planted(record.Record, "_append_intent", nothing_async),

@@ -15,7 +15,7 @@ from tests.services.library import serving
 from toolgen.clock import SystemClock
 from toolgen.execute.graphql.subscriptions import Listener
 from toolgen.execute.http.connector import system_resolver
-from toolgen.execute.http.credential_selection import CredentialSelector, Provision
+from toolgen.execute.http.credentials import CredentialSelector, Provision
 from toolgen.execute.oauth import Grants
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.model.auth import parsed_auth

@@ -37,7 +37,7 @@ REVIEWER_KEY = "reviewer-key-3"
 BOT = Principal(id="bot", roles=frozenset({"support"}))
 OTHER = Principal(id="other", roles=frozenset({"support"}))
 REVIEWER = Principal(id="reviewer", roles=frozenset({"ops"}))
-NO_APPROVERS: Any = SimpleNamespace(policy=SimpleNamespace(approval=NOBODY))
+NO_APPROVERS: Any = SimpleNamespace(governance=SimpleNamespace(policy=SimpleNamespace(approval=NOBODY)))
 PEOPLE = {KEY: BOT, OTHER_KEY: OTHER, REVIEWER_KEY: REVIEWER}
 
 
@@ -147,6 +147,14 @@ class FakeGateway:
     def callers(self) -> Self:
         return self
 
+    @property
+    def tool_calls(self) -> Self:
+        return self
+
+    @property
+    def operations(self) -> Self:
+        return self
+
     def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
         return Principal(id=principal.id, on_behalf_of=Principal(id="ann")) if user == "ann" else None
 
@@ -239,7 +247,7 @@ class FakeGateway:
         """A desk at which nothing ever waits."""
         clock = SystemClock()
         store, log = SqliteInvocations(Path("/nonexistent/calls.db"), clock), AuditLog(Path("/nonexistent"), clock)
-        return Approvals(store=store, log=log, in_force=lambda: NO_APPROVERS)
+        return Approvals(store=store, log=log, current=NO_APPROVERS)
 
     def ready(self) -> tuple[str, ...]:
         return self.reasons

@@ -18,7 +18,7 @@ import orjson
 import pytest
 
 from tests.gateway.clients import BASE, run
-from tests.projects import POLICY, make_project
+from tests.projects import POLICY, audit_entry, make_project
 from toolgen.audit.reader import calls, entries
 from toolgen.audit.verify import verify
 from toolgen.clock import FixedClock
@@ -169,7 +169,7 @@ def test_an_approved_change_runs_once_and_its_caller_alone_gets_the_result(proje
             )
             envelope = await client.ended(call_id)
             assert (envelope["status"], envelope["call_id"], envelope["data"]) == ("ok", call_id, {"row_count": 1})
-            entry = gateway.audit_entry(envelope["meta"]["audit_seq"])
+            entry = audit_entry(gateway, envelope["meta"]["audit_seq"])
             assert entry is not None
             assert (entry["event"], entry["call_id"], entry["rows"], entry["verdict"]) == ("outcome", call_id, 1, "ask")
             assert names(project) == ["Zoe", "Ben"]
@@ -209,7 +209,7 @@ def test_a_denied_change_does_nothing_and_says_why(project: Path) -> None:
                 "approval_denied",
             )
             assert "ask Ada first" in envelope["error"]["message"]
-            entry = gateway.audit_entry(envelope["meta"]["audit_seq"])
+            entry = audit_entry(gateway, envelope["meta"]["audit_seq"])
             assert entry is not None
             assert (entry["event"], entry["verdict"], entry["code"]) == ("decision", "deny", "approval_denied")
             assert (await client.decide("ops", call_id)).status_code == 409
@@ -348,7 +348,7 @@ def test_a_policy_that_changed_meanwhile_makes_the_answer_worth_nothing(project:
             stricter = policy_of()
             stricter["rules"] = [rule for rule in stricter["rules"] if rule["id"] != "work"]
             write_policy(project, stricter)
-            assert await gateway.reload()
+            assert await gateway.operations.reload()
             late = await client.decide("ops", waiting)
             assert (late.status_code, late.json()["error"]["code"]) == (409, "expired")
             envelope = await client.ended(waiting)
@@ -364,13 +364,13 @@ def test_a_policy_that_changed_between_the_answer_and_the_call_stops_it(project:
     async def main() -> None:
         async with world(project) as (gateway, client):
             call_id = await client.ask()
-            gateway.pauses.change(lambda known: (Pause(source="shop", since=0.0),))
+            gateway.pausing.local.change(lambda known: (Pause(source="shop", since=0.0),))
             assert (await client.decide("ops", call_id)).status_code == 200
             stricter = policy_of()
             stricter["sql"]["shop"]["tables"]["customers"]["writes"] = ["delete"]
             write_policy(project, stricter)
-            assert await gateway.reload()
-            gateway.pauses.change(lambda known: ())
+            assert await gateway.operations.reload()
+            gateway.pausing.local.change(lambda known: ())
             envelope = await client.ended(call_id)
             assert (envelope["status"], envelope["error"]["code"]) == ("refused", "expired")
         assert names(project) == ["Ada", "Ben"]
@@ -411,7 +411,7 @@ def test_an_edit_that_does_not_concern_a_call_leaves_its_approval_as_it_is(proje
         async with world(project) as (gateway, client):
             call_id, before = await client.ask(), gateway.policy.digest
             write_policy(project, edited(edit))
-            assert await gateway.reload()
+            assert await gateway.operations.reload()
             assert gateway.policy.digest != before
             assert (await client.decide("ops", call_id)).status_code == 200
             assert (await client.ended(call_id))["status"] == "ok"
@@ -426,7 +426,7 @@ def test_an_edit_that_concerns_a_call_voids_its_approval(project: Path, edit: di
         async with world(project) as (gateway, client):
             call_id = await client.ask()
             write_policy(project, edited(edit))
-            assert await gateway.reload()
+            assert await gateway.operations.reload()
             assert (await client.decide("ops", call_id)).json()["error"]["code"] == "expired"
         assert names(project) == ["Ada", "Ben"]
 
@@ -441,7 +441,7 @@ def test_a_key_that_is_revoked_ends_what_it_left_waiting_and_another_key_of_its_
             left, kept = await client.ask(), await client.ask("bot-again")
             keys = project.parent / "policies" / "keys.yaml"
             keys.write_text(json.dumps({"revoked": [{"key": _hash("bot")}]}), encoding="utf-8")
-            assert await gateway.reload()
+            assert await gateway.operations.reload()
             late = await client.decide("ops", left)
             assert (late.status_code, late.json()["error"]["code"]) == (409, "expired")
             assert (await client.decide("ops", kept)).status_code == 200
@@ -607,14 +607,14 @@ def test_what_is_paused_is_carried_out_when_it_is_resumed_and_not_before(project
     async def main() -> None:
         async with world(project) as (gateway, client):
             call_id = await client.ask()
-            gateway.pauses.change(lambda known: (Pause(tool="shop__ch*", since=0.0),))
+            gateway.pausing.local.change(lambda known: (Pause(tool="shop__ch*", since=0.0),))
             refused = await client.post("bot", CHANGE, {"arguments": UPDATE})
             assert (refused.status_code, refused.json()["error"]["code"]) == (503, "paused")
             assert (await client.decide("ops", call_id)).status_code == 200
             await asyncio.sleep(1.5)
             assert names(project) == ["Ada", "Ben"]
             assert (await client.get("bot", f"/v1/calls/{call_id}")).status_code == 202
-            gateway.pauses.change(lambda known: ())
+            gateway.pausing.local.change(lambda known: ())
             assert (await client.ended(call_id))["status"] == "ok"
         assert names(project) == ["Zoe", "Ben"]
 

@@ -37,7 +37,7 @@ class Waiting:
 
 
 def paused(**what: str) -> Change:
-    return lambda _, gateway: (gateway.pauses.change(lambda known: (*known, Pause(since=0.0, **what))), None)[1]
+    return lambda _, gateway: (gateway.pausing.local.change(lambda known: (*known, Pause(since=0.0, **what))), None)[1]
 
 
 def revoked(root: Path, _: Gateway) -> None:
@@ -96,7 +96,7 @@ async def _tried(path: Path, change: Change, server: Server) -> tuple[Any, list[
         calling = asyncio.ensure_future(gateway.call(HEALTH, {}, principal=bot))
         await waiting.begun.wait()
         change(root, gateway)
-        await gateway.reload()
+        await gateway.operations.reload()
         waiting.over.set()
         return await calling, server.heads
 
@@ -165,7 +165,7 @@ def test_a_call_that_waited_in_line_is_not_sent(tmp_path: Path, change: Change) 
                 while not line.waiting:  # noqa: ASYNC110 - a line announces nothing
                     await asyncio.sleep(0.01)
                 change(tmp_path, gateway)
-                await gateway.reload()
+                await gateway.operations.reload()
                 go.set()
                 return [await first, await second], len(server.heads)
 

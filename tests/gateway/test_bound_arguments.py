@@ -13,6 +13,7 @@ import pytest
 
 import toolgen
 from tests.gateway.governed import project, upstream
+from tests.projects import audit_entries
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
@@ -47,7 +48,7 @@ def call(
     async def scenario(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         async with Gateway.load(path) as gateway:
             envelope = await gateway.call(tool, arguments, principal=gateway.principal(who, user))
-            return json.loads(json.dumps(envelope.to_dict())), gateway.audit_entries()
+            return json.loads(json.dumps(envelope.to_dict())), audit_entries(gateway)
 
     with upstream() as (seen, server):
         path = project(tmp_path / "p", server, {"rules": rules})
@@ -199,7 +200,7 @@ def test_no_listing_shows_it(tmp_path: Path) -> None:
                 shown = (await client.post("/mcp", json=asked, headers=accept)).text
                 assert "list_orders" in shown
                 assert "tenant" not in shown
-            (tool,) = gateway.catalog(gateway.principal("bot"))
+            (tool,) = gateway.tool_calls.catalog(gateway.principal("bot"))
             assert tool.input_schema.get("required") is None
             assert gateway.manifest.tools[tool.name].input_schema["required"] == ["tenant_id"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.commands import Run, runner
 from tests.services.bridged import POLICY, hostile, listed, with_gateway, write_project
-from toolgen.gateway.envelope_json import envelope_json
+from toolgen.gateway.json_body import envelope_json
 from toolgen.gateway.mcp.results import tool_result
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.tool_lists import Listing
@@ -49,7 +49,7 @@ def answers(root: Path, toolgen: Run, results: list[Any], name: str = "says", **
     assert toolgen("build").code == 0
 
     async def work(gateway: Gateway) -> list[Said]:
-        listing = Listing(gateway.catalog(gateway.principal("bot")))
+        listing = Listing(gateway.tool_calls.catalog(gateway.principal("bot")))
         made = []
         for result in results:
             envelope = await gateway.call(f"far__{name}", {"result": result}, principal="bot")

@@ -141,7 +141,7 @@ def test_a_stream_is_kept_alive_and_ends_when_its_credential_does(
             assert [(await anext(events))[0] for _ in range(3)] == ["progress", "quiet", "quiet"]
             others = {"principals": {"ann": {"api_key": "sha256:" + "0" * 64, "roles": ["user"]}}}
             write_policy(caller.root, {**POLICY, **others, "rules": []})
-            assert await caller.gateway.reload()
+            assert await caller.gateway.operations.reload()
             assert [name async for name, _ in events if name != "quiet"] == []
 
     play(tmp_path, steps)

@@ -16,8 +16,8 @@ from tests.exhaustive import size
 from toolgen.audit.entry import keyed_digest, seal
 from toolgen.audit.reader import digests_of, holds
 from toolgen.canonical import canonical
-from toolgen.gateway.audit_redaction import Concealing
 from toolgen.model.call import Call, Principal
+from toolgen.pipeline.stages.record import Concealing
 from toolgen.policy.redact import Plain, compile_path
 
 KEY = b"k" * 32

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.governed import project, upstream
+from tests.projects import audit_entries
 from toolgen.gateway.service import Gateway
 
 BROKEN = "args.amount_cents < principal.attributes.limit"  # `bare` has no such attribute
@@ -30,7 +31,7 @@ def outcome(
             envelope = await gateway.call("orders__create_order", arguments, principal=who)
             notes = [
                 (entry["rule"], entry["verdict"], entry["status"])
-                for entry in gateway.audit_entries()
+                for entry in audit_entries(gateway)
                 if entry["event"] == "decision"
             ]
             return envelope.status, envelope.error.code if envelope.error else "", notes

@@ -68,12 +68,12 @@ def test_a_call_that_waits_ends_when_its_caller_would_be_another_by_now(tmp_path
         ann, ops = await who(**LEADS), gateway.principal("ops")
         calls = [(await call(gateway, ann, "send_mail", to=to)).call_id for to in ("first", "second")]
         pause = Pause(principal="staff:ann", since=0.0)  # so that what is approved is not made before the edit
-        gateway.pauses.change(lambda _: (pause,))
+        gateway.pausing.local.change(lambda _: (pause,))
         await gateway.approvals.decide(calls[0], approve=True, note="", principal=ops)
         write_policy(gateway.settings.path.parent, edited(change))
-        assert await gateway.reload()
+        assert await gateway.operations.reload()
         await gateway.approvals.decide(calls[1], approve=True, note="", principal=ops)
-        gateway.pauses.change(lambda _: ())
+        gateway.pausing.local.change(lambda _: ())
         ended = [await gateway.approvals.outcome(one, ann, 60) for one in calls]
         assert [code(one) for one in ended if one is not None] == ["expired" if ends else "ok"] * 2
         assert len(seen.requests) == (0 if ends else 2)
@@ -89,12 +89,12 @@ def test_agents_in_the_same_process_and_users_named_by_hand_are_derived_anew_too
             assert "lead" in caller.principal().roles
             assert code(await caller.call("orders__send_mail", {"to": "all"})) == "approval_required"
         write_policy(gateway.settings.path.parent, edited(lambda staff: staff.pop("grants")))
-        assert await gateway.reload()
+        assert await gateway.operations.reload()
         for caller in (by_token, by_hand):
             assert "lead" not in caller.principal().roles
             assert code(await caller.call("orders__send_mail", {"to": "all"})) == "unknown_tool"
         write_policy(gateway.settings.path.parent, edited(lambda staff: staff["attributes"].update(team="team")))
-        assert await gateway.reload()
+        assert await gateway.operations.reload()
         assert gateway.callers.current(await who(**LEADS)) is not None
         assert by_hand.principal().attributes == {"tenant": "acme"}
 
@@ -107,10 +107,10 @@ def test_a_call_that_comes_under_another_policy_than_its_caller_was_let_in_by_is
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
         ann = await who(**LEADS)  # as of a request whose body takes its time
         write_policy(gateway.settings.path.parent, edited(lambda staff: staff.pop("grants")))
-        assert await gateway.reload()
+        assert await gateway.operations.reload()
         assert code(await call(gateway, ann, "send_mail", to="all")) == "unknown_tool"
         write_policy(gateway.settings.path.parent, edited(lambda staff: staff["jwt"].update(audience="elsewhere")))
-        assert await gateway.reload()
+        assert await gateway.operations.reload()
         assert code(await call(gateway, ann, "send_mail", to="all")) == "forbidden"
         assert seen.requests == []
 

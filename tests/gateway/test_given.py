@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from tests.gateway.raw import CLOSE, Served, request, serving, statuses
-from tests.projects import make_project
+from tests.projects import audit_entries, make_project
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
 from toolgen.pipeline.input_validation import no_json
@@ -30,7 +30,7 @@ def called(root: Path, name: Any, arguments: Any, more: Mapping[str, Any]) -> tu
             if not more:
                 rehearsed = await gateway.preview(name, arguments, principal="bot")
                 assert rehearsed.error == answer.error
-            return answer, len(gateway.audit_entries())
+            return answer, len(audit_entries(gateway))
 
     return asyncio.run(main())
 

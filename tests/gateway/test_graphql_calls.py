@@ -332,7 +332,7 @@ def test_each_root_field_of_a_document_counts_as_a_call_of_its_tool(project: Cal
 
 def test_a_tool_that_is_paused_is_not_called_by_a_document(project: Callable[..., Path]) -> None:
     async def work(gateway: Gateway) -> list[str]:
-        gateway.pauses.change(lambda known: (Pause(tool="lib__list_several", since=0.0),))
+        gateway.pausing.local.change(lambda known: (Pause(tool="lib__list_several", since=0.0),))
         texts = (
             "{ several(ids: [1]) { id } }",
             "{ marks { label } ... { a: several(ids: [1]) { id } } }",

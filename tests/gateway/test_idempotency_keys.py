@@ -232,7 +232,7 @@ def test_what_is_repeated_passes_the_policy_in_force_and_is_redacted_by_it(tmp_p
             redact = [{"tools": ["*"], "fields": ["$..ok"], "with": "hidden"}]
             for policy in ({"rules": [WRITES], "redact": redact}, {"rules": [{**WRITES, "effects": ["read"]}]}):
                 write_policy(tmp_path, policy)
-                assert await gateway.reload()
+                assert await gateway.operations.reload()
                 found.append(await send(gateway))
         return found
 

@@ -16,6 +16,7 @@ import pytest
 from tests.gateway.governed import PRINCIPALS, Upstream, project, upstream, write_policy
 from tests.gateway.issuer import AUDIENCE, ISSUER, PRIVATE, jwk, signed, token
 from tests.gateway.issuer import claims as issuer_claims
+from tests.projects import audit_entries
 from toolgen.errors import ConfigError
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.identity import Unaccepted
@@ -94,7 +95,7 @@ def test_claims_bind_and_fill_conditions_and_what_is_not_there_opens_nothing(tmp
         assert "tenant_id=acme" in seen.requests[-1][1]
         assert code(await call(gateway, ann, "list_orders", tenant_id="globex")) == "forbidden"
         assert code(await call(gateway, ann, "check_fraud")) == "ok"
-        shown = next(tool for tool in gateway.catalog(ann) if tool.name == "orders__list_orders")
+        shown = next(tool for tool in gateway.tool_calls.catalog(ann) if tool.name == "orders__list_orders")
         assert "tenant_id" not in shown.input_schema["properties"]
         before = len(seen.requests)
         for claims in (
@@ -174,7 +175,7 @@ def test_a_call_that_waits_ends_with_the_tokens_of_its_caller(
         asked = await call(gateway, ann, "send_mail", to="x")
         policies = tmp_path / "p" / "policies"
         (policies / "keys.yaml").write_text(json.dumps({"revoked": [revoked]}))
-        assert await gateway.reload()
+        assert await gateway.operations.reload()
         await gateway.approvals.decide(asked.call_id, approve=True, note="", principal=gateway.principal("eve"))
         ended = await gateway.approvals.outcome(asked.call_id, ann, 10)
         assert ended is not None
@@ -214,7 +215,7 @@ def test_an_agent_acts_for_a_user_whose_token_it_shows(tmp_path: Path) -> None:
             for _ in range(2):  # verified, and then remembered
                 assert await post("list_orders", token(org={"id": "acme"})) == (200, "")
             assert "tenant_id=acme" in seen.requests[-1][1]
-            last = next(entry for entry in gateway.audit_entries() if entry["event"] == "intent")
+            last = next(entry for entry in audit_entries(gateway) if entry["event"] == "intent")
             assert (last["principal"], last["on_behalf_of"]) == ("bot", "staff:ann")
             assert await post("check_fraud", token(ceiling=500)) == (200, "")
             assert await post("check_fraud", token(ceiling=5)) == (403, "forbidden")
@@ -257,7 +258,7 @@ def test_a_call_for_a_user_ends_with_the_tokens_of_that_user(tmp_path: Path, rev
         assert code(asked) == "approval_required"
         taken = {"subject": revoked, "before": "2100-01-01T00:00:00Z"}
         (tmp_path / "p" / "policies" / "keys.yaml").write_text(json.dumps({"revoked": [taken]}))
-        assert await gateway.reload()
+        assert await gateway.operations.reload()
         await gateway.approvals.decide(asked.call_id, approve=True, note="", principal=gateway.principal("eve"))
         ended = await gateway.approvals.outcome(asked.call_id, acting, 10)
         assert ended is not None
@@ -275,7 +276,7 @@ def test_whoever_acts_for_long_acts_as_long_as_the_policy_says(tmp_path: Path, a
         assert acting is not None
         changed = {**PRINCIPALS, "bot": {**PRINCIPALS["bot"], "acts_for": actors}}
         write_policy(tmp_path / "p", {**agent(), "principals": changed})
-        assert await gateway.reload()
+        assert await gateway.operations.reload()
         assert gateway.callers.current(acting) == (acting if kept else None)
 
     scenario(tmp_path, agent(), steps)

@@ -240,7 +240,7 @@ def test_what_the_policy_says_now_holds_for_what_was_answered_before(tmp_path: P
     async def work(loaded: Gateway, seen: Upstream) -> None:
         asked = {"_answer": {"cursor": (await _rest(loaded, {})).meta.next_cursor}}
         policy(tmp_path, redact=[{"tools": ["*"], "fields": ["$..email", "$..bio"], "with": "[hidden]"}])
-        assert await loaded.reload()
+        assert await loaded.operations.reload()
         envelope = await _rest(loaded, asked)
         assert envelope.error is not None
         assert envelope.error.code == "expired"
@@ -305,9 +305,13 @@ def test_pages_that_nobody_would_recognise_are_followed_as_toolgen_yaml_says(tmp
         given = {**given, "next": "mehr.ab"}
 
     async def work(loaded: Gateway, seen: Upstream) -> None:
-        (shown,) = (tool for tool in loaded.catalog(loaded.principal("bot")) if tool.name == "people__list_odd")
+        (shown,) = (
+            tool for tool in loaded.tool_calls.catalog(loaded.principal("bot")) if tool.name == "people__list_odd"
+        )
         assert "pages" in shown.input_schema["properties"]["_answer"]["properties"]
-        (other,) = (tool for tool in loaded.catalog(loaded.principal("bot")) if tool.name == "people__list_numbered")
+        (other,) = (
+            tool for tool in loaded.tool_calls.catalog(loaded.principal("bot")) if tool.name == "people__list_numbered"
+        )
         assert "pages" not in other.input_schema["properties"]["_answer"]["properties"]
         envelope = await _rest(loaded, {"_answer": {"pages": 3}}, name="people__list_odd")
         assert [item["id"] for item in envelope.data["leute"]] == [0, 1, 2, 3, 4, 5]
@@ -448,7 +452,7 @@ def test_a_large_file_is_a_link_for_its_caller_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["people__list_people", "people__list_numbered"])
 def test_an_agent_is_shown_how_to_read_less_and_the_tool_stays_what_it_is(tmp_path: Path, name: str) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
-        shown = {tool.name: tool for tool in loaded.catalog(loaded.principal("bot"))}
+        shown = {tool.name: tool for tool in loaded.tool_calls.catalog(loaded.principal("bot"))}
         assert "_answer" in shown[name].input_schema["properties"]
         assert "_answer" not in shown["people__get_photo"].input_schema.get("properties", {})
         assert "_answer" not in shown["people__get_liar"].input_schema.get("properties", {})
@@ -498,7 +502,7 @@ async def _sdk(url: str, mode: Any) -> AsyncIterator[Client]:
 def test_what_is_paused_is_not_read_on(tmp_path: Path) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
         asked = {"_answer": {"cursor": (await _rest(loaded, {})).meta.next_cursor}}
-        loaded.pauses.change(lambda _: (Pause(source="people", since=0.0),))
+        loaded.pausing.local.change(lambda _: (Pause(source="people", since=0.0),))
         envelope = await _rest(loaded, asked)
         assert envelope.error is not None
         assert envelope.error.code == "paused"

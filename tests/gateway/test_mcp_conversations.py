@@ -18,6 +18,7 @@ from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.gateway.clients import bearer, listening, run
+from tests.projects import audit_entries
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 
@@ -199,7 +200,7 @@ def test_the_person_at_the_client_approves_exactly_what_is_shown(
             (shown,) = asked
             assert "own__drop (destructive)" in shown.message
             assert '"table": "\\u202eorders"' in shown.message
-            decisions = [entry for entry in gateway.audit_entries() if entry["event"] == "decision"]
+            decisions = [entry for entry in audit_entries(gateway) if entry["event"] == "decision"]
             (decision,) = decisions
             assert decision["principal"] == "bot"
 
@@ -318,7 +319,7 @@ def test_an_approval_is_not_taken_after_the_policy_stopped_taking_them(project: 
             state = (await post(http, url, body("tools/call", call)))["result"]["requestState"]
             changed = policy("approvals: {approvers: [lead]}")
             (path.parent / "policies" / "policy.yaml").write_text(changed, encoding="utf-8")
-            await gateway.reload()
+            await gateway.operations.reload()
             yes = {"approval": {"action": "accept", "content": {"approve": True}}}
             await post(http, url, body("tools/call", {**call, "inputResponses": yes, "requestState": state}))
             assert sent(gateway) == []
@@ -353,9 +354,9 @@ def test_listening_says_first_what_it_will_say_and_then_what_changed(project: Ca
                 edit = path.parent / "policies" / "policy.yaml"
                 # What concerns others is not said.
                 edit.write_text(policy().replace("  lead:", "  other: {roles: [other]}\n  lead:"), encoding="utf-8")
-                await gateway.reload()
+                await gateway.operations.reload()
                 edit.write_text(policy(tools='["own__count"]'), encoding="utf-8")
-                await gateway.reload()
+                await gateway.operations.reload()
                 second = await anext(messages)
                 assert (second["method"], second["params"]["_meta"]) == ("notifications/tools/list_changed", meta)
 
@@ -399,7 +400,7 @@ def test_a_session_of_the_handshake_era_is_told_that_its_tools_changed(project: 
                 for number in itertools.count():
                     edit = policy(tools='["own__count"]' if number % 2 == 0 else '["*"]')
                     (path.parent / "policies" / "policy.yaml").write_text(edit, encoding="utf-8")
-                    await gateway.reload()
+                    await gateway.operations.reload()
                     with contextlib.suppress(TimeoutError):  # the client opens its stream when it sees fit
                         async with asyncio.timeout(0.2):
                             await changed.wait()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.governed import project, upstream
-from toolgen.gateway.envelope_json import data_json, data_text, error_text
+from toolgen.gateway.json_body import data_json, data_text, error_text
 from toolgen.gateway.service import Gateway
 from toolgen.model.names import near
 from toolgen.model.result import Envelope

@@ -37,7 +37,7 @@ def test_a_call_that_waits_for_its_turn_at_a_limit_is_held_back_too(tmp_path: Pa
             first = await call()
             waiting = asyncio.create_task(call())
             await until(lambda: in_line(gateway) == 1)
-            gateway.pauses.change(lambda known: (Pause(source="orders", since=0.0),))
+            gateway.pausing.local.change(lambda known: (Pause(source="orders", since=0.0),))
             clock.advance(1)
             return [first, await waiting]
 

@@ -21,7 +21,7 @@ import pytest
 from tests.gateway.clients import BASE, bearer, run
 from tests.gateway.governed import project as governed
 from tests.gateway.governed import upstream, write_policy
-from tests.projects import KEY, POLICY, make_project
+from tests.projects import KEY, POLICY, audit_entries, make_project
 from toolgen.audit.reader import entries
 from toolgen.clock import FixedClock
 from toolgen.gateway import policy_reloader, service
@@ -76,8 +76,8 @@ def test_an_edit_is_in_force_without_a_restart_and_stands_in_the_audit(tmp_path:
             refused = await gateway.call("shop__query", QUERY, principal="bot")
             assert refused.error is not None
             assert refused.error.code == "unknown_tool"
-            assert gateway.catalog(gateway.principal("bot")) == ()
-            assert gateway.warnings() == ()
+            assert gateway.tool_calls.catalog(gateway.principal("bot")) == ()
+            assert gateway.operations.warnings() == ()
             await until(lambda: notes(project) == [("ok", gateway.policy.digest)])
 
     run(main())
@@ -114,7 +114,7 @@ def test_a_broken_edit_changes_nothing_and_is_said_wherever_somebody_looks(
         async with gateway, httpx.AsyncClient(transport=transport, base_url=BASE) as http:
             before = gateway.policy.digest
             write(project, broken)
-            await until(lambda: gateway.warnings() != () and notes(project) != [])
+            await until(lambda: gateway.operations.warnings() != () and notes(project) != [])
             assert gateway.policy.digest == before
             assert (await gateway.call("shop__query", QUERY, principal="bot")).status == "ok"
             assert notes(project) == [("error", before)]
@@ -125,7 +125,7 @@ def test_a_broken_edit_changes_nothing_and_is_said_wherever_somebody_looks(
             assert warning in caplog.text
             write(project, changed(sensitive=["$..card"]))
             await until(lambda: gateway.policy.digest != before)
-            assert gateway.warnings() == ()
+            assert gateway.operations.warnings() == ()
 
     run(main())
 
@@ -136,7 +136,7 @@ def test_a_directory_that_goes_away_is_a_broken_edit(tmp_path: Path) -> None:
     async def main() -> None:
         async with Gateway.load(project) as gateway:
             (project.parent / "policies").rename(project.parent / "gone")
-            await until(lambda: gateway.warnings() != ())
+            await until(lambda: gateway.operations.warnings() != ())
             assert (await gateway.call("shop__query", QUERY, principal="bot")).status == "ok"
 
     run(main())
@@ -150,9 +150,9 @@ def test_a_call_ends_under_the_policy_it_began_under(tmp_path: Path) -> None:
             call = asyncio.ensure_future(gateway.call("shop__query", QUERY, principal="bot"))
             await asyncio.sleep(0)
             write(project, changed(sensitive=["$..card"]))
-            assert await gateway.reload()
+            assert await gateway.operations.reload()
             assert (await call).status == "ok"
-            entry = gateway.audit_entries(limit=10)
+            entry = audit_entries(gateway, limit=10)
             digests = {item["event"]: item.get("policy_digest") for item in entry}
             assert digests["intent"] != digests["policy"] == gateway.policy.digest
 
@@ -185,7 +185,7 @@ def test_what_waits_at_a_limit_is_not_sent_where_the_policy_in_force_by_then_mig
             waiting = asyncio.create_task(gateway.call("orders__get_health", {}, principal="bot"))
             await until(lambda: in_line(gateway) == 1)
             write_policy(path.parent, {**policy, **edit})
-            assert await gateway.reload()
+            assert await gateway.operations.reload()
             clock.advance(1)
             answer = await waiting
             return answer.status if answer.error is None else answer.error.code
@@ -204,7 +204,7 @@ def test_limits_are_not_forgiven_by_an_edit(tmp_path: Path) -> None:
             for _ in range(2):
                 assert (await gateway.call("shop__query", QUERY, principal="bot")).status == "ok"
             write(project, changed(limits=[limit], sensitive=["$..card"]))
-            assert await gateway.reload()
+            assert await gateway.operations.reload()
             refused = await gateway.call("shop__query", QUERY, principal="bot")
             assert refused.error is not None
             assert refused.error.code == "rate_limited"
@@ -306,11 +306,11 @@ def test_an_edit_that_breaks_the_reader_is_said_and_does_not_end_the_watching(
             with monkeypatch.context() as patch:
                 patch.setattr(policy_reloader, "load_policy", breaks)
                 write(project, changed(sensitive=["$..card"]))
-                await until(lambda: gateway.warnings() != () and notes(project) != [])
+                await until(lambda: gateway.operations.warnings() != () and notes(project) != [])
                 assert notes(project) == [("error", before)]
             write(project, changed(sensitive=["$..card_number"]))
             await until(lambda: gateway.policy.digest != before)
-            assert gateway.warnings() == ()
+            assert gateway.operations.warnings() == ()
 
     run(main())
 

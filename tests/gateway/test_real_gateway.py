@@ -17,6 +17,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.gateway.clients import BASE, JSON, bearer, listening, run
+from tests.projects import audit_entries
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.service import Gateway
@@ -173,7 +174,7 @@ def test_a_call_whose_client_has_gone_leaves_its_outcome_on_record(project: Path
             request.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await request
-        events = [entry["event"] for entry in gateway.audit_entries() if entry.get("call_id")]
+        events = [entry["event"] for entry in audit_entries(gateway) if entry.get("call_id")]
         assert sorted(events) == ["intent", "outcome"]
 
     run(main())

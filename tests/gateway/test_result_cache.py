@@ -61,10 +61,10 @@ def test_a_changed_policy_is_asked_and_what_it_hides_now_is_hidden(tmp_path: Pat
             found = [await gateway.call(HEALTH, {}, principal="bot")]
             redact = [{"tools": ["*"], "fields": ["$..ok"], "with": "hidden"}]
             write_policy(tmp_path, {"rules": [READS], "redact": redact})
-            assert await gateway.reload()
+            assert await gateway.operations.reload()
             found += [await gateway.call(HEALTH, {}, principal="bot") for _ in range(2)]
             write_policy(tmp_path, {"rules": [{**READS, "tools": ["orders__list_*"]}]})
-            assert await gateway.reload()
+            assert await gateway.operations.reload()
             found.append(await gateway.call(HEALTH, {}, principal="bot"))
         return found
 

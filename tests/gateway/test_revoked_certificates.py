@@ -113,7 +113,7 @@ def test_a_call_that_waits_ends_with_the_certificate_it_came_with(tmp_path: Path
             waiting = [await gateway.call("orders__get_health", {}, principal=one) for one in (first, second)]
             with editing(tmp_path / "policies") as found:
                 found.revoked.append({"certificate": {"serial": SERIAL}})
-            assert await gateway.reload()
+            assert await gateway.operations.reload()
             for one in waiting:
                 await gateway.approvals.decide(one.call_id, approve=True, note="", principal=gateway.principal("lena"))
             return tuple([await gateway.approvals.outcome(one.call_id, second, wait=30) for one in waiting])  # type: ignore[return-value]

@@ -114,14 +114,14 @@ def test_a_revocation_is_written_down_whatever_state_the_policy_is_in(
     async def main() -> None:
         async with Gateway.load("toolgen.yaml") as gateway:
             BROKEN[state](project / "policies")
-            await gateway.reload()
+            await gateway.operations.reload()
             assert await accepts(gateway, KEY)
             done = toolgen("keys", "revoke", *WAYS[way])
             assert done.code == 0, done
             if way != "principal":
                 done = toolgen("keys", "revoke", listed)
                 assert done.code == 0, done
-            await gateway.reload()
+            await gateway.operations.reload()
             assert not await accepts(gateway, KEY)
             assert not await accepts(gateway, made)
             assert await accepts(gateway, OTHER)  # and nobody else's
@@ -146,7 +146,7 @@ def test_a_toolgen_yaml_that_cannot_be_used_holds_no_revocation_up(project: Path
             done = toolgen("keys", "revoke", "--all", "bot")
             assert done.code == (1 if text == "sources: {" else 0)  # nobody can say where the policy would be
             assert "toolgen.yaml" in done.err
-            await gateway.reload()
+            await gateway.operations.reload()
             assert not await accepts(gateway, KEY)
 
     run(main())
@@ -165,7 +165,7 @@ def test_whoever_was_revoked_whole_gets_in_again_by_what_is_newer(project: Path,
                 assert isinstance(caller, Principal)
                 assert toolgen("keys", "revoke", "--all", "bot").code == 0
                 made = toolgen("keys", "new", "bot").out.strip()
-                await gateway.reload()
+                await gateway.operations.reload()
                 assert not await accepts(gateway, KEY)
                 assert not await accepts(gateway, shown)
                 assert gateway.callers.current(caller) is None  # what it left waiting ends as well
@@ -215,7 +215,7 @@ def test_no_text_in_its_files_keeps_a_key_open(project: Path, toolgen: Run, text
             for name, text in texts.items():
                 (policies / name).write_text(text)
             toolgen("keys", "revoke", "--all", "bot")
-            await gateway.reload()
+            await gateway.operations.reload()
             assert not await accepts(gateway, KEY)
 
     run(main())

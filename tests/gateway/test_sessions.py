@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.governed import PRINCIPALS, Upstream, project, upstream, write_policy
+from tests.projects import audit_entries
 from tests.redis_server import RedisServer
 from toolgen.gateway.service import Gateway
 
@@ -120,7 +121,7 @@ def test_what_was_read_closes_the_way_out_and_is_recorded(tmp_path: Path) -> Non
         assert await ask("send_mail", to="x") == "ok"
         assert await ask("list_orders", tenant_id="acme") == "ok"
         assert await ask("send_mail", to="x") in {"cancelled", "pending"}
-        assert gateway.audit_entries()[0]["labels"] == ["private"]
+        assert audit_entries(gateway)[0]["labels"] == ["private"]
         assert await ask("send_mail", to="x", session="another") == "ok"  # why `history` exists
         assert [path for _, path, _ in seen.requests] == ["/mail", "/orders?tenant_id=acme", "/mail"]
 
@@ -142,12 +143,12 @@ def test_history_survives_a_new_policy(tmp_path: Path) -> None:
     async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
         assert await ask("check_fraud") == "ok"
         write_policy(tmp_path / "p", {"rules": [EVERYTHING, CHECKED]})
-        assert await gateway.reload()
+        assert await gateway.operations.reload()
         # For others calls are counted from when a policy asks: docs/reference/policy.md.
         assert await create(ask, 5) == ("ok" if _where["state"] == "memory" else "refused")
         assert await ask("check_fraud") == "ok"
         write_policy(tmp_path / "p", {"rules": [EVERYTHING, CHECKED, CEILING]})
-        assert await gateway.reload()
+        assert await gateway.operations.reload()
         assert await create(ask, 5) == "ok"
         assert await create(ask, 5, session="t") == "refused"
 
@@ -164,7 +165,7 @@ def test_what_was_forgotten_closes(tmp_path: Path, verdict: str) -> None:
             gateway._runtime.histories.end(f"c{number}", "ok")
         assert await ask("send_mail", to="x", session="s0") in {"refused", "cancelled", "pending"}
         assert await ask("send_mail", to="x", session="s900") == "ok"
-        assert next(e for e in gateway.audit_entries() if e["event"] == "decision")["status"] == "unevaluated"
+        assert next(e for e in audit_entries(gateway) if e["event"] == "decision")["status"] == "unevaluated"
 
     scenario(tmp_path, {"rules": [EVERYTHING, {**EGRESS, "verdict": verdict}], "labels": [PRIVATE]}, steps)
 
@@ -191,7 +192,7 @@ def test_policies_test_their_own_sessions(tmp_path: Path) -> None:
     noon = {"at": "2027-01-31T12:00:00Z", "as": "bot", "call": "orders__create_order", "arguments": {"amount_cents": 5}}
     policy = {"rules": [EVERYTHING, CHECKED, CEILING, night], "tests": [{**noon, **test} for test in tests]}
     gateway = Gateway.load(project(tmp_path / "p", "http://127.0.0.1:9", policy))
-    assert [result.to_dict() for result in gateway.check_policy() if not result.passed] == []
+    assert [result.to_dict() for result in gateway.current.governance.check() if not result.passed] == []
 
 
 def test_a_user_is_asked_about_its_own_calls_whoever_made_them_for_it(tmp_path: Path) -> None:

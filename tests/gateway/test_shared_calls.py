@@ -110,7 +110,7 @@ def test_what_is_put_back_in_redis_after_every_gateway_restarted_is_sent_by_nobo
     async def main(url: str, seen: Upstream) -> None:
         one, two = machines(tmp_path, server, url)
         redis = Redis(host="127.0.0.1", port=server.port)
-        async with Gateway.load(one).errand() as first:  # which carries nothing out
+        async with Gateway.load(one).short_session() as first:  # which carries nothing out
             call_id = await ask(first)
             name = f"toolgen:calls:call:{call_id}"
             kept = [await redis.dump(name)]
@@ -147,7 +147,7 @@ def test_entries_that_are_none_of_ours_hold_up_no_call_and_a_gateway_stays_ready
         for call_id in calls:
             await second.approvals.decide(call_id, approve=True, note="", principal=second.principal("eve"))
         assert [await ended(first, call_id) for call_id in calls] == ["ok"] * 3
-        assert (first.ready(), second.ready()) == ((), ())
+        assert (first.operations.ready(), second.operations.ready()) == ((), ())
         await redis.aclose()
 
     both(tmp_path, server, work)
@@ -160,10 +160,10 @@ def test_a_gateway_whose_key_opens_nothing_of_what_is_shared_is_not_ready(tmp_pa
         async with Gateway.load(one) as first, asyncio.timeout(120):
             await ask(first)
             async with Gateway.load(two) as second:
-                while not second.ready():  # noqa: ASYNC110 - another task looks
+                while not second.operations.ready():  # noqa: ASYNC110 - another task looks
                     await asyncio.sleep(0.01)
-                assert any("sealed with another key" in reason for reason in second.ready())
-                assert first.ready() == ()
+                assert any("sealed with another key" in reason for reason in second.operations.ready())
+                assert first.operations.ready() == ()
 
     with upstream() as (_, url):
         asyncio.run(main(url))
@@ -197,9 +197,9 @@ def test_a_policy_that_shares_goes_on_under_the_pauses_it_last_heard_of(tmp_path
 
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
         write_policy(first.settings.path.parent, {**POLICY, "limits": limits})
-        assert await first.reload()
+        assert await first.operations.reload()
         pauses = first._shared.pauses
-        assert pauses is not first.pauses
+        assert pauses is not first.pausing.local
         assert (await first.call("orders__get_health", {}, principal="bot")).status == "ok"
         server.stop()
         while (await second.call("orders__get_health", {}, principal="bot")).status == "ok":  # noqa: ASYNC110
@@ -227,7 +227,7 @@ def test_a_pause_of_the_command_line_holds_on_every_machine_and_is_ended_from_an
         assert paused.code == 0
         await both_say(first, second, "paused")
         await asyncio.sleep(0)
-        assert not first.pauses.read()
+        assert not first.pausing.local.read()
         listed = await asyncio.to_thread(toolgen, "pause", "--json", "--config", two)
         assert [(item["source"], item["reason"]) for item in listed.json()] == [("orders", "why")]
         await asyncio.to_thread(toolgen, "resume", "--config", two)
@@ -236,7 +236,7 @@ def test_a_pause_of_the_command_line_holds_on_every_machine_and_is_ended_from_an
         alone = await asyncio.to_thread(toolgen, "pause", "--source", "orders", "--config", one)
         assert alone.code == 1
         assert "paused on this machine alone" in alone.err
-        assert [item.source for item in first.pauses.read()] == ["orders"]
+        assert [item.source for item in first.pausing.local.read()] == ["orders"]
         server.start()
         await both_say(second, second, "ok")
         assert await code(first) == "paused"
@@ -270,7 +270,7 @@ def test_calls_that_race_on_two_machines_see_each_other_in_a_sum(tmp_path: Path,
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
         for gateway in (first, second):
             write_policy(gateway.settings.path.parent, CEILING)
-            assert await gateway.reload()
+            assert await gateway.operations.reload()
         seen.answers.clear()  # all are in flight at once
         racing = [asyncio.create_task(create(gateway, 30, f"s{n}")) for n in range(8) for gateway in (first, second)]
         while sum(task.done() for task in racing) < len(racing) - 3:  # noqa: ASYNC110
@@ -292,7 +292,7 @@ def test_what_was_refused_elsewhere_is_not_in_the_sum_and_a_lost_count_has_no_an
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
         for gateway in (first, second):
             write_policy(gateway.settings.path.parent, CEILING)
-            assert await gateway.reload()
+            assert await gateway.operations.reload()
         assert await create(first, 200) == "forbidden"
         assert await create(second, 60) == "ok"
         assert await create(first, 41) == "forbidden"
@@ -316,7 +316,7 @@ def test_two_approved_calls_race_over_one_sum_and_one_is_carried_out(tmp_path: P
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
         for gateway in (first, second):
             write_policy(gateway.settings.path.parent, policy)
-            assert await gateway.reload()
+            assert await gateway.operations.reload()
         asking = [
             await gateway.call(
                 "orders__create_order", {"tenant_id": "acme", "amount_cents": 60}, principal="bot", session="s"

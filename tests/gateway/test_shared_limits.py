@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.projects import POLICY, make_project
+from tests.projects import POLICY, audit_entries, make_project
 from tests.redis_server import RedisServer
 from toolgen.config.settings import load
 from toolgen.errors import ConfigError
@@ -42,17 +42,17 @@ def test_two_gateways_share_one_limit_and_say_when_it_cannot_be_counted(
             assert [answer.status for answer in answers] == ["ok", "ok", "ok", "refused"]
             assert answers[3].error is not None
             assert (answers[3].error.code, answers[3].error.rule) == ("rate_limited", "few")
-            assert first.warnings() == ()
+            assert first.operations.warnings() == ()
             server.stop()
             refused = await first.call("shop__list_tables", {}, principal="bot")
             assert refused.error is not None
             assert (refused.error.code, refused.error.rule) == ("upstream_unavailable", "few")
             assert refused.error.retry_after_s is not None
-            assert first.warnings() == ("Redis, where limits are counted, cannot be reached",)
-            while not (noted := [entry for entry in first.audit_entries() if entry["event"] == "state"]):  # noqa: ASYNC110
+            assert first.operations.warnings() == ("Redis, where limits are counted, cannot be reached",)
+            while not (noted := [entry for entry in audit_entries(first) if entry["event"] == "state"]):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             assert {"event": "state", "status": "error"}.items() <= noted[0].items()
-            entries = first.audit_entries()
+            entries = audit_entries(first)
             outcome = next(entry for entry in entries if entry["event"] == "outcome")
             assert (outcome["code"], outcome["rule"], outcome["status"]) == ("upstream_unavailable", "few", "refused")
 

@@ -22,7 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.catalogs import PETS
 from tests.emit.providers import ACCEPTED
 from tests.gateway.clients import BASE, JSON, bearer, listening, run
-from tests.projects import KEY, POLICY, make_project
+from tests.projects import KEY, POLICY, audit_entries, make_project
 from toolgen.builder.build import build
 from toolgen.clock import FixedClock
 from toolgen.emit.formats import FORMATS
@@ -147,7 +147,7 @@ def test_every_stage_and_the_record_see_the_inner_tool(tmp_path: Path) -> None:
                 "call_tool", {"name": "shop__explain", "arguments": '{"sql": "select 1"}'}, principal="bot"
             )
             assert text.status == "ok"  # arguments as JSON text are what was meant
-            entries = gateway.audit_entries()
+            entries = audit_entries(gateway)
         intents = [entry for entry in reversed(entries) if entry["event"] == "intent"]
         assert [entry["tool"] for entry in intents] == [
             *("shop__query", "shop__query", "shop__query", "pets__delete_pet", "pets__get_pet", "shop__explain")
@@ -175,11 +175,11 @@ def test_a_dry_run_of_call_tool_is_one_of_the_inner_tool(tmp_path: Path, monkeyp
 def test_searching_and_describing_leave_no_record_and_need_no_upstream(tmp_path: Path) -> None:
     async def main() -> None:
         async with Gateway.load(project(tmp_path)) as gateway:
-            before = gateway.audit_entries()
+            before = audit_entries(gateway)
             found = await gateway.call("search_tools", {"query": "pet"}, principal="bot")
             shown = await gateway.call("describe_tool", {"name": "pets__get_pet"}, principal="bot")
             assert (found.status, shown.status, found.call_id[:5]) == ("ok", "ok", "call_")
-            assert gateway.audit_entries() == before
+            assert audit_entries(gateway) == before
 
     run(main())
 
@@ -217,9 +217,9 @@ def test_what_a_principal_may_not_see_might_as_well_not_be_there(tmp_path: Path)
     async def answers(gateway: Gateway) -> list[bytes]:
         bot, said = gateway.principal("bot"), []
         async with gateway:
-            said.append(orjson.dumps([item.to_dict() for item in gateway.offered(bot)]))
+            said.append(orjson.dumps([item.to_dict() for item in gateway.tool_calls.offered(bot)]))
             for query in QUERIES:
-                found = await gateway.search(bot, query, 50)
+                found = await gateway.tool_calls.search(bot, query, 50)
                 assert not isinstance(found, Error)
                 said.append(orjson.dumps([item.to_dict() for item in found]))
             calls: list[tuple[str, dict[str, Any]]] = [("search_tools", {"query": query}) for query in QUERIES]
@@ -243,10 +243,10 @@ def test_principals_with_other_rights_get_other_answers(tmp_path: Path) -> None:
         async with Gateway.load(project(tmp_path)) as gateway:
             found = {}
             for name in ("bot", "ann", "reviewer"):
-                answer = await gateway.search(gateway.principal(name), "query the shop or get a pet", 50)
+                answer = await gateway.tool_calls.search(gateway.principal(name), "query the shop or get a pet", 50)
                 assert not isinstance(answer, Error)
                 found[name] = sorted(names(answer))
-            acting = await gateway.search(gateway.principal("bot", "ann"), "query the shop or get a pet", 50)
+            acting = await gateway.tool_calls.search(gateway.principal("bot", "ann"), "query the shop or get a pet", 50)
             assert not isinstance(acting, Error)
         assert found == {"bot": BOT_SEES, "ann": ["pets__get_pet"], "reviewer": []}
         assert names(acting) == ["pets__get_pet"]
@@ -259,13 +259,13 @@ def test_principals_with_other_rights_get_other_answers(tmp_path: Path) -> None:
 )
 def test_the_three_tools_stand_in_for_a_catalog_above_the_threshold(tmp_path: Path, above: object, three: bool) -> None:
     gateway = Gateway.load(project(tmp_path))
-    cost = static_cost(gateway.catalog(gateway.principal("bot")))
+    cost = static_cost(gateway.tool_calls.catalog(gateway.principal("bot")))
     given = {"cost": cost, "less": cost - 1}.get(str(above), above)
     gateway = Gateway.load(project(tmp_path / "again", above=given))
     bot = gateway.principal("bot")
-    assert names(gateway.offered(bot)) == (THREE if three else BOT_SEES)
-    assert gateway.offered(bot) is gateway.offered(bot)
-    assert gateway.offered(gateway.principal("reviewer")) == ()  # nothing to search
+    assert names(gateway.tool_calls.offered(bot)) == (THREE if three else BOT_SEES)
+    assert gateway.tool_calls.offered(bot) is gateway.tool_calls.offered(bot)
+    assert gateway.tool_calls.offered(gateway.principal("reviewer")) == ()  # nothing to search
 
 
 def test_where_the_catalog_is_listed_the_three_are_unknown_tools(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_where_the_catalog_is_listed_the_three_are_unknown_tools(tmp_path: Path)
                 answer = await gateway.call(name, arguments, principal="bot")
                 assert answer.error is not None
                 assert answer.error.code == "unknown_tool"
-            entries = gateway.audit_entries()
+            entries = audit_entries(gateway)
         assert [entry["tool"] for entry in entries if entry["event"] == "intent"] == ["search_tools", "call_tool"]
 
     run(main())
@@ -410,7 +410,7 @@ def test_a_search_over_rest_comes_in_pages_in_the_order_of_its_hits(tmp_path: Pa
                 if not cursor:
                     break
             assert seen == whole
-            hits = await gateway.search(gateway.principal("bot"), query["q"], DEFAULT_HITS)
+            hits = await gateway.tool_calls.search(gateway.principal("bot"), query["q"], DEFAULT_HITS)
             assert [item["name"] for item in whole] == [item.name for item in hits]  # type: ignore[union-attr]
 
             first = (await http.get("/v1/tools", params={"q": "sql", "limit": 1})).json()["next_cursor"]

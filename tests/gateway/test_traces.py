@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.gateway.clients import BASE, JSON, bearer, run
-from tests.projects import KEY, make_project
+from tests.projects import KEY, audit_entries, make_project
 from toolgen.config.settings import load
 from toolgen.errors import ConfigError
 from toolgen.gateway.asgi.app import App
@@ -86,7 +86,7 @@ def mcp(**meta: object) -> tuple[str, dict[str, Any]]:
 
 def recorded(gateway: Gateway) -> list[object]:
     """What the intents have for their parent, oldest first."""
-    return [entry.get("parent") for entry in reversed(gateway.audit_entries()) if entry["event"] == "intent"]
+    return [entry.get("parent") for entry in reversed(audit_entries(gateway)) if entry["event"] == "intent"]
 
 
 @pytest.mark.parametrize("trace", [True, False])

@@ -100,7 +100,7 @@ class Provider(otel.TracerProvider):
 async def served(path: Path) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient, list[Kept]]]:
     provider = Provider()
     gateway = Gateway.load(path)
-    gateway.spans = OpenTelemetry(provider)
+    gateway.operations.spans = OpenTelemetry(provider)
     async with gateway:
         transport = httpx.ASGITransport(App(gateway))
         async with httpx.AsyncClient(transport=transport, base_url=BASE, headers=bearer(KEY) | JSON) as client:
@@ -175,9 +175,13 @@ def test_what_went_wrong_is_said_by_its_code_and_in_the_metric_too(
             assert [said[0] for said in span.said] == ([StatusCode.ERROR] if error else [])
             method = name.partition(" ")[0]
             labels = f'mcp_method_name="{method}",error_type="{error}"'
-            counted = [line for line in gateway.measured().decode().splitlines() if labels in line and "_count" in line]
+            counted = [
+                line
+                for line in gateway.operations.measured().decode().splitlines()
+                if labels in line and "_count" in line
+            ]
             assert [line.rsplit(" ", 1)[1] for line in counted] == ["1"]
-            assert "canary" not in gateway.measured().decode()
+            assert "canary" not in gateway.operations.measured().decode()
 
     run(main())
 
@@ -221,8 +225,8 @@ def written(path: Path, spans: object) -> Path:
 
 def test_spans_are_begun_only_where_the_project_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = project(tmp_path, "http://127.0.0.1:9", trace=False)
-    assert Gateway.load(path).spans is None
-    assert isinstance(Gateway.load(written(path, True)).spans, OpenTelemetry)
+    assert Gateway.load(path).operations.spans is None
+    assert isinstance(Gateway.load(written(path, True)).operations.spans, OpenTelemetry)
     monkeypatch.delitem(sys.modules, "toolgen.gateway.opentelemetry")
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(ConfigError, match=r"install toolgen\[otel\]"):

@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from tests.gateway.governed import Upstream, project, upstream
+from tests.projects import audit_entries
 from tests.redis_server import RedisServer
 from toolgen.config.settings import load
 from toolgen.errors import ConfigError
@@ -96,7 +97,7 @@ def test_the_fifth_turn_is_refused_recorded_and_told_what_to_do(tmp_path: Path) 
         assert "4 turns" in error["message"]
         assert "answer with what is known" in error["suggestion"]
         assert len(seen.requests) == 4
-        entry = caller.gateway.audit_entries(limit=1)[0]
+        entry = audit_entries(caller.gateway, limit=1)[0]
         wanted = {
             "event": "outcome",
             "status": "refused",
@@ -132,7 +133,7 @@ def test_a_transports_own_session_is_no_conversation(tmp_path: Path) -> None:
     async def steps(caller: Caller, seen: Upstream) -> None:
         session = {"mcp-session-id": "0" * 32}
         assert [await caller.mcp("2025-11-25", **session) for _ in range(6)] == ["ok"] * 6
-        assert caller.gateway.audit_entries(limit=2)[1]["session"] == "0" * 32
+        assert audit_entries(caller.gateway, limit=2)[1]["session"] == "0" * 32
         params = {"name": HEALTH, "arguments": {}}
         lines = b"".join(
             orjson.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}) + b"\n"

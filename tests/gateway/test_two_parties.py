@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.projects import KEY, make_project
+from tests.projects import KEY, audit_entries, make_project
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 
@@ -44,7 +44,7 @@ def test_both_must_be_allowed(
             answer = await post(gateway, tool, arguments, user)
             error = answer.json().get("error") or {}
             assert (answer.status_code, error.get("code")) == (status, code)
-            recorded = [(entry["principal"], entry.get("on_behalf_of")) for entry in gateway.audit_entries()]
+            recorded = [(entry["principal"], entry.get("on_behalf_of")) for entry in audit_entries(gateway)]
             assert recorded == ([] if code == "forbidden" else [("bot", user)] * 2)
 
     asyncio.run(scenario())

@@ -25,6 +25,7 @@ from tests.console.people import form_token
 from tests.gateway.clients import bearer
 from tests.gateway.governed import PRINCIPALS
 from tests.gateway.issuer import AUDIENCE, ISSUER, PRIVATE, jwk, token
+from tests.projects import audit_entries
 from tests.services.authorization import Answered, Asked, Service, serving
 from tests.services.authorization import token as issued
 from toolgen.console.app import console_of
@@ -114,7 +115,7 @@ def description() -> dict[str, Any]:
 KEEPERS = (
     "toolgen.execute.http.connector",
     "toolgen.execute.http.credentials",
-    "toolgen.execute.http.credential_selection",
+    "toolgen.execute.http.credentials",
     "toolgen.execute.oauth",
     "toolgen.execute.outbound.request",
     "toolgen.execute.secrets",
@@ -300,7 +301,7 @@ def test_no_secret_is_ever_seen(
             api.refused.update(api.given)
             said.append((await call("client")).to_dict())
             said.extend([repr(gateway.settings), repr(gateway.policy), gateway.manifest.to_dict(), repr(vars(gateway))])
-            said.extend(gateway.audit_entries(limit=1000))
+            said.extend(audit_entries(gateway, limit=1000))
             said.extend(await shown_to_people(gateway))
             alive = [one for one in gc.get_objects() if str(type(one).__module__).startswith(KEEPERS)]
             said.extend(repr(one) for one in alive)
@@ -542,7 +543,7 @@ def test_another_policy_gives_others_at_once_and_tokens_are_kept(tmp_path: Path,
                 more = [{"id": f"r{number}", "to": ["vip"], "tools": ["api__read_header"], "verdict": "allow"}]
                 edited = {**policy, "rules": [*policy["rules"], *more]}
                 (path.parent / "policies" / "policy.yaml").write_text(json.dumps(edited), encoding="utf-8")
-                assert await gateway.reload()
+                assert await gateway.operations.reload()
                 await call("client", "vip")
                 await call("client", "bot")
 

@@ -14,7 +14,7 @@ import pytest
 import toolgen
 from tests.catalogs import http_tool
 from tests.gateway.clients import BASE, JSON, bearer, run
-from tests.projects import KEY, PETS, POLICY, make_project
+from tests.projects import KEY, PETS, POLICY, audit_entries, make_project
 from toolgen.emit.formats import openai_strict_tool
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
@@ -130,7 +130,7 @@ def test_over_rest_the_arguments_are_used_as_meant_and_the_record_says_so(tmp_pa
             needed = orjson.dumps({"arguments": {"sql": None}})
             refused = await http.post("/v1/tools/shop__query/call", headers=JSON, content=needed)
             assert (refused.status_code, refused.json()["error"]["code"]) == (400, "validation")
-            entries = gateway.audit_entries()
+            entries = audit_entries(gateway)
         intents = [entry for entry in reversed(entries) if entry["event"] == "intent"]
         assert [entry.get("repaired") for entry in intents[:2]] == [
             [{"argument": "parameters", "change": "left_out"}]

@@ -23,13 +23,13 @@ from toolgen.execute.http.executor import HttpExecutor
 from toolgen.execute.mcp.executor import McpExecutor
 from toolgen.execute.resilience import SteadyExecutor
 from toolgen.execute.sql.executor import SqlExecutor
-from toolgen.gateway.audit_redaction import Concealing
 from toolgen.gateway.service import Gateway
 from toolgen.pipeline.stages.access import AccessStage, RedactStage
 from toolgen.pipeline.stages.deliver import Deliver
 from toolgen.pipeline.stages.guards import ApproveStage, ArgumentsStage, CurrentStage, InspectStage, PauseStage
 from toolgen.pipeline.stages.idempotency import LedgerStage
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
+from toolgen.pipeline.stages.record import Concealing
 from toolgen.server.http import _told, _without_text
 
 CANARY = "canary-4711"

@@ -34,14 +34,14 @@ def made(root: Path, **gateway: Any) -> Path:
 
 
 async def found(gateway: Gateway, query: str) -> list[str]:
-    hits = await gateway.search(gateway.principal("bot"), query, 10)
+    hits = await gateway.tool_calls.search(gateway.principal("bot"), query, 10)
     assert not isinstance(hits, Error)
     return [tool.name for tool in hits]
 
 
 async def read(gateway: Gateway) -> None:
-    assert gateway.meaning is not None
-    await gateway.meaning.read.wait()
+    assert gateway._meaning is not None
+    await gateway._meaning.read.wait()
 
 
 @pytest.mark.parametrize("missing", PACKAGES)
@@ -76,7 +76,7 @@ def test_a_request_finds_what_it_means_and_nothing_that_is_hidden(tmp_path: Path
             assert {entry["name"] for entry in data["tools"]} == {"orders__list_orders", "orders__send_mail"}
             for tools in (["orders__list_orders"], ["orders__list_orders", "orders__send_mail", "orders__check_fraud"]):
                 write_policy(tmp_path / "p", {"rules": [{**RULES[0], "tools": tools}]})
-                assert await gateway.reload()
+                assert await gateway.operations.reload()
                 assert set(await found(gateway, LETTER)) == set(tools)
             assert (await found(gateway, "is this purchase a scam?"))[0] == "orders__check_fraud"
 
@@ -109,7 +109,7 @@ def test_while_too_many_ask_words_alone_answer(tmp_path: Path) -> None:
             await read(gateway)
             assert (await found(gateway, LETTER))[0] == "orders__send_mail"
             held = threading.Event()
-            meaning: Any = gateway.meaning
+            meaning: Any = gateway._meaning
             asyncio.get_running_loop().run_in_executor(meaning._thread, held.wait)
             waiting = [asyncio.create_task(found(gateway, LETTER)) for _ in range(8)]
             await asyncio.sleep(0)

@@ -9,8 +9,7 @@ import orjson
 
 from toolgen.emit.dialects import rooted
 from toolgen.errors import ConfigError, StateError
-from toolgen.gateway.envelope_json import data_json, data_text, error_text
-from toolgen.gateway.json_body import encode
+from toolgen.gateway.json_body import data_json, data_text, encode, error_text
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error, Meta
@@ -52,7 +51,7 @@ class Caller:
 
     def offered(self) -> tuple[Tool, ...]:
         """What this principal is listed: its catalog, or the tools that search a long one. Raises `ConfigError`."""
-        return self.gateway.offered(self.principal())
+        return self.gateway.tool_calls.offered(self.principal())
 
     async def call(self, name: str, arguments: JsonObject, *, connection: str = "", key: str = "") -> Envelope:
         """One call, through every stage. `connection` is what rules about earlier calls go by where there is no session.
@@ -68,7 +67,7 @@ class Caller:
             principal = self.principal()
         except ConfigError as error:
             return _refused(name, Error(code="forbidden", message=error.message, rule="default"))
-        return await self.gateway.call(
+        return await self.gateway.tool_calls.call(
             name,
             arguments,
             principal=principal,
@@ -94,7 +93,7 @@ class Caller:
 
     def changes_or_waits(self, name: str) -> bool:
         """Whether a call of this tool could change something, or have to wait for a person: then doing it twice is no small thing."""
-        governance = self.gateway.governance
+        governance = self.gateway.current.governance
         tool = governance.tool(name)
         if tool is None or tool.effect is not Effect.READ:
             return True

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
 from toolgen.canonical import canonical, encoded, written_each
 
-__all__ = ["FIELDS", "FIRST", "Entry", "hashed", "keyed_digest", "seal", "unsealed"]
+__all__ = ["FIELDS", "FIRST", "Entry", "hashed", "keyed_digest", "seal", "timestamp", "unsealed"]
 
 Entry = Mapping[str, Any]
 
@@ -92,6 +93,11 @@ def unsealed(line: bytes, event: str, digest: str, prev: str) -> bytes | None:
     if start < 0 or place < 0:
         return None
     return line[: end - len(digest) - 10] + line[end:place] + line[place + len(before) :]
+
+
+def timestamp(seconds: float) -> str:
+    """RFC 3339 in UTC with microseconds, as audit entries carry it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def keyed_digest(key: bytes, value: object) -> str:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolgen.audit.config import Plan
-from toolgen.audit.entry import Entry, seal
+from toolgen.audit.entry import Entry, seal, timestamp
 from toolgen.audit.files import MAX_LINE_LENGTH
 from toolgen.audit.maintenance import Maintenance
 from toolgen.audit.segment import Head, Mark, NoRoomError, Segment
 from toolgen.audit.writer_thread import Writer
-from toolgen.clock import Clock, timestamp
+from toolgen.clock import Clock
 from toolgen.errors import AuditError, CanonicalError
 from toolgen.key_file import kept_key
 
@@ -220,9 +220,10 @@ class AuditLog:
 
     def _sealed(self, waiting: list[Waiting]) -> Batch:
         """The batch chained behind the head as lines; what is no JSON fails alone."""
-        assert self._segment is not None  # noqa: S101 - _begin has just opened it
+        segment = self._segment
+        assert segment is not None  # noqa: S101 - _begin has just opened it
         now = self._clock.now()
-        time, (seq, digest) = timestamp(now), (self._segment.head.seq, self._segment.head.hash)
+        time, (seq, digest) = timestamp(now), (segment.head.seq, segment.head.hash)
         ready: list[Waiting] = []
         data = bytearray()
         hashes: list[str] = []
@@ -251,6 +252,7 @@ class AuditLog:
             hashes.append(digest)
             data += line
         head = Head(seq=seq, hash=digest)
+        old = segment.since is not None and now - segment.since >= self._plan.segment_s
         return Batch(
             waiting=ready,
             data=bytes(data),
@@ -259,20 +261,12 @@ class AuditLog:
             time=now,
             reserve=self._reserve,
             begins=begins,
-            due=self._is_due(now),
+            due=segment.size > 0 and (old or segment.size >= self._plan.segment_bytes),
         )
 
     def _released(self, entry: Entry) -> None:
         """Keeps no more room for the ending of a call."""
         self._reserve -= self._reserved.pop(entry.get("call_id", ""), 0)
-
-    def _is_due(self, now: float) -> bool:
-        """Whether the segment is full or old enough to be closed."""
-        segment = self._segment
-        if segment is None or not segment.size:
-            return False
-        old = segment.since is not None and now - segment.since >= self._plan.segment_s
-        return old or segment.size >= self._plan.segment_bytes
 
     def _write(self, batch: Batch) -> AuditError | None:
         """Runs in the thread or in place; nothing else touches the segment meanwhile."""
@@ -283,8 +277,9 @@ class AuditLog:
         try:
             if batch.due:
                 self._rotate(segment, first, len(batch.data) + batch.reserve)
-            segment.write(batch.data, batch.head, batch.time, reserve=batch.reserve, begins=batch.begins)
-            self._acknowledged = segment.mark
+            self._acknowledged = segment.write(
+                batch.data, batch.head, batch.time, reserve=batch.reserve, begins=batch.begins
+            )
         except NoRoomError as error:
             self._full = _cannot_be_written(error)
             return _FullError(self._full, where=str(self._directory))

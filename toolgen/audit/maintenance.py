@@ -25,13 +25,13 @@ from toolgen.audit.checkpoint import (
     statements,
 )
 from toolgen.audit.config import Plan
-from toolgen.audit.entry import Entry
+from toolgen.audit.entry import Entry, timestamp
 from toolgen.audit.files import SegmentFile, closed_segments, pack, sync_directory
 from toolgen.audit.keys import PRIVATE, SigningKey, public_keys, signing_key
 from toolgen.audit.merkle_tree import Tree
 from toolgen.audit.reader import first_of, hashes_from
 from toolgen.audit.segment import Head
-from toolgen.clock import Clock, timestamp
+from toolgen.clock import Clock
 from toolgen.errors import AuditError, place_of
 
 __all__ = ["Maintenance", "Retention"]

@@ -105,8 +105,8 @@ class Segment:
                 self.abandon()
             raise
 
-    def write(self, data: bytes, head: Head, time: float, *, reserve: int = 0, begins: bool = False) -> None:
-        """Appends lines and returns once they are on the disk.
+    def write(self, data: bytes, head: Head, time: float, *, reserve: int = 0, begins: bool = False) -> Mark:
+        """Appends lines and returns, once they are on the disk, how far that is.
 
         Behind them, room for `reserve` bytes is kept for what will have to be written. Where that cannot be had, lines that begin nothing
         are still written while they fit into what was kept before. Raises `NoRoomError`; after another `OSError` only `open` with `mark`
@@ -126,6 +126,7 @@ class Segment:
         if self.since is None:
             self.since = time
         self.size, self.head = end, head
+        return Mark(first=self.first, size=end, head=head)
 
     def rotate(self, reserve: int = 0) -> None:
         """Closes the segment under a name that says where it begins, and begins the next, with room for `reserve` bytes.

@@ -117,7 +117,7 @@ async def _waiting(gateway: Gateway, principal: str | None) -> list[dict[str, ob
 async def _answer(gateway: Gateway, call_id: str, decision: str, note: str, who: str) -> str:
     """How the call stands after the answer: an approved one is watched for a moment, as a running gateway begins with it at once."""
     desk = gateway.approvals
-    async with gateway.errand():
+    async with gateway.short_session():
         answer = await desk.decide(call_id, approve=decision == "approve", note=note, principal=gateway.principal(who))
         if isinstance(answer, Error):
             raise ToolgenError(answer.message, suggestion=answer.suggestion)

@@ -114,7 +114,7 @@ def read_arguments(gateway: Gateway, tool: str, given: str | None, pairs: tuple[
 async def _call(gateway: Gateway, tool: str, arguments: JsonObject, who: Principal, dry_run: bool) -> Envelope:
     if dry_run:
         return await gateway.preview(tool, arguments, principal=who)
-    async with gateway.errand():
+    async with gateway.short_session():
         return await gateway.call(tool, arguments, principal=who, client="toolgen-cli")
 
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Coroutine, Sequence
 
 import click
 
+from toolgen.audit.entry import timestamp
 from toolgen.audit.log import AuditLog
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
-from toolgen.clock import SystemClock, timestamp
+from toolgen.clock import SystemClock
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
 from toolgen.errors import AuditError, ConfigError, StateError, ToolgenError
@@ -127,7 +128,7 @@ def _check(given: Pause, config_path: str) -> None:
     except ToolgenError as error:
         click.echo(f"warning: not checked against the project, which cannot be loaded: {error}", err=True)
         return
-    check(given, gateway)
+    check(given, gateway.callers, gateway.manifest)
 
 
 def _record(settings: Settings, event: str, changed: Sequence[Pause]) -> None:

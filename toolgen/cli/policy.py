@@ -49,7 +49,7 @@ def check(as_json: bool, config_path: str) -> None:
     Only a policy that cannot be used and tests that fail make it exit 1.
     """
     gateway = Gateway.load(config_path)
-    results = gateway.check_policy()
+    results = gateway.current.governance.check()
     failed = [result for result in results if not result.passed]
     warnings = [problem for problem in gateway.manifest.problems if problem.code == _UNAUTHENTICATED]
     closed = [*unopened(gateway.manifest, gateway.policy)]
@@ -122,7 +122,7 @@ def explain_call(
     known = gateway.manifest.tools.get(tool)
     if known is None:
         raise ConfigError(f"there is no tool '{tool}'{nearest(tool, gateway.manifest.tools)}")
-    access = gateway.governance.access
+    access = gateway.current.governance.access
     seen = meant(known.input_schema, read_arguments(gateway, tool, given, pairs))
     told = SelfTest(
         caller=who,
@@ -160,7 +160,7 @@ def explain_call(
 def replay_calls(since: str, as_json: bool, config_path: str) -> None:
     """Decide the recorded calls again under the policy on disk, and list what would differ. Exits 1 when anything does."""
     gateway = Gateway.load(config_path)
-    found = [*replay(gateway.settings, gateway.manifest, gateway.governance, _ago(since))]
+    found = [*replay(gateway.settings, gateway.manifest, gateway.current.governance, _ago(since))]
     differing = [item for item in found if item.differs]
     open_ = [item for item in found if item.now == "undecidable"]
     unasked = sum(item.before == "unasked" for item in found)
@@ -189,7 +189,7 @@ def suggest_rules(since: str, config_path: str) -> None:
     Comments say of each rule what it would allow beyond the calls that were seen.
     """
     gateway = Gateway.load(config_path)
-    rules = suggest(gateway.settings, gateway.manifest, gateway.governance, _ago(since))
+    rules = suggest(gateway.settings, gateway.manifest, gateway.current.governance, _ago(since))
     if not rules:
         click.echo("nothing was refused for want of a rule", err=True)
         return

@@ -64,16 +64,16 @@ def reconcile(
 
 async def _open(gateway: Gateway) -> list[dict[str, Any]]:
     try:
-        return await gateway.doubts.open()
+        return await gateway.unknown_outcomes.open()
     finally:
-        await gateway.ledger.close()
+        await gateway.unknown_outcomes.close()
 
 
 async def _settle(gateway: Gateway, call_id: str, found: str, who: str, note: str) -> None:
     if not gateway.callers.may_review(gateway.principal(who)):
         raise ToolgenError(f"{who} does not have the role reviewer", suggestion="name somebody who has with --as")
-    async with gateway.errand():
-        await gateway.doubts.settle(call_id, found, by=who, note=note)
+    async with gateway.short_session():
+        await gateway.unknown_outcomes.settle(call_id, found, by=who, note=note)
 
 
 def _reviewers(gateway: Gateway) -> tuple[str, ...]:

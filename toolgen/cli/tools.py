@@ -79,7 +79,11 @@ def _load(
         return settings, manifest, list(manifest.tools.values())
     gateway = Gateway.load(config_path)
     who = caller.principal(gateway)
-    return gateway.settings, gateway.manifest, gateway.catalog(who) if whole else gateway.offered(who)
+    return (
+        gateway.settings,
+        gateway.manifest,
+        gateway.tool_calls.catalog(who) if whole else gateway.tool_calls.offered(who),
+    )
 
 
 def _found(settings: Settings | None, tools: Sequence[Tool], text: str) -> Sequence[Tool]:

@@ -254,7 +254,7 @@ def console_of(gateway: Gateway, door: Door, *, clock: Clock = _CLOCK) -> Consol
     settings = gateway.settings.console.sign_in
     provider = None
     if settings is not None:
-        asker = make_asker(gateway.permit, settings.client_secret)
+        asker = make_asker(gateway.current.permit, settings.client_secret)
         provider = Provider(settings, asker.ask, asker.secret)
-    records = IndexRecords(gateway.settings, clock, gateway.records.filler)
+    records = IndexRecords(gateway.settings, clock, gateway.operations.records.filler)
     return Console(gateway, door, records=records, provider=provider, clock=clock)

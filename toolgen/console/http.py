@@ -354,8 +354,11 @@ class Visit:
             at=at,
             person=self.person,
             form_token=self.session.form_token,
-            ready=self.gateway.ready(),
-            warnings=(*self.gateway.warnings(), *(self.context.records.warnings() if self.person.viewer else ())),
+            ready=self.gateway.operations.ready(),
+            warnings=(
+                *self.gateway.operations.warnings(),
+                *(self.context.records.warnings() if self.person.viewer else ()),
+            ),
             now=self.now,
             **values,
         )

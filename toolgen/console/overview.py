@@ -202,7 +202,7 @@ async def pause(visit: Visit) -> Response:
     kind, name, reason = (visit.form.get(field, "").strip() for field in ("kind", "name", "reason"))
     target = {item: name if item == kind else "" for item in _KINDS}
     try:
-        wrong = await visit.gateway.pausing.pause(visit.gateway, **target, reason=reason, by=visit.person.principal.id)
+        wrong = await visit.gateway.pausing.pause(**target, reason=reason, by=visit.person.principal.id)
     except ConfigError as error:
         return _page(visit, status=400, fault=error.message)
     return _page(visit, fault=wrong) if wrong else redirect("/console/pauses")

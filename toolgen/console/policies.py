@@ -87,7 +87,7 @@ async def listed(visit: Visit) -> Response:
         at="policies",
         policy=policy,
         rules=[(rule, rule_text(rule.id, policy, gateway.settings.policies)) for rule in policy.rules],
-        results=gateway.check_policy(),
+        results=gateway.current.governance.check(),
         principals=sorted(policy.principals.values(), key=lambda entry: entry.id),
         issuers=sorted(policy.credentials.issuers.values(), key=lambda entry: entry.name),
         console=gateway.settings.console,
@@ -116,7 +116,7 @@ def _decided(visit: Visit) -> Response:
     tool = gateway.manifest.tools.get(name)
     if tool is None:
         raise ConfigError(f"there is no tool '{name}'{nearest(name, gateway.manifest.tools)}")
-    access = gateway.governance.access
+    access = gateway.current.governance.access
     seen = meant(tool.input_schema, _arguments(form.get("arguments", "")))
     told = SelfTest(caller=who, tool=name, arguments={}, expect="", rule=None, where="")
     around = imagined(told, gateway.manifest.tools, gateway.policy.labels, visit.context.clock)

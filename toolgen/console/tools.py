@@ -156,7 +156,7 @@ _CLIENT = "console"
 async def listed(visit: Visit) -> Response:
     """GET /console/tools: a viewer is shown every tool, others those they may call."""
     given = visit.request.parameters("find", "source", "from")
-    callable_ = {tool.name for tool in visit.gateway.catalog(visit.person.principal)}
+    callable_ = {tool.name for tool in visit.gateway.tool_calls.catalog(visit.person.principal)}
     tools = _seen(visit)
     words = given.get("find", "").lower().split()
     found = [
@@ -210,7 +210,7 @@ async def call(visit: Visit) -> Response:
 def _seen(visit: Visit) -> Mapping[str, Tool]:
     if visit.person.viewer:
         return visit.gateway.manifest.tools
-    return {tool.name: tool for tool in visit.gateway.catalog(visit.person.principal)}
+    return {tool.name: tool for tool in visit.gateway.tool_calls.catalog(visit.person.principal)}
 
 
 def _tool(visit: Visit) -> Tool:
@@ -222,7 +222,7 @@ def _tool(visit: Visit) -> Tool:
 
 def _offered(visit: Visit, name: str) -> Tool | None:
     """The tool as this principal is given it, without the arguments that are bound; None where it may not call it."""
-    return next((tool for tool in visit.gateway.catalog(visit.person.principal) if tool.name == name), None)
+    return next((tool for tool in visit.gateway.tool_calls.catalog(visit.person.principal) if tool.name == name), None)
 
 
 def _shown(visit: Visit, tool: Tool, *, fault: str = "", envelope: Envelope | None = None) -> Response:

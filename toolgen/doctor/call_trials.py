@@ -8,7 +8,6 @@ from toolgen.audit.log import AuditLog
 from toolgen.doctor.scratch_gateway import CANARY, ONE, SOURCE, Attempts, Guard, Scratch, UselessError, without
 from toolgen.errors import AuditError
 from toolgen.gateway import compiled_policy
-from toolgen.gateway.audit_redaction import Concealing
 from toolgen.model.call import Call, Statement
 from toolgen.model.result import Result
 from toolgen.model.verdict import Allow
@@ -17,7 +16,7 @@ from toolgen.pipeline.stages.access import RedactStage
 from toolgen.pipeline.stages.guards import ApproveStage, ArgumentsStage, PauseStage
 from toolgen.pipeline.stages.idempotency import LedgerStage
 from toolgen.pipeline.stages.rate_limit import LimitStage, TurnStage
-from toolgen.pipeline.stages.record import Record
+from toolgen.pipeline.stages.record import Concealing, Record
 from toolgen.policy.access import Access, Judgement
 from toolgen.policy.binding import Bound
 
@@ -113,7 +112,7 @@ async def _paused(place: Scratch) -> str:
     gateway = place.gateway
     nothing = {"principal": "", "source": "", "tool": ""}
     for what in ({"principal": "agent"}, {"source": SOURCE}, {"tool": f"{SOURCE}__op*"}):
-        await gateway.pausing.pause(gateway, **{**nothing, **what}, reason="", by="doctor")
+        await gateway.pausing.pause(**{**nothing, **what}, reason="", by="doctor")
         if await place.reached("open", ONE):
             return f"a call was made although {next(iter(what))} {next(iter(what.values()))} is paused"
         await gateway.pausing.resume(gateway.pausing.all()[0].target, by="doctor")
@@ -137,7 +136,7 @@ async def _beyond_a_limit(place: Scratch) -> str:
 )
 async def _hidden(place: Scratch) -> str:
     gateway, name = place.gateway, f"{SOURCE}__hidden"
-    if name in {tool.name for tool in gateway.catalog(gateway.principal("agent"))}:
+    if name in {tool.name for tool in gateway.tool_calls.catalog(gateway.principal("agent"))}:
         return "a tool that no rule opens is in the list"
     there = (await gateway.call(name, ONE, principal="agent")).error
     missing = (await gateway.call(f"{SOURCE}__missing", ONE, principal="agent")).error

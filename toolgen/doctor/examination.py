@@ -80,7 +80,7 @@ def attempts_on(gateway: Gateway) -> tuple[Attempt, ...]:
 async def _denied(gateway: Gateway) -> str:
     """A tool of the catalog, called by a principal no rule speaks of."""
     tool = next(iter(gateway.manifest.tools), "toolgen-doctor")
-    async with gateway.errand():
+    async with gateway.short_session():
         envelope = await gateway.call(tool, {}, principal=_NOBODY)
     code = envelope.error.code if envelope.error is not None else ""
     if code not in {"unknown_tool", "forbidden"}:

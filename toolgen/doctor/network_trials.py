@@ -22,7 +22,7 @@ from toolgen.audit import verify as verification
 from toolgen.audit.verify import verify
 from toolgen.doctor.scratch_gateway import ONE, Attempt, Guard, UselessError, scratch, without
 from toolgen.execute.base import Destination
-from toolgen.execute.http.response_headers import moved
+from toolgen.execute.http.redirects import moved
 from toolgen.gateway import compiled_policy
 from toolgen.gateway.service import Gateway
 from toolgen.model.verdict import Allow, Verdict
@@ -115,11 +115,11 @@ async def _judged(gateway: Gateway, places: tuple[str, ...], *, ordinary: bool) 
     }
     own = gateway.policy.egress
     if not (ordinary and own.private_networks):
-        asked["under the project's policy"] = lambda address: gateway.permit(
+        asked["under the project's policy"] = lambda address: gateway.current.permit(
             Destination(host="doctor.invalid", port=_PORT, address=address)
         )
         if "127.0.0.1" in places:
-            asked["at localhost:9, under the project's policy"] = lambda address: gateway.permit(
+            asked["at localhost:9, under the project's policy"] = lambda address: gateway.current.permit(
                 Destination(host="localhost", port=9, address=address)
             )
     if not ordinary:
@@ -136,7 +136,7 @@ async def _judged(gateway: Gateway, places: tuple[str, ...], *, ordinary: bool) 
 
 
 def _for_a_service(gateway: Gateway, service: Literal["database", "keys"], address: str) -> Verdict:
-    return gateway.permit(Destination(host="doctor.invalid", port=_PORT, address=address, service=service))
+    return gateway.current.permit(Destination(host="doctor.invalid", port=_PORT, address=address, service=service))
 
 
 async def _unlisted() -> str:

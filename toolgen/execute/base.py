@@ -25,6 +25,7 @@ __all__ = [
     "ResilienceConfig",
     "Resolver",
     "Retries",
+    "SourcePermit",
     "Timeouts",
     "system_resolver",
 ]
@@ -35,19 +36,23 @@ class Destination:
     """A place on the network. `address` is an IP address literal once it was resolved, and "" before.
 
     `service`: a redirect is asked about before the place that it leads to. A database's address is written into toolgen.yaml and a key
-    set's into the policy, and nowhere else; no description or argument can change them. `source` is the one that is called, or "" for
-    what belongs to none.
+    set's into the policy, and nowhere else; no description or argument can change them.
     """
 
     host: str
     port: int
     address: str = ""
     service: Literal["http", "redirect", "database", "keys"] = "http"
-    source: str = ""
 
 
 Permit: TypeAlias = Callable[[Destination], Verdict]
 """Asked with the resolved address before every connection; anything but Allow means the connection is not made."""
+
+
+class SourcePermit(Protocol):
+    """The same question of all sources: `source` is the one that is called, or "" for what belongs to none."""
+
+    def __call__(self, destination: Destination, source: str = "") -> Verdict: ...
 
 
 class Executor(Protocol):

@@ -124,7 +124,7 @@ class Runner:
             await self._store.replace(known, msgspec.structs.replace(known, lease=now + LEASE_S))
 
     async def _begin(self, known: Invocation, now: float) -> None:
-        governance = self._approvals.in_force()
+        governance = self._approvals.current.governance
         call = self._approvals.call(known, governance)
         if call is None or self._stopping or len(self._claims) >= _MAX_AT_ONCE:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -14,9 +14,8 @@ import msgspec
 
 from toolgen.audit.log import AuditLog
 from toolgen.errors import AuditError, StateError
-from toolgen.gateway.compiled_policy import Governance
-from toolgen.gateway.envelope_json import envelope_json
-from toolgen.gateway.json_body import encode
+from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
+from toolgen.gateway.json_body import encode, envelope_json
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error, Meta, Pending, Refused, Result
 from toolgen.model.tool import absent
@@ -37,15 +36,24 @@ _logger = logging.getLogger(__name__)
 _STATUS = {"approval_denied": "refused", "expired": "refused", "cancelled": "cancelled", "outcome_unknown": "error"}
 
 
-class Approvals:
-    """The desk where calls wait. `in_force` gives the policy as it is now: an answer counts only under the policy it was asked under."""
+_UNKEPT = Error(
+    code="upstream_unavailable",
+    message="a person would have to agree to this call, and where such calls are kept cannot be reached now",
+    suggestion="try again in a moment; if this goes on, tell whoever runs the gateway",
+    retry_after_s=1.0,
+)
 
-    def __init__(self, *, store: Invocations, log: AuditLog, in_force: Callable[[], Governance]) -> None:
+
+class Approvals:
+    """The desk where calls wait. `current` has the policy as it is now: an answer counts only under the policy it was asked under."""
+
+    def __init__(self, *, store: Invocations, log: AuditLog, current: CurrentPolicy) -> None:
         self.store = store
         self.owner = secrets.token_hex(8)
-        self.in_force = in_force
+        self.current = current
         self._log = log
-        self._news = asyncio.Event()
+        self.news = asyncio.Event()
+        """Set with the next announcement: taken before a call is looked at, so that no change is missed in between."""
 
     async def ask(self, question: Question) -> Result:
         """Keeps a call until somebody answers for it; refused where nobody could read it, or too many wait already."""
@@ -61,32 +69,11 @@ class Approvals:
                 )
             )
         try:
-            now = await self.store.now()
-        except StateError as fault:
-            return self._unkept(fault, question.rule)
-        invocation = Invocation(
-            id=call.id,
-            principal=party_of(call.principal),
-            tool=call.tool.name,
-            effect=call.tool.effect.value,
-            arguments=dict(call.arguments),
-            bound=call.bound,
-            sql=question.sql,
-            rule=question.rule,
-            digest=question.digest,
-            tool_digest=call.tool.digest,
-            policy_digest=question.policy_digest,
-            session=call.session,
-            client=call.client,
-            parent=call.parent,
-            idempotency_key=call.idempotency_key,
-            asked=now,
-            expires=now + question.expires_s,
-        )
-        try:
+            invocation = _invocation(question, await self.store.now())
             kept = await self.store.add(invocation, each=MAX_EACH, total=MAX_WAITING)
         except StateError as fault:
-            return self._unkept(fault, question.rule)
+            _logger.error("a call that has to wait for a person was refused: %s", fault)  # noqa: TRY400 - it says all there is
+            return Refused(error=msgspec.structs.replace(_UNKEPT, rule=question.rule))
         if not kept:
             return Refused(
                 error=Error(
@@ -99,13 +86,9 @@ class Approvals:
             )
         return Pending(error=_asked(invocation, question.roles))
 
-    def _unkept(self, fault: StateError, rule: str) -> Refused:
-        _logger.error("a call that has to wait for a person was refused: %s", fault)
-        return _unkept(rule)
-
     def may_answer(self, principal: Principal) -> bool:
         """Whether a principal may answer for others at all: by its role, and in its own name."""
-        return principal.on_behalf_of is None and self.in_force().policy.approval.may_answer(
+        return principal.on_behalf_of is None and self.current.governance.policy.approval.may_answer(
             principal.id, principal.roles, ()
         )
 
@@ -143,7 +126,7 @@ class Approvals:
         known = await self.own(call_id, caller)
         if known is None:
             return Error(code="not_found", message="no call with this id waits for an answer")
-        if not self.in_force().policy.approval.elicits:
+        if not self.current.governance.policy.approval.elicits:
             return Error(code="forbidden", message="the policy takes no answers from the person at a caller's client")
         return await self._answer(known, approve=approve, note="asked at the caller's client", by=caller.id)
 
@@ -176,14 +159,14 @@ class Approvals:
 
     def _concerned(self, principal: Principal, known: Invocation) -> bool:
         """Whether this call is the principal's own, or made for it, under whichever of its identities."""
-        return self.in_force().identity.concerns(principal.id, parties(of_party(known.principal)))
+        return self.current.governance.identity.concerns(principal.id, parties(of_party(known.principal)))
 
     async def outcome(self, call_id: str, caller: Principal, wait: float = 0.0) -> Envelope | None:
         """How a caller's own call stands, or ends within `wait` seconds; None for a call that is another's, or none."""
         loop = asyncio.get_running_loop()
         until = loop.time() + wait
         while True:
-            news = self._news
+            news = self.news
             known = await self.own(call_id, caller)
             if known is None:
                 return None
@@ -220,7 +203,7 @@ class Approvals:
         """Why an answer for this call can no longer count, "" when it can."""
         if known.expires <= now:
             return "nobody answered for this call in time; make it again if it is still wanted"
-        return "" if self.call(known, self.in_force()) is not None else STALE
+        return "" if self.call(known, self.current.governance) is not None else STALE
 
     def call(self, known: Invocation, governance: Governance) -> Call | None:
         """The call as it was asked for, carrying its approval; None where this policy sees another call in it than was asked for."""
@@ -275,7 +258,7 @@ class Approvals:
         if known.envelope is not None:
             return _envelope(known.envelope)
         if known.status == "pending":
-            error = _asked(known, self.in_force().policy.approval.roles)
+            error = _asked(known, self.current.governance.policy.approval.roles)
         else:
             error = Error(
                 code="approval_required",
@@ -287,25 +270,19 @@ class Approvals:
 
     def announce(self) -> None:
         """Wakes whoever waits for a change."""
-        news, self._news = self._news, asyncio.Event()
+        news, self.news = self.news, asyncio.Event()
         news.set()
-
-    @property
-    def news(self) -> asyncio.Event:
-        """Set with the next announcement: taken before a call is looked at, so that no change is missed in between."""
-        return self._news
 
     async def changed(self, within: float) -> None:
         """Returns when something was announced, or after `within` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
-                await self._news.wait()
+                await self.news.wait()
 
     async def own(self, call_id: str, caller: Principal) -> Invocation | None:
         """A caller's own call, as it is kept; None for one that is another's, or none."""
         known = await self.store.get(call_id)
-        same = known is not None and parties(of_party(known.principal)) == parties(caller)
-        return known if same else None
+        return known if known is not None and parties(of_party(known.principal)) == parties(caller) else None
 
     async def _hold(self, known: Invocation) -> Invocation | None:
         """Takes a call in hand, so that it is moved on by nobody else for a while; None where somebody else has it, or was quicker."""
@@ -366,6 +343,30 @@ def party_of(principal: Principal) -> Party:
     )
 
 
+def _invocation(question: Question, now: float) -> Invocation:
+    """A call as it is kept until somebody answers."""
+    call = question.call
+    return Invocation(
+        id=call.id,
+        principal=party_of(call.principal),
+        tool=call.tool.name,
+        effect=call.tool.effect.value,
+        arguments=dict(call.arguments),
+        bound=call.bound,
+        sql=question.sql,
+        rule=question.rule,
+        digest=question.digest,
+        tool_digest=call.tool.digest,
+        policy_digest=question.policy_digest,
+        session=call.session,
+        client=call.client,
+        parent=call.parent,
+        idempotency_key=call.idempotency_key,
+        asked=now,
+        expires=now + question.expires_s,
+    )
+
+
 def _asked(known: Invocation, roles: frozenset[str]) -> Error:
     return Error(
         code="approval_required",
@@ -375,19 +376,6 @@ def _asked(known: Invocation, roles: frozenset[str]) -> Error:
             f"/v1/calls/{known.id}; tell the user what waits (`toolgen approvals approve {known.id}`)"
         ),
         rule=known.rule,
-    )
-
-
-def _unkept(rule: str) -> Refused:
-    """What the caller is told where calls cannot be kept."""
-    return Refused(
-        error=Error(
-            code="upstream_unavailable",
-            message="a person would have to agree to this call, and where such calls are kept cannot be reached now",
-            suggestion="try again in a moment; if this goes on, tell whoever runs the gateway",
-            retry_after_s=1.0,
-            rule=rule,
-        )
     )
 
 

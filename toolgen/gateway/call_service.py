@@ -1,30 +1,145 @@
-"""A call from the tool it names to its envelope: what it really asks for, the road it is sent down, and what is made of its answer."""
+"""Who calls, by the policy in force; and a call from the tool it names to its envelope: what it really asks for, the pipeline it is sent
+down, and what is made of its answer."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 
 from toolgen.clock import Clock
 from toolgen.errors import ConfigError
 from toolgen.gateway.approvals import Approvals
-from toolgen.gateway.compiled_policy import Governance
-from toolgen.gateway.envelope_json import ended, enveloped, invalid, unmade
+from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
 from toolgen.gateway.fallback import Fallbacks
-from toolgen.gateway.response_shaping import Answering
+from toolgen.gateway.identity import NO_CLAIMS, Claims, Unaccepted
+from toolgen.gateway.json_body import ended, enveloped, invalid, unmade
+from toolgen.gateway.response_shaping import SHOWN, Answering, Fetched
 from toolgen.gateway.tool_discovery import CALL, INPUTS, Discovery
-from toolgen.model.call import Call, Principal
+from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error, Refused, Result, Success
 from toolgen.model.schema import JsonObject
-from toolgen.pipeline.input_validation import no_json, no_text
-from toolgen.pipeline.middleware import Trail
+from toolgen.model.secret import Secret
+from toolgen.model.tool import HttpBinding, Tool
+from toolgen.pipeline.input_validation import no_ids, no_json, no_text
+from toolgen.pipeline.middleware import Presence, Trail
+from toolgen.policy.credentials import TokenRule
 from toolgen.responses.answer_argument import WHOLE, Reading
+from toolgen.state.encryption import Seal
+from toolgen.state.turn_counter import Turns
 
-__all__ = ["Asked", "Calls", "Running"]
+__all__ = ["REVIEWER", "Asked", "Callers", "Calls", "Running"]
+
+_GONE = Error(
+    code="forbidden",
+    message="the policy has changed since this caller was let in, and does not know it any more",
+    suggestion="authenticate again",
+    rule="default",
+)
+
+REVIEWER = "reviewer"
+"""The role whose principals may read the audit over REST."""
+
+
+class Callers:
+    """`current` is the policy by now, `note` records what happened to the gateway itself. With `exchanges`, tokens of callers are
+    exchanged for others upstream, and are kept for the length of a call."""
+
+    def __init__(
+        self,
+        current: CurrentPolicy,
+        note: Callable[[Mapping[str, Any]], Awaitable[None]],
+        *,
+        exchanges: bool,
+    ) -> None:
+        self._current = current
+        self._note = note
+        self._exchanges = exchanges
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether anybody at all could authenticate."""
+        return self._current.governance.identity.has_credentials
+
+    @property
+    def issuers(self) -> tuple[str, ...]:
+        """The names of the issuers whose users the policy knows."""
+        return tuple(self._current.governance.policy.credentials.issuers)
+
+    @property
+    def providers(self) -> tuple[TokenRule, ...]:
+        """What a token must be, of each identity provider whose users are principals."""
+        return self._current.governance.identity.issuers
+
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """The ids of the policy's principals."""
+        return self._current.governance.identity.names
+
+    def recognised(self, credential: str) -> Principal | None:
+        """The principal behind a bearer credential that was accepted before and still is; None for any other."""
+        principal = self._current.governance.identity.recognised(credential)
+        if principal is None or principal.proof is None or not principal.proof.issuer:
+            return principal
+        return self._bearing(principal, credential)
+
+    async def authenticate(self, credential: str) -> Principal | Unaccepted:
+        """The principal behind a bearer credential, or why there is none."""
+        answer = await self._current.governance.identity.authenticate(credential)
+        return answer if isinstance(answer, Unaccepted) else self._bearing(answer, credential)
+
+    async def signed_in(self, token: str) -> Principal | Unaccepted:
+        """Whom an id token of the console's client signs in to the console, or why nobody."""
+        return await self._current.governance.identity.signed_in(token)
+
+    def certified(self, value: str) -> Principal | Unaccepted:
+        """The principal behind a client certificate, given as the header of a proxy that is trusted to have verified it."""
+        return self._current.governance.identity.certified(value)
+
+    def named(
+        self, name: str, on_behalf_of: str | None = None, *, claims: Claims = NO_CLAIMS, user_claims: Claims = NO_CLAIMS
+    ) -> Principal:
+        """As `Gateway.principal`."""
+        return self._current.governance.identity.named(name, on_behalf_of, claims=claims, user_claims=user_claims)
+
+    def current(self, principal: Principal) -> Principal | None:
+        """The same principal as the policy in force has it, or None when that has it no more: for whoever keeps one for long."""
+        return self._current.governance.current(principal)
+
+    def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
+        """The principal as it acts for a user, by name or as a token of its own proved it; None when the policy does not let it."""
+        return self._current.governance.identity.acting_for(principal, user)
+
+    def narrowed(self, principal: Principal, toolset: str) -> Principal | None:
+        """The principal with nothing in sight but what is in this toolset too, or None when the policy has no such toolset."""
+        if toolset not in self._current.governance.policy.toolsets:
+            return None
+        return replace(principal, toolsets=principal.toolsets | {toolset})
+
+    def may_review(self, principal: Principal) -> bool:
+        """Whether this principal may read the audit."""
+        return principal.on_behalf_of is None and REVIEWER in principal.roles
+
+    async def note_refusal(self, code: str, client: str) -> None:
+        """Records a request that was refused before anybody was known. `client` is an address."""
+        await self._note({"event": "refusal", "status": "refused", "code": code, "client": client})
+
+    async def note_session(self, code: str, principal: str, client: str) -> None:
+        """Records that somebody signed in to the console, or out of it, from an address."""
+        status = "refused" if code.endswith("_refused") else "ok"
+        await self._note({"event": "session", "status": status, "code": code, "principal": principal, "client": client})
+
+    def _bearing(self, principal: Principal, credential: str) -> Principal:
+        """The caller with its token, where something is had for it; keys are exchanged for nothing, and kept nowhere."""
+        if principal.proof is None or not principal.proof.issuer:
+            return principal
+        if self._exchanges or any(entry.exchanges for entry in self._current.governance.policy.assignments):
+            return replace(principal, token=Secret(credential))
+        return principal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +177,10 @@ class Running:
 
 
 class Calls:
-    """What happens around the road: the stand-ins before it, the part of an answer that is shown and the fallback behind it."""
+    """The tools of callers and calls to them (`ToolCalls`): searching before the pipeline, and behind it the part of an answer that is
+    shown, and the fallback."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a call passes
         self,
         *,
         running: Running,
@@ -73,13 +189,115 @@ class Calls:
         fallbacks: Fallbacks,
         approvals: Approvals,
         clock: Clock,
+        current: CurrentPolicy,
+        turns: Turns | None,
+        make_seal: Callable[[], Seal],
     ) -> None:
         self._running = running
         self._answering = answering
         self._discovery = discovery
         self._fallbacks = fallbacks
-        self._approvals = approvals
+        self.approvals = approvals
         self._clock = clock
+        self._current = current
+        self._turns = turns
+        self._make_seal = make_seal
+        self._seal: Seal | None = None
+
+    @property
+    def seal(self) -> Seal:
+        """What is given to clients to bring back is sealed with it, in every worker alike. Raises `StateError`."""
+        if self._seal is None:
+            self._seal = self._make_seal()
+        return self._seal
+
+    @property
+    def elicits(self) -> bool:
+        """Whether a person at a caller's own client may agree to its calls."""
+        return self._current.governance.policy.approval.elicits
+
+    async def changed(self) -> None:
+        """Returns when what principals see may have changed."""
+        await self._current.changed()
+
+    def catalog(self, principal: Principal) -> tuple[Tool, ...]:
+        """The tools this principal may call, in name order. The same object until the policy changes."""
+        return self._current.governance.catalog(principal)
+
+    def offered(self, principal: Principal) -> tuple[Tool, ...]:
+        """What this principal is listed: its catalog, or where that is too long, the tools that search it. The same object, as above."""
+        return self._discovery.offered(self.catalog(principal))
+
+    async def search(self, principal: Principal, query: str, limit: int) -> tuple[Tool, ...] | Error:
+        """The tools this principal may call that fit a request in words, best first; an error for whoever searches too often."""
+        return await self._discovery.find(principal, self.catalog(principal), query, limit)
+
+    async def call(  # noqa: PLR0913 - as the protocol has it
+        self,
+        name: str,
+        arguments: JsonObject,
+        *,
+        principal: Principal | str,
+        session: str = "",
+        connection: str = "",
+        client: str = "",
+        parent: str = "",
+        idempotency_key: str = "",
+        presence: Presence | None = None,
+    ) -> Envelope:
+        """One call, through every stage. Never raises, and runs to its end when the caller goes away, unless it only reads a database.
+
+        `session` is the conversation that the caller named, whose turns are counted. Where it named none, rules about earlier calls go by
+        the transport's own `connection`, which may be as long as the agent lives.
+        """
+        governance = self._current.governance  # the same to the end, also when another is put in force meanwhile
+        if fault := no_ids(
+            session=session, connection=connection, client=client, parent=parent, idempotency_key=idempotency_key
+        ):
+            return unmade(name, invalid(fault))
+        caller = governance.by_now(principal)
+        if caller is None:
+            return unmade(name, _GONE)
+        principal = caller
+        asked = await self.asked(governance, name, arguments, principal)
+        if isinstance(asked, Envelope):
+            return asked
+        reading, given = governance.reading(asked.name, asked.arguments, asked.principal)
+        if isinstance(reading, Error):
+            return unmade(asked.name, reading)
+        call = governance.call(
+            asked.name, given, asked.principal, session or connection, client, parent, idempotency_key
+        )
+        if presence is not None and presence.trace is not None:
+            call = replace(call, trace=presence.trace)
+        if reading.cursor:
+            return await self._answering.read_on(governance, call, reading.cursor)
+        trail = Trail(presence=presence or Presence())
+        turns = self._turns
+        if turns is None or not session:
+            return await self.carry_out(governance, call, trail, reading)
+        # Up to here nothing waited: calls that were made at once find each other in flight.
+        async with turns.join(parties(call.principal), session) as trail.seat:
+            return await self.carry_out(governance, call, trail, reading)
+
+    async def fetch(self, principal: Principal, name: str, token: str) -> Fetched | Error:
+        """The bytes of an answer that this principal was given a link to."""
+        return await self._answering.fetch(self._current.governance, principal, name, token)
+
+    async def preview(self, name: str, arguments: JsonObject, *, principal: Principal | str) -> Envelope:
+        """What the call would send, secrets masked, after every guard has had its say. Sends, counts and records nothing."""
+        governance = self._current.governance
+        caller = governance.by_now(principal)
+        if caller is None:
+            return unmade(name, _GONE)
+        asked = await self.asked(governance, name, arguments, caller)
+        if isinstance(asked, Envelope):
+            return asked
+        reading, given = governance.reading(asked.name, asked.arguments, asked.principal)
+        if isinstance(reading, Error):
+            return unmade(asked.name, reading)
+        call = governance.call(asked.name, given, asked.principal)
+        return await self.rehearse(governance, call)
 
     async def asked(
         self, governance: Governance, name: str, arguments: JsonObject, principal: Principal | str
@@ -124,13 +342,13 @@ class Calls:
         started = self._clock.monotonic()
         trail = trail or Trail()
         result = await self._running.run(governance, call, trail)
-        if isinstance(result, Success) and self._answering.concerns(call, result, reading):
+        if isinstance(result, Success) and _is_shaped(call, result, reading):
             result = await self._answering.presented(governance, call, result, reading)
         if isinstance(result, Refused):
             result = await self._guided(governance, call, result)
         envelope = enveloped(call, result, trail, (self._clock.monotonic() - started) * 1000)
         if envelope.call_id != call.id:
-            return await self._approvals.repeated(envelope, call.principal)
+            return await self.approvals.repeated(envelope, call.principal)
         if last or isinstance(result, Success) or (other := self._fallbacks.instead(call, result)) is None:
             return envelope
         return await self._fall_back(governance, call, envelope, other)
@@ -160,3 +378,12 @@ class Calls:
             return result
         suggestion = await self._discovery.suggestion(call.tool.name, catalog)
         return Refused(error=msgspec.structs.replace(result.error, suggestion=suggestion))
+
+
+def _is_shaped(call: Call, result: Success, reading: Reading) -> bool:
+    """Whether an answer is given otherwise than it came: somebody asked for less or more of it, it was kept, or it is long."""
+    if not isinstance(call.tool.binding, HttpBinding):
+        return False
+    size = result.delivery.bytes
+    asked = reading.mask is not None or reading.pages > 0
+    return asked or result.delivery.cache != "" or (isinstance(size, int) and size > SHOWN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,6 @@ from toolgen.audit.log import AuditLog
 from toolgen.clock import Clock
 from toolgen.config.settings import Settings
 from toolgen.execute.base import Destination, Executor
-from toolgen.gateway.audit_redaction import Concealing
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.gateway.metrics import Metrics
 from toolgen.model.call import Call, Principal, parties
@@ -40,13 +40,14 @@ from toolgen.pipeline.stages.guards import (
 from toolgen.pipeline.stages.idempotency import LedgerStage, key_digest
 from toolgen.pipeline.stages.inspect_guards import destination_of, sql_verdict
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
-from toolgen.pipeline.stages.record import Record, Users
+from toolgen.pipeline.stages.record import Concealing, Record, Users
 from toolgen.policy.access import Access
 from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.binding import Bound
 from toolgen.policy.credentials import Credentials
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.sections import assigned
+from toolgen.policy.egress import Egress
 from toolgen.policy.explain import SelfTestResult
 from toolgen.policy.explain import run as run_selftests
 from toolgen.policy.limits import Limits
@@ -61,14 +62,41 @@ from toolgen.state.idempotency import Ledger
 from toolgen.state.pauses import Pauses, SharedPauses
 from toolgen.state.rate_limits import Buckets, Upstreams
 
-__all__ = ["Governance", "Runtime"]
+__all__ = ["CurrentPolicy", "Governance", "Runtime"]
 
 _MAX_PLACES = 1024  # whose verdicts are kept: a policy that is in force never changes its mind about one
 
 
+@dataclass(slots=True)
+class CurrentPolicy:
+    """The policy in force. Whoever begins a call keeps that call's `governance` to its end."""
+
+    governance: Governance = field(init=False)
+    _changes: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def put(self, governance: Governance) -> None:
+        """Puts another policy in force, or other keys."""
+        self.governance = governance
+        changes, self._changes = self._changes, asyncio.Event()
+        changes.set()
+
+    async def changed(self) -> None:
+        """Returns when another policy, or other keys, came into force."""
+        await self._changes.wait()
+
+    def permit(self, destination: Destination, source: str = "") -> Verdict:
+        """Whether the policy in force opens an address on behalf of a source; asked before every connection."""
+        return self.governance.permit(destination, source)
+
+    def assigned(self, source: str, principal: Principal) -> Mapping[str, object] | None:
+        """What the policy in force gives a caller to show at a source, in place of the source's own credentials."""
+        entries = self.governance.policy.assignments
+        return assigned(entries, source, principal) if entries else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """What outlives a policy: the project, its log and executors, and everything that is counted. `in_force` is the policy by now."""
+    """What outlives a policy: the project, its log and executors, and everything that is counted. `current` is the policy by now."""
 
     settings: Settings
     manifest: Manifest
@@ -88,7 +116,7 @@ class Runtime:
     ledger_key: Callable[[], bytes]
     pagings: Pagings = field(default_factory=Pagings)
     metrics: Metrics = field(default_factory=Metrics)
-    in_force: Callable[[], Governance]
+    current: CurrentPolicy
 
 
 class Governance:
@@ -103,7 +131,7 @@ class Governance:
         self.earlier = Earlier(histories=shared or runtime.histories, clock=runtime.clock, labels=policy.labels)
         self._tools = runtime.manifest.tools
         self._pagings = runtime.pagings
-        self._in_force = runtime.in_force
+        self._current = runtime.current
         self._concerns: dict[tuple[object, ...], str] = {}
         self._sources = runtime.manifest.sources
         self._log = runtime.log
@@ -111,6 +139,8 @@ class Governance:
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
         self._pause = PauseStage(pauses=runtime.pauses, tolerant=_tolerant(policy))
         self._concealing = Concealing(policy, runtime.manifest, self._digest_of)
+        # Whether this policy opens an address, and on behalf of which source it is asked.
+        self.permit = lru_cache(_MAX_PLACES)(partial(_permitted, policy.egress))
         parts = self._parts(runtime)
         self._road = road(parts)
         self.dry_road = dry_road(parts)
@@ -205,23 +235,6 @@ class Governance:
             found = self._concerns[key] = concern_digest(self.policy, self.access, self._tools, principal, tool)
         return found
 
-    def assigned(self, source: str, principal: Principal) -> Mapping[str, object] | None:
-        """What this policy gives a caller to show at a source, in place of the source's own credentials."""
-        entries = self.policy.assignments
-        return assigned(entries, source, principal) if entries else None
-
-    def permit(self, destination: Destination) -> Verdict:
-        """Whether this policy opens an address."""
-        egress = self.policy.egress
-        checks = {
-            "http": egress.check,
-            "redirect": egress.check_redirect,
-            "database": egress.check_database,
-            "keys": egress.check_keys,
-        }
-        check = checks[destination.service]
-        return check(destination.host, destination.port, destination.address, source=destination.source)
-
     def check(self) -> tuple[SelfTestResult, ...]:
         """Runs the tests that the policy files carry."""
         labels = self.policy.labels
@@ -241,7 +254,7 @@ class Governance:
 
     def _stands(self, call: Call) -> bool:
         """Whether the policy in force says of this call what this one does, and still knows its caller."""
-        now = self._in_force()
+        now = self._current.governance
         if now is self:
             return True
         return now.current(call.principal) == call.principal and now.concern(call.principal, call.tool) == self.concern(
@@ -337,6 +350,16 @@ class Governance:
 
     def _digest_of(self, value: Json) -> Json:
         return keyed_digest(self._log.key, value)
+
+
+def _permitted(egress: Egress, destination: Destination, source: str = "") -> Verdict:
+    checks = {
+        "http": egress.check,
+        "redirect": egress.check_redirect,
+        "database": egress.check_database,
+        "keys": egress.check_keys,
+    }
+    return checks[destination.service](destination.host, destination.port, destination.address, source=source)
 
 
 def _credentials(policy: Policy, settings: Settings) -> Credentials:

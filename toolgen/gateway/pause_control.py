@@ -9,10 +9,11 @@ from typing import Any, Protocol
 
 from toolgen.clock import Clock
 from toolgen.errors import AuditError, ConfigError, StateError
+from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.state.pauses import Pause, Pauses, SharedPauses
 
-__all__ = ["MAX_REASON_LENGTH", "Known", "Pausing", "check", "entry_of", "with_one", "without"]
+__all__ = ["MAX_REASON_LENGTH", "Pausing", "check", "entry_of", "with_one", "without"]
 
 MAX_REASON_LENGTH = 500
 Edit = Callable[[tuple[Pause, ...]], tuple[Pause, ...]]
@@ -27,29 +28,18 @@ class KnownCallers(Protocol):
     def issuers(self) -> Collection[str]: ...
 
 
-class Known(Protocol):
-    """What there is to be paused."""
-
-    @property
-    def callers(self) -> KnownCallers: ...
-    @property
-    def sources(self) -> Collection[str]: ...
-    @property
-    def tools(self) -> Collection[str]: ...
-
-
-def check(given: Pause, known: Known) -> None:
+def check(given: Pause, callers: KnownCallers, manifest: Manifest) -> None:
     """What is paused has to exist, or somebody mistyped it. Raises `ConfigError`."""
     issuer, colon, subject = given.principal.partition(":")
-    of_issuer = bool(colon and subject) and issuer in known.callers.issuers
-    if given.principal and given.principal not in known.callers.principals and not of_issuer:
+    of_issuer = bool(colon and subject) and issuer in callers.issuers
+    if given.principal and given.principal not in callers.principals and not of_issuer:
         raise ConfigError(
-            f"the policy has no principal '{given.principal}'{nearest(given.principal, known.callers.principals)}"
+            f"the policy has no principal '{given.principal}'{nearest(given.principal, callers.principals)}"
         )
-    if given.source and given.source not in known.sources:
-        raise ConfigError(f"there is no source '{given.source}'{nearest(given.source, known.sources)}")
-    if given.tool and not any(fnmatchcase(name, given.tool) for name in known.tools):
-        raise ConfigError(f"'{given.tool}' matches no tool{nearest(given.tool, known.tools)}")
+    if given.source and given.source not in manifest.sources:
+        raise ConfigError(f"there is no source '{given.source}'{nearest(given.source, manifest.sources)}")
+    if given.tool and not any(fnmatchcase(name, given.tool) for name in manifest.tools):
+        raise ConfigError(f"'{given.tool}' matches no tool{nearest(given.tool, manifest.tools)}")
 
 
 def entry_of(event: str, pause: Pause, *, by: str, client: str) -> dict[str, Any]:
@@ -79,18 +69,21 @@ class Pausing:
         local: Pauses,
         record: Callable[[Mapping[str, Any]], Awaitable[object]],
         clock: Clock,
+        callers: KnownCallers,
+        manifest: Manifest,
     ) -> None:
         self._shared = pauses if isinstance(pauses, SharedPauses) else None
         self._pauses = pauses
-        self._local = local
+        self.local = local
         self._record = record
         self._clock = clock
+        self._callers, self._manifest = callers, manifest
 
     def all(self) -> tuple[Pause, ...]:
         """Everything that is paused, here and everywhere, each once."""
         return tuple({item.target: item for item in self._pauses.all()}.values())
 
-    async def pause(self, known: Known, *, principal: str, source: str, tool: str, reason: str, by: str) -> str:
+    async def pause(self, *, principal: str, source: str, tool: str, reason: str, by: str) -> str:
         """Pauses one of the three. First what matters most: it holds even where it cannot be recorded, or not be told to others.
 
         Returns what is then wrong, in words. Raises `ConfigError` for what does not exist, and `StateError` where nothing could be paused.
@@ -100,7 +93,7 @@ class Pausing:
             raise ConfigError("a principal, a source or tools are paused: name one of them")
         if len(reason) > MAX_REASON_LENGTH:
             raise ConfigError(f"the reason has more than {MAX_REASON_LENGTH} characters")
-        check(given, known)
+        check(given, self._callers, self._manifest)
         wrong = await self._begin(with_one(given))
         try:
             await self._record(entry_of("pause", given, by=by, client="console"))
@@ -116,16 +109,16 @@ class Pausing:
         await self._record(entry_of("resume", ended[0], by=by, client="console"))
         if self._shared is not None:
             await self._shared.change(without(ended))
-        if await asyncio.to_thread(self._local.read):
-            await asyncio.to_thread(self._local.change, without(ended))
+        if await asyncio.to_thread(self.local.read):
+            await asyncio.to_thread(self.local.change, without(ended))
 
     async def _begin(self, edit: Edit) -> str:
         if self._shared is None:
-            await asyncio.to_thread(self._local.change, edit)
+            await asyncio.to_thread(self.local.change, edit)
             return ""
         try:
             await self._shared.change(edit)
         except StateError as error:
-            await asyncio.to_thread(self._local.change, edit)
+            await asyncio.to_thread(self.local.change, edit)
             return f"It is paused on this machine alone: {error.message}."
         return ""

@@ -20,7 +20,7 @@ from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy import load as load_policy
 from toolgen.policy.key_list import without_revoked
 
-__all__ = ["INTERVAL_S", "InForce", "State", "state_of", "watch"]
+__all__ = ["INTERVAL_S", "PolicyReloader", "State", "state_of", "watch"]
 
 INTERVAL_S = 0.2
 """A change is acted on once it has rested for this long: a key that is revoked stops working within a second."""
@@ -72,8 +72,8 @@ Note = Callable[[Mapping[str, Any]], Awaitable[None]]
 """Records what happened to the gateway itself."""
 
 
-class InForce:
-    """What was compiled from the policy that calls are decided by. Whoever begins a call keeps that call's `governance` to its end.
+class PolicyReloader:
+    """Puts a policy in force, and another one when its files change.
 
     `state` is what `state_of` said of the policy's files before they were read: a change since then is acted on by `start`.
     """
@@ -82,21 +82,16 @@ class InForce:
         self, policy: Policy, runtime: Runtime, note: Note, state: State | None, background: Background
     ) -> None:
         self._background = background
-        self.governance = Governance(policy, runtime)
+        self._current = runtime.current
+        self._current.put(Governance(policy, runtime))
         self.unread = ""
         """What is wrong with the policy's files, while an older reading of them is in force."""
         self._runtime = runtime
         self._directory = runtime.settings.policies
         self._note = note
         self._state = state_of(self._directory) if state is None else state
-        self._changes = asyncio.Event()
         self._reloading = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
-
-    @property
-    def policy(self) -> Policy:
-        """As it was read."""
-        return self.governance.policy
 
     def start(self) -> None:
         """Begins to look after the policy's files."""
@@ -110,10 +105,6 @@ class InForce:
             self._watch.cancel()
             await asyncio.wait((self._watch,))
 
-    async def changed(self) -> None:
-        """Returns when another policy, or other keys, came into force."""
-        await self._changes.wait()
-
     async def reload(self) -> bool:
         """Reads the policy again and puts it in force whole. False when it cannot be used: then what was in force stays so.
 
@@ -126,15 +117,18 @@ class InForce:
                 said = str(error) if isinstance(error, ToolgenError) else f"reading it failed ({type(error).__name__})"
                 self.unread = f"an edit of the policy is not in force: {said}"
                 _logger.error("%s", self.unread)  # noqa: TRY400 - the error says all there is to say
-                await self._note({"event": "policy", "policy_digest": self.policy.digest, "status": "error"})
+                await self._note(
+                    {"event": "policy", "policy_digest": self._current.governance.policy.digest, "status": "error"}
+                )
                 await self._revoke()
                 return False
             self.unread = ""
-            if policy.digest != self.policy.digest:
+            before = self._current.governance.policy
+            if policy.digest != before.digest:
                 self._put(policy)
                 _logger.warning("the policy %s is in force", policy.digest)
                 await self._note({"event": "policy", "policy_digest": policy.digest, "status": "ok"})
-            elif policy.keys_digest != self.policy.keys_digest:
+            elif policy.keys_digest != before.keys_digest:
                 self._put(policy)
                 _logger.warning("other keys are accepted, or revoked, from now on")
                 await self._note({"event": "keys", "policy_digest": policy.digest, "status": "ok"})
@@ -142,13 +136,12 @@ class InForce:
 
     async def _revoke(self) -> None:
         """What was revoked is revoked, also beside an edit that cannot be used."""
-        credentials = await asyncio.to_thread(without_revoked, self.policy.credentials, self._directory)
-        if credentials != self.policy.credentials:
-            self._put(replace(self.policy, credentials=credentials, keys_digest=""))
+        policy = self._current.governance.policy
+        credentials = await asyncio.to_thread(without_revoked, policy.credentials, self._directory)
+        if credentials != policy.credentials:
+            self._put(replace(policy, credentials=credentials, keys_digest=""))
             _logger.warning("what was revoked since is in force; the rest of the edit is not")
-            await self._note({"event": "keys", "policy_digest": self.policy.digest, "status": "ok"})
+            await self._note({"event": "keys", "policy_digest": policy.digest, "status": "ok"})
 
     def _put(self, policy: Policy) -> None:
-        self.governance = Governance(policy, self._runtime)
-        changes, self._changes = self._changes, asyncio.Event()
-        changes.set()
+        self._current.put(Governance(policy, self._runtime))

@@ -1,4 +1,4 @@
-"""What front ends may ask of the gateway, and nothing else: who calls, what they may call, and how the process is doing."""
+"""What front ends, the console and the command line may ask of the gateway: who calls, what they may call, and how the process is doing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class CallerLookup(Protocol):
 
 
 class ToolCalls(Protocol):
-    """The tools of a caller, and calls to them."""
+    """The tools of a caller, and calls to them: `tool_calls` of the gateway."""
 
     def catalog(self, principal: Principal) -> tuple[Tool, ...]:
         """The tools this principal may call, in name order, with the schemas it is given. The same object until the catalog changes."""
@@ -110,13 +110,7 @@ class ToolCalls(Protocol):
 
 
 class Operations(Protocol):
-    """The process: entered once, before the first call, and left when the calls in flight have ended; and how it is doing."""
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> object: ...
+    """The process, and how it is doing: `operations` of the gateway."""
 
     @property
     def drain_s(self) -> float:
@@ -150,9 +144,23 @@ class Operations(Protocol):
         """The record, for those who may review it."""
 
 
-class Facade(ToolCalls, Operations, Protocol):
-    """The gateway as front ends see it."""
+class Facade(Protocol):
+    """The gateway as front ends see it: entered once, before the first call, and left when the calls in flight have ended."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> object: ...
 
     @property
     def callers(self) -> CallerLookup:
         """Who calls."""
+
+    @property
+    def tool_calls(self) -> ToolCalls:
+        """What they may call, and the calls."""
+
+    @property
+    def operations(self) -> Operations:
+        """How the process is doing."""

@@ -21,13 +21,12 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from toolgen.canonical import digest, encodable
 from toolgen.errors import AuditError, StateError
 from toolgen.gateway.compiled_policy import Governance
-from toolgen.gateway.envelope_json import ended
-from toolgen.gateway.json_body import encode
+from toolgen.gateway.json_body import encode, ended
 from toolgen.json_codec import decode_json
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error, Refused, Result, Success
 from toolgen.model.schema import Json
-from toolgen.model.tool import Effect, HttpBinding, Tool
+from toolgen.model.tool import Effect, Tool
 from toolgen.pipeline.middleware import Trail
 from toolgen.responses.answer_argument import Position, Reading, cut, path_text, size_of
 from toolgen.responses.pagination import Pagings, joined, next_link
@@ -79,18 +78,6 @@ class Answering:
         self._record = record
         self._run = run
         self._pagings = pagings
-
-    def concerns(self, call: Call, result: Success, reading: Reading) -> bool:
-        """Whether anything is to be done here: an answer that somebody asked less or more of, or that is long."""
-        if not isinstance(call.tool.binding, HttpBinding):
-            return False
-        size = result.delivery.bytes
-        return (
-            reading.mask is not None
-            or reading.pages > 0
-            or result.delivery.cache != ""
-            or (isinstance(size, int) and size > SHOWN)
-        )
 
     async def presented(self, governance: Governance, call: Call, result: Success, reading: Reading) -> Success:
         """The part of an answer that is shown now."""

@@ -5,17 +5,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from toolgen.audit.log import AuditLog
 from toolgen.background import Background, FaultLog
 from toolgen.errors import AuditError
+from toolgen.execute.base import FunctionCounts
+from toolgen.gateway.audit_reader import ProjectRecords
+from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.policy_reloader import PolicyReloader
+from toolgen.gateway.tracing import Spans
 
 __all__ = ["Status"]
 
+_CLOSING_S = 5.0
+
+
+class Functions(Protocol):
+    """What runs the functions of a project."""
+
+    @property
+    def counts(self) -> FunctionCounts: ...
+
+    def give_up(self) -> None: ...
+
 
 class Status:
-    """`troubles` says what may be wrong with what gateways share, `unread` what is wrong with the policy's files."""
+    """One process (`Operations`). `troubles` says what may be wrong with what gateways share, `functions` what runs functions."""
 
     def __init__(
         self,
@@ -23,12 +39,21 @@ class Status:
         log: AuditLog,
         background: Background,
         troubles: Callable[[], tuple[FaultLog, ...]],
-        unread: Callable[[], str],
+        functions: Functions,
+        drain_s: float,
+        spans: Spans | None,
+        records: ProjectRecords,
     ) -> None:
         self._log = log
         self._background = background
         self._troubles = troubles
-        self._unread = unread
+        self._functions = functions
+        self._leaving: asyncio.TimerHandle | None = None
+        self.drain_s = drain_s
+        self.metrics = Metrics()
+        self.spans = spans
+        self.records = records
+        self.reloader: PolicyReloader | None = None
         self._uncounted = ""  # what is wrong with where limits are counted
         self._notes: set[asyncio.Task[None]] = set()
 
@@ -40,8 +65,35 @@ class Status:
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know while calls are taken all the same: an edit of the policy that cannot be used, limits uncounted."""
         passing = (trouble.fault for trouble in self._troubles() if not trouble.lasting)
-        found = (self._unread(), self._uncounted, *passing, *self._log.warnings())
+        found = (
+            self.reloader.unread if self.reloader is not None else "",
+            self._uncounted,
+            *passing,
+            *self._log.warnings(),
+        )
         return tuple(warning for warning in found if warning)
+
+    async def reload(self) -> bool:
+        """Reads the policy again and puts it in force whole. False when it cannot be used: then what was in force stays so.
+
+        Either is in the log and in the audit; `warnings` has what is wrong until a later reading succeeds.
+        """
+        return self.reloader is not None and await self.reloader.reload()
+
+    def measured(self) -> bytes:
+        """What this process counted, for Prometheus."""
+        return self.metrics.rendered(
+            worker=self._log.stream,
+            ready=not self.ready(),
+            functions=self._functions.counts,
+            restarts=self._background.restarts,
+        )
+
+    def leave(self) -> None:
+        """From now on functions have the drain time to end, but for what it takes to record and answer their calls, and to close."""
+        if self._leaving is None:
+            seconds = self.drain_s - min(_CLOSING_S, self.drain_s / 2)
+            self._leaving = asyncio.get_running_loop().call_later(seconds, self._functions.give_up)
 
     def state_changed(self, reachable: bool) -> None:
         """Records that Redis was lost or found: in between, limits refuse, or are shares of this process."""
@@ -57,5 +109,7 @@ class Status:
 
     async def close(self) -> None:
         """Returns when everything is recorded."""
+        if self._leaving is not None:
+            self._leaving.cancel()
         if self._notes:
             await asyncio.wait(self._notes)

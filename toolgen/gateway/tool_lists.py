@@ -130,12 +130,12 @@ class Listings:
 
     def of(self, principal: Principal) -> Listing:
         """The listing of what this principal may call now."""
-        catalog = self._gateway.catalog(principal)
+        catalog = self._gateway.tool_calls.catalog(principal)
         key = (
             principal.id,
             id(catalog),
         )  # the listing holds the tuple, so its id is not given to another while it is kept
-        listing = self._kept.pop(key, None) or Listing(self._gateway.offered(principal), catalog)
+        listing = self._kept.pop(key, None) or Listing(self._gateway.tool_calls.offered(principal), catalog)
         self._kept[key] = listing  # last again: what was used least lately stands first
         if len(self._kept) > _MAX_LISTINGS:
             del self._kept[next(iter(self._kept))]

@@ -65,6 +65,10 @@ class Doubts:
         self._clock = clock
         self._identity = identity
 
+    async def close(self) -> None:
+        """Lets go of the ledger, for a command that reads it alone."""
+        await self._ledger.close()
+
     async def open(self) -> list[dict[str, Any]]:
         """The calls in doubt that nobody has looked into, the oldest first: `doubt` is `outcome_unknown` or `unfinished`, `request` what
         was to be sent where, `idempotency_key` what the system behind may know the call by. Raises `AuditError` and `StateError`."""

@@ -1,12 +1,11 @@
-"""What a guard answers: Allow, Ask or Deny, and how several become one."""
+"""What a guard answers: Allow, Ask or Deny."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["Allow", "Ask", "Deny", "Verdict", "strictest"]
+__all__ = ["Allow", "Ask", "Deny", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,18 +35,3 @@ class Deny:
 
 
 Verdict: TypeAlias = Allow | Ask | Deny
-
-
-def strictest(verdicts: Iterable[Verdict]) -> Verdict:
-    """Deny beats Ask beats Allow; the first of a kind speaks for it. No verdict at all is a Deny."""
-    asked: Ask | None = None
-    allowed: Allow | None = None
-    for verdict in verdicts:
-        match verdict:
-            case Deny():
-                return verdict
-            case Ask():
-                asked = asked or verdict
-            case Allow():
-                allowed = allowed or verdict
-    return asked or allowed or Deny(rule="default", reason="no rule allows this call")

@@ -15,7 +15,8 @@ from toolgen.model.graphql_schema import Graph, identifies, reachable
 from toolgen.model.manifest import Manifest
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, GraphQLSchemaBinding, Tool
-from toolgen.model.verdict import Deny, Verdict, strictest
+from toolgen.model.verdict import Deny, Verdict
+from toolgen.policy.access import strictest
 from toolgen.policy.arguments import Validator
 from toolgen.policy.graphql.guard import check_document
 from toolgen.policy.graphql.schema import compile_schema

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from toolgen.model.call import Principal
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, Tool
-from toolgen.model.verdict import Allow, Ask, Deny, Verdict, strictest
+from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.policy.binding import Binder, Bound, bind, without_bound
 from toolgen.policy.cel.expression import Facts, History, Reads, read_together
 from toolgen.policy.readings.call import Readings, readings_of
@@ -258,6 +258,21 @@ def _gathered(found: list[CompiledRule]) -> _About:
         could=not forbidden and any(compiled.rule.verdict != "deny" for compiled in rules),
         reads=read_together(one.rule.when for one in found if one.rule.when is not None),
     )
+
+
+def strictest(verdicts: Iterable[Verdict]) -> Verdict:
+    """Deny beats Ask beats Allow; the first of a kind speaks for it. No verdict at all is a Deny."""
+    asked: Ask | None = None
+    allowed: Allow | None = None
+    for verdict in verdicts:
+        match verdict:
+            case Deny():
+                return verdict
+            case Ask():
+                asked = asked or verdict
+            case Allow():
+                allowed = allowed or verdict
+    return asked or allowed or Deny(rule="default", reason="no rule allows this call")
 
 
 class _Asked:

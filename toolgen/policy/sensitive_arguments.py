@@ -8,10 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from toolgen.canonical import Recorded
-from toolgen.model.schema import Json, Schema
+from toolgen.canonical import Recorded, encodable
+from toolgen.model.schema import Json, JsonObject, Schema
+from toolgen.model.tool import Tool
+from toolgen.policy.graphql.hidden import last_names
+from toolgen.policy.redact import Place, above, as_text, closed, conceal_texts, opened, places_of, replace_places
 
-__all__ = ["Concealer", "StandIn", "conceal", "concealed_whole", "digests_in", "has_secrets", "rewritten", "union"]
+__all__ = [
+    "Concealer",
+    "StandIn",
+    "conceal",
+    "conceal_at",
+    "conceal_written",
+    "concealed_whole",
+    "found_at",
+    "has_secrets",
+    "union",
+]
 
 _MAX_DEPTH = 200
 _KINDS: Mapping[type, tuple[str, ...]] = {
@@ -251,3 +264,54 @@ def _restored(value: Json, digests: set[str]) -> Json:
             return [_restored(item, digests) for item in value]
         case _:
             return value
+
+
+def conceal_written(
+    arguments: JsonObject, tool: Tool, named: tuple[str, ...], keyed: Callable[[Json], Json]
+) -> JsonObject:
+    """The arguments with digests inside of the GraphQL that an agent wrote, and for its variables."""
+    made: set[str] = set()
+
+    def digest(value: Json) -> Json:
+        concealed = concealed_whole(value, keyed)
+        made.update(concealed.digests)
+        return concealed
+
+    concealed = conceal_texts(arguments, tool, named, digest)
+    return {
+        name: rewritten(item, sent, frozenset(made))
+        if isinstance(item, str) and isinstance(sent := arguments[name], str) and item != sent
+        else item
+        for name, item in concealed.items()
+    }
+
+
+def conceal_at(arguments: JsonObject, paths: tuple[str, ...], digest: Callable[[Json], Json]) -> Json:
+    """The arguments with digests for what the paths find, also in JSON that stands in a text, and for text where they find nothing to
+    go on in."""
+    names = [last_names(path) for path in paths]
+
+    def unread(text: str) -> Json:
+        suspect = any(known is None or any(name in text for name in known) for known in names)
+        return digest(text) if suspect else text
+
+    def scalar(value: Json) -> Json:
+        return value if value is None or isinstance(value, bool | Mapping | list | tuple) else digest(value)
+
+    inside = opened(arguments, unread, digest)
+    through = places_of(inside, [one for path in paths for one in above(path)])
+    places = found_at(inside, paths)
+    inside = replace_places(replace_places(inside, through - places, scalar), places, digest)
+    return closed(inside, _rewritten_json)
+
+
+def found_at(arguments: Any, paths: tuple[str, ...]) -> frozenset[Place]:
+    """What the paths find. Where that is all of the arguments it is each of them, because their names stay readable."""
+    found = places_of(arguments, paths)
+    return found if () not in found else found.union((name,) for name in arguments) - {()}
+
+
+def _rewritten_json(value: Json, text: str, layers: int) -> Json:
+    """The JSON of a text in which something is concealed; what else is in it is told apart from digests."""
+    plainly = as_text(encodable(value), text, layers)
+    return rewritten(plainly if isinstance(plainly, str) else "", text, digests_in(value))

@@ -48,7 +48,6 @@ _FORMATS: Mapping[str, str] = {
 _OBJECT = ("properties", "required", "additionalProperties", "minProperties", "patternProperties")
 _ARRAY = ("items", "prefixItems", "minItems", "contains")
 _NUMBER = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-_TEXT = ("pattern", "format", "minLength", "maxLength")
 
 
 class NoSampleError(ValueError):
@@ -161,7 +160,7 @@ class _Sampler:
 
     def _branch(self, schema: Mapping[str, Any], keyword: str, parts: Sequence[Any], depth: int) -> Json:
         rest = {key: item for key, item in schema.items() if key != keyword}
-        ordered = sorted(parts, key=_is_null)
+        ordered = sorted(parts, key=lambda part: _mapping(part).get("type") == "null")
         if self._random is not None:
             self._random.shuffle(ordered)
         for part in ordered:
@@ -204,10 +203,11 @@ class _Sampler:
 
     def _object(self, schema: Mapping[str, Any], depth: int) -> Json:
         properties, required = _mapping(schema.get("properties")), _strings(schema.get("required"))
+        extra = schema.get("additionalProperties", True)  # what a property that is not described must be
         built: dict[str, Json] = {}
         for name in dict.fromkeys([*properties, *required]):
             if name in required:
-                built[name] = self.value(properties.get(name, _extra(schema)), depth + 1)
+                built[name] = self.value(properties.get(name, extra), depth + 1)
             elif depth < _ROOMY and self._nodes < _MAX_NODES and self._wants():
                 try:
                     built[name] = self.value(properties[name], depth + 1)
@@ -219,7 +219,7 @@ class _Sampler:
         for number in range(_MAX_ITEMS):
             if len(built) >= least:
                 break
-            built.setdefault(f"key{number + 1}", self.value(_extra(schema), depth + 1))
+            built.setdefault(f"key{number + 1}", self.value(extra, depth + 1))
         return built
 
     def _array(self, schema: Mapping[str, Any], depth: int) -> Json:
@@ -366,11 +366,6 @@ _UNIONS: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _extra(schema: Mapping[str, Any]) -> Any:
-    """What a property that is not described must be."""
-    return schema.get("additionalProperties", True)
-
-
 def _fits(pattern: str, format_: str) -> bool:
     return jsonschema_rs.is_valid({"pattern": pattern}, _FORMATS[format_])
 
@@ -400,7 +395,3 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _strings(value: Any) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
-
-
-def _is_null(schema: Any) -> bool:
-    return isinstance(schema, Mapping) and schema.get("type") == "null"

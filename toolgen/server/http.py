@@ -147,11 +147,11 @@ async def _serve(gateway: Facade, listener: socket.socket, app: App, front: Fron
         server_header=False,
         proxy_headers=False,
         backlog=BACKLOG,
-        timeout_graceful_shutdown=math.ceil(gateway.drain_s),
+        timeout_graceful_shutdown=math.ceil(gateway.operations.drain_s),
     )
 
     def closing() -> None:
-        gateway.leave()
+        gateway.operations.leave()
         app.end_streams()
 
     async with gateway:
@@ -203,7 +203,7 @@ def _reloading(gateway: Facade) -> Iterator[None]:
     loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[bool]]()
 
     def begin() -> None:
-        task = loop.create_task(gateway.reload())
+        task = loop.create_task(gateway.operations.reload())
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 

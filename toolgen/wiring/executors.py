@@ -15,12 +15,11 @@ from typing import assert_never
 from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import SourceSettings
 from toolgen.errors import ConfigError, DescriptionError
-from toolgen.execute.base import Destination, Executor, Permit, ResilienceConfig
+from toolgen.execute.base import Destination, Executor, Permit, ResilienceConfig, SourcePermit
 from toolgen.execute.function import FunctionExecutor, FunctionRuntime
 from toolgen.execute.graphql import GraphQLExecutor
 from toolgen.execute.http import HttpExecutor
-from toolgen.execute.http.credential_selection import Provision
-from toolgen.execute.http.credentials import Credentials
+from toolgen.execute.http.credentials import Credentials, Provision
 from toolgen.execute.http.request_builder import Request, repeatable
 from toolgen.execute.mcp.command import CommandSpec
 from toolgen.execute.mcp.command_client import CommandClient
@@ -75,7 +74,7 @@ class Backing:
 
 
 def make_executors(
-    sources: Mapping[str, SourceSettings], manifest: Manifest, permit: Permit, backing: Backing | None = None
+    sources: Mapping[str, SourceSettings], manifest: Manifest, permit: SourcePermit, backing: Backing | None = None
 ) -> Mapping[str, Executor]:
     """The executors of a project, by source. They open nothing before the first call.
 
@@ -92,8 +91,8 @@ def make_executors(
             source,
             manifest,
             secrets,
-            _of_source(permit, name),
-            _provision(name, secrets, _of_source(permit, name), backing),
+            partial(permit, source=name),
+            _provision(name, secrets, partial(permit, source=name), backing),
             functions,
             None if backing is None else backing.commands,
         )
@@ -142,15 +141,6 @@ def make_command_client(descriptor: int) -> CommandClient:
 def make_fetch(permit: Permit) -> Callable[[str, int], Awaitable[bytes]]:
     """How the keys of identity providers are had: a URL or an absolute path and the most bytes it may be; raises `OSError`."""
     return partial(fetch_key_set, permit=permit)
-
-
-def _of_source(permit: Permit, source: str) -> Permit:
-    """The same question, which says on whose behalf it is asked."""
-
-    def ask(to: Destination) -> Verdict:
-        return permit(Destination(host=to.host, port=to.port, address=to.address, service=to.service, source=source))
-
-    return ask
 
 
 def _make(

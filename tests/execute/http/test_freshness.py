@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolgen.execute.http.response_headers import lifetime
+from toolgen.execute.http.response import lifetime
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from tests.execute.http.test_executor import CANARY, Server, echo, executor, say
 from toolgen.execute.base import Destination
 from toolgen.execute.http.client import Http1Client
 from toolgen.execute.http.connector import Timeouts
+from toolgen.execute.http.redirects import moved
 from toolgen.execute.http.reply import Reply
 from toolgen.execute.http.request_builder import Request
-from toolgen.execute.http.response_headers import moved
 from toolgen.model.result import Failed, Success
 from toolgen.model.verdict import Allow, Deny, Verdict
 

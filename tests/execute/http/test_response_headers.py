@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgen.execute.http.response_headers import told
+from toolgen.execute.http.response import told
 
 NOW = 1_790_000_000.0
 

@@ -23,7 +23,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.gateway.clients import BASE, bearer, run
 from tests.gateway.gateways import KEY, FakeGateway
-from tests.projects import make_project
+from tests.projects import audit_entries, make_project
 from toolgen.clock import FixedClock
 from toolgen.config.settings import ClientCertificates
 from toolgen.gateway.asgi import authentication
@@ -364,7 +364,7 @@ def test_the_audit_has_it(tmp_path: Path) -> None:
             transport = httpx.ASGITransport(App(gateway), client=("192.0.2.7", 5))
             async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
                 await client.get("/v1/tools?access_token=canary-1")
-            (entry,) = [item for item in gateway.audit_entries() if item["event"] == "refusal"]
+            (entry,) = [item for item in audit_entries(gateway) if item["event"] == "refusal"]
             assert (entry["code"], entry["client"], entry["status"]) == ("credential_in_url", "192.0.2.7", "refused")
 
     run(main())

@@ -25,7 +25,7 @@ from toolgen.execute.graphql.selection import choose_fields
 from toolgen.execute.graphql.subscriptions import Listener
 from toolgen.execute.graphql.uploads import Upload, extract, multipart
 from toolgen.execute.http.connector import Resolver, Timeouts, system_resolver
-from toolgen.execute.http.credential_selection import CredentialSelector, Provision
+from toolgen.execute.http.credentials import CredentialSelector, Provision
 from toolgen.execute.http.executor import HttpExecutor
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.execute.http.response import MAX_ANSWER_SIZE

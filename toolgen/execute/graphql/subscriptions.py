@@ -17,12 +17,12 @@ from toolgen.errors import SecretError
 from toolgen.execute.base import Permit
 from toolgen.execute.graphql.subscription_transports import HEARD, Refused, Unaccepted, events_of
 from toolgen.execute.http.connector import Dialer, Refusal, Resolver, Target, Timeouts
-from toolgen.execute.http.credential_selection import CredentialSelector
-from toolgen.execute.http.credentials import NoTokenError, Signed
+from toolgen.execute.http.credentials import CredentialSelector, Signed
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.execute.http.request_builder import Request
 from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, decode
 from toolgen.execute.http.scrubber import Scrubber
+from toolgen.execute.oauth.call_tokens import NoTokenError
 from toolgen.model.call import Principal
 from toolgen.model.result import Delivery, Error, Failed, Shape, Success, bounded
 from toolgen.model.schema import Json, JsonObject

@@ -99,17 +99,14 @@ class Dialer:
             raise OSError("the name has no address")
         for address in found:
             # One forbidden address among several is how a name is rebound, so it is enough to refuse them all.
-            self._check(Destination(host=target.host, port=target.port, address=address))
+            match self._permit(Destination(host=target.host, port=target.port, address=address)):
+                case Allow():
+                    pass
+                case Deny() as verdict:
+                    raise Refusal(verdict)
+                case Ask(rule=rule, reason=reason):
+                    raise Refusal(Deny(rule=rule, reason=reason, code="egress_refused"))
         return found
-
-    def _check(self, destination: Destination) -> None:
-        match self._permit(destination):
-            case Allow():
-                return
-            case Deny() as verdict:
-                raise Refusal(verdict)
-            case Ask(rule=rule, reason=reason):
-                raise Refusal(Deny(rule=rule, reason=reason, code="egress_refused"))
 
     async def _resolve(self, host: str, port: int) -> tuple[str, ...]:
         now = self._clock.monotonic()

@@ -4,56 +4,39 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import assert_never
-from urllib.parse import unquote_plus, urljoin, urlsplit
+from typing import TypeAlias, assert_never
+from urllib.parse import unquote_plus
 
 from toolgen.clock import Clock, SystemClock
-from toolgen.errors import SecretError, ToolgenError
-from toolgen.execute.base import Destination
+from toolgen.errors import SecretError
 from toolgen.execute.http.parameter_styles import UnbindableError, percent
 from toolgen.execute.http.request_builder import Request
 from toolgen.execute.http.sigv4 import AwsKey, sign_aws
 from toolgen.execute.http.tls import ClientCertificate, client_certificate
-from toolgen.execute.oauth import Grant, Grants
-from toolgen.execute.secrets import MASK, Secret, SecretReference, Secrets
+from toolgen.execute.oauth import Grants
+from toolgen.execute.oauth.call_tokens import CallTokens, Renewal
+from toolgen.execute.secrets import MASK, SecretReference, Secrets
 from toolgen.model.auth import Basic, Certificate, Form, OAuth, SigV4, Value, read_form
 from toolgen.model.auth_schemes import chosen, fits
-from toolgen.model.call import Principal, parties
+from toolgen.model.call import Principal
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.parameter_names import NameSet
-from toolgen.model.verdict import Allow
 
-__all__ = ["Credentials", "NoTokenError", "Renewal", "Signed"]
+__all__ = ["Assigned", "CredentialSelector", "Credentials", "Provision", "Signed"]
 
 _HEADER_UNSAFE = re.compile(r"[^\x21-\x7e\x80-\uffff \t]")
 _COOKIE_UNSAFE = re.compile(r'[\x00-\x20\x7f",;\\]|[^\x00-\x7f]')
 _BETWEEN = re.compile(r"[\s;,=]+")
 _MIN_PART_LENGTH = 8  # shorter ones are words like Bearer
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _CLOCK = SystemClock()
+_MAX_COUNT = 256
 
-
-class NoTokenError(ToolgenError):
-    """The caller came without a token that could be exchanged."""
-
-    code = "forbidden"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Renewal:
-    """A token that was sent and that its grant can replace, if the system does not accept it."""
-
-    grant: Grant
-    who: str
-    subject: Secret | None
-    token: str
-
-    def mends(self) -> bool:
-        """Whether signing again may help."""
-        return self.grant.reject(self.who, self.subject, self.token)
+Assigned: TypeAlias = Callable[[Principal], Mapping[str, object] | None]
+"""What the policy in force gives to a caller in place of a source's `auth:`; the same object each time, and None where it gives nothing."""
+Security: TypeAlias = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -98,19 +81,24 @@ class Credentials:
     ) -> None:
         self._schemes = schemes
         self._secrets = secrets
-        self._grants = grants
+        self._tokens = CallTokens(schemes, grants)
         self._clock = clock
         self._forms: dict[str, Form] = {}
-        self._bound: dict[tuple[str, str], Grant] = {}
         self._owned = NameSet(_names_of(schemes.values()))
+        self._chosen: dict[Security, tuple[str, ...]] = {}
         for name, written in auth.items():
             scheme, form = schemes.get(name), _form(written)
             if scheme is not None and form is not None and fits(scheme, form):
                 self._forms[name] = form
 
-    def choose(self, security: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    def choose(self, security: Security) -> tuple[str, ...]:
         """As `toolgen.model.auth_schemes.chosen`. Raises `SecretError`, naming the schemes, when there is none."""
-        if (option := chosen(security, self._forms)) is not None:
+        option = self._chosen.get(security)
+        if option is not None:
+            return option
+        option = chosen(security, self._forms)
+        if option is not None:
+            self._chosen[security] = option
             return option
         wanted = " or ".join(" and ".join(option) for option in security)
         raise SecretError(
@@ -138,7 +126,7 @@ class Credentials:
                 case Basic(username=user, password=password):
                     shown.append(_basic(name, await self._revealed(user), await self._revealed(password)))
                 case OAuth():
-                    renewal = await self._renewal(name, form, request, principal)
+                    renewal = await self._tokens.renewal(name, form, request.url, principal)
                     shown.append(_bearer(renewal.token, name))
                 case Certificate():
                     certificate = client_certificate(
@@ -190,57 +178,6 @@ class Credentials:
     async def _revealed(self, reference: SecretReference) -> str:
         return ((self._secrets.known(reference)) or await self._secrets.fetch(reference)).reveal()
 
-    async def _renewal(self, name: str, form: OAuth, request: Request, principal: Principal | None) -> Renewal:
-        grant = self._grant(name, form, request.url)
-        who, subject = "", None
-        if form.grant == "token_exchange":
-            who, subject = _subject(principal)
-        token = grant.known(who, subject) or await grant.fetch(who, subject)
-        return Renewal(grant=grant, who=who, subject=subject, token=token)
-
-    def _grant(self, name: str, form: OAuth, url: str) -> Grant:
-        origin = url[: url.find("/", url.find("://") + 3)] if url.find("/", url.find("://") + 3) > 0 else url
-        found = self._bound.get((name, origin))
-        if found is None:
-            if self._grants is None:
-                raise SecretError(f"a token for {name} is asked for when a call is made, and this is none")
-            endpoint = form.token_url or self._described(name, origin, self._grants)
-            found = self._bound[name, origin] = self._grants.grant(form, endpoint)
-        return found
-
-    def _described(self, name: str, origin: str, grants: Grants) -> str:
-        """The description's token endpoint, where it may say: at the server itself, or where the policy lists it.
-
-        A description is somebody else's text, and whoever it names would be sent the client's secret.
-        """
-        written = self._schemes[name].token_url
-        if not written:
-            raise SecretError(
-                f"the description names no token endpoint for {name}", suggestion="set token_url: beside it"
-            )
-        endpoint = urljoin(f"{origin}/", written)
-        try:
-            to, here = urlsplit(endpoint), urlsplit(origin)
-            port = to.port or {"https": 443, "http": 80}[to.scheme]
-            same = (to.scheme, to.hostname, port) == (
-                here.scheme,
-                here.hostname,
-                here.port or {"https": 443, "http": 80}[here.scheme],
-            )
-        except (ValueError, KeyError):
-            raise SecretError(f"the token endpoint that the description names for {name} is no http(s) URL") from None
-        near = to.hostname in _LOOPBACK and here.hostname in _LOOPBACK
-        if same or near or (to.hostname and self._listed(to.hostname, port, grants)):
-            return endpoint
-        raise SecretError(
-            f"the description names a token endpoint for {name} at {(to.hostname or '')[:100]}, which is not where the API is",
-            suggestion="if it is the right one, set token_url: beside the client's credentials",
-        )
-
-    def _listed(self, host: str, port: int, grants: Grants) -> bool:
-        verdict = grants.permit(Destination(host=host, port=port))
-        return isinstance(verdict, Allow) and verdict.rule == "egress.allow"
-
     async def _aws_key(self, form: SigV4) -> AwsKey:
         return AwsKey(
             access_key_id=await self._revealed(form.access_key_id),
@@ -260,25 +197,6 @@ class Credentials:
         for secret in (key.access_key_id, key.session_token):
             _sendable(secret, "header", "aws")
         return sign_aws(request, key, self._clock.now())
-
-
-def _subject(principal: Principal | None) -> tuple[str, Secret]:
-    """Whom a call is made as, and the token that says so: the caller's own, or that of the user it acts for, and no other in its place."""
-    party = principal
-    while party is not None and party.on_behalf_of is not None:
-        party = party.on_behalf_of
-    if party is not None and party.token is None and party.proof is not None and party.proof.issuer:
-        # It may have ended since; and whoever reads what is kept of calls that wait could act as their callers.
-        raise NoTokenError(
-            "this tool acts upstream by its caller's own token, which is not kept while a call waits for a person; nothing was sent",
-            suggestion="whoever writes the policy can allow it without approval, or give its callers a credential of the system's own",
-        )
-    if principal is None or party is None or party.token is None:
-        raise NoTokenError(
-            "this tool acts upstream as whoever it is called for, who came without a token of an identity provider",
-            suggestion="call with a token of an issuer of the policy, not with an API key",
-        )
-    return "\0".join(parties(principal)), party.token
 
 
 def _form(written: object) -> Form | None:
@@ -326,6 +244,7 @@ def _basic(name: str, user: str, password: str) -> _Shown:
     )
 
 
+@lru_cache(maxsize=64)
 def _valued(scheme: SecurityScheme, name: str, secret: str) -> _Shown:
     if scheme.type != "apiKey":
         return _bearer(secret, name)
@@ -367,33 +286,102 @@ def _put(request: Request, shown: _Shown) -> Request:
     """Adds a credential. An argument that already says what may be the same name is refused: the server might believe either."""
     match shown.place:
         case "header":
-            _check_untaken(shown, dict(request.headers))
+            if _header_is_taken(shown.name, tuple(dict(request.headers))):
+                raise _taken(shown)
             return replace(request, headers=(*request.headers, (shown.name, shown.value)))
         case "query":
             _, _, query = request.url.partition("?")
-            _check_untaken(shown, (unquote_plus(pair.partition("=")[0]) for pair in query.split("&") if pair))
+            if _is_taken(shown.name, (unquote_plus(pair.partition("=")[0]) for pair in query.split("&") if pair)):
+                raise _taken(shown)
             value = shown.value if shown.value == MASK else percent(shown.value)
             separator = "&" if query else "" if request.url.endswith("?") else "?"
             return replace(request, url=f"{request.url}{separator}{percent(shown.name)}={value}")
         case _:
             cookies = [value for name, value in request.headers if name == "Cookie"]
             pairs = [pair for value in cookies for pair in value.split("; ")]
-            _check_untaken(shown, (pair.partition("=")[0] for pair in pairs))
+            if _is_taken(shown.name, (pair.partition("=")[0] for pair in pairs)):
+                raise _taken(shown)
             others = tuple(header for header in request.headers if header[0] != "Cookie")
             return replace(request, headers=(*others, ("Cookie", "; ".join([*pairs, f"{shown.name}={shown.value}"]))))
 
 
-def _check_untaken(shown: _Shown, names: Iterable[str]) -> None:
-    owned = _only(shown.name)
-    for name in names:
-        if owned.find(name) is not None:
-            raise UnbindableError(
-                f"an argument sets the {shown.place} {shown.name!r}, which belongs to the gateway's credential",
-                suggestion="leave it out",
-            )
+def _is_taken(credential: str, names: Iterable[str]) -> bool:
+    """Whether one of the names may be the credential's own."""
+    owned = NameSet((credential,))
+    return any(owned.find(name) is not None for name in names)
 
 
-@lru_cache(maxsize=1024)
-def _only(name: str) -> NameSet:
-    """The name of a credential, of which descriptions have few, as it is asked for with every call."""
-    return NameSet((name,))
+# Headers have the names of their descriptions, which are few; what an agent may choose is not kept.
+_header_is_taken = lru_cache(maxsize=1024)(_is_taken)
+
+
+def _taken(shown: _Shown) -> UnbindableError:
+    return UnbindableError(
+        f"an argument sets the {shown.place} {shown.name!r}, which belongs to the gateway's credential",
+        suggestion="leave it out",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provision:
+    """What a gateway gives the credentials of a source besides its secrets: tokens that are asked for, and those of its callers."""
+
+    grants: Grants
+    assigned: Assigned
+
+
+class CredentialSelector:
+    """The credentials of one source, for each of its callers."""
+
+    def __init__(
+        self,
+        *,
+        schemes: Mapping[str, SecurityScheme],
+        auth: Mapping[str, object],
+        secrets: Secrets,
+        provision: Provision | None = None,
+        clock: Clock = _CLOCK,
+    ) -> None:
+        self._schemes = schemes
+        self._secrets = secrets
+        self._grants = provision.grants if provision is not None else None
+        self._assigned = provision.assigned if provision is not None else None
+        self._clock = clock
+        self._own = self._made(auth)
+        self._others: dict[int, tuple[Mapping[str, object], Credentials]] = {}
+
+    async def sign(self, request: Request, security: Security, principal: Principal) -> Signed:
+        """The request with the caller's credentials for the first alternative that they suffice for. Raises as `Credentials.sign` does."""
+        credentials = self._of(principal)
+        return await credentials.sign(request, credentials.choose(security), principal)
+
+    def mask(self, request: Request, security: Security, principal: Principal) -> Request:
+        """The same, with `***` for every secret."""
+        credentials = self._of(principal)
+        return credentials.mask(request, credentials.choose(security))
+
+    async def close(self) -> None:
+        """Gives up what is being asked for."""
+        if self._grants is not None:
+            await self._grants.close()
+
+    def _of(self, principal: Principal) -> Credentials:
+        given = None if self._assigned is None else self._assigned(principal)
+        if given is None:
+            return self._own
+        # By identity, which is what the policy promises: what a mapping holds would have to be hashed at every call.
+        found = self._others.get(id(given))
+        if found is None:
+            if len(self._others) >= _MAX_COUNT:
+                self._others.clear()
+            found = self._others[id(given)] = (given, self._made(given))
+        return found[1]
+
+    def _made(self, auth: Mapping[str, object]) -> Credentials:
+        return Credentials(
+            schemes=self._schemes,
+            auth=auth,
+            secrets=self._secrets,
+            grants=self._grants,
+            clock=self._clock,
+        )

@@ -16,14 +16,14 @@ from toolgen.execute.base import Destination, Permit
 from toolgen.execute.http.client import PLACES, Client
 from toolgen.execute.http.connector import Dialer, Refusal, Resolver, Target, Timeouts, system_resolver
 from toolgen.execute.http.content_encoding import UndecodableError
-from toolgen.execute.http.credential_selection import CredentialSelector, Provision
-from toolgen.execute.http.credentials import NoTokenError, Renewal, Signed
+from toolgen.execute.http.credentials import CredentialSelector, Provision, Signed
 from toolgen.execute.http.parameter_styles import UnbindableError
+from toolgen.execute.http.redirects import MAX_HOPS, moved
 from toolgen.execute.http.reply import BrokenError, Listener, Reply, TimedOutError, UnsentError
 from toolgen.execute.http.request_builder import Request, bind, keyed, repeatable, traced
-from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, result, retry_after
-from toolgen.execute.http.response_headers import MAX_HOPS, lifetime, moved, told
+from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, lifetime, result, retry_after, told
 from toolgen.execute.http.scrubber import Scrubber, scrubber_of
+from toolgen.execute.oauth.call_tokens import NoTokenError, Renewal
 from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call
 from toolgen.model.manifest import SecurityScheme
@@ -47,6 +47,7 @@ class _Course:
     """Of one call, redirects and new tokens included: whether breaking it off is harmless, and when it is over then (the loop's time)."""
 
     call: Call
+    binding: HttpBinding
     harmless: bool
     until: float
 
@@ -106,9 +107,9 @@ class HttpExecutor:
             return _failed(error.code, error.message, error.suggestion)
         harmless = repeatable(call, self._key_header)
         ends = asyncio.get_running_loop().time() + self._total_s if harmless else math.inf
-        course = _Course(call=call, harmless=harmless, until=ends)
+        course = _Course(call=call, binding=binding, harmless=harmless, until=ends)
         for hop in range(MAX_HOPS + 1):
-            outcome = await self._once(request, call, course)
+            outcome = await self._once(request, course)
             further = self._further(request, outcome) if hop < MAX_HOPS and outcome.delivery.location else None
             if further is None:
                 break
@@ -130,22 +131,22 @@ class HttpExecutor:
         verdict = self._permit(Destination(host=target.host, port=target.port, service="redirect"))
         return further if isinstance(verdict, Allow) else None
 
-    async def _once(self, request: Request, call: Call, course: _Course) -> Success | Failed:
+    async def _once(self, request: Request, course: _Course) -> Success | Failed:
         """One request to where its URL says, with the credentials of its operation.
 
         A token that is not accepted (401: nothing was done) is replaced once, and the request made again with the new one.
         """
-        outcome, renewal = await self._signed(request, call, course)
+        outcome, renewal = await self._signed(request, course)
         if renewal is None or outcome.delivery.status != 401 or not renewal.mends():
             return outcome
-        again, _ = await self._signed(request, call, course)
+        again, _ = await self._signed(request, course)
         return replace(again, delivery=msgspec.structs.replace(again.delivery, attempts=2))
 
-    async def _signed(self, request: Request, call: Call, course: _Course) -> tuple[Success | Failed, Renewal | None]:
+    async def _signed(self, request: Request, course: _Course) -> tuple[Success | Failed, Renewal | None]:
         """One request, and the token in it that could be replaced."""
-        binding = _binding(call)
+        binding = course.binding
         try:
-            signed = await self._selector.sign(request, binding.security, call.principal)
+            signed = await self._selector.sign(request, binding.security, course.call.principal)
             target = Target.of(signed.request.url)
             addresses = await self._dialer.addresses(target)
         except (UnbindableError, SecretError, NoTokenError) as fault:

@@ -56,9 +56,9 @@ def free_names(binding: HttpBinding, arguments: JsonObject, schema: Schema) -> t
     Raises `UnbindableError` for one that some service could take for another name of the request, or for a change of its method.
     """
     _check_described(binding, arguments, schema)
+    if not any(isinstance(value, Mapping | list | tuple) for value in arguments.values()):
+        return ()  # names come out of objects alone
     found = [*spreads(binding, arguments, schema)]
-    if not found:
-        return ()
     claims = [*owned(binding)]
     offered: list[tuple[str, str]] = []  # by descriptions of objects, more than one of which may offer the same name
     free: list[str] = []
@@ -187,7 +187,8 @@ def bind(binding: HttpBinding, arguments: JsonObject, schema: Schema = _NO_SCHEM
     cookies: list[str] = []
     filled: dict[str, str] = {}
     for parameter in binding.parameters:
-        value = joined(arguments.get(parameter.argument), parameter.nested)
+        given = arguments.get(parameter.argument)
+        value = joined(given, parameter.nested) if parameter.nested else given
         if value is None:
             if parameter.required and parameter.in_ == "path":
                 raise UnbindableError(f"the argument {parameter.argument!r} is missing")
@@ -248,7 +249,7 @@ def _fill(path: str, filled: Mapping[str, str], base: str) -> str:
             if not value:
                 raise UnbindableError("an empty path argument would change the route")
             built += value
-    for segment in f"{base.partition('://')[2]}{built}".split("/"):
+    for segment in f"{base}{built}".split("/")[3:]:  # behind the scheme and the host
         if ("." in segment or "%" in segment) and _climbs(unquote(segment)):
             raise UnbindableError("a path argument is a dot segment, which would change the route")
     if not _SAFE_TARGET.match(built):

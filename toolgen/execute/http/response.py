@@ -1,73 +1,30 @@
-"""Answers, which are data from a stranger: capped while they stream, decoded, cleaned, and scrubbed of what was sent in confidence.
+"""Answers, which are data from a stranger: decoded, cleaned, and scrubbed of what was sent in confidence.
 
-JSON that broke off: what was read of it, closed where it ended, with nothing in it that is only half there.
+Their headers say for how long they may be kept, and how much more their service will take. What they say only ever shortens what
+toolgen.yaml says.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import math
 import re
-from collections.abc import Awaitable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Protocol
 
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.secrets import MASK
-from toolgen.json_codec import MAX_DEPTH, decode_json
+from toolgen.json_codec import MAX_DEPTH, closed, decode_json, without_half
 from toolgen.model.prompt_injection import INVISIBLE
 from toolgen.model.result import Delivery, Error, Failed, Success, bounded
 from toolgen.model.schema import Json
 
-__all__ = ["MAX_ANSWER_SIZE", "Answer", "closed", "decode", "read", "result", "retry_after", "without_half"]
+__all__ = ["MAX_ANSWER_SIZE", "Answer", "decode", "lifetime", "result", "retry_after", "told"]
 
-_MAX_DEPTH = 200
-_NOT_BRACKETS = bytes(code for code in range(256) if code not in b"[]{}")
-_CLOSING = bytes.maketrans(b"[{", b"]}")
-
-
-def closed(body: bytes) -> tuple[bytes, int] | None:
-    """The body up to its last comma outside of a text, its open brackets closed, and how many those were; None where there is none.
-
-    What stands before such a comma is complete by JSON's grammar. All of it goes by at the speed of C: no body can be made to be slow.
-    """
-    parts = (
-        body.replace(b"\\\\", b"__").replace(b'\\"', b"__").split(b'"')
-    )  # every quote left is a delimiter: every other part is a text
-    last = next((at for at in range((len(parts) - 1) & ~1, -1, -2) if b"," in parts[at]), None)
-    if last is None:
-        return None
-    comma = parts[last].rfind(b",")
-    end = sum(map(len, parts[:last])) + last + comma
-    outside = b"".join(parts[0:last:2]) + parts[last][:comma]
-    open_ = outside.translate(None, _NOT_BRACKETS)
-    for _ in range(_MAX_DEPTH):
-        peeled = open_.replace(b"[]", b"").replace(b"{}", b"")
-        if len(peeled) == len(open_):
-            break
-        open_ = peeled
-    if len(open_) > _MAX_DEPTH:
-        return None
-    return body[:end] + open_[::-1].translate(_CLOSING), len(open_)
-
-
-def without_half(value: Json, open_: int) -> Json:
-    """The value that was closed, without the element of its outermost list that is only half there, if another is left in it."""
-    container = value
-    for _ in range(open_ - 1):
-        if isinstance(container, list):
-            if len(container) > 1:
-                del container[-1]
-                break
-            container = container[-1] if container else None
-        elif isinstance(container, dict) and container:
-            container = container[next(reversed(container))]
-        else:
-            break
-    return value
-
+_Header = Callable[[str], str | None]
 
 MAX_ANSWER_SIZE = 1024 * 1024
 _MAX_EXCERPT_LENGTH = 600
@@ -80,6 +37,19 @@ _TEXT = re.compile(
 _CHARSET = re.compile(
     r"utf-?8|utf-?16(?:le|be)?|us-ascii|ascii|iso-8859-[0-9]{1,2}|latin-?1|windows-125[0-8]|shift_jis|euc-jp|euc-kr|gbk|gb2312|gb18030|big5|koi8-r"
 )
+_DIRECTIVE = re.compile(r'([a-z-]{1,40})(?:=("?)([^",]*)\2)?')
+_NEVER = frozenset({"no-store", "no-cache"})
+_MAX_LENGTH = 1_000
+_DIGITS = 9
+_PREFIXES = ("ratelimit", "x-ratelimit", "x-rate-limit")
+_BUSY = frozenset(
+    {403, 429, 503}
+)  # where Retry-After speaks of the service, and not of the one thing that was asked for
+_NUMBER = re.compile(r"\s*(\d{1,15})(?:\.(\d{1,9})\d*)?\s*(?:[;,].*)?\Z", re.ASCII)
+_FIELD = re.compile(r"[;,\s](r|t|remaining|reset)\s*=\s*(\d{1,15})(?![\d.])", re.ASCII)
+_MAX_HEADER_LENGTH = 1_000
+_MAX_POLICIES = 8
+_EPOCH_S, _EPOCH_MS = 1e9, 1e12  # a larger number is no number of seconds to wait, but a time
 _SUGGESTIONS: Mapping[int, str] = {
     400: "change the arguments as the answer says",
     401: "the credential configured for this source was not accepted; tell whoever runs the gateway",
@@ -95,16 +65,10 @@ _SUGGESTIONS: Mapping[int, str] = {
 }
 
 
-class Stream(Protocol):
-    """The part of a streamed answer that is read here."""
-
-    def read_chunk(self) -> Awaitable[object]: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Answer:
     """What came back. `truncated` says the body went on beyond the cap of `largest` bytes, `rates` what it said of the service's limits
-    (`rates.told`), `location` where a redirect leads, `lifetime_s` for how long it may be kept at most (`freshness.lifetime`).
+    (`told`), `location` where a redirect leads, `lifetime_s` for how long it may be kept at most (`lifetime`).
     """
 
     status: int
@@ -120,19 +84,6 @@ class Answer:
 
     def __repr__(self) -> str:
         return f"Answer({self.status}, ***)"
-
-
-async def read(stream: Stream, limit: int) -> tuple[bytes, bool]:
-    """At most `limit` bytes after decompression, and whether there was more; a bomb is never held whole."""
-    parts: list[bytes] = []
-    size = 0
-    while (chunk := await stream.read_chunk()) is not None:
-        piece = bytes(chunk)  # type: ignore[call-overload]
-        parts.append(piece)
-        size += len(piece)
-        if size > limit:
-            return b"".join(parts)[:limit], True
-    return b"".join(parts), False
 
 
 def decode(answer: Answer, scrubber: Scrubber) -> Json:
@@ -222,6 +173,97 @@ def retry_after(value: str, now: float) -> float | None:
         return max(0.0, min(parsedate_to_datetime(value).timestamp() - now, 86_400.0))
     except (ValueError, TypeError, OverflowError):
         return None
+
+
+def lifetime(header: _Header) -> float | None:
+    """Seconds, 0.0 for an answer that must not be kept, None where it says nothing of it. `header` gives one by its lower-case name.
+
+    RFC 9111, section 4.2.1: what cannot be read as a lifetime, or contradicts itself, is none. `s-maxage` is not for a cache that
+    keeps the answers of each caller apart; `Expires` counts only as far as being there without `Cache-Control` forbids nothing.
+    """
+    vary, said = header("vary"), header("cache-control")
+    if vary is not None and "*" in vary:
+        return 0.0
+    if said is None:
+        return None
+    if len(said) > _MAX_LENGTH:
+        return 0.0
+    ages: set[str] = set()
+    for name, _, value in _DIRECTIVE.findall(said.lower()):
+        if name in _NEVER:
+            return 0.0
+        if name == "max-age":
+            ages.add(value.strip())
+    if not ages:
+        return None
+    (age,) = ages if len(ages) == 1 else ("",)
+    if not _is_number(age):
+        return 0.0
+    spent = header("age")
+    if spent is not None and not _is_number(spent.strip()):
+        return 0.0
+    return max(0.0, float(age) - (float(spent) if spent is not None else 0.0))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS
+
+
+def told(header: _Header, status: int, now: float) -> dict[str, float]:
+    """`{"retry_after_s": …}` and `{"remaining": n, "reset_s": …}` as far as an answer says them; nothing of what is not understood.
+
+    `header` gives a header by its lower-case name, `now` is in seconds since the epoch. Of several policies the one that is used up
+    soonest counts. Read are RFC 9110's `Retry-After`, the IETF draft's `RateLimit` (`"name";r=1;t=2`, and `remaining=1, reset=2` of
+    its earlier versions), its `RateLimit-Remaining` and `-Reset`, and these with `X-`.
+    """
+    said: dict[str, float] = {}
+    if status in _BUSY and (text := header("retry-after")) and (wait := retry_after(text, now)) is not None:
+        said["retry_after_s"] = wait
+    found = min(_budgets(header, now), default=None)
+    if found is not None:
+        said["remaining"], said["reset_s"] = found
+    return said
+
+
+def _budgets(header: _Header, now: float) -> Iterator[tuple[int, float]]:
+    """(calls left, seconds until there are more), wherever an answer says both."""
+    combined = header("ratelimit")
+    if combined is not None and len(combined) <= _MAX_HEADER_LENGTH:
+        yield from _combined(combined)
+    for prefix in _PREFIXES:
+        remaining = header(f"{prefix}-remaining")
+        if remaining is None:
+            continue
+        left = _number(remaining)
+        after = header(f"{prefix}-reset-after")
+        reset = _number(header(f"{prefix}-reset") if after is None else after)
+        if left is not None and reset is not None:
+            yield math.floor(left), _seconds(reset, now)
+
+
+def _combined(text: str) -> Iterator[tuple[int, float]]:
+    """The items of a structured field's list, or one dictionary, whose keys are spelled out."""
+    whole = dict(_FIELD.findall(f",{text}"))
+    if "remaining" in whole:
+        if "reset" in whole:
+            yield int(whole["remaining"]), float(whole["reset"])
+        return
+    for item in text.split(",")[:_MAX_POLICIES]:
+        fields = dict(_FIELD.findall(item))
+        if "r" in fields and "t" in fields:
+            yield int(fields["r"]), float(fields["t"])
+
+
+def _number(text: str | None) -> float | None:
+    found = _NUMBER.match(text) if text is not None and len(text) <= _MAX_HEADER_LENGTH else None
+    return None if found is None else float(f"{found[1]}.{found[2] or 0}")
+
+
+def _seconds(reset: float, now: float) -> float:
+    """Seconds from now, of a number of seconds or of a time in seconds or milliseconds since the epoch."""
+    if reset >= _EPOCH_MS:
+        return max(0.0, reset / 1000 - now)
+    return max(0.0, reset - now) if reset >= _EPOCH_S else reset
 
 
 def result(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery) -> Success | Failed:

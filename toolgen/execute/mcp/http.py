@@ -21,7 +21,7 @@ import orjson
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.execute.base import Permit, Timeouts
-from toolgen.execute.http.credential_selection import Provision
+from toolgen.execute.http.credentials import Provision
 from toolgen.execute.http.executor import HttpExecutor, Reader
 from toolgen.execute.http.reply import Listener
 from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, result

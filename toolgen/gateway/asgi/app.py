@@ -88,7 +88,7 @@ class App:
         listings = Listings(gateway)
         self._mcp = McpEndpoint(Mcp(gateway, listings))
         self._rest = Rest(gateway, listings)
-        self._calls = RestCalls(gateway.approvals)
+        self._calls = RestCalls(gateway.tool_calls.approvals)
         self._events = CallEvents(gateway)
         self._audit = RestAudit(gateway)
         self._console: Pages | None = None
@@ -142,7 +142,7 @@ class App:
             response = refusal(Rejected(500, "internal", "the gateway failed; the operator's log says where"))
             if self._console is not None and _CONSOLE.match(request.path):
                 response = self._console.failed()
-        self._gateway.metrics.answered(response.status)
+        self._gateway.operations.metrics.answered(response.status)
         await request.finish(response).send(_over_tls_alone(send) if self._https else send)
 
     async def _answer(self, request: Request) -> Response | Stream:
@@ -162,7 +162,7 @@ class App:
             return await self._console.handle(request)
         if request.path == "/metrics":
             request.take("GET")
-            return Response(body=self._gateway.measured(), media_type=MEDIA_TYPE)
+            return Response(body=self._gateway.operations.measured(), media_type=MEDIA_TYPE)
         if request.path in _METADATA:
             return self._door.resource.metadata(request)
         principal = await self._door.enter(request)
@@ -199,7 +199,7 @@ class App:
 
     async def _ready(self, request: Request) -> Response:
         """Whether calls are taken is for anybody; why not, and what else is wrong, is for those who could call."""
-        reasons, warnings = self._gateway.ready(), self._gateway.warnings()
+        reasons, warnings = self._gateway.operations.ready(), self._gateway.operations.warnings()
         answer: dict[str, object] = {"status": "not ready" if reasons else "ready"}
         if (reasons or warnings) and request.headers.get(b"authorization") is not None:
             await self._door.enter(request)

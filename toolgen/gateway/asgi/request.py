@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -10,7 +11,7 @@ from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 from toolgen.gateway.asgi.connections import Crowded
-from toolgen.gateway.json_body import MAX_BODY_SIZE, encode
+from toolgen.gateway.json_body import MAX_BODY_SIZE, encode, identifier
 from toolgen.model.call import Trace, parse_trace
 from toolgen.pipeline.middleware import Presence
 
@@ -28,7 +29,9 @@ __all__ = [
     "Scope",
     "Send",
     "Stream",
+    "agreed_key",
     "check_host",
+    "header_key",
     "json_response",
     "read_json_body",
     "refusal",
@@ -54,45 +57,20 @@ _LATER = ((b"retry-after", b"5"),)
 # A second copy of one of these is how two readers of one request come to different conclusions.
 _SINGLE = frozenset(
     {
-        b"x-on-behalf-of",
-        b"x-toolset",
-        b"authorization",
-        b"host",
-        b"origin",
-        b"content-type",
-        b"content-length",
-        b"content-encoding",
-        b"x-conversation-id",
-        b"idempotency-key",
+        b"x-on-behalf-of", b"x-toolset", b"authorization", b"host", b"origin", b"content-type", b"content-length", b"content-encoding",
+        b"x-conversation-id", b"idempotency-key",
     }
-)
+)  # fmt: skip
 _TOKEN_NAMES = frozenset(
     {
-        *(
-            "access_token",
-            "access-token",
-            "accesstoken",
-            "api_key",
-            "api-key",
-            "apikey",
-            "auth",
-            "auth_token",
-            "authorization",
-        ),
-        *(
-            "bearer",
-            "bearer_token",
-            "client_secret",
-            "id_token",
-            "jwt",
-            "key",
-            "password",
-            "secret",
-            "token",
-            "x-api-key",
-        ),
+        "access_token", "access-token", "accesstoken", "api_key", "api-key", "apikey", "auth", "auth_token", "authorization", "bearer",
+        "bearer_token", "client_secret", "id_token", "jwt", "key", "password", "secret", "token", "x-api-key",
     }
-)
+)  # fmt: skip
+_KEY_HEADER = b"idempotency-key"
+# A String of RFC 9651, which draft-ietf-httpapi-idempotency-key-header wants; most clients send the key as it is.
+_KEY_STRING = re.compile(r'"((?:[^"\\]|\\["\\])*)"\Z')
+_ESCAPED = re.compile(r"\\(.)")
 _CLOSE: Headers = ((b"connection", b"close"),)
 _PLAIN: Headers = (
     (b"content-type", b"application/json"),
@@ -268,23 +246,19 @@ class Request:
         """The whole body, up to 1 MiB and 30 seconds."""
         try:
             async with asyncio.timeout(SLOWEST_BODY_S):
-                return await self._read()
+                received, more = bytearray(), True
+                while more:
+                    message = await self._receive()
+                    if message["type"] != "http.request":
+                        raise Rejected(400, "bad_request", "the client left before its body was complete")
+                    received += message.get("body", b"")
+                    if len(received) > MAX_BODY_SIZE:
+                        raise _too_large()
+                    more = message.get("more_body", False)
         except TimeoutError:
             raise Rejected(408, "bad_request", "the body did not arrive in time", headers=_CLOSE) from None
-
-    async def _read(self) -> bytes:
-        message = await self._receive()
-        received = bytearray()
-        while True:
-            if message["type"] != "http.request":
-                raise Rejected(400, "bad_request", "the client left before its body was complete")
-            received += message.get("body", b"")
-            if len(received) > MAX_BODY_SIZE:
-                raise _too_large()
-            if not message.get("more_body", False):
-                self._unread = False
-                return bytes(received)
-            message = await self._receive()
+        self._unread = False
+        return bytes(received)
 
     def _pairs(self) -> list[tuple[str, str]]:
         try:
@@ -304,6 +278,34 @@ async def read_json_body(request: Request) -> bytes:
     if length is not None and length.isdigit() and (len(length) > 9 or int(length) > MAX_BODY_SIZE):
         raise _too_large()
     return await request.body()
+
+
+def header_key(request: Request) -> str:
+    """The header's key, "" without one. Raises `Rejected` for what is no key: a client that names one relies on it."""
+    if _KEY_HEADER not in request.headers:
+        return ""
+    text = request.text(_KEY_HEADER)
+    if quoted := _KEY_STRING.match(text):
+        text = _ESCAPED.sub(r"\1", quoted[1])
+    elif text.startswith('"'):
+        text = ""
+    if not identifier(text):
+        raise Rejected(400, "validation", "Idempotency-Key must be 1 to 128 visible ASCII characters")
+    return text
+
+
+def agreed_key(request: Request, said: str, pointer: str) -> str:
+    """The key of header and body, of which `said` is the body's. Raises `Rejected` where the two differ."""
+    key = header_key(request) if _KEY_HEADER in request.headers else ""
+    if key and said and key != said:
+        raise Rejected(
+            400,
+            "validation",
+            "the Idempotency-Key header and the key in the body are not the same, so that nobody knows which was meant",
+            suggestion="send one of them",
+            pointer=pointer,
+        )
+    return key or said
 
 
 def check_host(request: Request, hosts: frozenset[str]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 import orjson
 
-from toolgen.gateway.envelope_json import data_json, data_text, dropped_text, envelope_json, error_text
+from toolgen.gateway.json_body import data_json, data_text, dropped_text, envelope_json, error_text
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.response_shaping import SCHEME
 from toolgen.gateway.tool_discovery import CALL
@@ -32,7 +32,7 @@ async def read_resource(gateway: Facade, principal: Principal, uri: str) -> dict
     found = _URI.match(uri)
     if found is None:
         return Error(code="not_found", message="there is no such resource")
-    fetched = await gateway.fetch(principal, found[1], found[2])
+    fetched = await gateway.tool_calls.fetch(principal, found[1], found[2])
     if isinstance(fetched, Error):
         return fetched
     blob = base64.b64encode(fetched.body).decode()

@@ -63,8 +63,8 @@ class Mcp:
         self._listings = listings
         self._mailbox = Mailbox()
         self._clock = clock
-        self._spans = gateway.spans
-        self._calls = ToolCalls(gateway, listings, States(lambda: gateway.seal, clock), self._mailbox)
+        self._spans = gateway.operations.spans
+        self._calls = ToolCalls(gateway, listings, States(lambda: gateway.tool_calls.seal, clock), self._mailbox)
 
     async def answer(self, message: Message, *, era: Era, caller: Caller) -> Reply:
         """The reply to one parsed message. Notifications are accepted and have none, nor have responses.
@@ -87,7 +87,7 @@ class Mcp:
             if span is not None:
                 span.end(error)
             method = message.method if message.method in METHODS else "other"
-            self._gateway.metrics.operated(method, error, self._clock.monotonic() - began)
+            self._gateway.operations.metrics.operated(method, error, self._clock.monotonic() - began)
         if isinstance(outcome, Fault):
             return failed(request, outcome)
         if era is Era.MODERN:
@@ -127,7 +127,7 @@ class Mcp:
 
     async def changed(self) -> None:
         """Returns when what is listed may have changed."""
-        await self._gateway.changed()
+        await self._gateway.tool_calls.changed()
 
     def _begun(self, spans: Spans, message: Message, request: Id, caller: Caller) -> Span:
         """A span for one request, which the call then belongs to. A tool that its caller may not see is not named."""

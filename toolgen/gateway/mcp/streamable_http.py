@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-from toolgen.gateway.asgi.request import Rejected, Request, Response, Stream, read_json_body
-from toolgen.gateway.idempotency_header import agreed_key
+from toolgen.gateway.asgi.request import Rejected, Request, Response, Stream, agreed_key, read_json_body
 from toolgen.gateway.json_body import encode, identifier
 from toolgen.gateway.mcp.client_channel import ASKED_WITH, capabilities_of
 from toolgen.gateway.mcp.event_streams import Channel, Listeners

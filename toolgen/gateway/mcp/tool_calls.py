@@ -76,7 +76,7 @@ class ToolCalls:
 
     def converses(self, name: str, meta: Mapping[str, Any], caller: Caller) -> bool:
         """Whether this call may say something before its answer: a function of ours, or an approval that is asked for over a stream."""
-        if caller.capabilities and "elicitation" in caller.capabilities and self._gateway.elicits:
+        if caller.capabilities and "elicitation" in caller.capabilities and self._gateway.tool_calls.elicits:
             return True
         tool = self._listings.of(caller.principal).tool(name)
         return tool is not None and _speaks(tool) and bool(caller.capabilities or META_PROGRESS in meta)
@@ -94,10 +94,10 @@ class ToolCalls:
         if request.state is not None and request.state.call_id:
             return await self._approved(request, request.state, caller)
         presence = caller.presence
-        presence.elicits = "elicitation" in request.capabilities and self._gateway.elicits
+        presence.elicits = "elicitation" in request.capabilities and self._gateway.tool_calls.elicits
         line = self._line(request, era, caller) if tool is not None and _speaks(tool) else None
         presence.line = line
-        envelope = await self._gateway.call(
+        envelope = await self._gateway.tool_calls.call(
             request.name,
             request.arguments,
             principal=caller.principal,
@@ -123,7 +123,7 @@ class ToolCalls:
             return False
         state = self._states.open(question, principal, "", {})
         if state is not None:
-            await said(self._gateway.approvals, state.call_id, result, principal)
+            await said(self._gateway.tool_calls.approvals, state.call_id, result, principal)
         return True
 
     def _request(
@@ -208,7 +208,7 @@ class ToolCalls:
         self, request: _Request, envelope: Envelope, era: Era, caller: Caller
     ) -> dict[str, object] | Fault:
         """Asks the person at the caller's client about a call that waits."""
-        known = await self._gateway.approvals.own(envelope.call_id, caller.principal)
+        known = await self._gateway.tool_calls.approvals.own(envelope.call_id, caller.principal)
         form = None if known is None or known.status != "pending" else form_of(known)
         if form is None:
             return self._result(envelope, request, caller)
@@ -226,7 +226,7 @@ class ToolCalls:
 
     async def _approved(self, request: _Request, state: RequestState, caller: Caller) -> dict[str, object] | Fault:
         """Goes on with a call that waited: what the person said counts once, and a repetition is told how the call ended."""
-        approvals = self._gateway.approvals
+        approvals = self._gateway.tool_calls.approvals
         known = await approvals.own(state.call_id, caller.principal)
         if known is None:
             return _wrong("the call that params.requestState is about is not kept any more")
@@ -245,8 +245,8 @@ class ToolCalls:
 
     async def _ended(self, envelope: Envelope, caller: Caller) -> Envelope:
         """How a call ended, as soon as it has, for as long as its caller waits and the policy takes its person's answer."""
-        while envelope.status == "pending" and self._gateway.elicits and not caller.presence.left():
-            found = await self._gateway.approvals.outcome(envelope.call_id, caller.principal, _LOOK_S)
+        while envelope.status == "pending" and self._gateway.tool_calls.elicits and not caller.presence.left():
+            found = await self._gateway.tool_calls.approvals.outcome(envelope.call_id, caller.principal, _LOOK_S)
             if found is None:
                 break
             envelope = found

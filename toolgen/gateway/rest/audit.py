@@ -58,7 +58,7 @@ class RestAudit:
         limit = whole(query, "limit", default=_DEFAULT, most=MAX_ENTRIES)
         after = _cursor(query.get("cursor", ""))
         wanted = _filter(query)
-        records = self._gateway.records
+        records = self._gateway.operations.records
         work = records.calls if what == "calls" else records.entries
 
         def ask() -> Review:
@@ -80,7 +80,7 @@ class RestAudit:
         stream = request.parameters("stream").get("stream", "")
         if not seq.isascii() or not seq.isdigit() or len(seq) > 12:
             raise Rejected(404, "not_found", "there is no such audit entry")
-        found = await _read(lambda: self._gateway.records.find(int(seq), stream))
+        found = await _read(lambda: self._gateway.operations.records.find(int(seq), stream))
         if not found:
             raise Rejected(404, "not_found", "there is no such audit entry")
         if len(found) > 1:

@@ -14,12 +14,11 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from toolgen.clock import timestamp
+from toolgen.audit.entry import timestamp
 from toolgen.errors import AuditError, StateError
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH, MAX_WAITING, Approvals
 from toolgen.gateway.asgi.request import Rejected, Request, Response, Stream, json_response, read_json_body
-from toolgen.gateway.envelope_json import envelope_json
-from toolgen.gateway.json_body import encode
+from toolgen.gateway.json_body import encode, envelope_json
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.rest.tools import DEFAULT_PAGE, decoded, enveloped, whole
 from toolgen.model.call import Principal, parties
@@ -150,7 +149,7 @@ class CallEvents:
     def close(self) -> None:
         """Ends every stream: the gateway goes."""
         self._closed = True
-        self._gateway.approvals.announce()
+        self._gateway.tool_calls.approvals.announce()
 
     async def answer(self, request: Request, principal: Principal) -> Stream | None:
         """The events of a caller's own call; None for a path that is another's."""
@@ -160,7 +159,7 @@ class CallEvents:
         request.take("GET")
         wait = whole(request.parameters("wait"), "wait", default=DEFAULT_WAIT_S, most=MAX_WAIT_S)
         try:
-            known = await self._gateway.approvals.own(found[1], principal)
+            known = await self._gateway.tool_calls.approvals.own(found[1], principal)
         except StateError:
             message = "the calls that wait cannot be read now; the operator's log says why"
             raise Rejected(503, "internal", message) from None
@@ -191,7 +190,7 @@ class CallEvents:
 
     async def _events(self, request: Request, principal: Principal, call_id: str, wait: float) -> AsyncIterator[bytes]:
         """Ends when the call has ended, `wait` is over, the client has left or its credential is no longer good."""
-        loop, approvals = asyncio.get_running_loop(), self._gateway.approvals
+        loop, approvals = asyncio.get_running_loop(), self._gateway.tool_calls.approvals
         until, said = loop.time() + wait, ""
         while not (self._closed or request.presence.left()) and self._gateway.callers.current(principal) is not None:
             news = approvals.news

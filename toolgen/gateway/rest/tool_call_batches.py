@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from toolgen.gateway.envelope_json import data_json, data_text, error_text
-from toolgen.gateway.json_body import Malformed, decode
+from toolgen.gateway.json_body import Malformed, data_json, data_text, decode, error_text
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
 

@@ -12,10 +12,16 @@ from typing import Annotated, Any
 
 import msgspec
 
-from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response, read_json_body
-from toolgen.gateway.envelope_json import envelope_json, unmade
-from toolgen.gateway.idempotency_header import agreed_key, header_key
-from toolgen.gateway.json_body import Malformed, decode, identifier
+from toolgen.gateway.asgi.request import (
+    Rejected,
+    Request,
+    Response,
+    agreed_key,
+    header_key,
+    json_response,
+    read_json_body,
+)
+from toolgen.gateway.json_body import Malformed, decode, envelope_json, identifier, unmade
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.rest.tool_call_batches import MAX_NAME_LENGTH, BatchCall, batch
 from toolgen.gateway.tool_discovery import DEFAULT_HITS, MAX_QUERY_LENGTH
@@ -99,7 +105,7 @@ class Rest:
         body = decoded(await read_json_body(request), _CallBody)
         if not 0 < len(name) <= MAX_NAME_LENGTH:
             raise Rejected(404, "unknown_tool", "there is no such tool")
-        envelope = await self._gateway.call(
+        envelope = await self._gateway.tool_calls.call(
             name,
             body.arguments,
             principal=principal,
@@ -109,7 +115,9 @@ class Rest:
             presence=request.presence,
         )
         if envelope.status == "pending":
-            envelope = await self._gateway.approvals.outcome(envelope.call_id, principal, body.wait) or envelope
+            envelope = (
+                await self._gateway.tool_calls.approvals.outcome(envelope.call_id, principal, body.wait) or envelope
+            )
         return enveloped(envelope)
 
     async def tool_calls(self, request: Request, principal: Principal) -> Response:
@@ -121,7 +129,7 @@ class Rest:
         except Malformed as error:
             raise malformed(error) from None
         made = partial(
-            self._gateway.call,
+            self._gateway.tool_calls.call,
             principal=principal,
             session=_conversation(request),
             client=_client(request),
@@ -168,7 +176,7 @@ class Rest:
     async def _found(self, principal: Principal, text: str) -> tuple[Tool, ...]:
         if not 0 < len(text) <= MAX_QUERY_LENGTH:
             raise Rejected(400, "validation", f"the query parameter q must have 1 to {MAX_QUERY_LENGTH} characters")
-        found = await self._gateway.search(principal, text, MAX_FOUND)
+        found = await self._gateway.tool_calls.search(principal, text, MAX_FOUND)
         if isinstance(found, Error):
             seconds = max(1, math.ceil(found.retry_after_s or 1))
             headers = ((b"retry-after", b"%d" % seconds),)
@@ -178,7 +186,7 @@ class Rest:
     async def kept_answer(self, request: Request, principal: Principal, name: str, token: str) -> Response:
         """GET /v1/answers/{tool}/{token}: the bytes of a file that was answered, to whom they were answered."""
         request.parameters()
-        found = await self._gateway.fetch(principal, name, token)
+        found = await self._gateway.tool_calls.fetch(principal, name, token)
         if isinstance(found, Error):
             status = 404 if found.code == "expired" else STATUS_OF_CODE.get(found.code, 500)
             raise Rejected(status, found.code, found.message, suggestion=found.suggestion)

@@ -13,7 +13,7 @@ import msgspec
 
 from toolgen.clock import Clock, FixedClock
 from toolgen.errors import StateError
-from toolgen.model.call import Call, parties
+from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import (
@@ -79,11 +79,14 @@ class Earlier:
         """Counts a tool of a call, for each of its parties, from the moment it may be called: two that race see each other."""
         if self.dry:
             return
-        known = tool.input_schema.get("properties", {})
-        numbers = {name: value for name, value in amounts(readings, arguments).items() if name in known}
+        numbers = amounts(readings, arguments)
+        if unknown := numbers.keys() - tool.input_schema.get("properties", {}).keys():
+            numbers = {name: value for name, value in numbers.items() if name not in unknown}
         labels = self.labels.get(tool.name, ())
-        for party in parties(call.principal):
-            self.histories.begin(call.id, party, call.session, tool.name, numbers, labels)
+        party: Principal | None = call.principal
+        while party is not None:
+            self.histories.begin(call.id, party.id, call.session, tool.name, numbers, labels)
+            party = party.on_behalf_of
 
     def add(self, call: Call, tool: Tool, arguments: JsonObject, readings: Readings | None) -> None:
         """Counts a tool that stands in a call which was begun."""

@@ -1,6 +1,7 @@
 """No record, no call: the intent is durable before anything else happens, the ending before anybody is told of it.
 
-What the claims of users made of them, for the record: nobody else could say later why a rule spoke of them.
+Digests stand in it for what the policy, or a schema, calls sensitive; and it says what the claims of users made of them, as nobody else
+could say later why a rule spoke of them.
 """
 
 from __future__ import annotations
@@ -12,17 +13,47 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from toolgen.canonical import encodable
 from toolgen.clock import Clock
 from toolgen.errors import AuditError, CanonicalError, place_of
 from toolgen.model.call import Call, Principal
+from toolgen.model.graphql_schema import named
+from toolgen.model.manifest import Manifest
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.policy.arguments import excess
+from toolgen.policy.document.policy import Policy
+from toolgen.policy.graphql.hidden import fits
+from toolgen.policy.redact import (
+    all_but,
+    replace_at,
+    replace_places,
+)
+from toolgen.policy.rules import Note
+from toolgen.policy.sensitive_arguments import (
+    Concealer,
+    conceal_at,
+    conceal_written,
+    concealed_whole,
+    found_at,
+    has_secrets,
+    union,
+)
 
-__all__ = ["Conceal", "Journal", "Record", "Users"]
+__all__ = ["Concealing", "Journal", "Record", "Users"]
 
 _MAX_COUNT = 10_000
+
+
+_UNAVAILABLE = Refused(
+    error=Error(
+        code="audit_unavailable",
+        message="the call was not made, because its record could not be written",
+        suggestion="try again once the gateway's audit log works",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +102,124 @@ class Journal(Protocol):
     async def append(self, fields: Mapping[str, Any]) -> tuple[str, int]: ...
 
 
-class Conceal(Protocol):
-    """What the record keeps of a call's arguments, and of the statement that ran."""
+_STATEMENT = "sql"
 
-    def arguments(self, call: Call) -> JsonObject: ...
-    def statement(self, call: Call, statement: Json) -> Json: ...
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Secrets:
+    """What is concealed in the arguments of one tool: by its schema, and by the paths that the policy and its source name."""
+
+    by_schema: Concealer | None
+    named: tuple[str, ...]
+
+
+class Concealing:
+    """By one policy. `digest` makes what stands in a value's place.
+
+    Whatever calls a value sensitive, the digest is of what was sent: values concealed so far remember it (`StandIn`).
+    """
+
+    def __init__(self, policy: Policy, manifest: Manifest, digest: Callable[[Json], Json]) -> None:
+        self._policy = policy
+        self._tools = manifest.tools
+        self._sources = manifest.sources
+        self._keyed = digest
+        self._secrets: dict[str, _Secrets] = {}
+
+    def arguments(self, call: Call) -> JsonObject:
+        """The call's arguments as the record keeps them. Of a tool that does not exist nothing says what is sensitive, so all of it is;
+        one that exists, and that this caller may not know of, has its own schema to say so."""
+        return _recorded(self._concealed(call))
+
+    def statement(self, call: Call, statement: Json) -> Json:
+        """The statement that ran, which holds what the agent wrote into it: as plain as the argument it was written in."""
+        argument = call.arguments.get(_STATEMENT)
+        if argument is None or (self._policy.plain is None and not self._policy.sensitive):
+            return statement
+        return statement if self._concealed(call).get(_STATEMENT) == argument else self._keyed(statement)
+
+    def said(self, said: JsonObject) -> JsonObject:
+        """What is said of a user, without what is sensitive in it."""
+        paths = self._policy.sensitive
+        own = replace_at(said, (), self._digest)  # a copy
+        return _recorded(_object(replace_places(own, found_at(own, paths), self._digest)))
+
+    def _digest(self, value: Json) -> Json:
+        return concealed_whole(value, self._keyed)
+
+    def _concealed(self, call: Call) -> JsonObject:
+        tool = self._tools.get(call.tool.name)
+        if tool is None:
+            return all_but(call.arguments, call.arguments, (), self._digest)
+        secrets = self._secrets.get(tool.digest) or self._secrets_of(tool)
+        concealed = (
+            self._by_name(call.arguments, tool, secrets) if secrets.by_schema or secrets.named else call.arguments
+        )
+        if self._policy.plain is None:
+            return concealed
+        plainly = all_but(call.arguments, concealed, self._plain(tool), self._digest)
+        return _object(union(plainly, concealed, self._keyed))
+
+    def _plain(self, tool: Tool) -> tuple[str, ...]:
+        return tuple(path for item in self._policy.plain or () if item.covers(tool.name) for path in item.fields)
+
+    def _by_name(self, arguments: JsonObject, tool: Tool, secrets: _Secrets) -> JsonObject:
+        """With digests in place of what `sensitive:` names, and what the tool's schema calls secret."""
+        concealer, named = secrets.by_schema, secrets.named
+        concealed: Json = arguments
+        sensitive = self._policy.sensitive
+        if named:
+            if not isinstance(tool.binding, GraphQLDocumentBinding | GraphQLBinding):
+                concealed = conceal_at(arguments, sensitive, self._digest)
+            elif self._fits(arguments, tool):
+                # The arguments of other tools are concealed by their own schemas.
+                paths = named if isinstance(tool.binding, GraphQLDocumentBinding) else sensitive
+                own = replace_at(conceal_written(arguments, tool, named, self._keyed), (), self._digest)  # a copy
+                concealed = replace_places(own, found_at(own, paths), self._digest)
+            else:
+                concealed = all_but(arguments, arguments, (), self._digest)
+        if concealer is None:
+            return _object(concealed)
+        by_schema = concealer(arguments)
+        if not isinstance(by_schema, Mapping):
+            by_schema = {name: self._digest(item) for name, item in arguments.items()}
+        return _object(union(concealed, by_schema, self._keyed))
+
+    def _fits(self, arguments: JsonObject, tool: Tool) -> bool:
+        """Whether what an agent wrote for GraphQL says nothing but what the schema has: of the rest nobody knows what is secret."""
+        binding, graph = tool.binding, self._sources[tool.source].graph
+        if isinstance(binding, GraphQLDocumentBinding):
+            text, variables, start = arguments.get("query"), arguments.get("variables"), ""
+        else:
+            text, variables = arguments.get(binding.fields) if isinstance(binding, GraphQLBinding) else None, None
+            root = graph.root(binding.type) if graph is not None and isinstance(binding, GraphQLBinding) else None
+            field = root.fields.get(binding.field) if root is not None and isinstance(binding, GraphQLBinding) else None
+            start = "" if field is None else named(field.type)
+        if text is None:
+            return variables is None
+        return isinstance(text, str) and (graph is None or fits(graph, text, variables, start))
+
+    def _secrets_of(self, tool: Tool) -> _Secrets:
+        """What may be secret in the arguments of a tool, prepared at its first call."""
+        by_schema = Concealer(tool.input_schema, self._digest) if has_secrets(tool.input_schema) else None
+        named = self._policy.sensitive
+        if isinstance(tool.binding, GraphQLDocumentBinding | GraphQLBinding):
+            graph = self._sources[tool.source].graph  # its scalars say where secrets stand in what an agent writes
+            named = (*named, *(f"$..{name}" for name in graph.secrets)) if graph is not None else named
+        found = self._secrets[tool.digest] = _Secrets(by_schema=by_schema, named=named)
+        return found
+
+
+def _recorded(arguments: JsonObject) -> JsonObject:
+    """With the record's own forms told apart from what was sent like them. An argument's own name is never taken for one."""
+    recorded: dict[str, Json] = {}
+    for name, item in arguments.items():
+        recorded[name] = encodable(item)
+    return recorded
+
+
+def _object(value: Json) -> JsonObject:
+    return value if isinstance(value, Mapping) else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +232,7 @@ class Record:
     journal: Journal
     clock: Clock
     policy_digest: str
-    conceal: Conceal
+    conceal: Concealing
     users: Users
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
@@ -97,17 +241,16 @@ class Record:
         try:
             fault = await self._append_intent(call, who)
         except AuditError:
-            return Refused(error=_unavailable("the call was not made, because its record could not be written"))
+            return _UNAVAILABLE
         if fault is None:
             result = await self._guarded(call, trail, proceed)
         else:
             result = Refused(
                 error=Error(code="validation", message=f"the arguments cannot be used: {fault}", rule="arguments")
             )
-        if trail.notes:
-            await self._append_notes(trail, who)
-        if isinstance(result, Success | Failed) and result.delivery.retried:
-            await self._append_attempts(result.delivery.retried, who)
+        retried = result.delivery.retried if isinstance(result, Success | Failed) else ()
+        if trail.notes or retried:
+            await self._append_details(who, trail.notes, retried)
         ending = {"event": "outcome", **who, **_ending(result, trail)}
         if ending.get("sql"):
             ending["sql"] = self.conceal.statement(call, ending["sql"])
@@ -149,18 +292,19 @@ class Record:
             self.users.forget(party)
             raise AuditError(error.message) from error
 
-    async def _append_notes(self, trail: Trail, who: dict[str, Any]) -> None:
-        """Records what the decision left besides its verdict. What cannot be written here shows at the outcome, which follows."""
-        for note in trail.notes:
-            fields = {"verdict": note.verdict, "rule": note.rule, "status": note.status}
-            with contextlib.suppress(AuditError):
-                await self.journal.append({"event": "decision", **who, **fields})
-
-    async def _append_attempts(self, retried: tuple[Mapping[str, str | float], ...], who: dict[str, Any]) -> None:
-        """Records what every attempt but the last came to. As with notes, what cannot be written here shows at the outcome."""
+    async def _append_details(
+        self, who: dict[str, Any], notes: tuple[Note, ...], retried: tuple[Mapping[str, str | float], ...]
+    ) -> None:
+        """Records what the decision left besides its verdict, and what every attempt but the last came to. What cannot be written here
+        shows at the outcome, which follows."""
+        details: list[dict[str, Any]] = [
+            {"event": "decision", "verdict": note.verdict, "rule": note.rule, "status": note.status} for note in notes
+        ]
         for number, attempt in enumerate(retried, 1):
+            details.append({"event": "attempt", "status": "error", **attempt, "attempts": number})
+        for detail in details:
             with contextlib.suppress(AuditError):
-                await self.journal.append({"event": "attempt", **who, "status": "error", **attempt, "attempts": number})
+                await self.journal.append({**detail, **who})
 
     async def _guarded(self, call: Call, trail: Trail, proceed: Next) -> Result:
         """The rest of the road. This is the outermost boundary, which a call never gets past as an exception."""
@@ -232,8 +376,4 @@ def _unrecorded(result: Result) -> Result:
             suggestion = "do not repeat this call; ask the operator of the gateway what became of it"
             return Failed(error=Error(code="outcome_unknown", message=message, suggestion=suggestion))
         case _:
-            return Refused(error=_unavailable("the call was not made, because its record could not be written"))
-
-
-def _unavailable(message: str) -> Error:
-    return Error(code="audit_unavailable", message=message, suggestion="try again once the gateway's audit log works")
+            return _UNAVAILABLE

@@ -1,0 +1,58 @@
+"""Redirects (RFC 9110, section 15.4) that may be followed: within one origin, and as another request of the same kind."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from urllib.parse import unquote_plus, urljoin, urlsplit
+
+from toolgen.execute.http.request_builder import Request
+
+__all__ = ["MAX_HOPS", "moved"]
+
+MAX_HOPS = 3
+_SAFE = frozenset({"GET", "HEAD", "QUERY"})
+_ANY_METHOD = frozenset({307, 308})
+_SAFE_ONLY = frozenset({301, 302, 303})
+_MAX_LOCATION_LENGTH = 8192
+_PORTS = {"http": 80, "https": 443}
+
+
+def moved(request: Request, status: int, location: str, secret_names: Collection[str]) -> Request | None:
+    """The request that a redirect asks for, without credentials; None where it is not one to follow.
+
+    `request` is the one that was sent, before it was signed. 301, 302 and 303 are followed for reads alone: elsewhere they would make
+    another request of it. A place on another origin is never one to follow, so no credential crosses to one. What a server repeated
+    of a credential in the query is left out, because the next request is signed anew.
+    """
+    if status not in _ANY_METHOD and not (status in _SAFE_ONLY and request.method in _SAFE):
+        return None
+    if (
+        not location
+        or len(location) > _MAX_LOCATION_LENGTH
+        or not location.isascii()
+        or not location.isprintable()
+        or "\\" in location
+    ):
+        return None
+    try:
+        to = urlsplit(urljoin(request.url, location))
+        same = _origin(request.url) == _origin(to.geturl())
+    except (ValueError, KeyError):
+        return None
+    if not same or "@" in to.netloc:
+        return None
+    names = {name.casefold() for name in secret_names}
+    kept = [
+        pair for pair in to.query.split("&") if pair and unquote_plus(pair.partition("=")[0]).casefold() not in names
+    ]
+    url = f"{to.scheme}://{to.netloc}{to.path or '/'}" + (f"?{'&'.join(kept)}" if kept else "")
+    return replace(request, url=url)
+
+
+def _origin(url: str) -> tuple[str, str, int]:
+    """RFC 6454, section 4. Raises `ValueError` and `KeyError` for what has none."""
+    parts = urlsplit(url)
+    if not parts.hostname:
+        raise ValueError("no host")
+    return parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme]

@@ -1,0 +1,142 @@
+"""The JSON Schemas of what the REST interface takes and answers, for its OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from toolgen.gateway.approvals import MAX_NOTE_LENGTH
+from toolgen.gateway.rest.tool_call_batches import MAX_CALLS, MAX_ID_LENGTH, MAX_NAME_LENGTH
+
+__all__ = ["TEXT", "Node", "ref", "schemas"]
+
+Node: TypeAlias = dict[str, object]
+TEXT: Node = {"type": "string"}
+_TEXTS: Node = {"type": "array", "items": TEXT}
+_ANYTHING: Node = {"type": "object"}
+_PAGED: Node = {"next_cursor": TEXT, "warnings": _TEXTS}
+
+
+def schemas() -> Node:
+    return {
+        **_envelope_schemas(),
+        **_message_schemas(),
+        **_approval_schemas(),
+        "CallBody": {
+            **described(
+                {
+                    "arguments": _ANYTHING,
+                    "wait": {"type": "number", "minimum": 0, "maximum": 300},
+                    "idempotency_key": {"type": "string", "minLength": 1, "maxLength": 128},
+                }
+            ),
+            "additionalProperties": False,
+        },
+        "Tools": described({"tools": {"type": "array", "items": _ANYTHING}, "next_cursor": TEXT}, "tools"),
+        "AuditEntry": _ANYTHING,
+        "CallEvent": described({"event": {"enum": ["progress", "done", "error"]}, "data": TEXT}, "event", "data"),
+        "AuditEntries": described({"entries": {"type": "array", "items": ref("AuditEntry")}, **_PAGED}, "entries"),
+        "AuditCalls": described({"calls": {"type": "array", "items": _ANYTHING}, **_PAGED}, "calls"),
+        "State": described({"status": TEXT, "reasons": _TEXTS, "warnings": _TEXTS}, "status"),
+    }
+
+
+def _envelope_schemas() -> Node:
+    texts: Node = dict.fromkeys(("code", "message", "suggestion", "help_url", "rule", "pointer"), TEXT)
+    meta: Node = {
+        "duration_ms": {"type": "number"},
+        "truncated": {"type": "boolean"},
+        "next_cursor": TEXT,
+        "audit_seq": {"type": "integer"},
+        "age_s": {"type": "number"},
+        "partial": {"type": "array", "items": {"type": "object"}},
+        "dropped": {"type": "array", "items": described({"argument": TEXT, "nearest": TEXT}, "argument")},
+    }
+    envelope: Node = {
+        "status": {"enum": ["ok", "error", "refused", "pending", "cancelled"]},
+        "tool": TEXT,
+        "call_id": TEXT,
+        "data": True,
+        "error": ref("Error"),
+        "meta": described(meta, "duration_ms", "truncated"),
+    }
+    return {
+        "Error": described({**texts, "retry_after_s": {"type": "number"}}, "code", "message"),
+        "Envelope": described(envelope, "status", "tool", "call_id", "meta"),
+        "Refusal": described({"status": {"const": "refused"}, "error": ref("Error")}, "status", "error"),
+    }
+
+
+def _message_schemas() -> Node:
+    """Calls and answers by form; what else OpenAI and Anthropic put into theirs is taken and ignored."""
+    name: Node = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_LENGTH}
+    id_: Node = {"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH}
+    written: Node = {"type": "string", "description": "A JSON object as text, as the model wrote it."}
+    made_up: Node = {
+        **id_,
+        "type": ["string", "null"],
+        "description": "Made up, and answered with, where it is left out.",
+    }
+    langchain: Node = {
+        "id": made_up,
+        "name": name,
+        "args": _ANYTHING,
+        "type": {"const": "tool_call"},
+        "index": {"type": ["integer", "string", "null"]},
+        "extras": {"type": ["object", "null"]},
+    }
+    function = described({"name": name, "arguments": written}, "name")
+    chat: Node = {"id": id_, "type": {"const": "function"}, "function": function}
+    response: Node = {"type": {"const": "function_call"}, "call_id": id_, "name": name, "arguments": written}
+    anthropic: Node = {"type": {"const": "tool_use"}, "id": id_, "name": name, "input": _ANYTHING}
+    tool: Node = {"role": {"const": "tool"}, "tool_call_id": TEXT, "content": TEXT}
+    message: Node = {**tool, "name": TEXT, "status": {"enum": ["success", "error"]}}
+    output: Node = {"type": {"const": "function_call_output"}, "call_id": TEXT, "output": TEXT}
+    result: Node = {
+        "type": {"const": "tool_result"},
+        "tool_use_id": TEXT,
+        "content": TEXT,
+        "is_error": {"type": "boolean"},
+    }
+    calls: Node = {
+        "LangChainToolCall": {**described(langchain, "name"), "additionalProperties": False},
+        "ChatToolCall": described(chat, *chat),
+        "FunctionCall": described(response, "type", "call_id", "name"),
+        "ToolUse": described(anthropic, "type", "id", "name"),
+    }
+    answers: Node = {
+        "LangChainToolMessage": described(message, *message),
+        "ChatToolMessage": {**described(tool, *tool), "additionalProperties": False},
+        "FunctionCallOutput": described(output, *output),
+        "ToolResult": described(result, *result),
+    }
+    call_form: Node = {"oneOf": [ref(form) for form in calls]}
+    return {
+        **calls,
+        **answers,
+        "ToolCalls": {"type": "array", "minItems": 1, "maxItems": MAX_CALLS, "items": call_form},
+        "ToolMessages": {"type": "array", "items": {"oneOf": [ref(form) for form in answers]}},
+    }
+
+
+def _approval_schemas() -> Node:
+    texts = ("id", "principal", "on_behalf_of", "tool", "effect", "sql", "rule", "asked", "expires")
+    approval: Node = dict.fromkeys((*texts, "session", "client", "parent"), TEXT)
+    decision: Node = {
+        "decision": {"enum": ["approve", "deny"]},
+        "note": {"type": "string", "maxLength": MAX_NOTE_LENGTH},
+    }
+    decided: Node = {"id": TEXT, "decision": {"enum": ["approve", "deny"]}, "status": {"enum": ["approved", "ended"]}}
+    return {
+        "Approval": described({**approval, "arguments": _ANYTHING}, "id", "principal", "tool", "arguments", "expires"),
+        "Approvals": described({"approvals": {"type": "array", "items": ref("Approval")}}, "approvals"),
+        "Decision": {**described(decision, "decision"), "additionalProperties": False},
+        "Decided": described(decided, *decided),
+    }
+
+
+def described(properties: Node, *required: str) -> Node:
+    return {"type": "object", "properties": properties, **({"required": list(required)} if required else {})}
+
+
+def ref(name: str) -> Node:
+    return {"$ref": f"#/components/schemas/{name}"}

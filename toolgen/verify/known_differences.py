@@ -11,7 +11,9 @@
 - Bounds of that size are doubles; patterns that the engine cannot compile are left out; words for no JSON type (`int`, `file`) are read
   as what they mean (`words`).
 - A body or parameter that is neither JSON nor a form is one text (or file) that the agent writes, whatever its schema (`contract`).
-- Headers that belong to the gateway, and what carries a credential, are no arguments (`requests`, `_unbound`).
+- Headers that belong to the gateway, and what carries a credential, are no arguments (`requests`, `_unbound`): by a scheme's own name,
+  or as one of `TOKENS` where a bearer token is needed. Google's system parameters (`GOOGLES`) are none either, and what `constants:` of
+  toolgen.yaml fixes is sent as it says.
 """
 
 from __future__ import annotations
@@ -26,8 +28,15 @@ from toolgen.errors import CanonicalError
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.verify.spec_references import References
 
-__all__ = ["CONTRARY", "Deliberate", "carried", "is_file_argument", "without_choice"]
+__all__ = ["CONTRARY", "GOOGLES", "TOKENS", "Deliberate", "carried", "is_file_argument", "without_choice"]
 
+TOKENS = frozenset({"accesstoken", "oauthtoken", "bearertoken", "authtoken", "token", "authorization", "auth"})
+GOOGLES = frozenset(
+    {
+        *("$.xgafv", "access_token", "alt", "callback", "fields", "key", "oauth_token", "prettyPrint", "quotaUser"),
+        *("uploadType", "upload_protocol", "userIp"),
+    }
+)
 MAX_ANSWER_SIZE = 32_768
 CONTRARY = frozenset(
     {

@@ -186,8 +186,8 @@ def bind(binding: HttpBinding, arguments: JsonObject, schema: Schema = _NO_SCHEM
     headers: list[tuple[str, str]] = [("Accept", _ACCEPT), ("User-Agent", _AGENT)]
     cookies: list[str] = []
     filled: dict[str, str] = {}
-    for parameter in binding.parameters:
-        value = joined(arguments.get(parameter.argument), parameter.nested)
+    for parameter, given in binding.values(arguments):
+        value = joined(given, parameter.nested)
         if value is None:
             if parameter.required and parameter.in_ == "path":
                 raise UnbindableError(f"the argument {parameter.argument!r} is missing")

@@ -42,10 +42,13 @@ def check_auth(
             continue
         if name not in schemes:
             if not own and kind == "openapi":
+                ways = f"name how the credential is shown: {', '.join(_WAYS[:-1])} or {HEADERS}"
                 raise ConfigError(
                     f"the description has no security scheme '{name[:40]}', nor any other{nearest(name, _WAYS)}",
                     where=where,
-                    suggestion=f"name how the credential is shown: {', '.join(_WAYS[:-1])} or {HEADERS}",
+                    suggestion="run `toolgen build`: what was built knows no such credential"
+                    if name in _WAYS
+                    else ways,
                 )
             known = nearest(name, schemes) or f" (it has: {', '.join(schemes) or 'none'})"
             raise ConfigError(f"the description has no security scheme '{name}'{known}", where=where)

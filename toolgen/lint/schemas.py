@@ -151,7 +151,9 @@ def _one_value(view: ToolView) -> Iterator[Hit]:
     for argument in view.arguments:
         values = [argument.schema["const"]] if "const" in argument.schema else argument.schema.get("enum", [])
         if argument.place in {"path", "query", "header", "cookie"} and argument.required and len(values) == 1:
-            message = f"{argument.name!r} is required and can only be {values[0]!r}; an agent has to say it in every call"
+            message = (
+                f"{argument.name!r} is required and can only be {values[0]!r}; an agent has to say it in every call"
+            )
             yield Hit(message=message, origin=argument.origin, about=argument.name)
 
 

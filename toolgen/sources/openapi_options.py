@@ -42,8 +42,9 @@ class OpenApiOptions:
     def to_dict(self) -> dict[str, object]:
         """What is said, as JSON; nothing of what is not said, so that what a build was told stays what it was. No credential is in it."""
         said: dict[str, object] = {}
-        if self.ways:
-            said["ways"] = {name: msgspec.to_builtins(scheme) for name, scheme in self.ways.items()}
+        # What is no more than a scheme's name is held against the built schemes instead, wherever a gateway starts.
+        if shaped := {name: way for name, way in self.ways.items() if SCHEMES.get(name) != way}:
+            said["ways"] = {name: msgspec.to_builtins(way) for name, way in shaped.items()}
         if self.constants:
             said["constants"] = dict(self.constants)
         if self.loose:

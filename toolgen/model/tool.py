@@ -13,6 +13,7 @@ from toolgen.model.schema import Json, JsonObject, Schema
 
 __all__ = [
     "Binding",
+    "Constant",
     "Effect",
     "FunctionBinding",
     "GraphQLBinding",
@@ -32,6 +33,9 @@ __all__ = [
     "absent",
     "seal",
 ]
+
+
+Constant: TypeAlias = str | bool | int | float
 
 
 class Effect(StrEnum):
@@ -96,7 +100,7 @@ class HttpConstant(msgspec.Struct, frozen=True, kw_only=True):
     """A parameter whose value toolgen.yaml gives, the same with every call; no argument says it."""
 
     parameter: HttpParameter  # its `argument` is ""
-    value: str | bool | int | float
+    value: Constant
 
 
 class HttpBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="http"):

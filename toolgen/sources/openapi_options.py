@@ -15,7 +15,7 @@ from toolgen.model.auth_schemes import HEADERS, SCHEMES
 from toolgen.model.http import is_gateway_header
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.names import nearest
-from toolgen.model.schema import Json
+from toolgen.model.tool import Constant
 from toolgen.sources.graphql_options import check_headers
 from toolgen.yaml_file import Document
 
@@ -36,7 +36,7 @@ class OpenApiOptions:
     """
 
     ways: Mapping[str, SecurityScheme] = field(default_factory=lambda: _NONE)
-    constants: Mapping[str, Json] = field(default_factory=lambda: _NONE)
+    constants: Mapping[str, Constant] = field(default_factory=lambda: _NONE)
     loose: bool = False
 
     def to_dict(self) -> dict[str, object]:
@@ -78,7 +78,7 @@ def openapi_options(
     )
 
 
-def _constants(given: Mapping[str, Any], document: Document, path: tuple[str, ...]) -> dict[str, Json]:
+def _constants(given: Mapping[str, Any], document: Document, path: tuple[str, ...]) -> dict[str, Constant]:
     for name, value in given.items():
         where = document.where(*path, name)
         if not _NAME.match(name):

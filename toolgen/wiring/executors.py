@@ -152,9 +152,9 @@ def _make(
     match config.kind:
         case "openapi":
             schemes = manifest.sources[config.name].security_schemes
-            schemes, auth = with_headers(schemes, source.auth)
+            known, auth = with_headers(schemes, source.auth)
             http = HttpExecutor(
-                schemes=schemes,
+                schemes=known,
                 auth=auth,
                 secrets=secrets,
                 permit=permit,

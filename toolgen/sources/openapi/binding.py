@@ -13,11 +13,11 @@ from toolgen.model.http import is_gateway_header
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.parameter_names import described_override
 from toolgen.model.tool import HttpBinding, HttpBody, HttpConstant, HttpParameter
-from toolgen.sources.openapi.bodies import TEXTUAL, read_form, sendable, sent_part
+from toolgen.sources.openapi.bodies import TEXTUAL, file_schema, is_file, read_form, sendable, sent_part
 from toolgen.sources.openapi.describe import MAX_PARAMETER_LENGTH, flatten
 from toolgen.sources.openapi.filled_parameters import NO_CONSTANTS, Constants, carries, without_key
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter
-from toolgen.sources.openapi.schema import Direction, Schemas, file_schema, is_file
+from toolgen.sources.openapi.schema import Direction, Schemas
 from toolgen.sources.openapi.v3 import JSON
 
 __all__ = ["bind"]
@@ -228,7 +228,7 @@ def _offered(one: Parameter, operation: Operation, schemes: Mapping[str, Securit
 
 
 def _parameter_schema(one: Parameter, schemas: Schemas) -> dict[str, Any]:
-    schema = _as_text(one, schemas) or schemas.convert(one.schema, Direction.INPUT)
+    schema = _as_text(one, schemas) or schemas.convert(one.schema, Direction.INPUT, optional=not one.required)
     if text := flatten(one.description, MAX_PARAMETER_LENGTH):
         schema = {**schema, "description": text}
     if one.examples and "examples" not in schema:
@@ -267,7 +267,7 @@ def _body(body: Body, schemas: Schemas, names: _Arguments, schema: dict[str, Any
             kind = body.media_type.partition(";")[0]
             converted = {"type": "string", "description": f"The body, as {kind}{encoding}."}
         else:
-            converted = schemas.convert(written, Direction.INPUT)
+            converted = schemas.convert(written, Direction.INPUT, optional=not body.required)
         if (text := flatten(body.description, MAX_PARAMETER_LENGTH)) and not whole_file:
             converted = {**converted, "description": text}
         schema["properties"][argument] = converted
@@ -295,11 +295,13 @@ def _spread(
     if raw.get("additionalProperties") is False:
         schema["additionalProperties"] = False
     places: dict[str, str] = {}
+    needed = set(_required(raw))
     for name, item in written["properties"].items():
         if not schemas.hidden(item, Direction.INPUT):
             argument = names.take(name, "body")
             places[argument] = name
-            schema["properties"][argument] = schemas.convert(item, Direction.INPUT)
+            optional = name not in needed
+            schema["properties"][argument] = schemas.convert(item, Direction.INPUT, optional=optional)
     return places
 
 

@@ -12,7 +12,7 @@ from toolgen.model.http import NO_KEY_HEADER
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.names import nearest
 from toolgen.model.parameter_names import may_be_one
-from toolgen.model.tool import HttpKey
+from toolgen.model.tool import Constant, HttpKey
 from toolgen.sources.openapi.operation import Parameter
 from toolgen.sources.openapi.schema import Direction, Schemas
 
@@ -49,14 +49,12 @@ Note = Callable[[str, str], None]
 class Constants:
     """What `constants:` of a source says, by name: of headers in any case, as HTTP has them."""
 
-    def __init__(self, given: Mapping[str, str | bool | int | float]) -> None:
+    def __init__(self, given: Mapping[str, Constant]) -> None:
         self._given = given
         self._unused = dict.fromkeys(given)
         self._seen: dict[str, None] = {}
 
-    def taken(
-        self, parameters: list[Parameter]
-    ) -> tuple[list[Parameter], list[tuple[Parameter, str | bool | int | float]]]:
+    def taken(self, parameters: list[Parameter]) -> tuple[list[Parameter], list[tuple[Parameter, Constant]]]:
         """The parameters that stay arguments, and those that are fixed, each with its value. Google's system parameters are neither."""
         fixed = []
         names = {one.name for one in parameters if one.in_ == "query"}

@@ -257,7 +257,8 @@ def _with_ways(
         options = [{**option, **{name: [] for name in ways}} for option in options or [{}]]
     for one in described.parameters:
         place = _place_of(one["in"], one["name"])
-        carriers = [name for name, scheme in known.items() if _place(scheme, name) == place]
+        able = known if place == "header authorization" else {name: ways[name] for name in ways if name not in declared}
+        carriers = [name for name, scheme in able.items() if _place(scheme, name) == place]
         if one.get("required") is True and carriers:
             options = [
                 built

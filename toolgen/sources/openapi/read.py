@@ -135,6 +135,7 @@ class _Reader:
             declared = components.get("securitySchemes")
         self._schemes: dict[str, SecurityScheme] = schemes(documents, declared)
         self._ways = () if self._schemes else tuple(config.api.ways)
+        self._given = config.api.ways.keys() - self._schemes.keys()
         self._schemes = {**config.api.ways, **self._schemes}
 
     def read(self) -> Reading:
@@ -190,7 +191,8 @@ class _Reader:
     def _operation(self, route: Route) -> Operation:
         parse = v2.operation if self._version == "2.0" else v3.operation
         operation = parse(self._documents, route, self._warn)
-        return shown(operation, self._schemes, () if route.raw.get("security") == [] else self._ways)
+        ways = () if route.raw.get("security") == [] else self._ways
+        return shown(operation, self._schemes, ways, self._given)
 
     def _tool(self, operation: Operation, effect: Effect) -> Tool:
         operation = apart(operation, self._schemes)

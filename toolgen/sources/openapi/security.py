@@ -5,7 +5,7 @@ An alternative whose schemes would be sent in one place means either of them: no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -108,15 +108,24 @@ def apart(operation: Operation, schemes: Mapping[str, SecurityScheme]) -> Operat
     return replace(operation, security=security, scopes=needed if operation.scopes else ())
 
 
-def shown(operation: Operation, schemes: Mapping[str, SecurityScheme], ways: tuple[str, ...]) -> Operation:
+def shown(
+    operation: Operation, schemes: Mapping[str, SecurityScheme], ways: tuple[str, ...], given: Container[str]
+) -> Operation:
     """The operation with the credentials that its own requirement does not speak of.
 
     `ways` are those of toolgen.yaml where the description knows none. Besides, a required parameter is a credential's if it stands where a
-    scheme would send it: any of the schemes that do is an alternative then.
+    scheme would send it: any of the schemes that do is an alternative then. That is so of those `given` in toolgen.yaml, and of every one
+    for the header Authorization, which no argument may set.
     """
     options = [tuple(dict.fromkeys((*option, *ways))) for option in operation.security or ((),)]
     for one in operation.parameters:
-        able = [name for name, scheme in schemes.items() if one.required and sent(scheme) == (one.in_, _folded(one))]
+        place = (one.in_, _folded(one))
+        open_ = place == ("header", "authorization")
+        able = [
+            name
+            for name, scheme in schemes.items()
+            if one.required and (open_ or name in given) and sent(scheme) == place
+        ]
         if able:
             options = [
                 found

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.governed import project, upstream
+from tests.projects import audit_entries
 from toolgen.gateway.json_body import data_json, data_text, error_text
 from toolgen.gateway.service import Gateway
 from toolgen.model.names import near
@@ -41,7 +42,7 @@ def called(root: Path, policy: dict[str, Any], name: str, arguments: dict[str, A
             rehearsed = await gateway.preview(name, arguments, principal="bot")
             assert rehearsed.error == answer.error
             assert rehearsed.meta.dropped == answer.meta.dropped
-            changes = [entry["repaired"] for entry in gateway.audit_entries() if entry["event"] == "intent"]
+            changes = [entry["repaired"] for entry in audit_entries(gateway) if entry["event"] == "intent"]
             return answer, changes[-1], len(seen)
 
     with upstream() as (server, url):

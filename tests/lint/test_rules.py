@@ -41,6 +41,10 @@ CASES: dict[str, tuple[tuple[str, dict[str, Any]], tuple[str, dict[str, Any]]]] 
         ("get", query("q", {"enum": [str(n) for n in range(51)]})),
         ("get", query("q", {"enum": [str(n) for n in range(50)]})),
     ),
+    "argument-constant": (
+        ("get", query("v", {"enum": ["2022-06-28"]}, required=True)),
+        ("get", query("v", {"enum": ["2022-06-28"]})),
+    ),
     "string-unbounded": (("get", query("q", {"type": "string"})), ("get", query("q", {"type": "string", "maxLength": 9}))),
     "list-unbounded": (("get", query("q", {"type": "array"})), ("get", query("q", {"type": "array", "maxItems": 9}))),
     "response-schema-missing": (("get", {"responses": {"200": {"description": ""}}}), ("get", {"responses": ARRAY})),

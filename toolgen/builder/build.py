@@ -11,10 +11,11 @@ from typing import Any, TypeAlias, assert_never
 
 import msgspec
 
+from toolgen.builder.callability import check_auth, uncallable
 from toolgen.config.settings import SourceSettings, from_mapping, from_specs, password_of, settings_digest
 from toolgen.errors import DescriptionError
 from toolgen.model.manifest import Manifest, Problem, assemble
-from toolgen.model.tool import Tool
+from toolgen.model.tool import HttpBinding, Tool
 from toolgen.policy.arguments import check_schema
 from toolgen.sources.base import Reading, SourceConfig, is_remote
 from toolgen.sources.mcp import read_mcp
@@ -69,7 +70,7 @@ def build_sources(
     for name, source in sources.items():
         progress(name)
         started = perf_counter()
-        readings[name] = usable(_pinned(source.config, _read(source)))
+        readings[name] = _callable(source, usable(_pinned(source.config, _read(source))))
         seconds[name] = perf_counter() - started
     changed = override(overrides, readings)
     tools, problems = _gathered(changed)
@@ -103,6 +104,26 @@ def usable(reading: Reading) -> Reading:
     if not unusable:
         return reading
     return replace(reading, tools=tuple(kept), problems=(*reading.problems, *unusable))
+
+
+def _callable(source: SourceSettings, reading: Reading) -> Reading:
+    """The reading, with its credentials held against it, and a warning for each tool that could never be called.
+
+    Raises `ConfigError`.
+    """
+    schemes = reading.info.security_schemes
+    if source.config.kind != "sql":
+        asked = {
+            name
+            for tool in reading.tools
+            if isinstance(tool.binding, HttpBinding)
+            for option in tool.binding.security
+            for name in option
+        }
+        check_auth(source.config.name, source.config.kind, source.auth, schemes, asked)
+    if source.config.kind != "openapi":
+        return reading
+    return replace(reading, problems=(*reading.problems, *uncallable(reading.tools, schemes, reading.problems)))
 
 
 def _gathered(readings: Mapping[str, Reading]) -> tuple[dict[str, Tool], list[Problem]]:

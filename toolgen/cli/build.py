@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Container, Mapping, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from toolgen.emit import writer
 from toolgen.emit.formats import DEFAULT_FORMATS
 from toolgen.emit.writer import FILES, MANIFEST, check, refuse_foreign, render_all, write
 from toolgen.errors import DescriptionError, ManifestError
+from toolgen.model.auth_schemes import with_headers
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
 from toolgen.sources.base import is_networked
@@ -148,7 +149,7 @@ def _checked(job: _Job, began: Callable[[str], None]) -> Summary:
     changed = check(job.target, render_all(built.manifest, job.formats))
     old = _manifest_in(job.target) if MANIFEST in changed else None
     difference = None if old is None else compare(old, built.manifest)
-    return summarize(built, job.formats, changed, started, difference)
+    return summarize(built, job.formats, changed, started, difference, credentials=_credentials(job))
 
 
 def _manifest_in(target: Path) -> Manifest | None:
@@ -194,10 +195,17 @@ def _built(
     if not job.own:
         refuse_foreign(job.target)
     changed = write(job.target, files)
-    summary = summarize(built, job.formats, changed, started, None, _asked(refresher))
+    summary = summarize(built, job.formats, changed, started, None, _asked(refresher), _credentials(job))
     if built.files is not None and not staged:
         writer.save(job.target, key, built.files, files, built.manifest, summary.rows, summary.remarks)
     return summary, tuple(unlisted.values())
+
+
+def _credentials(job: _Job) -> Mapping[str, Container[str]]:
+    """By source of a project, what it has credentials for."""
+    if not job.prunes:
+        return {}
+    return {name: set(with_headers({}, source.auth)[1]) for name, source in job.sources.items()}
 
 
 def _databases(sources: Mapping[str, SourceSettings]) -> dict[str, object]:

@@ -6,7 +6,7 @@ What a build says of an MCP server that it asked: how long that took, and what i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -17,11 +17,12 @@ import click
 import msgspec
 import orjson
 
+from toolgen.builder.callability import names_in_short, unpaid
 from toolgen.cli.output import print_table, printable
 from toolgen.emit.formats import remarks, render, tokens
 from toolgen.emit.writer import MANIFEST, Record, Row
 from toolgen.errors import CanonicalError
-from toolgen.model.manifest import Problem, SourceInfo
+from toolgen.model.manifest import Manifest, Problem, SourceInfo
 from toolgen.model.mcp import parts_of, read_listing
 from toolgen.model.tool import Tool
 from toolgen.sources.pins import Pin
@@ -103,9 +104,16 @@ def summarize(
     started: float,
     difference: Difference | None,
     asked: Mapping[str, Asked] = MappingProxyType({}),
+    credentials: Mapping[str, Container[str]] = MappingProxyType({}),
 ) -> Summary:
-    """The summary of a build; `started` is `perf_counter()` at its beginning, `asked` are the MCP servers that were."""
+    """The summary of a build; `started` is `perf_counter()` at its beginning, `asked` are the MCP servers that were.
+
+    `credentials` are the keys of `auth:` by source, of a project: nobody gives any to a bare description.
+    """
     manifest = built.manifest
+    said = {name: said for name in formats if (said := remarks(name, manifest.tools.values()))}
+    if told := _calls(manifest, credentials):
+        said["calls"] = told
     by_source: dict[str, list[Tool]] = {name: [] for name in built.operations}
     for tool in manifest.tools.values():
         by_source[tool.source].append(tool)
@@ -129,9 +137,26 @@ def summarize(
         problems=manifest.problems,
         changed=changed,
         seconds=perf_counter() - started,
-        remarks={name: said for name in formats if (said := remarks(name, manifest.tools.values()))},
+        remarks=said,
         difference=difference,
     )
+
+
+def _calls(manifest: Manifest, credentials: Mapping[str, Container[str]]) -> tuple[str, ...]:
+    """How many tools no call to could succeed, and their names: ever, or for want of a credential."""
+    never = [problem for problem in manifest.problems if problem.code == "uncallable"]
+    said = []
+    if never:
+        names = sorted(problem.message.partition(" ")[0] for problem in never)
+        said.append(f"{len(names)} tools can never be called, for the reasons above: {names_in_short(names)}")
+    for source, configured in credentials.items():
+        tools = [tool for tool in manifest.tools.values() if tool.source == source]
+        for wanted, names in unpaid(tools, configured).items():
+            said.append(
+                f"{len(names)} tools of {source} need a credential for {wanted[:200]}, and none is under `auth:` in toolgen.yaml: "
+                f"{names_in_short(names)}"
+            )
+    return tuple(said)
 
 
 def summarize_unchanged(last: Record, started: float, asked: Mapping[str, Asked] = MappingProxyType({})) -> Summary:

@@ -26,6 +26,7 @@ def command(as_json: bool, config_path: str) -> None:
     Nothing is dialled but loopback, and all but one call is made in a gateway of doctor's own. Then asks each
     database, with the source's own credentials, what its account may do, and prints the statements that make one which fits the policy.
     References to secrets that do not resolve here are said as well; they are no failure, for secrets may be where only the gateway runs.
+    So are tools that no call could succeed for: without a server, a credential, or a value for a required argument.
     The refused call stands in the project's audit log. Exits 1 when something failed or an account can do more than the policy opens.
     """
     report = asyncio.run(examine(Gateway.load(config_path)))
@@ -44,6 +45,10 @@ def _print(report: Report) -> None:
             click.echo(f"note: {reference.where}: {_clean(reference.fault)}")
     if report.references and not any(reference.fault for reference in report.references):
         click.echo(f"ok: all {len(report.references)} references to secrets resolve here")
+    if report.uncallable:
+        click.echo(f"note: {len(report.uncallable)} reasons why tools cannot be called:")
+    for reason in report.uncallable[:_SHOWN]:
+        click.echo(f"  {_clean(reason)}")
     for database in report.databases:
         _print_database(database)
 

@@ -199,6 +199,7 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
             "tools": said,
             **({"refs": list(config.refs)} if config.refs else {}),
             **({"graph": _portable(config.graph)} if config.graph.to_dict() else {}),
+            **({"api": config.api.to_dict()} if config.api.to_dict() else {}),
             **({"anonymous": True} if config.anonymous else {}),
             **({"prefix": config.prefix} if config.prefix else {}),
             **({"annotations": config.annotations} if config.annotations else {}),
@@ -232,6 +233,8 @@ def build_options(
             "annotations": config.annotations,
             "refs": list(config.refs),
             "graph": config.graph.to_dict(),
+            "api": config.api.to_dict(),
+            "credentials": sorted(source.auth),
             "references": {url: [pin.digest, pin.base] for url, pin in sorted(config.references.items())},
         }
     return {"sources": configs, "overrides": msgspec.to_builtins(overrides), "formats": sorted(formats)}

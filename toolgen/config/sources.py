@@ -26,6 +26,7 @@ from toolgen.model.names import SOURCE_NAME
 from toolgen.model.secret import SecretReference
 from toolgen.sources.base import QueryFiles, SourceConfig, SourceKind
 from toolgen.sources.graphql_options import check_headers, graph_options
+from toolgen.sources.openapi_options import openapi_options
 from toolgen.sources.pins import LOCK
 from toolgen.sources.references import UnsafeUrlError, canonical, is_loopback
 from toolgen.yaml_file import Document, decode
@@ -130,6 +131,8 @@ class _Source(FailureKeys, forbid_unknown_fields=True):
     include: _Filter | None = None
     exclude: _Filter | None = None
     auth: dict[str, Any] | str = msgspec.field(default_factory=dict)
+    constants: dict[str, Any] = msgspec.field(default_factory=dict)
+    formats: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +203,7 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
             server=source.server.rstrip("/"),
             endpoint=source.endpoint,
             graph=graph_options(source, document, ("sources", name), root, kind),
+            api=openapi_options(source.constants, source.formats, auth, document, ("sources", name), kind),
             overlay=_overlays(document, name, source, root),
             anonymous=_is_anonymous(document, name, source.auth, kind),
             key_header=source.idempotency_key if kind == "openapi" else "",
@@ -378,7 +382,7 @@ def _auth(document: Document, source: str, auth: Mapping[str, Any], warnings: li
             raise ConfigError(f"auth {scheme}: must be text or a mapping", where=document.where(*path))
         try:
             parsed[scheme] = parsed_auth(value)
-            if kind != "sql" and not (kind in {"graphql", "mcp"} and scheme == HEADERS):
+            if kind != "sql" and not (scheme == HEADERS and isinstance(value, dict)):
                 read_form(parsed[scheme])
         except AuthError as error:
             raise ConfigError(

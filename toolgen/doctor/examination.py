@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from toolgen.audit.reader import entry_at
+from toolgen.builder.callability import names_in_short, uncallable, unpaid
 from toolgen.config.audit import AuditSettings
 from toolgen.config.settings import SourceSettings, password_of
 from toolgen.doctor.call_trials import CALL_ATTEMPTS, free_pass
@@ -35,6 +36,7 @@ from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Destination
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.gateway.service import Gateway
+from toolgen.model.auth_schemes import with_headers
 from toolgen.model.call import Principal
 from toolgen.model.database import Database
 from toolgen.model.database_url import ServerLocation, parse_location
@@ -204,6 +206,7 @@ class Report:
     references: tuple[
         ReferenceReport, ...
     ] = ()  # no fault of the project's: secrets may be where only the gateway runs
+    uncallable: tuple[str, ...] = ()  # no fault of a guard: what no call could succeed for, by name and count
 
     @property
     def ok(self) -> bool:
@@ -216,6 +219,7 @@ class Report:
             "trials": [trial.to_dict() for trial in self.trials],
             "databases": [one.to_dict() for one in self.databases],
             "references": [one.to_dict() for one in self.references],
+            "uncallable": list(self.uncallable),
         }
 
 
@@ -227,7 +231,25 @@ async def examine(gateway: Gateway) -> Report:
         for name, source in gateway.settings.sources.items()
         if (database := gateway.manifest.sources[name].database) is not None
     ]
-    return Report(trials=tuple(trials), databases=tuple(databases), references=await check_references(gateway))
+    return Report(
+        trials=tuple(trials),
+        databases=tuple(databases),
+        references=await check_references(gateway),
+        uncallable=tuple(_uncallable(gateway)),
+    )
+
+
+def _uncallable(gateway: Gateway) -> Iterator[str]:
+    """Which tools could never be called, and which are not with the credentials of toolgen.yaml and of the policy together."""
+    for name, source in gateway.settings.sources.items():
+        schemes = gateway.manifest.sources[name].security_schemes
+        tools = [tool for tool in gateway.manifest.tools.values() if tool.source == name]
+        told = uncallable(tools, schemes, gateway.manifest.problems)
+        yield from (problem.message for problem in told)
+        given = [entry.use for entry in gateway.policy.assignments if entry.source == name]
+        auth = set(with_headers({}, source.auth)[1]).union(*given)
+        for wanted, names in unpaid(tools, auth).items():
+            yield f"{len(names)} tools of {name} need a credential for {wanted[:200]}, and none is configured: {names_in_short(names)}"
 
 
 def _database(source: SourceSettings, database: Database, scope: SqlScope) -> DatabaseReport:

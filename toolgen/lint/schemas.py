@@ -147,6 +147,16 @@ def _kind(schema: Mapping[str, Any]) -> str:
     return kinds[0] if len(kinds) == 1 and isinstance(kinds[0], str) else ""
 
 
+def _one_value(view: ToolView) -> Iterator[Hit]:
+    for argument in view.arguments:
+        values = [argument.schema["const"]] if "const" in argument.schema else argument.schema.get("enum", [])
+        if argument.place in {"path", "query", "header", "cookie"} and argument.required and len(values) == 1:
+            message = (
+                f"{argument.name!r} is required and can only be {values[0]!r}; an agent has to say it in every call"
+            )
+            yield Hit(message=message, origin=argument.origin, about=argument.name)
+
+
 def _bounded(schema: Mapping[str, Any]) -> bool:
     return any(key in schema for key in _BOUNDS)
 
@@ -163,6 +173,12 @@ TOOL_SHAPES: tuple[Rule[ToolView], ...] = (
         level=Level.WARNING,
         advice="Take a text instead, and offer an operation that looks the value up.",
         check=_huge_enums,
+    ),
+    Rule(
+        id="argument-constant",
+        level=Level.INFO,
+        advice="Fix it for all tools of its source in toolgen.yaml: `constants: {NAME: VALUE}`.",
+        check=_one_value,
     ),
     Rule(
         id="string-unbounded",

@@ -31,7 +31,9 @@ PLAIN = frozenset(
     {
         "audience",
         "authentication",
+        "in",
         "key_id",
+        "name",
         "region",
         "resource",
         "service",
@@ -196,6 +198,9 @@ def read_form(written: object) -> Form:
     if not isinstance(written, Mapping):
         raise ValueError("takes a value or a mapping")  # noqa: TRY004 - a fault of a file, as all the others here
     keys = {str(key) for key in written}
+    if "value" in keys:  # of a description without security schemes, of which `name` and `in` make one
+        _only(keys, {"name", "in", "value"})
+        return Value(value=_reference(written, "value"))
     if "token" in keys:
         _only(keys, {"token"})
         return Value(value=_reference(written, "token"))

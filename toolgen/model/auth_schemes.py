@@ -12,7 +12,7 @@ from typing import assert_never
 from toolgen.model.auth import Basic, Certificate, Form, OAuth, SigV4, Value
 from toolgen.model.manifest import SecurityScheme
 
-__all__ = ["HEADERS", "SCHEMES", "chosen", "fits", "sent", "takes", "with_headers"]
+__all__ = ["HEADERS", "SCHEMES", "chosen", "fits", "sendable", "sent", "takes", "with_headers"]
 
 _TOKEN_SCHEMES = frozenset({"oauth2", "openIdConnect"})
 
@@ -45,6 +45,11 @@ def fits(scheme: SecurityScheme, form: Form) -> bool:
             return scheme.type == "http" or (scheme.type == "apiKey" and scheme.name.lower() == "authorization")
         case _:
             assert_never(form)
+
+
+def sendable(scheme: SecurityScheme) -> bool:
+    """Whether there is any credential that toolgen could show as a scheme says."""
+    return scheme.type in {"apiKey", "mutualTLS", "http"} or _takes_bearer(scheme)
 
 
 def sent(scheme: SecurityScheme) -> tuple[str, str] | None:

@@ -174,6 +174,8 @@ def owned(binding: HttpBinding) -> Iterator[tuple[str, str]]:
     """Every owner with its name on the wire, sent or not: arguments, and the properties that a body is known to have."""
     for parameter in binding.parameters:
         yield parameter.argument, parameter.name
+    for constant in binding.constants or ():
+        yield "", constant.parameter.name
     if binding.body is not None:
         yield from binding.body.properties.items()
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import TypeAlias
 
 import msgspec
 
 from toolgen.canonical import digest
-from toolgen.model.schema import Schema
+from toolgen.model.schema import Json, JsonObject, Schema
 
 __all__ = [
     "Binding",
+    "Constant",
     "Effect",
     "FunctionBinding",
     "GraphQLBinding",
@@ -20,6 +22,7 @@ __all__ = [
     "GraphQLSubscription",
     "HttpBinding",
     "HttpBody",
+    "HttpConstant",
     "HttpKey",
     "HttpParameter",
     "HttpPart",
@@ -30,6 +33,9 @@ __all__ = [
     "absent",
     "seal",
 ]
+
+
+Constant: TypeAlias = str | bool | int | float
 
 
 class Effect(StrEnum):
@@ -90,6 +96,13 @@ class HttpKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     required: bool = False
 
 
+class HttpConstant(msgspec.Struct, frozen=True, kw_only=True):
+    """A parameter whose value toolgen.yaml gives, the same with every call; no argument says it."""
+
+    parameter: HttpParameter  # its `argument` is ""
+    value: Constant
+
+
 class HttpBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="http"):
     """One HTTP request. `security` is OpenAPI's OR of ANDs of scheme names; `[]` means none is needed, `[[]]` that it is optional.
 
@@ -106,10 +119,18 @@ class HttpBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     scopes: tuple[dict[str, tuple[str, ...]], ...] | msgspec.UnsetType = msgspec.UNSET
     key: HttpKey | msgspec.UnsetType = msgspec.UNSET
     help_url: str | msgspec.UnsetType = msgspec.UNSET
+    constants: tuple[HttpConstant, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def kind(self) -> str:
         return "http"
+
+    def values(self, arguments: JsonObject) -> Iterator[tuple[HttpParameter, Json]]:
+        """Each parameter with what is sent for it: an argument, None where it is not given, or what toolgen.yaml says."""
+        for one in self.parameters:
+            yield one, arguments.get(one.argument)
+        if isinstance(self.constants, tuple):
+            yield from ((one.parameter, one.value) for one in self.constants)
 
 
 class GraphQLSubscription(msgspec.Struct, frozen=True, kw_only=True):

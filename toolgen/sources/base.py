@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.tool import Tool
 from toolgen.sources.graphql_options import GraphOptions
+from toolgen.sources.openapi_options import OpenApiOptions
 from toolgen.sources.pins import Pin
 
 __all__ = ["QueryFiles", "Reading", "SourceConfig", "SourceKind", "is_networked", "is_remote", "is_served"]
@@ -17,6 +18,7 @@ __all__ = ["QueryFiles", "Reading", "SourceConfig", "SourceKind", "is_networked"
 SourceKind: TypeAlias = Literal["openapi", "graphql", "sql", "python", "mcp"]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NO_OPTIONS = GraphOptions()
+_NO_API_OPTIONS = OpenApiOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,7 @@ class SourceConfig:
     server: str = ""  # openapi: overrides the document's servers
     endpoint: str = ""  # graphql
     graph: GraphOptions = _NO_OPTIONS  # graphql
+    api: OpenApiOptions = _NO_API_OPTIONS  # openapi
     overlay: tuple[str, ...] = ()  # openapi: paths of Overlay 1.0 documents, applied in order
     include: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     exclude: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)

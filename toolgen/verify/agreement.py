@@ -51,6 +51,7 @@ class _Pair:
     pointer: str
     path: tuple[str | int, ...]
     hidden: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()  # what would be hidden, if a request did not require it
 
 
 class Agreement:
@@ -96,11 +97,11 @@ class _Comparison:
         self._todo: list[_Pair] = []
 
     def run(self, first: _Pair) -> Difference | None:
-        seen: set[tuple[int, int, frozenset[str]]] = set()
+        seen: set[tuple[int, int, frozenset[str], frozenset[str]]] = set()
         self._todo.append(first)
         while self._todo:
             pair = self._todo.pop()
-            key = (id(pair.tool), id(pair.written), pair.hidden)
+            key = (id(pair.tool), id(pair.written), pair.hidden, pair.kept)
             if key in seen:
                 continue
             seen.add(key)
@@ -125,7 +126,10 @@ class _Comparison:
         hidden = pair.hidden
         if not hidden.issuperset(own := self._deliberate.hidden_names(pair.written, self._side.hides)):
             hidden |= own
-        pair = replace(pair, tool=tool, hidden=hidden)
+        kept = pair.kept
+        if own and self._side.hides == "readOnly":
+            kept |= own & self._deliberate.demanded(pair.written)
+        pair = replace(pair, tool=tool, hidden=hidden - kept, kept=kept)
         if self._side.cut:
             mine, theirs = _as_cut(mine, theirs, pair.written)
         for word in SCALARS:
@@ -226,7 +230,8 @@ class _Comparison:
             if name not in wanted:
                 what = f"has the {_NAMES[word]} {name!r}, which the description does not"
                 return Difference(path=(*pair.path, name), pointer=f"{pair.pointer}/{word}", what=what, value="text")
-            if inside and isinstance(wanted[name], dict) and wanted[name].get(hides) is True:
+            shown = isinstance(wanted[name], dict) and wanted[name].get(hides) is True and name not in pair.kept
+            if inside and shown:
                 what = f"has the {hides} property {name!r}, which is not for this direction"
                 return Difference(
                     path=(*pair.path, name), pointer=_deeper(pair.pointer, word, name), what=what, value="text"
@@ -234,7 +239,7 @@ class _Comparison:
         for name, one in wanted.items():
             if name in ours:
                 self._push(pair, ours[name], one, f"{word}/{escape(name)}", (name,) if inside else ())
-            elif not (inside and self._deliberate.hidden(one, hides)):
+            elif not (inside and self._deliberate.hidden(one, hides) and name not in pair.kept):
                 what = f"lacks the {_NAMES[word]} {name!r}, which the description has"
                 return Difference(
                     path=(*pair.path, name), pointer=_deeper(pair.pointer, word, name), what=what, value="text"
@@ -252,6 +257,7 @@ class _Comparison:
                 pointer=f"{pair.pointer}/{below}",
                 path=(*pair.path, *step),
                 hidden=pair.hidden if same else frozenset(),
+                kept=pair.kept if same else frozenset(),
             )
         )
 

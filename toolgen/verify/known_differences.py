@@ -1,17 +1,21 @@
 """Where tools differ from their descriptions on purpose: all of it, in one place. Any other difference is a fault.
 
 - What a direction does not show: `readOnly` properties of requests and `writeOnly` ones of answers are left out, and so is the demand for
-  them (3.0.4, section 4.7.24.2). `hidden` says which.
+  them (3.0.4, section 4.7.24.2). `hidden` says which. What another part of a request's composition requires is sent all the same:
+  `demanded`.
+- A reference in an answer, or in a part of the arguments that can be left out, that leads nowhere is left open.
 - A discriminator is said in JSON Schema: its value, required, in the branches it chooses (3.1.1, section 4.8.25). `without_choice`.
 - Raw bytes are an object that holds base64, because JSON has no bytes. `is_file_argument`, `is_bytes`.
 - Answers of more than `MAX_ANSWER_SIZE` bytes of definitions are cut: a definition that says nothing stands for the rest, and what could
   then refuse too much is left out (`CONTRARY`), exactly one of several branches becomes any of them.
 - A constant or a list of values that no manifest can hold, such as an integer beyond 2**53 (RFC 8785), is left out. `carried`.
-- An answer whose schema is nested more than 60 levels deep has none, and a reference in an answer that leads nowhere is left open.
+- An answer whose schema is nested more than 60 levels deep has none.
 - Bounds of that size are doubles; patterns that the engine cannot compile are left out; words for no JSON type (`int`, `file`) are read
   as what they mean (`words`).
 - A body or parameter that is neither JSON nor a form is one text (or file) that the agent writes, whatever its schema (`contract`).
-- Headers that belong to the gateway, and what carries a credential, are no arguments (`requests`, `_unbound`).
+- Headers that belong to the gateway, and what carries a credential, are no arguments (`requests`, `_unbound`): by a scheme's own name,
+  or as one of `TOKENS` where a bearer token is needed. Google's system parameters (`GOOGLES`) are none either, and what `constants:` of
+  toolgen.yaml fixes is sent as it says.
 """
 
 from __future__ import annotations
@@ -26,8 +30,15 @@ from toolgen.errors import CanonicalError
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.verify.spec_references import References
 
-__all__ = ["CONTRARY", "Deliberate", "carried", "is_file_argument", "without_choice"]
+__all__ = ["CONTRARY", "GOOGLES", "TOKENS", "Deliberate", "carried", "is_file_argument", "without_choice"]
 
+TOKENS = frozenset({"accesstoken", "oauthtoken", "bearertoken", "authtoken", "token", "authorization", "auth"})
+GOOGLES = frozenset(
+    {
+        *("$.xgafv", "access_token", "alt", "callback", "fields", "key", "oauth_token", "prettyPrint", "quotaUser"),
+        *("uploadType", "upload_protocol", "userIp"),
+    }
+)
 MAX_ANSWER_SIZE = 32_768
 CONTRARY = frozenset(
     {
@@ -54,6 +65,7 @@ class Deliberate:
         self._follow = References(documents).follow
         self._hidden: dict[tuple[int, str], tuple[Any, bool]] = {}
         self._names: dict[tuple[int, str], tuple[Any, frozenset[str]]] = {}
+        self._demanded: dict[int, tuple[Any, frozenset[str]]] = {}
         self._sizes: dict[str, int] = {}
 
     def resolves(self, ref: str) -> bool:
@@ -101,6 +113,23 @@ class Deliberate:
                 found |= self.hidden_names(self.target(ref), word, depth + 1)
             known = self._names[id(schema), word] = (schema, frozenset(found))
         return known[1]
+
+    def demanded(self, schema: Any) -> frozenset[str]:
+        """The names that an object's composition requires, but where the schema that requires one calls it read-only itself."""
+        if not isinstance(schema, dict):
+            return _NONE
+        if (known := self._demanded.get(id(schema))) is not None:
+            return known[1]
+        self._demanded[id(schema)] = (schema, _NONE)  # of what leads back to itself
+        properties, required = (self._follow(schema.get(key)) for key in ("properties", "required"))
+        own = properties if isinstance(properties, dict) else {}
+        found = {one for one in _list(required) if isinstance(one, str) and not self.hidden(own.get(one), "readOnly")}
+        parts = _list(self._follow(schema.get("allOf")))
+        if isinstance(ref := schema.get("$ref"), str):
+            parts = [*parts, self.target(ref)]
+        total = frozenset(found).union(*map(self.demanded, parts))
+        self._demanded[id(schema)] = (schema, total)
+        return total
 
     def too_large(self, schemas: list[Any]) -> bool:
         """Whether what these schemas refer to, all told, could be more than a tool's answer may hold."""

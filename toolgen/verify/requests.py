@@ -20,6 +20,7 @@ from toolgen.model.tool import HttpBinding, HttpKey, Tool
 from toolgen.verify.bodies import FORM, same_body, same_form
 from toolgen.verify.examples import Examples, valid_for
 from toolgen.verify.judge import Judge, unable, unable_body
+from toolgen.verify.known_differences import GOOGLES, TOKENS
 from toolgen.verify.reader import ABSENT, Absent, Undefined, equal, is_json, same_parameter
 from toolgen.verify.received import BODY, Received, UnreadableError, receive
 from toolgen.verify.refusals import may_be_refused
@@ -146,6 +147,7 @@ class Proof:
         sent = {
             (one.in_, one.name): (one.argument, arguments.get(one.argument, ABSENT)) for one in self._binding.parameters
         }
+        sent |= {(one.parameter.in_, one.parameter.name): ("", one.value) for one in self._binding.constants or ()}
         key = self._binding.key
         if isinstance(key, HttpKey) and (key.required or not self._tool.idempotent):
             sent["header", key.header] = ("", written(self._binding, _CALL))
@@ -270,14 +272,27 @@ def _unbound(
         if argument in wires and wire in wires:
             return f"the argument {argument!r} is sent as {wire!r}, which is another parameter"
     credentials = [(one.in_, one.name) for one in schemes.values() if one.name]
+    tokens = any(one.type in {"http", "oauth2", "openIdConnect"} for one in schemes.values())
     places = {(one.in_, one.name) for one in binding.parameters}
+    places |= {(one.parameter.in_, one.parameter.name) for one in binding.constants or ()}
+    google = {one["name"] for one in described.parameters if one["in"] == "query"} >= {
+        "alt",
+        "prettyPrint",
+        "quotaUser",
+    }
     if isinstance(binding.key, HttpKey):
         places.add(("header", binding.key.header))
     for one in described.parameters:
         place, name = one["in"], one["name"]
         if (place, name) in places or any(place == in_ and may_be_one(own, name) for in_, own in credentials):
             continue
-        if place == "query" and described_override(name):
+        if place == "query" and (described_override(name) or (google and name in GOOGLES)):
+            continue
+        if (
+            tokens
+            and name.lower().replace("_", "").replace("-", "") in TOKENS
+            and place in {"query", "header", "cookie"}
+        ):
             continue
         if place == "path" and f"{{{name}}}" not in described.path:
             continue

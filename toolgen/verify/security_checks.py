@@ -43,6 +43,14 @@ def broken_demands(
     yield from _effect(tool, described)
     yield from _servers(binding, described, documents, config)
     yield from _security(binding, described, schemes, documents, config)
+    for one in binding.constants or ():
+        name = one.parameter.name
+        said = {key.lower(): value for key, value in config.api.constants.items()}
+        if said.get(name.lower()) != one.value or config.api.constants.get(name, one.value) != one.value:
+            yield (
+                f"{name!r} is always sent as {one.value!r}, which `constants:` of toolgen.yaml does not say",
+                described.origin,
+            )
 
 
 def _effect(tool: Tool, described: Described) -> Iterator[Fault]:
@@ -181,6 +189,7 @@ def _security(
     if written is None:
         written, pointer = References(documents).opened(documents.root.get("security")), "#/security"
     options = [one for one in written if isinstance(one, dict)] if isinstance(written, list) else []
+    options = _with_ways(options, described, config.api.ways, documents)
     taken_apart = [one for option in options for one in _either(option, schemes)]
     if len(taken_apart) > len(options):
         first: dict[frozenset[str], Mapping[str, Any]] = {}
@@ -197,7 +206,7 @@ def _security(
     listed = [_scopes(option) for option in options]
     if named != (listed if any(any(one.values()) for one in listed) else []):
         yield "its scopes are others than the description's", pointer
-    yield from _schemes({name for option in wanted | found for name in option}, schemes, documents)
+    yield from _schemes({name for option in wanted | found for name in option}, schemes, documents, config)
 
 
 def _either(option: Mapping[str, Any], schemes: Mapping[str, SecurityScheme]) -> list[Mapping[str, Any]]:
@@ -220,9 +229,11 @@ def _either(option: Mapping[str, Any], schemes: Mapping[str, SecurityScheme]) ->
 def _place(scheme: SecurityScheme | None, name: str) -> str:
     if scheme is None or scheme.type == "mutualTLS":
         return f"of {name} alone"
-    if scheme.type == "apiKey":
-        return f"{scheme.in_} {scheme.name.lower() if scheme.in_ == 'header' else scheme.name}"
-    return "header authorization"
+    return _place_of(scheme.in_, scheme.name) if scheme.type == "apiKey" else _place_of("header", "authorization")
+
+
+def _place_of(where: str, name: str) -> str:
+    return f"{where} {name.lower() if where == 'header' else name}"
 
 
 def _shown(option: frozenset[str]) -> str:
@@ -236,8 +247,31 @@ def _scopes(option: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _schemes(names: set[str], schemes: Mapping[str, SecurityScheme], documents: Documents) -> Iterator[Fault]:
-    """Each scheme as the description declares it, or nothing at all where it declares none that could be used."""
+def _with_ways(
+    options: list[Any], described: Described, ways: Mapping[str, SecurityScheme], documents: Documents
+) -> list[Any]:
+    """With `auth:` of toolgen.yaml where the description has no schemes, and with what required parameters carry."""
+    declared, _ = _declared(documents)
+    known = {**ways, **declared}
+    if not declared and ways and described.operation.get("security") != []:
+        options = [{**option, **{name: [] for name in ways}} for option in options or [{}]]
+    for one in described.parameters:
+        place = _place_of(one["in"], one["name"])
+        able = known if place == "header authorization" else {name: ways[name] for name in ways if name not in declared}
+        carriers = [name for name, scheme in able.items() if _place(scheme, name) == place]
+        if one.get("required") is True and carriers:
+            options = [
+                built
+                for option in options or [{}]
+                for built in (
+                    [option] if option.keys() & set(carriers) else [{**option, name: []} for name in carriers]
+                )
+            ]
+    return options
+
+
+def _declared(documents: Documents) -> tuple[Mapping[str, SecurityScheme], str]:
+    """The schemes of a description that can be understood, and where they stand."""
     root = documents.root
     follow = References(documents).follow
     components = follow(root.get("components"))
@@ -245,13 +279,24 @@ def _schemes(names: set[str], schemes: Mapping[str, SecurityScheme], documents: 
     place = "#/securityDefinitions"
     if isinstance(components, dict):
         declared, place = follow(components.get("securitySchemes")), "#/components/securitySchemes"
-    for name in sorted(names):
-        raw = declared.get(name) if isinstance(declared, dict) else None
+    found: dict[str, SecurityScheme] = {}
+    for name, written in declared.items() if isinstance(declared, dict) else ():
         try:
-            raw = follow(raw)
+            raw = follow(written)
         except UnresolvedRefError:
-            raw = None
-        wanted = _scheme(raw) if isinstance(raw, dict) else None
+            continue
+        if isinstance(raw, dict) and (scheme := _scheme(raw)) is not None:
+            found[name] = scheme
+    return found, place
+
+
+def _schemes(
+    names: set[str], schemes: Mapping[str, SecurityScheme], documents: Documents, config: SourceConfig
+) -> Iterator[Fault]:
+    """Each scheme as the description declares it, or nothing at all where it declares none that could be used."""
+    declared, place = _declared(documents)
+    for name in sorted(names):
+        wanted = declared.get(name, config.api.ways.get(name))
         if schemes.get(name) != wanted:
             yield (
                 f"the security scheme {name!r} is {_said(schemes.get(name))}, the description's is {_said(wanted)}",

@@ -12,9 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import assert_never
 
+from toolgen.builder.callability import check_auth
 from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import SourceSettings
-from toolgen.errors import ConfigError, DescriptionError
+from toolgen.errors import DescriptionError
 from toolgen.execute.base import Destination, Executor, Permit, ResilienceConfig, SourcePermit
 from toolgen.execute.function import FunctionExecutor, FunctionRuntime
 from toolgen.execute.graphql import GraphQLExecutor
@@ -31,12 +32,10 @@ from toolgen.execute.oauth import Grants
 from toolgen.execute.resilience import SteadyExecutor
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.execute.sql.executor import SqlExecutor
-from toolgen.model.auth import read_form
-from toolgen.model.auth_schemes import HEADERS, SCHEMES, chosen, fits, takes, with_headers
+from toolgen.model.auth_schemes import SCHEMES, chosen, with_headers
 from toolgen.model.call import Call, Principal
-from toolgen.model.manifest import Manifest, SecurityScheme
+from toolgen.model.manifest import Manifest
 from toolgen.model.mcp import Listing, write_listing
-from toolgen.model.names import nearest
 from toolgen.model.result import Failed
 from toolgen.model.tool import HttpBinding
 from toolgen.model.verdict import Allow, Verdict
@@ -84,7 +83,10 @@ def make_executors(
     secrets = Secrets(permit=permit) if backing is None else Secrets(permit=permit, clock=backing.clock)
     for name, source in sources.items():
         if source.config.kind != "sql":
-            _check(name, source, manifest.sources[name].security_schemes)
+            schemes = manifest.sources[name].security_schemes
+            check_auth(
+                name, source.config.kind, source.auth, schemes, schemes.keys() | with_headers({}, source.auth)[0]
+            )
     functions = FunctionRuntime() if backing is None else backing.functions
     return {
         name: _make(
@@ -98,22 +100,6 @@ def make_executors(
         )
         for name, source in sources.items()
     }
-
-
-def _check(name: str, source: SourceSettings, schemes: Mapping[str, SecurityScheme]) -> None:
-    for scheme, written in source.auth.items():
-        if source.config.kind in {"graphql", "mcp"} and scheme == HEADERS:
-            continue
-        where = f"sources.{name}.auth.{scheme}"
-        if scheme not in schemes:
-            known = nearest(scheme, schemes) or f" (it has: {', '.join(schemes) or 'none'})"
-            raise ConfigError(f"the description has no security scheme '{scheme}'{known}", where=where)
-        try:
-            usable = fits(schemes[scheme], read_form(written))
-        except ValueError as error:
-            raise ConfigError(str(error), where=where) from None
-        if not usable:
-            raise ConfigError(f"the security scheme '{scheme}' takes {takes(schemes[scheme])}", where=where)
 
 
 def _provision(source: str, secrets: Secrets, permit: Permit, backing: Backing | None) -> Provision | None:
@@ -156,9 +142,10 @@ def _make(
     match config.kind:
         case "openapi":
             schemes = manifest.sources[config.name].security_schemes
+            known, auth = with_headers(schemes, source.auth)
             http = HttpExecutor(
-                schemes=schemes,
-                auth=source.auth,
+                schemes=known,
+                auth=auth,
                 secrets=secrets,
                 permit=permit,
                 provision=provision,

@@ -9,6 +9,10 @@ import jsonschema
 import pytest
 
 from tests.sources.openapi.readings import document, only, operation, read
+from toolgen.sources.base import SourceConfig
+from toolgen.sources.openapi import read_openapi
+from toolgen.verify import Failed
+from toolgen.verify.source import prove_http_tools
 
 JSON = "application/json"
 
@@ -131,29 +135,47 @@ def test_the_default_branch_takes_what_no_other_does(tmp_path: Path) -> None:
 
 BASE = {"type": "object", "properties": {"id": {"type": "integer", "readOnly": True}, "a": {"type": "integer"}}}
 NEEDS = {"required": ["id", "a"]}
-HIDING: dict[str, Any] = {
+DEMANDING: dict[str, Any] = {
     "another branch": {"allOf": [ref("Base"), NEEDS]},
     "another branch that is shared": {"allOf": [ref("Base"), ref("Needs")]},
     "a branch of a branch": {"allOf": [{"allOf": [ref("Base")]}, {"allOf": [ref("Needs")]}]},
     "the composition itself": {"allOf": [ref("Base")], "required": ["id", "a"]},
     "a reference beside it": {**ref("Base"), "required": ["id", "a"]},
+    "every alternative": {"anyOf": [ref("Base"), {"properties": {"id": ref("Id")}}], **NEEDS},
+}
+HIDING: dict[str, Any] = {
     "a composed property": {"type": "object", "properties": {"id": {"allOf": [ref("Id")]}, "a": {}}, **NEEDS},
     "a property that is two references away": {"type": "object", "properties": {"id": ref("Again"), "a": {}}, **NEEDS},
-    "every alternative": {"anyOf": [ref("Base"), {"properties": {"id": ref("Id")}}], **NEEDS},
+    "a composition of such an object": {"allOf": [ref("Whole"), {"properties": {"b": {}}}]},
+    "a reference to one": ref("Whole"),
 }
 
 
+@pytest.mark.parametrize("case", DEMANDING)
+def test_what_is_read_only_is_sent_where_a_request_requires_it(tmp_path: Path, case: str) -> None:
+    """As PagerDuty's references to what exists do; the schema that calls it read-only does not require it itself."""
+    schemas = {"Base": BASE, "Needs": NEEDS, "Id": {"type": "integer", "readOnly": True}}
+    validator = sent(tmp_path, DEMANDING[case], **schemas)
+    assert validator.is_valid({"q": {"id": 1, "a": 1}})
+    assert not validator.is_valid({"q": {"id": "x", "a": 1}})
+    assert not validator.is_valid({"q": {"a": 1}})
+    config = SourceConfig(name="t", kind="openapi", location=str(tmp_path / "doc.json"))
+    reading = read_openapi(config)
+    verdict = prove_http_tools(config, {}, 6, "0")(reading.tools[0])
+    assert not isinstance(verdict, Failed), verdict
+
+
 @pytest.mark.parametrize("case", HIDING)
-def test_what_is_read_only_is_never_demanded_of_a_request(tmp_path: Path, case: str) -> None:
-    schemas = {"Base": BASE, "Needs": NEEDS, "Id": {"type": "integer", "readOnly": True}, "Again": ref("Id")}
+def test_what_is_read_only_is_not_demanded_where_it_is_described(tmp_path: Path, case: str) -> None:
+    schemas = {"Base": BASE, "Whole": BASE | NEEDS, "Id": {"type": "integer", "readOnly": True}, "Again": ref("Id")}
     validator = sent(tmp_path, HIDING[case], **schemas)
     assert validator.is_valid({"q": {"a": 1}})
     assert not validator.is_valid({"q": {}})
 
 
 def test_a_shared_requirement_still_holds_where_nothing_is_hidden(tmp_path: Path) -> None:
-    schema = {"type": "object", "properties": {"x": {"allOf": [ref("Base"), ref("Needs")]}, "y": ref("Needs")}}
-    validator = sent(tmp_path, schema, Base=BASE, Needs=NEEDS)
+    schema = {"type": "object", "properties": {"x": ref("Whole"), "y": ref("Needs")}}
+    validator = sent(tmp_path, schema, Whole=BASE | NEEDS, Needs=NEEDS)
     assert validator.is_valid({"q": {"x": {"a": 1}, "y": {"id": 1, "a": 1}}})
     assert not validator.is_valid({"q": {"y": {"a": 1}}})
 

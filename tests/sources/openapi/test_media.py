@@ -49,7 +49,8 @@ def test_what_can_be_sent_is_sent(
 ) -> None:
     only(read(tmp_path, posting(media_type, schema)))
     manifest = build(tmp_path / "doc.json")
-    shown = preview(manifest, *manifest.tools, arguments)
+    (name,) = manifest.tools
+    shown = preview(manifest, name, arguments)
     assert dict(shown["headers"])["Content-Type"] == sent
     assert shown["body"] == body
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.sources.openapi.readings import document, only, read
 from toolgen.sources.base import Reading, SourceConfig
-from toolgen.verify import Proven
+from toolgen.verify import Failed, Proven
 from toolgen.verify.source import prove_http_tools
 
 JSON = "application/json"
@@ -179,3 +179,45 @@ def test_what_stands_beside_a_reference_to_an_operation_counts(tmp_path: Path) -
     )
     tool, _ = only(read(tmp_path, written))
     assert (tool.name, tool.title) == ("t__find_things", "Finds things by name")
+
+
+LOST = {"$ref": "#/components/schemas/Lost"}
+NESTED = {"type": "object", "required": ["lost"], "properties": {"lost": LOST}}
+SCHEMAS = {"Nested": NESTED, "Again": {"$ref": "#/components/schemas/Lost"}}
+OPEN: dict[str, dict[str, Any]] = {
+    "a property": LOST,
+    "its items": {"type": "array", "items": LOST},
+    "a part of it": {"allOf": [LOST, {"type": "object"}]},
+    "one that leads to nothing": {"$ref": "#/components/schemas/Again"},
+    "one that requires what leads to nothing": {"$ref": "#/components/schemas/Nested"},
+    "the same as it stands": NESTED,
+    "items of that": {"type": "array", "items": {"$ref": "#/components/schemas/Nested"}},
+}
+
+
+def holding(schema: Any, required: bool, place: str) -> dict[str, Any]:
+    one: dict[str, Any] = {"name": "a", "in": "query", "required": required, "schema": schema}
+    more: dict[str, Any] = {"parameters": [one]}
+    if place != "parameter":
+        inner = {"type": "object", "properties": {"a": schema, "b": {"type": "integer"}}, "required": ["a"] * required}
+        if place == "nested":
+            inner = {"type": "object", "required": ["in"], "properties": {"in": inner}}
+        more = {"requestBody": {"required": True, "content": {JSON: {"schema": inner}}}}
+    return document(
+        {"/x": {"post": {"responses": {"200": {"description": ""}}, **more}}}, components={"schemas": SCHEMAS}
+    )
+
+
+@pytest.mark.parametrize("place", ["parameter", "property", "nested"])
+@pytest.mark.parametrize("case", OPEN)
+def test_a_dangling_reference_in_what_may_be_left_out_leaves_it_open(case: str, place: str, tmp_path: Path) -> None:
+    reading = read(tmp_path, holding(OPEN[case], False, place))
+    tool, _ = only(reading)
+    assert {(problem.level, problem.code) for problem in reading.problems} == {("warning", "unresolved_ref")}
+    assert tool.name
+    config = SourceConfig(name="t", kind="openapi", location=str(tmp_path / "doc.json"))
+    verdict = prove_http_tools(config, {}, 4, "0")(tool)
+    assert not isinstance(verdict, Failed), verdict
+    required = read(tmp_path, holding(OPEN[case], True, place))
+    assert required.tools == ()
+    assert [problem.code for problem in required.problems if problem.level == "error"] == ["unresolved_ref"]

@@ -186,8 +186,7 @@ def bind(binding: HttpBinding, arguments: JsonObject, schema: Schema = _NO_SCHEM
     headers: list[tuple[str, str]] = [("Accept", _ACCEPT), ("User-Agent", _AGENT)]
     cookies: list[str] = []
     filled: dict[str, str] = {}
-    for parameter in binding.parameters:
-        given = arguments.get(parameter.argument)
+    for parameter, given in binding.values(arguments):
         value = joined(given, parameter.nested) if parameter.nested else given
         if value is None:
             if parameter.required and parameter.in_ == "path":

@@ -8,15 +8,16 @@ from typing import Any
 
 import msgspec
 
+from toolgen.model.auth_schemes import sent
 from toolgen.model.http import is_gateway_header
 from toolgen.model.manifest import SecurityScheme
-from toolgen.model.parameter_names import described_override, may_be_one
-from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter
-from toolgen.sources.openapi.bodies import TEXTUAL, read_form, sendable, sent_part
+from toolgen.model.parameter_names import described_override
+from toolgen.model.tool import HttpBinding, HttpBody, HttpConstant, HttpParameter
+from toolgen.sources.openapi.bodies import TEXTUAL, file_schema, is_file, read_form, sendable, sent_part
 from toolgen.sources.openapi.describe import MAX_PARAMETER_LENGTH, flatten
-from toolgen.sources.openapi.idempotency_header import without_key
+from toolgen.sources.openapi.filled_parameters import NO_CONSTANTS, Constants, carries, without_key
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter
-from toolgen.sources.openapi.schema import Direction, Schemas, file_schema, is_file
+from toolgen.sources.openapi.schema import Direction, Schemas
 from toolgen.sources.openapi.v3 import JSON
 
 __all__ = ["bind"]
@@ -66,6 +67,7 @@ def bind(
     servers: tuple[str, ...],
     note: Note,
     key_header: str = "",
+    constants: Constants = NO_CONSTANTS,
 ) -> tuple[dict[str, Any], HttpBinding]:
     """The input schema and the binding of one operation; `key_header` as for `without_key`. Raises `FaultError` where either cannot be
     whole."""
@@ -74,6 +76,7 @@ def bind(
             "bad_method", operation.origin, f"{operation.method[:40]!r} is not a method that can be called"
         )
     path, parameters = _templated(operation, note)
+    parameters, fixed = constants.taken(parameters)
     parameters = [one for one in parameters if _offered(one, operation, schemes, note)]
     parameters, key = without_key(parameters, schemas, key_header, note)
     names = _Arguments()
@@ -86,18 +89,7 @@ def bind(
             properties[argument] = _parameter_schema(one, schemas)
             if one.required:
                 required.append(argument)
-            bound[argument] = HttpParameter(
-                argument=argument,
-                in_=place,
-                name=one.name,
-                style=one.style,
-                explode=one.explode,
-                allow_reserved=one.allow_reserved,
-                content_type=one.content_type,
-                required=one.required,
-                nested=one.nested,
-                parts={name: sent_part(part) for name, part in one.parts.items()},
-            )
+            bound[argument] = _bound(one, argument)
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     body = None
     written = sendable(operation, schemas.resolve, note)
@@ -117,6 +109,22 @@ def bind(
         security=operation.security,
         scopes=tuple(map(dict, operation.scopes)) or msgspec.UNSET,
         key=key or msgspec.UNSET,
+        constants=tuple(HttpConstant(parameter=_bound(one, ""), value=value) for one, value in fixed) or msgspec.UNSET,
+    )
+
+
+def _bound(one: Parameter, argument: str) -> HttpParameter:
+    return HttpParameter(
+        argument=argument,
+        in_=one.in_,
+        name=one.name,
+        style=one.style,
+        explode=one.explode,
+        allow_reserved=one.allow_reserved,
+        content_type=one.content_type,
+        required=one.required,
+        nested=one.nested,
+        parts={name: sent_part(part) for name, part in one.parts.items()},
     )
 
 
@@ -201,8 +209,10 @@ def _offered(one: Parameter, operation: Operation, schemes: Mapping[str, Securit
             raise FaultError("bad_parameter", operation.origin, f"{one.name[:80]!r} is not a {one.in_} name")
         note("bad_parameter", f"{one.name[:80]!r} is not a {one.in_} name; the parameter was left out")
         return False
+    needed = {name for option in operation.security for name in option}
     if one.in_ == "header" and is_gateway_header(one.name):
-        if one.required and one.name.lower() not in _SENT_ANYWAY:
+        filled = any(sent(schemes[name]) == ("header", one.name.lower()) for name in needed if name in schemes)
+        if not filled and one.required and one.name.lower() not in _SENT_ANYWAY:
             message = (
                 f"the required header {one.name[:80]!r} is no argument's to set; the gateway sends its own or none"
             )
@@ -211,19 +221,14 @@ def _offered(one: Parameter, operation: Operation, schemes: Mapping[str, Securit
     if one.in_ == "query" and described_override(one.name):
         note("method_parameter", f"{one.name[:80]!r} in the query changes the method of a request; it was left out")
         return False
-    needed = {name for option in operation.security for name in option}
-    if any(_carries(schemes[name], one) for name in needed if name in schemes):
+    if any(carries(schemes[name], one) for name in needed if name in schemes):
         note("credential_parameter", f"{one.name[:80]!r} in the {one.in_} carries a credential; the gateway sends it")
         return False
     return True
 
 
-def _carries(scheme: SecurityScheme, one: Parameter) -> bool:
-    return scheme.in_ == one.in_ and may_be_one(scheme.name, one.name)
-
-
 def _parameter_schema(one: Parameter, schemas: Schemas) -> dict[str, Any]:
-    schema = _as_text(one, schemas) or schemas.convert(one.schema, Direction.INPUT)
+    schema = _as_text(one, schemas) or schemas.convert(one.schema, Direction.INPUT, optional=not one.required)
     if text := flatten(one.description, MAX_PARAMETER_LENGTH):
         schema = {**schema, "description": text}
     if one.examples and "examples" not in schema:
@@ -262,7 +267,7 @@ def _body(body: Body, schemas: Schemas, names: _Arguments, schema: dict[str, Any
             kind = body.media_type.partition(";")[0]
             converted = {"type": "string", "description": f"The body, as {kind}{encoding}."}
         else:
-            converted = schemas.convert(written, Direction.INPUT)
+            converted = schemas.convert(written, Direction.INPUT, optional=not body.required)
         if (text := flatten(body.description, MAX_PARAMETER_LENGTH)) and not whole_file:
             converted = {**converted, "description": text}
         schema["properties"][argument] = converted
@@ -290,11 +295,13 @@ def _spread(
     if raw.get("additionalProperties") is False:
         schema["additionalProperties"] = False
     places: dict[str, str] = {}
+    needed = set(_required(raw))
     for name, item in written["properties"].items():
         if not schemas.hidden(item, Direction.INPUT):
             argument = names.take(name, "body")
             places[argument] = name
-            schema["properties"][argument] = schemas.convert(item, Direction.INPUT)
+            optional = name not in needed
+            schema["properties"][argument] = schemas.convert(item, Direction.INPUT, optional=optional)
     return places
 
 

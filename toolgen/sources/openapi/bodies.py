@@ -12,10 +12,11 @@ from typing import Any
 
 from toolgen.model.http import JSON, MEDIA_TYPE
 from toolgen.model.tool import HttpPart
+from toolgen.sources.openapi.describe import MAX_PARAMETER_LENGTH, flatten
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Part
-from toolgen.sources.openapi.schema import Schemas, file_schema, is_file
+from toolgen.sources.openapi.schema import Schemas
 
-__all__ = ["TEXTUAL", "Form", "read_form", "sendable", "sent_part"]
+__all__ = ["TEXTUAL", "Form", "file_schema", "is_file", "read_form", "sendable", "sent_part"]
 
 TEXTUAL = ("xml", "yaml", "csv", "graphql", "javascript", "jsonl", "ndjson", "jsonlines", "json-seq")
 """How media types end that are text beside `text/*`; of JSON values one after the other the agent writes the text."""
@@ -26,6 +27,39 @@ _SAID = frozenset({"title", "description", "example", "examples", "deprecated", 
 _KEPT = ("readOnly", "writeOnly", "deprecated")
 _TEXT_ONLY = frozenset({"type", "format", "minLength", "maxLength", "pattern"})
 _MAX_SCHEMAS = 5_000
+
+
+_FILE: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "base64": {"type": "string", "contentEncoding": "base64", "description": "The content, base64-encoded."},
+        "filename": {"type": "string"},
+        "media_type": {"type": "string"},
+    },
+    "required": ["base64"],
+}
+
+
+def is_file(schema: Any) -> bool:
+    """Whether a schema as written stands for raw bytes: `format: binary`, `type: file` (2.0), or a `contentMediaType` alone (3.1)."""
+    if not isinstance(schema, dict):
+        return False
+    if schema.get("type") == "file":
+        return True
+    written = schema.get("type", "string")
+    kinds = [str(kind) for kind in written] if isinstance(written, list) else [str(written)]
+    if set(kinds) - {"null"} != {"string"}:
+        return False
+    if schema.get("format") == "binary":
+        return True
+    media = schema.get("contentMediaType")
+    return isinstance(media, str) and "contentEncoding" not in schema and not media.endswith(("json", "text/plain"))
+
+
+def file_schema(description: object) -> dict[str, Any]:
+    """The schema of a file argument, with the author's words about it."""
+    text = flatten(description, MAX_PARAMETER_LENGTH) if isinstance(description, str) else ""
+    return {**_FILE, "description": text} if text else dict(_FILE)
 
 
 class Form:

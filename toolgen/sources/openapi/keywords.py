@@ -18,7 +18,18 @@ import orjson
 from toolgen.canonical import canonical
 from toolgen.errors import CanonicalError
 
-__all__ = ["LISTS", "MAPS", "SCHEMAS", "Note", "keyword", "malformed", "modernise", "references", "shared"]
+__all__ = [
+    "LISTS",
+    "MAPS",
+    "SCHEMAS",
+    "Note",
+    "keyword",
+    "malformed",
+    "modernise",
+    "references",
+    "shared",
+    "subschemas",
+]
 
 Note = Callable[[str, str], None]
 """Takes a code and a message."""

@@ -121,6 +121,7 @@ class Visibility:
         self._hidden: dict[tuple[str, Direction], bool] = {}
         self._names: dict[tuple[str, Direction], frozenset[str]] = {}
         self._required: dict[str, frozenset[str]] = {}
+        self._demanded: dict[str, frozenset[str]] = {}
 
     def hidden(self, raw: Any, direction: Direction, depth: int = 0) -> bool:
         """Whether a property takes no part: it says so itself, or what it refers to or is composed of does."""
@@ -159,6 +160,31 @@ class Visibility:
             if known is None:
                 self._names[ref, direction] = _NONE
                 known = self._names[ref, direction] = self.names(self._target(ref), direction, depth + 1)
+            found |= known
+        return frozenset(found)
+
+    def demanded(self, raw: Any, depth: int = 0) -> frozenset[str]:
+        """What an object's composition requires where it does not itself describe it as read-only.
+
+        Required beside its own description, what is read-only is required of answers alone (3.0.4, section 4.7.24.2); required from
+        elsewhere, as of a reference to something that exists, it has to be sent.
+        """
+        if not isinstance(raw, dict) or depth > _MAX_DEPTH:
+            return _NONE
+        raw = self._held(raw)
+        found: set[str] = set()
+        written, properties = raw.get("required"), raw.get("properties")
+        if isinstance(written, list):
+            own = properties if isinstance(properties, dict) else {}
+            names = [name for name in written if isinstance(name, str)]
+            found.update(name for name in names if not self.hidden(own.get(name), Direction.INPUT))
+        if isinstance(branches := raw.get("allOf"), list):
+            found.update(*(self.demanded(one, depth + 1) for one in branches))
+        if isinstance(ref := raw.get("$ref"), str):
+            known = self._demanded.get(ref)
+            if known is None:
+                self._demanded[ref] = _NONE
+                known = self._demanded[ref] = self.demanded(self._target(ref), depth + 1)
             found |= known
         return frozenset(found)
 

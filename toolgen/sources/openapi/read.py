@@ -20,10 +20,11 @@ from toolgen.sources.naming import assign, from_identifier, from_route
 from toolgen.sources.openapi import v2, v3
 from toolgen.sources.openapi.binding import bind
 from toolgen.sources.openapi.describe import describe, help_url, suspicion, title
+from toolgen.sources.openapi.filled_parameters import Constants
 from toolgen.sources.openapi.operation import FaultError, Operation, located, unusable
 from toolgen.sources.openapi.routes import READING, Filter, Route, effect_of, routes
 from toolgen.sources.openapi.schema import Direction, Schemas
-from toolgen.sources.openapi.security import apart, schemes
+from toolgen.sources.openapi.security import apart, schemes, shown
 from toolgen.sources.references import Remote
 
 __all__ = ["open_documents", "overlaid_documents", "read_openapi", "version_of"]
@@ -125,6 +126,7 @@ class _Reader:
         self._version = version
         self._problems: list[Problem] = []
         self._origin = "#"
+        self._constants = Constants(config.api.constants)
         self._filter = Filter(config)
         self._schemas = Schemas(documents, version=version, note=self._warn)
         components = documents.top("components")
@@ -132,6 +134,9 @@ class _Reader:
         if isinstance(components, dict):
             declared = components.get("securitySchemes")
         self._schemes: dict[str, SecurityScheme] = schemes(documents, declared)
+        self._ways = () if self._schemes else tuple(config.api.ways)
+        self._given = config.api.ways.keys() - self._schemes.keys()
+        self._schemes = {**config.api.ways, **self._schemes}
 
     def read(self) -> Reading:
         built: dict[str, tuple[Operation, Tool]] = {}
@@ -158,6 +163,8 @@ class _Reader:
             self._note_emptiness()
         for message in self._filter.idle():
             self._add("warning", "#/paths", "unused_filter", message)
+        for message in self._constants.idle():
+            self._add("warning", "#/paths", "unused_constant", message)
         names = self._names({origin: operation for origin, (operation, _) in built.items()})
         tools = tuple(self._named(tool, names[origin]) for origin, (_, tool) in built.items())
         return Reading(
@@ -183,12 +190,20 @@ class _Reader:
 
     def _operation(self, route: Route) -> Operation:
         parse = v2.operation if self._version == "2.0" else v3.operation
-        return parse(self._documents, route, self._warn)
+        operation = parse(self._documents, route, self._warn)
+        ways = () if route.raw.get("security") == [] else self._ways
+        return shown(operation, self._schemes, ways, self._given)
 
     def _tool(self, operation: Operation, effect: Effect, documented: str) -> Tool:
         operation = apart(operation, self._schemes)
         schema, binding = bind(
-            operation, self._schemas, self._schemes, self._servers(operation), self._warn, self._config.key_header
+            operation,
+            self._schemas,
+            self._schemes,
+            self._servers(operation),
+            self._warn,
+            self._config.key_header,
+            self._constants,
         )
         if self._config.anonymous:
             if operation.security and () not in operation.security:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import jsonschema_rs
@@ -12,11 +13,21 @@ import jsonschema_rs
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi.describe import MAX_NESTED_LENGTH, MAX_PARAMETER_LENGTH, flatten
 from toolgen.sources.openapi.discriminator import discriminate
-from toolgen.sources.openapi.keywords import LISTS, MAPS, SCHEMAS, keyword, malformed, modernise, references, shared
+from toolgen.sources.openapi.keywords import (
+    LISTS,
+    MAPS,
+    SCHEMAS,
+    keyword,
+    malformed,
+    modernise,
+    references,
+    shared,
+    subschemas,
+)
 from toolgen.sources.openapi.operation import FaultError
 from toolgen.sources.openapi.output_schemas import Direction, Outputs, Visibility
 
-__all__ = ["FILE", "Direction", "Schemas", "file_schema", "is_file"]
+__all__ = ["Direction", "Schemas"]
 
 _TYPES = frozenset({"null", "boolean", "object", "array", "number", "string", "integer"})
 _SLOPPY_TYPES = {"int": "integer", "long": "integer", "float": "number", "double": "number", "bool": "boolean"}
@@ -26,53 +37,31 @@ _MAX_DEPTH = 60
 _NESTED = frozenset({*SCHEMAS, *LISTS, *MAPS})
 _COMPOSED = frozenset({"allOf", "anyOf", "oneOf", "$ref"})
 
-FILE: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "base64": {"type": "string", "contentEncoding": "base64", "description": "The content, base64-encoded."},
-        "filename": {"type": "string"},
-        "media_type": {"type": "string"},
-    },
-    "required": ["base64"],
-}
-
-
-def is_file(schema: Any) -> bool:
-    """Whether a schema as written stands for raw bytes: `format: binary`, `type: file` (2.0), or a `contentMediaType` alone (3.1)."""
-    if not isinstance(schema, dict):
-        return False
-    if schema.get("type") == "file":
-        return True
-    written = schema.get("type", "string")
-    kinds = [str(kind) for kind in written] if isinstance(written, list) else [str(written)]
-    if set(kinds) - {"null"} != {"string"}:
-        return False
-    if schema.get("format") == "binary":
-        return True
-    media = schema.get("contentMediaType")
-    return isinstance(media, str) and "contentEncoding" not in schema and not media.endswith(("json", "text/plain"))
-
-
-def file_schema(description: object) -> dict[str, Any]:
-    """The schema of a file argument, with the author's words about it."""
-    text = flatten(description, MAX_PARAMETER_LENGTH) if isinstance(description, str) else ""
-    return {**FILE, "description": text} if text else dict(FILE)
-
 
 class _Place(NamedTuple):
-    """Where a schema stands. `gone` is what the composition it is part of keeps out of its object: that cannot be required there."""
+    """Where a schema stands. `gone` is what the composition it is part of keeps out of its object: that cannot be required there.
+
+    `kept` is what it would keep out, but requires of a request.
+    """
 
     direction: Direction
     depth: int = 0
     gone: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
+    optional: bool = False  # arguments exist that have no value for it
+    needs: frozenset[str] = frozenset()  # what the schema itself requires
 
-    def inside(self) -> _Place:
+    def inside(self, *, optional: bool = False) -> _Place:
         """For a schema of another value, or of this one under a condition."""
-        return _Place(self.direction, self.depth + 1)
+        return _Place(self.direction, self.depth + 1, optional=self.optional or optional)
 
     def beside(self) -> _Place:
         """For a schema that holds of the same value."""
-        return _Place(self.direction, self.depth + 1, self.gone)
+        return _Place(self.direction, self.depth + 1, self.gone, self.kept, self.optional)
+
+    def alternative(self) -> _Place:
+        """For one of several schemas that hold of the same value."""
+        return _Place(self.direction, self.depth + 1, kept=self.kept, optional=self.optional)
 
 
 class Schemas:
@@ -89,23 +78,27 @@ class Schemas:
         self._uses: dict[tuple[Direction, str], frozenset[str]] = {}
         self._broken: dict[tuple[Direction, str], FaultError] = {}
         self._home = "#/definitions" if version == "2.0" else "#/components/schemas"
-        self._names: dict[tuple[str, frozenset[str]], str] = {}
+        self._names: dict[tuple[str, frozenset[str], frozenset[str]], str] = {}
         self._named: set[str] = set()
-        self._waiting: list[tuple[Direction, str, str, frozenset[str]]] = []
+        self._waiting: list[tuple[str, str, _Place]] = []
         self._seen: set[tuple[Direction, str]] = set()
         self._used: set[str] = set()
         self._patterns: dict[str, bool] = {}
         self._visibility = Visibility(documents)
         self._outputs = Outputs()
 
-    def convert(self, raw: Any, direction: Direction) -> dict[str, Any]:
-        """One schema, its references as `#/$defs/…`. Raises `FaultError` (unresolved_ref, schema_too_deep)."""
-        return self._object(raw, _Place(direction=direction))
+    def convert(self, raw: Any, direction: Direction, *, optional: bool = False) -> dict[str, Any]:
+        """One schema, its references as `#/$defs/…`. What of an `optional` one leads nowhere is told, and open.
+
+        Raises `FaultError` (unresolved_ref, schema_too_deep).
+        """
+        return self._object(raw, _Place(direction=direction, optional=optional))
 
     def close(self, schema: dict[str, Any], direction: Direction) -> dict[str, Any]:
         """The schema with everything it reaches in `$defs`, and nothing else. Raises `FaultError` where that is broken."""
         self._drain()
         reached: dict[str, dict[str, Any]] = {}
+        needed: set[str] = set()
         todo = list(references(schema))
         if direction is Direction.OUTPUT:
             schema, reached = self._outputs.bounded(schema, todo, self._output_definition, self._output_uses)
@@ -115,7 +108,10 @@ class Schemas:
             if name in reached:
                 continue
             if fault := self._broken.get((direction, name)):
-                raise fault
+                needed = needed or self._needed(schema)
+                if name in needed or (direction, name) not in self._defs:
+                    raise fault
+                self._note(fault.code, f"{fault.message}; that part of an optional argument is left open")
             reached[name] = self._defs[direction, name]
             todo.extend(self._uses[direction, name])
         schema, repeated = shared(schema, reached)
@@ -164,18 +160,41 @@ class Schemas:
     def _drain(self) -> None:
         """Converts what was referred to, one after the other: a chain of references is not a chain of Python frames."""
         while self._waiting:
-            direction, name, ref, gone = self._waiting.pop()
+            name, ref, place = self._waiting.pop()
+            direction = place.direction
             outer, self._used = self._used, set()
             try:
-                place = _Place(direction=direction, gone=gone)
-                self._defs[direction, name] = self._object(self._documents.lookup(ref), place)
-                self._uses[direction, name] = frozenset(self._used)
-            except UnresolvedRefError as error:
-                self._broken[direction, name] = FaultError("unresolved_ref", "", str(error))
+                self._define(name, ref, place)
             except FaultError as fault:
                 self._broken[direction, name] = fault
+                if fault.code == "unresolved_ref":
+                    with suppress(FaultError):
+                        self._define(name, ref, place._replace(optional=True))
             finally:
                 self._used = outer
+
+    def _define(self, name: str, ref: str, place: _Place) -> None:
+        self._used = set()
+        try:
+            target = self._documents.lookup(ref)
+        except UnresolvedRefError as error:
+            raise FaultError("unresolved_ref", "", str(error)) from error
+        self._defs[place.direction, name] = self._object(target, place)
+        self._uses[place.direction, name] = frozenset(self._used)
+
+    def _needed(self, schema: dict[str, Any]) -> set[str]:
+        """The definitions that no arguments can do without: required, by what is required."""
+        found: set[str] = set()
+        todo = [schema]
+        while todo:
+            node = todo.pop()
+            name = str(node.get("$ref", "")).removeprefix("#/$defs/")
+            if name and name not in found:
+                found.add(name)
+                todo.append(self._defs.get((Direction.INPUT, name), {}))
+            required = node.get("required", ())
+            todo += [part for steps, part in subschemas(node) if steps[0] != "properties" or steps[-1] in required]
+        return found
 
     def _object(self, raw: Any, place: _Place) -> dict[str, Any]:
         """As an object, where a boolean schema will not do."""
@@ -197,10 +216,15 @@ class Schemas:
         if ("required" in raw or not _COMPOSED.isdisjoint(raw)) and (
             more := self._visibility.names(raw, place.direction)
         ):
-            place = place._replace(gone=place.gone | more)
+            kept = place.kept
+            if place.direction is Direction.INPUT:
+                kept |= more & self._visibility.demanded(raw)
+            place = place._replace(gone=(place.gone | more) - kept, kept=kept)
         if isinstance(ref := raw.get("$ref"), str):
             return self._reference(ref, raw, place)
         built: dict[str, Any] = {}
+        if isinstance(required := raw.get("required"), list):
+            place = place._replace(needs=frozenset(name for name in required if isinstance(name, str)))
         for key, value in raw.items():
             self._keyword(built, key, value, place)
         patterns = raw.get("patternProperties")
@@ -220,19 +244,25 @@ class Schemas:
             if isinstance(target, dict) and "$ref" in target:
                 self._documents.follow(target)
         except UnresolvedRefError as error:
-            if place.direction is Direction.INPUT:
+            if place.direction is Direction.INPUT and not place.optional:
                 raise FaultError("unresolved_ref", "", str(error)) from error
-            self._note("unresolved_ref", f"{error}; the answer's schema leaves that part open")
+            whose = (
+                "the answer's schema"
+                if place.direction is Direction.OUTPUT
+                else "what of the arguments may be left out"
+            )
+            self._note("unresolved_ref", f"{error}; {whose} leaves that part open")
             return {}
         gone = place.gone
         if gone:
             # What is shared is right by itself; this use of it must not require what another part of the composition hides.
             gone = (gone - self._visibility.names(target, place.direction)) & self._visibility.required(ref)
-        name = self._names.get((ref, gone)) or self._name(ref, gone)
+        kept = place.kept and place.kept & self._visibility.names(target, place.direction)
+        name = self._names.get((ref, gone, kept)) or self._name(ref, gone, kept)
         self._used.add(name)
         if (place.direction, name) not in self._seen:
             self._seen.add((place.direction, name))
-            self._waiting.append((place.direction, name, ref, gone))
+            self._waiting.append((name, ref, _Place(place.direction, gone=gone, kept=kept)))
         built: dict[str, Any] = {"$ref": f"#/$defs/{name}"}
         for key, value in raw.items():
             # Before 3.1 whatever stands beside a $ref is ignored (3.0.4, section 4.8.23); words do no harm.
@@ -240,14 +270,14 @@ class Schemas:
                 self._keyword(built, key, value, place)
         return _without(built, place.gone)
 
-    def _name(self, ref: str, gone: frozenset[str]) -> str:
+    def _name(self, ref: str, gone: frozenset[str], kept: frozenset[str]) -> str:
         """From the reference alone, so that the same schema has the same name in every tool and on every build."""
         head, _, tail = ref.rpartition("/")
-        if head == self._home and not gone and _PLAIN_NAME.match(tail):
+        if head == self._home and not gone and not kept and _PLAIN_NAME.match(tail):
             name = tail
         else:
             name = re.sub(r"[^A-Za-z0-9_.-]+", "_", tail)[-40:].strip("_") or "schema"
-            text = ref if not gone else repr((ref, sorted(gone)))
+            text = repr((ref, sorted(gone), sorted(kept))) if kept else repr((ref, sorted(gone))) if gone else ref
             digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
             # Six digits tell apart what a description refers to; where one uses such a name itself, there are more.
             name = next(
@@ -255,7 +285,7 @@ class Schemas:
                 for length in range(6, len(digest))
                 if (taken := f"{name}_{digest[:length]}") not in self._named and not self._is_schema(taken)
             )
-        self._names[ref, gone] = name
+        self._names[ref, gone, kept] = name
         self._named.add(name)
         return name
 
@@ -292,9 +322,13 @@ class Schemas:
         elif key == "items" and isinstance(value, list):
             built["prefixItems"] = [self._schema(item, place.inside()) for item in value] or [True]
         elif key in SCHEMAS and isinstance(value, (dict, bool)):
-            built[key] = self._schema(value, place.inside())
+            # What is open accepts everything, so that nothing would be left below these.
+            inside = _Place(place.direction, place.depth + 1) if key in {"not", "if"} else place.inside()
+            built[key] = self._schema(value, inside)
         elif key in LISTS and isinstance(value, list) and value:
-            inside = place.beside() if key == "allOf" else place.inside()
+            inside = (
+                place.beside() if key == "allOf" else place.alternative() if key != "prefixItems" else place.inside()
+            )
             built[key] = [self._schema(item, inside) for item in value]
         elif value is not None:
             malformed(key, value, self._note)
@@ -303,8 +337,11 @@ class Schemas:
         inside = place.inside()
         if key == "properties":
             hidden = self._visibility.hidden
+            open_ = place.inside(optional=True)
             return {
-                name: self._schema(item, inside) for name, item in value.items() if not hidden(item, place.direction)
+                name: self._schema(item, inside if name in place.needs else open_)
+                for name, item in value.items()
+                if name in place.kept or not hidden(item, place.direction)
             }
         return {
             name: self._schema(item, inside)

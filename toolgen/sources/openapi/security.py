@@ -5,7 +5,7 @@ An alternative whose schemes would be sent in one place means either of them: no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -14,9 +14,9 @@ from typing import Any
 from toolgen.model.auth_schemes import sent
 from toolgen.model.manifest import SecurityScheme
 from toolgen.sources.documents import Documents, UnresolvedRefError
-from toolgen.sources.openapi.operation import FaultError, Operation
+from toolgen.sources.openapi.operation import FaultError, Operation, Parameter
 
-__all__ = ["apart", "requirements", "schemes", "scopes"]
+__all__ = ["apart", "requirements", "schemes", "scopes", "shown"]
 
 _MAX_OPTIONS = 64  # of what one alternative that collides with itself is taken apart into
 _FLOWS = ("clientCredentials", "authorizationCode", "password", "implicit", "deviceAuthorization")
@@ -106,6 +106,47 @@ def apart(operation: Operation, schemes: Mapping[str, SecurityScheme]) -> Operat
     needed = tuple({name: among.get(name, ()) for name in one} for one, among in found.values())
     security = tuple(one for one, _ in found.values())
     return replace(operation, security=security, scopes=needed if operation.scopes else ())
+
+
+def shown(
+    operation: Operation, schemes: Mapping[str, SecurityScheme], ways: tuple[str, ...], given: Container[str]
+) -> Operation:
+    """The operation with the credentials that its own requirement does not speak of.
+
+    `ways` are those of toolgen.yaml where the description knows none. Besides, a required parameter is a credential's if it stands where a
+    scheme would send it: any of the schemes that do is an alternative then. That is so of those `given` in toolgen.yaml, and of every one
+    for the header Authorization, which no argument may set.
+    """
+    options = [tuple(dict.fromkeys((*option, *ways))) for option in operation.security or ((),)]
+    for one in operation.parameters:
+        place = (one.in_, _folded(one))
+        open_ = place == ("header", "authorization")
+        able = [
+            name
+            for name, scheme in schemes.items()
+            if one.required and (open_ or name in given) and sent(scheme) == place
+        ]
+        if able:
+            options = [
+                found
+                for option in options
+                for found in ([option] if any(name in able for name in option) else [(*option, name) for name in able])
+            ]
+    if options == [*(operation.security or ((),))] or len(options) > _MAX_OPTIONS:
+        return operation
+    scopes = {tuple(one): one for one in operation.scopes}
+    needed = tuple(
+        {
+            name: next((one[name] for key, one in scopes.items() if set(key) <= set(option) and name in one), ())
+            for name in option
+        }
+        for option in options
+    )
+    return replace(operation, security=tuple(options), scopes=needed if operation.scopes else ())
+
+
+def _folded(parameter: Parameter) -> str:
+    return parameter.name.lower() if parameter.in_ == "header" else parameter.name
 
 
 def _possible(option: tuple[str, ...], schemes: Mapping[str, SecurityScheme]) -> list[tuple[str, ...]]:

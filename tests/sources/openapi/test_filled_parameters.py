@@ -1,7 +1,8 @@
-"""A header that a system knows repeated requests by is the gateway's to fill in, and no argument; any other header stays one."""
+"""What the gateway fills in is no argument: the header of idempotency keys, credentials, constants. Any other parameter stays one."""
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,13 @@ import msgspec
 import pytest
 
 from tests.sources.openapi.readings import document, only, operation, read
-from toolgen.execute.http.request_builder import bind, keyed, repeatable
+from toolgen.config.settings import load
+from toolgen.errors import ConfigError
+from toolgen.execute.http.request_builder import UnbindableError, bind, keyed, repeatable
 from toolgen.model.call import Call, Principal
 from toolgen.model.tool import HttpBinding, HttpKey, Tool
 from toolgen.sources.base import SourceConfig
+from toolgen.sources.openapi_options import OpenApiOptions
 from toolgen.verify import Failed, Proven
 from toolgen.verify.source import prove_http_tools
 
@@ -195,3 +199,134 @@ def test_such_a_call_may_be_sent_again(tmp_path: Path) -> None:
     call = Call(id="c", tool=tool, arguments={}, principal=Principal(id="p"))
     assert repeatable(call, "")
     assert repeatable(replace(call, idempotency_key="tg_1"), "")
+
+
+OAUTH = {"slack": {"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "https://h.test/t", "scopes": {}}}}}
+SAID = "Authentication token. Requires scope: `chat:write`"
+CARRIED = [
+    ("token", "query", SAID, True),
+    ("token", "header", SAID, True),
+    ("access_token", "query", "", True),
+    ("oauth_token", "query", "", True),
+    ("Access-Token", "header", "", True),
+    ("authToken", "query", "", True),
+    ("token", "query", "The device to remove.", False),
+    ("page_token", "query", SAID, False),
+    ("token", "path", SAID, False),
+]
+
+
+def filled(
+    folder: Path, parameters: list[dict[str, Any]], constants: dict[str, Any] | None = None, **more: Any
+) -> Tool:
+    names = "".join(f"/{{{one['name']}}}" for one in parameters if one["in"] == "path")
+    written = document({f"/x{names}": {"get": operation(parameters=parameters, security=[{"slack": []}])}}, **more)
+    api = OpenApiOptions(constants=constants or {})
+    reading = read(folder, {**written, "components": {"securitySchemes": OAUTH}}, api=api)
+    tool, _ = only(reading)
+    config = SourceConfig(name="t", kind="openapi", location=str(folder / "doc.json"), api=api)
+    verdict = prove_http_tools(config, reading.info.security_schemes, 8, "0")(tool)
+    assert isinstance(verdict, Proven), verdict
+    return tool
+
+
+@pytest.mark.parametrize(("name", "place", "said", "carries"), CARRIED)
+@pytest.mark.parametrize("required", [False, True])
+def test_what_carries_the_operations_token_is_no_argument(
+    name: str, place: str, said: str, carries: bool, required: bool, tmp_path: Path
+) -> None:
+    one = {
+        "name": name,
+        "in": place,
+        "description": said,
+        "required": required or place == "path",
+        "schema": {"type": "string"},
+    }
+    tool = filled(tmp_path, [one])
+    assert (tool.input_schema["properties"] == {}) is carries
+
+
+GOOGLE = (
+    *("$.xgafv", "access_token", "alt", "callback", "fields", "key", "oauth_token", "prettyPrint", "quotaUser"),
+    *("uploadType", "upload_protocol"),
+)
+
+
+def in_query(name: str, **schema: Any) -> dict[str, Any]:
+    return {"name": name, "in": "query", "schema": {"type": "string", **schema}}
+
+
+def test_googles_standard_parameters_are_no_arguments(tmp_path: Path) -> None:
+    tool = filled(tmp_path, [*map(in_query, GOOGLE), in_query("q")])
+    assert list(tool.input_schema["properties"]) == ["q"]
+    assert bound_url(tool, {"q": "a"}) == "http://h.test/x?q=a"
+
+
+def test_the_same_names_elsewhere_are_arguments(tmp_path: Path) -> None:
+    tool = filled(tmp_path, [in_query("alt"), in_query("fields"), in_query("key")])
+    assert list(tool.input_schema["properties"]) == ["alt", "fields", "key"]
+
+
+def bound_url(tool: Tool, arguments: dict[str, Any]) -> str:
+    assert isinstance(tool.binding, HttpBinding)
+    return bind(tool.binding, arguments, tool.input_schema).url
+
+
+def test_a_constant_is_sent_with_every_call_and_is_no_argument(tmp_path: Path) -> None:
+    parameters = [
+        {**in_query("alt", enum=["json", "media"]), "required": True},
+        {**in_query("on"), "schema": {"type": "boolean"}},
+        {"name": "Notion-Version", "in": "header", "required": True, "schema": {"type": "string"}},
+        {"name": "v", "in": "path", "required": True, "schema": {"type": "integer"}},
+        {"name": "c", "in": "cookie", "schema": {"type": "string"}},
+        in_query("q"),
+    ]
+    constants = {"alt": "json", "on": True, "notion-version": "2022-06-28", "v": 3, "c": "d"}
+    tool = filled(tmp_path, parameters, constants)
+    assert tool.input_schema == {"type": "object", "properties": {"q": {"type": "string"}}}
+    assert bound_url(tool, {"q": "a", "": "b", "alt": "media"}) == "http://h.test/x/3?q=a&alt=json&on=true"
+    assert isinstance(tool.binding, HttpBinding)
+    headers = dict(bind(tool.binding, {}, tool.input_schema).headers)
+    assert (headers["Notion-Version"], headers["Cookie"]) == ("2022-06-28", "c=d")
+
+
+def test_no_argument_can_bring_the_name_of_a_constant(tmp_path: Path) -> None:
+    free = {"name": "filter", "in": "query", "schema": {"type": "object", "additionalProperties": {"type": "string"}}}
+    tool = filled(tmp_path, [free, in_query("alt")], {"alt": "json"})
+    with pytest.raises(UnbindableError, match="alt"):
+        bound_url(tool, {"filter": {"alt": "media"}})
+
+
+def test_a_constant_of_no_parameter_is_told_with_the_nearest(tmp_path: Path) -> None:
+    written = document({"/x": {"get": operation(parameters=[in_query("version")])}})
+    reading = read(tmp_path, written, api=OpenApiOptions(constants={"vesion": "1"}))
+    (problem,) = reading.problems
+    assert (problem.level, problem.code) == ("warning", "unused_constant")
+    assert "did you mean 'version'" in problem.message
+
+
+CONFIGURED: dict[str, tuple[dict[str, Any], str]] = {
+    "a secret": ({"constants": {"v": "${env:V}"}}, "must be no credential"),
+    "the name of one": ({"constants": {"access_token": "abc"}}, "must be no credential"),
+    "a gateway's header": ({"constants": {"Host": "a"}}, "must be no credential"),
+    "a list": ({"constants": {"v": [1]}}, "takes text, a number, true or false"),
+    "no name": ({"constants": {"a b": 1}}, "is not the name of a parameter"),
+    "no mapping": ({"constants": ["v"]}, "constants"),
+    "another word": ({"formats": "lose"}, "did you mean 'loose'"),
+    "a misspelt key": ({"constant": {"v": 1}}, "did you mean 'constants'"),
+}
+
+
+@pytest.mark.parametrize("case", CONFIGURED)
+def test_what_cannot_be_meant_is_refused_with_its_line(case: str, tmp_path: Path) -> None:
+    keys, said = CONFIGURED[case]
+    (tmp_path / "toolgen.yaml").write_text(json.dumps({"sources": {"t": {"openapi": "api.json", **keys}}}))
+    with pytest.raises(ConfigError, match=said):
+        load(str(tmp_path / "toolgen.yaml"))
+
+
+@pytest.mark.parametrize("key", [{"constants": {"v": 1}}, {"formats": "loose"}])
+def test_they_belong_to_openapi(key: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "toolgen.yaml").write_text(json.dumps({"sources": {"t": {"sql": "sqlite:///a.db", **key}}}))
+    with pytest.raises(ConfigError, match="belongs to openapi sources"):
+        load(str(tmp_path / "toolgen.yaml"))

@@ -1,0 +1,185 @@
+"""Could a tool ever be called? A server, credentials that can be shown, and required arguments that some value exists for.
+
+What toolgen.yaml says under `auth:` held against the security schemes of a description.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from toolgen.errors import ConfigError
+from toolgen.model.auth import read_form
+from toolgen.model.auth_schemes import HEADERS, SCHEMES, chosen, fits, sendable, takes
+from toolgen.model.manifest import Problem, SecurityScheme
+from toolgen.model.names import nearest
+from toolgen.model.schema import Schema
+from toolgen.model.tool import HttpBinding, Tool
+
+__all__ = ["check_auth", "names_in_short", "obstacle", "uncallable", "unpaid"]
+
+_WAYS = (*SCHEMES, HEADERS)
+_SHOWN = 5
+_TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
+
+
+def check_auth(
+    source: str, kind: str, auth: Mapping[str, object], schemes: Mapping[str, SecurityScheme], asked: Container[str]
+) -> None:
+    """Holds a source's credentials against its description. `asked` are the schemes that some tool is called with.
+
+    Raises `ConfigError`, with the words of the fix, for one that no scheme can show, or that no tool would be called with.
+    """
+    own = {name: one for name, one in schemes.items() if not name.startswith(f"{HEADERS}.")}
+    for name, written in auth.items():
+        where = f"sources.{source}.auth.{name}"
+        if kind in {"graphql", "mcp"} and name == HEADERS:
+            continue
+        if kind == "openapi" and name == HEADERS and isinstance(written, Mapping):
+            if not any(f"{HEADERS}.{header}" in asked for header in written):
+                raise _unasked(name, own, where)
+            continue
+        if name not in schemes:
+            if not own and kind == "openapi":
+                ways = f"name how the credential is shown: {', '.join(_WAYS[:-1])} or {HEADERS}"
+                raise ConfigError(
+                    f"the description has no security scheme '{name[:40]}', nor any other{nearest(name, _WAYS)}",
+                    where=where,
+                    suggestion="run `toolgen build`: what was built knows no such credential"
+                    if name in _WAYS
+                    else ways,
+                )
+            known = nearest(name, schemes) or f" (it has: {', '.join(schemes) or 'none'})"
+            raise ConfigError(f"the description has no security scheme '{name}'{known}", where=where)
+        try:
+            usable = fits(schemes[name], read_form(written))
+        except ValueError as error:
+            raise ConfigError(str(error), where=where) from None
+        if not usable:
+            raise ConfigError(f"the security scheme '{name}' takes {takes(schemes[name])}", where=where)
+        if kind == "openapi" and name in _WAYS and name not in asked:
+            others = {other: one for other, one in own.items() if other not in _WAYS}
+            if others:
+                raise _unasked(name, others, where)
+
+
+def _unasked(name: str, schemes: Mapping[str, SecurityScheme], where: str) -> ConfigError:
+    known = ", ".join(one for one in schemes if one not in _WAYS)
+    return ConfigError(
+        f"no tool is called with {name}: the description asks for none, or it has security schemes of its own: {known or 'none'}",
+        where=where,
+        suggestion="name one of those under auth:, or leave it out",
+    )
+
+
+def uncallable(
+    tools: Iterable[Tool], schemes: Mapping[str, SecurityScheme], problems: Iterable[Problem]
+) -> list[Problem]:
+    """A warning for each tool of a source that no call to could ever succeed, whatever is configured."""
+    headers = {one.origin: one.message for one in problems if one.code == "gateway_header"}
+    found = []
+    for tool in tools:
+        if reason := obstacle(tool, schemes) or headers.get(tool.origin, ""):
+            message = f"{tool.name} can never be called: {reason}"
+            found.append(
+                Problem(level="warning", source=tool.source, origin=tool.origin, code="uncallable", message=message)
+            )
+    return found
+
+
+def obstacle(tool: Tool, schemes: Mapping[str, SecurityScheme]) -> str:
+    """Why no call of a tool could succeed; "" where one might."""
+    if isinstance(tool.binding, HttpBinding):
+        if not any(_reachable(server) for server in tool.binding.servers):
+            return "its description names no server that can be asked; set `server:` for its source in toolgen.yaml"
+        if tool.binding.security and () not in tool.binding.security:
+            lacking = [_unshowable(option, schemes) for option in tool.binding.security]
+            if all(lacking):
+                return f"{lacking[0]}; set `auth: none`, or describe it with an overlay"
+    if name := _Possible(tool.input_schema).missing():
+        return f"no value exists for its required argument {name!r}"
+    return ""
+
+
+def _reachable(server: str) -> bool:
+    try:
+        parts = urlsplit(server)
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.hostname)
+
+
+def _unshowable(option: tuple[str, ...], schemes: Mapping[str, SecurityScheme]) -> str:
+    for name in option:
+        if name not in schemes:
+            return f"it needs the security scheme {name[:80]!r}, which is not described"
+        if not sendable(schemes[name]):
+            return f"it needs the security scheme {name[:80]!r}, which takes {takes(schemes[name])}"
+    return ""
+
+
+def unpaid(tools: Iterable[Tool], auth: Container[str]) -> dict[str, list[str]]:
+    """The names of the tools that need a credential which is not configured, by what each needs."""
+    found: dict[str, list[str]] = {}
+    for tool in tools:
+        if isinstance(tool.binding, HttpBinding) and chosen(tool.binding.security, auth) is None:
+            wanted = " or ".join(" and ".join(option) for option in tool.binding.security)
+            found.setdefault(wanted, []).append(tool.name)
+    return found
+
+
+def names_in_short(names: list[str]) -> str:
+    """The first few of some names, and how many more there are."""
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+class _Possible:
+    """Whether values exist for a schema. What it does not understand it takes to be possible: only what is certain is told.
+
+    An object that requires another of its own kind has none of finite size: the least set of definitions that have a value is found by
+    starting with none of them.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        definitions = schema.get("$defs")
+        self._definitions: Mapping[str, Any] = definitions if isinstance(definitions, Mapping) else {}
+        self._known: set[str] = set()
+        while found := {
+            name for name, one in self._definitions.items() if name not in self._known and self._has_value(one)
+        }:
+            self._known |= found
+
+    def missing(self) -> str:
+        """The first required argument without a possible value; "" where there is none."""
+        properties = self._schema.get("properties", {})
+        return next(
+            (name for name in self._schema.get("required", ()) if not self._has_value(properties.get(name, True))), ""
+        )
+
+    def _has_value(self, schema: Any) -> bool:
+        if not isinstance(schema, Mapping):
+            return schema is not False
+        ref = schema.get("$ref")
+        if isinstance(ref, str) and ref.startswith("#/$defs/") and ref[8:] not in self._known:
+            return False
+        if schema.get("not") in ({}, True) or schema.get("enum") == []:
+            return False
+        if not all(map(self._has_value, schema.get("allOf", ()))):
+            return False
+        if any(key in schema and not any(map(self._has_value, schema[key])) for key in ("anyOf", "oneOf")):
+            return False
+        written = schema.get("type", _TYPES)
+        return any(self._of_type(kind, schema) for kind in ((written,) if isinstance(written, str) else written))
+
+    def _of_type(self, kind: str, schema: Mapping[str, Any]) -> bool:
+        if kind == "object":
+            properties = schema.get("properties", {})
+            return all(self._has_value(properties.get(name, True)) for name in schema.get("required", ()))
+        if kind == "array" and schema.get("minItems", 0) > 0:
+            return schema.get("maxItems", 1) > 0 and (
+                "prefixItems" in schema or self._has_value(schema.get("items", True))
+            )
+        return True

@@ -1,0 +1,140 @@
+"""Parameters that are no arguments, because the gateway fills them in: constants, credentials, and the header of idempotency keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import jsonschema_rs
+
+from toolgen.model.auth_schemes import sent
+from toolgen.model.http import NO_KEY_HEADER
+from toolgen.model.manifest import SecurityScheme
+from toolgen.model.names import nearest
+from toolgen.model.parameter_names import may_be_one
+from toolgen.model.tool import Constant, HttpKey
+from toolgen.sources.openapi.operation import Parameter
+from toolgen.sources.openapi.schema import Direction, Schemas
+
+__all__ = ["NO_CONSTANTS", "Constants", "carries", "without_key"]
+
+# Idempotency-Key (the IETF's draft), X-Idempotency-Key, Cko-Idempotency-Key, X-idempotence-uuid, I-Twilio-Idempotency-Token …
+_NAMED = re.compile(r"(?:[a-z0-9]+-)*idempoten(?:cy|ce|t)-?(?:key|token|id|uuid)?\Z")
+# X-Request-Id and the like name a request for logs as well; only the description says which it is.
+_PERHAPS = re.compile(r"(?:[a-z0-9]+-)*(?:request|transaction|operation|message|client)-?(?:id|key|token|uuid)\Z")
+_SAID = re.compile(r"idempoten", re.IGNORECASE)
+_BACKTRACKS = 100_000
+# What the gateway has: a call's own id, the digest of a caller's key; or a UUID made of either (`model/http.py`).
+_TEXTS = (f"call_{'0' * 24}", f"tg_{'f' * 48}")
+_UUIDS = ("6f9619ff-8b86-4011-b42d-00cf4fc964ff",)
+
+# What a bearer token is called where it is a parameter (RFC 6750, section 2.3); `token` may be anybody's, so that its description decides.
+_TOKENS = frozenset({"accesstoken", "oauthtoken", "bearertoken", "authtoken"})
+_MAY_BE_TOKENS = frozenset({"token", "authorization", "auth"})
+_OF_CREDENTIALS = re.compile(
+    r"authenticat|authoriz|\bauth\b|bearer|oauth|access token|api token|\bscopes?\b", re.IGNORECASE
+)
+# Google's system parameters (cloud.google.com/apis/docs/system-parameters), which every method of every API of it repeats.
+_GOOGLES = frozenset(
+    {
+        *("$.xgafv", "access_token", "alt", "callback", "fields", "key", "oauth_token", "prettyPrint", "quotaUser"),
+        *("uploadType", "upload_protocol", "userIp"),
+    }
+)
+_MARKS_OF_GOOGLE = frozenset({"alt", "prettyPrint", "quotaUser"})
+
+Note = Callable[[str, str], None]
+
+
+class Constants:
+    """What `constants:` of a source says, by name: of headers in any case, as HTTP has them."""
+
+    def __init__(self, given: Mapping[str, Constant]) -> None:
+        self._given = given
+        self._unused = dict.fromkeys(given)
+        self._seen: dict[str, None] = {}
+
+    def taken(self, parameters: list[Parameter]) -> tuple[list[Parameter], list[tuple[Parameter, Constant]]]:
+        """The parameters that stay arguments, and those that are fixed, each with its value. Google's system parameters are neither."""
+        fixed = []
+        names = {one.name for one in parameters if one.in_ == "query"}
+        googles = names & _GOOGLES if names >= _MARKS_OF_GOOGLE else frozenset()
+        kept = []
+        for one in parameters:
+            name = self._constant(one)
+            if name is not None:
+                self._unused.pop(name, None)
+                fixed.append((one, self._given[name]))
+            elif one.in_ != "query" or one.name not in googles or one.required:
+                kept.append(one)
+        if self._unused:
+            self._seen |= dict.fromkeys(one.name for one in parameters)
+        return kept, fixed
+
+    def _constant(self, one: Parameter) -> str | None:
+        if one.in_ == "header":
+            return next((name for name in self._given if name.lower() == one.name.lower()), None)
+        return one.name if one.name in self._given and one.in_ != "querystring" else None
+
+    def idle(self) -> Iterator[str]:
+        """A sentence on every constant that is the name of no parameter."""
+        for name in self._unused:
+            yield f"constants: no operation has a parameter {name[:80]!r}{nearest(name, self._seen)}"
+
+
+NO_CONSTANTS = Constants({})
+
+
+def carries(scheme: SecurityScheme, one: Parameter) -> bool:
+    """Whether a parameter says what the gateway sends for a security scheme."""
+    if scheme.type == "apiKey" and scheme.in_ == one.in_ and may_be_one(scheme.name, one.name):
+        return True
+    if one.in_ not in {"query", "header", "cookie"} or sent(scheme) != ("header", "authorization"):
+        return False
+    folded = one.name.lower().replace("_", "").replace("-", "")
+    return folded in _TOKENS or (folded in _MAY_BE_TOKENS and bool(_OF_CREDENTIALS.search(one.description)))
+
+
+def without_key(
+    parameters: list[Parameter], schemas: Schemas, configured: str, note: Note
+) -> tuple[list[Parameter], HttpKey | None]:
+    """The parameters that stay, and the header that the gateway fills in. `configured` is what toolgen.yaml calls it: "" where it is
+    silent, and `NO_KEY_HEADER` where it wants none filled in."""
+    found = None if configured == NO_KEY_HEADER else _found(parameters, configured)
+    if found is None:
+        return parameters, None
+    form = _form(found, schemas)
+    if form is None:
+        note("key_header", f"the header {found.name[:80]!r} takes no key that the gateway makes; it stays an argument")
+        return parameters, None
+    return [one for one in parameters if one is not found], HttpKey(
+        header=found.name, form=form, required=found.required
+    )
+
+
+def _found(parameters: Sequence[Parameter], configured: str) -> Parameter | None:
+    headers = [(one, one.name.lower().replace("_", "-")) for one in parameters if one.in_ == "header"]
+    if given := next((one for one, _ in headers if one.name.lower() == configured.lower()), None):
+        return given
+    named = next((one for one, name in headers if _NAMED.match(name)), None)
+    return named or next((one for one, name in headers if _PERHAPS.match(name) and _SAID.search(one.description)), None)
+
+
+def _form(one: Parameter, schemas: Schemas) -> str | None:
+    """What the header's schema takes: `text`, `uuid`, or neither."""
+    if one.content_type:
+        return None
+    whole = {"type": "object", "properties": {"key": schemas.convert(one.schema, Direction.INPUT)}}
+    try:
+        validator = jsonschema_rs.Draft202012Validator(
+            schemas.close(whole, Direction.INPUT),
+            validate_formats=True,
+            offline=True,
+            pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKS),
+        )
+    except ValueError:  # what is wrong with it is said where it is read as an argument
+        return None
+    for form, texts in (("text", _TEXTS), ("uuid", _UUIDS)):
+        if all(validator.is_valid({"key": text}) for text in texts):
+            return form
+    return None

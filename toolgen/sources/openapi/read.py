@@ -19,11 +19,12 @@ from toolgen.sources.documents import Documents
 from toolgen.sources.naming import assign, from_identifier, from_route
 from toolgen.sources.openapi import v2, v3
 from toolgen.sources.openapi.binding import bind
-from toolgen.sources.openapi.describe import describe, help_url, suspicion, title
+from toolgen.sources.openapi.describe import describe, help_url, suspicion, title, with_hint
 from toolgen.sources.openapi.operation import FaultError, Operation, located, unusable
 from toolgen.sources.openapi.routes import READING, Filter, Route, effect_of, routes
 from toolgen.sources.openapi.schema import Direction, Schemas
 from toolgen.sources.openapi.security import schemes
+from toolgen.sources.openapi.siblings import hints
 from toolgen.sources.references import Remote
 
 __all__ = ["open_documents", "overlaid_documents", "read_openapi", "version_of"]
@@ -159,8 +160,9 @@ class _Reader:
             self._note_emptiness()
         for message in self._filter.idle():
             self._add("warning", "#/paths", "unused_filter", message)
-        names = self._names({origin: operation for origin, (operation, _) in built.items()})
-        tools = tuple(self._named(tool, names[origin]) for origin, (_, tool) in built.items())
+        operations = {origin: operation for origin, (operation, _) in built.items()}
+        names, beside = self._names(operations), hints(operations)
+        tools = tuple(self._named(tool, names[origin], beside.get(origin, "")) for origin, (_, tool) in built.items())
         return Reading(
             info=self._info(),
             tools=tools,
@@ -221,11 +223,11 @@ class _Reader:
             binding=binding,
         )
 
-    def _named(self, tool: Tool, name: str) -> Tool:
+    def _named(self, tool: Tool, name: str, hint: str) -> Tool:
         return Tool(
             name=name,
             title=tool.title,
-            description=tool.description,
+            description=with_hint(tool.description, hint),
             input_schema=tool.input_schema,
             output_schema=tool.output_schema,
             effect=tool.effect,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jsonschema_rs
 
 from toolgen.sources.documents import Documents, UnresolvedRefError
-from toolgen.sources.openapi.describe import MAX_NESTED_LENGTH, MAX_PARAMETER_LENGTH, flatten
+from toolgen.sources.openapi.describe import MAX_NESTED_LENGTH, MAX_PARAMETER_LENGTH, brief, flatten
 from toolgen.sources.openapi.discriminator import discriminate
 from toolgen.sources.openapi.keywords import LISTS, MAPS, SCHEMAS, keyword, malformed, modernise, references, shared
 from toolgen.sources.openapi.operation import FaultError
@@ -57,6 +57,16 @@ def file_schema(description: object) -> dict[str, Any]:
     """The schema of a file argument, with the author's words about it."""
     text = flatten(description, MAX_PARAMETER_LENGTH) if isinstance(description, str) else ""
     return {**FILE, "description": text} if text else dict(FILE)
+
+
+def _named(name: str, schema: Any) -> Any:
+    """The schema of a property, without words that say no more than its name."""
+    text = schema.get("description") if isinstance(schema, dict) else None
+    if not isinstance(text, str) or (shorter := brief(text, len(text), name)) == text:
+        return schema
+    return (
+        {**schema, "description": shorter} if shorter else {key: schema[key] for key in schema if key != "description"}
+    )
 
 
 class _Place(NamedTuple):
@@ -295,7 +305,9 @@ class Schemas:
         if key == "properties":
             hidden = self._visibility.hidden
             return {
-                name: self._schema(item, inside) for name, item in value.items() if not hidden(item, place.direction)
+                name: _named(name, self._schema(item, inside))
+                for name, item in value.items()
+                if not hidden(item, place.direction)
             }
         return {
             name: self._schema(item, inside)

@@ -2,7 +2,7 @@
 
 `python -m bench.tokens [FILE...]` prints, for each description, the tools, the bytes of the compact JSON of name, description and
 input_schema, a quarter of them, and toolgen's own estimate, which is meant to lie above what the known vocabularies count. With
-`--dump DIR` it writes the lists there, for counting them with a vocabulary of your own. Exit 1 when GitHub's needs more than 300,000.
+`--dump DIR` it writes the lists there, for counting them with a vocabulary of your own. Exit 1 when GitHub's needs more than 280,000.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LARGE = {
     "stripe": "apisguru__stripe.com.json",
     "kubernetes": "kubernetes-client9.0.0__kubernetes-client-lib-specs-swagger-1.13.json",
 }
-BUDGET = {"github": 300_000}
+BUDGET = {"github": 280_000}
 
 
 def static_list(tools: list[Tool]) -> bytes:

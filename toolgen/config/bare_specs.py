@@ -17,7 +17,7 @@ from toolgen.sources.naming import words
 __all__ = ["kind_of", "name_for"]
 
 _LOOKED_AT = 65_536
-_MAX_LENGTH = 20
+_MIN_LENGTH, _MAX_LENGTH = 3, 20
 # Words that say that something is a description of an API, and not of which.
 _GENERIC = frozenset(
     words("""
@@ -67,7 +67,7 @@ def _better(stem: str, base: str, path: Path) -> str:
         if len(longer) > _MAX_LENGTH:
             break
         name = longer
-    if not SOURCE_NAME.match(name):
+    if len(name) < _MIN_LENGTH or not SOURCE_NAME.match(name):
         return ""
     own = _telling(base)
     more = set(said) < {*own, *words(base), *base.split("_")}

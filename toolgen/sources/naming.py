@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from toolgen.model.names import MAX_NAME_LENGTH, join
 
-__all__ = ["assign", "from_identifier", "from_route", "singular", "words"]
+__all__ = ["ABBREVIATIONS", "assign", "from_identifier", "from_route", "singular", "words"]
 
 _WORD = re.compile(r"[A-Z]+s?(?=[A-Z][a-z]|[^A-Za-z]|\Z)[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+|[A-Z]+")
 _BRANDS = re.compile(r"(?<![A-Z])(?:OAuth|GraphQL|GitHub|GitLab|OpenAPI|PayPal|MySQL|IPv[46])")
@@ -17,7 +17,7 @@ _BRANDS = re.compile(r"(?<![A-Z])(?:OAuth|GraphQL|GitHub|GitLab|OpenAPI|PayPal|M
 _ROUNDS = 8
 _NOBODY: Mapping[str, int] = MappingProxyType({})
 # What a reader recognises at once; the first way to make a long name fit.
-_ABBREVIATIONS: Mapping[str, str] = MappingProxyType(
+ABBREVIATIONS: Mapping[str, str] = MappingProxyType(
     {
         "administrator": "admin",
         "administrators": "admins",
@@ -303,7 +303,7 @@ def _fit(
         if len("_".join(short)) <= room:
             break
         if shared.get(short[index], 0) in {0, most}:
-            short[index] = _ABBREVIATIONS.get(short[index], short[index])
+            short[index] = ABBREVIATIONS.get(short[index], short[index])
     verb = next((index for index, word in enumerate(parts) if word in _VERBS), 0)
     last = len(parts) - 1
     idle = [

@@ -41,6 +41,9 @@ def _unsayable(described: Described, parameter: Mapping[str, Any], value: Any) -
     several = isinstance(value, (list, tuple, Mapping))
     if several and style in _DELIMITERS and any(_DELIMITERS[style] in text for text in texts):
         return True
+    inner = value.values() if isinstance(value, Mapping) else value if several else ()
+    if place in {"path", "header", "cookie"} and any(isinstance(one, (list, tuple, Mapping)) for one in inner):
+        return True  # no style has a form for it
     match place:
         case "path":
             whole = ("." if style == "label" else "") + "/".join(texts)

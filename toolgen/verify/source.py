@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from toolgen.builder.named_queries import read_database
+from toolgen.errors import ToolgenError, place_of
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.sources.base import SourceConfig
@@ -132,11 +133,21 @@ def verify_source(
     prover = _prover(config, examples, seed, password)
     reports = []
     for tool in sorted(prover[0], key=lambda tool: tool.name):
-        report = ToolReport(tool=tool.name, origin=tool.origin, verdict=prover[1](tool))
+        report = ToolReport(tool=tool.name, origin=tool.origin, verdict=_judged(prover[1], tool))
         reports.append(report)
         if progress is not None:
             progress(report)
     return SourceReport(source=config.name, tools=tuple(reports))
+
+
+def _judged(prove: Callable[[Tool], Verdict], tool: Tool) -> Verdict:
+    """What becomes of one tool, whatever its description drives the judges to: the others keep their results."""
+    try:
+        return prove(tool)
+    except ToolgenError:
+        raise
+    except Exception as error:  # noqa: BLE001 - see above
+        return Unproven(reasons=(f"it could not be judged: {place_of(error)}",))
 
 
 def _prover(

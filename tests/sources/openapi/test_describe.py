@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from toolgen.sources.openapi.describe import MAX_DESCRIPTION_LENGTH, MAX_PARAMETER_LENGTH, describe, flatten, help_url
+from toolgen.sources.openapi.describe import (
+    MAX_DESCRIPTION_LENGTH,
+    MAX_PARAMETER_LENGTH,
+    brief,
+    describe,
+    flatten,
+    help_url,
+)
 from toolgen.sources.openapi.operation import Operation, Servers
 
 
@@ -133,7 +140,7 @@ def test_text_without_spaces_is_cut_too(written: str, limit: int, cut: str) -> N
 
 def test_a_description_in_japanese_is_kept_and_ends_once() -> None:
     text = describe(operation(description="一匹の猫を返します。" * 130))
-    assert 900 < len(text) <= MAX_DESCRIPTION_LENGTH
+    assert MAX_DESCRIPTION_LENGTH * 7 // 8 < len(text) <= MAX_DESCRIPTION_LENGTH
     assert text.endswith("。")
 
 
@@ -156,3 +163,38 @@ def test_a_link_to_elsewhere_goes_in_chinese_too() -> None:
 )
 def test_an_operation_is_documented_at_a_plain_web_address(docs: object, url: str) -> None:
     assert help_url({"externalDocs": docs}) == url
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("owner", "The account owner of the repository.", "Account owner of the repository."),
+        ("secret_name", "The name of the secret.", ""),
+        ("org", "The organization name. The name is not case sensitive.", ""),
+        ("comment_id", "The unique identifier of the comment.", ""),
+        ("id", "The unique identifier of the comment.", "Unique identifier of the comment."),
+        ("page", "The page number of the results to fetch.", ""),
+        ("size", "The size in bytes.", "Size in bytes."),
+        ("private", "Whether the repository is private.", "Whether the repository is private."),
+        ("day", "A or B.", "A or B."),
+        ("key", "A key of the API.", "Key of the API."),
+        ("name", "", ""),
+    ],
+)
+def test_an_argument_is_not_told_what_its_name_says(name: str, text: str, said: str) -> None:
+    assert brief(text, 200, name) == said
+
+
+@pytest.mark.parametrize(
+    "needless",
+    [
+        "If the repository is private, the repo scope is also required.",
+        "You must use a JWT to access this endpoint.",
+        "Protected branches are available in public repositories with GitHub Free, and in private repositories with GitHub Pro and others.",
+    ],
+)
+def test_what_the_account_behind_the_gateway_needs_is_left_out(needless: str) -> None:
+    assert describe(operation("List pets.", f"{needless} At most a hundred are listed.")).endswith(
+        "At most a hundred are listed."
+    )
+    assert needless not in describe(operation("List pets.", f"{needless} At most a hundred are listed."))

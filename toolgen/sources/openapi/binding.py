@@ -14,7 +14,7 @@ from toolgen.model.manifest import SecurityScheme
 from toolgen.model.parameter_names import described_override
 from toolgen.model.tool import HttpBinding, HttpBody, HttpConstant, HttpParameter
 from toolgen.sources.openapi.bodies import TEXTUAL, file_schema, is_file, read_form, sendable, sent_part
-from toolgen.sources.openapi.describe import MAX_PARAMETER_LENGTH, flatten
+from toolgen.sources.openapi.describe import MAX_PARAMETER_LENGTH, brief, flatten
 from toolgen.sources.openapi.filled_parameters import NO_CONSTANTS, Constants, carries, without_key
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter
 from toolgen.sources.openapi.schema import Direction, Schemas
@@ -229,8 +229,11 @@ def _offered(one: Parameter, operation: Operation, schemes: Mapping[str, Securit
 
 def _parameter_schema(one: Parameter, schemas: Schemas) -> dict[str, Any]:
     schema = _as_text(one, schemas) or schemas.convert(one.schema, Direction.INPUT, optional=not one.required)
-    if text := flatten(one.description, MAX_PARAMETER_LENGTH):
-        schema = {**schema, "description": text}
+    if one.description:
+        text = brief(one.description, MAX_PARAMETER_LENGTH, one.name)
+        schema = {key: value for key, value in schema.items() if key != "description"} | (
+            {"description": text} if text else {}
+        )
     if one.examples and "examples" not in schema:
         probe = schemas.convert({"examples": list(one.examples)}, Direction.INPUT)
         schema = {**schema, **probe}

@@ -10,23 +10,25 @@ from functools import lru_cache
 from typing import Any
 
 from toolgen.model.prompt_injection import INVISIBLE, visible
-from toolgen.sources.naming import words
+from toolgen.sources.naming import ABBREVIATIONS, words
 from toolgen.sources.openapi.operation import Operation
 
 __all__ = [
     "MAX_DESCRIPTION_LENGTH",
     "MAX_NESTED_LENGTH",
     "MAX_PARAMETER_LENGTH",
+    "brief",
     "describe",
     "flatten",
     "help_url",
     "suspicion",
     "title",
+    "with_hint",
 ]
 
-MAX_DESCRIPTION_LENGTH = 1024
-MAX_PARAMETER_LENGTH = 200
-MAX_NESTED_LENGTH = 120
+MAX_DESCRIPTION_LENGTH = 800
+MAX_PARAMETER_LENGTH = 160
+MAX_NESTED_LENGTH = 100
 """Of a property inside an argument: a tool can have hundreds of those, and a model reads every one before each call."""
 _MARKUP = re.compile(
     r"[<&*_`#\[\]|\\>~!\r\n\t\x00-\x1f\x7f-\x9f\u00ad\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
@@ -66,6 +68,9 @@ _SETTLED = re.compile(
     r"|.*\b(?:authenticated users?|anyone|only)\b.*\b(?:access|permissions?|administrators?|admins?|owners?|roles?)\b"
     r".*\b(?:endpoint|operation)\b"
     r"|.*\bauthenticated users? must (?:also )?(?:have|be)\b"
+    r"|.*\bscopes?\W? (?:is|are) (?:\w+ )?required\b"
+    r"|you must use an? .{1,40} to access this endpoint"
+    r"|.*\b(?:is|are) (?:only )?available (?:in|with|for|on)\b.*\b(?:Free|Pro|Premium|Business|Enterprise)\b.*\b(?:plans?|Cloud|and)\b"
     r"|.*\bfollowing (?:custom )?media types\b"
     r"|.*\bfollowing (?:credential|(?:fine-grained )?token) types\b",
     re.IGNORECASE | re.DOTALL,
@@ -89,11 +94,18 @@ _CELL = re.compile(r"[ \t]*\|[ \t]*")
 _MAX_URL_LENGTH = 300
 _WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:[/?#][!-~]*)?")
 _MAX_READ_LENGTH = 12_288
+_MAX_IDLE_LENGTH = 80
 _MAX_SENTENCE_LENGTH = 500  # what is longer is no sentence, and would make the patterns above slow
 _SPACE = re.compile(r"\s+")
 _WORD = re.compile(r"\w+")
 _ENDING = re.compile(r"(?:ies|es|s|y|e)\Z")
 _LITTLE = frozenset({"a", "an", "the", "of", "for", "to", "in", "on", "by", "from", "with", "and", "all", "this"})
+_ARTICLE = re.compile(r"(?:The|An?(?! (?:or|and|if|in|of|to|is|for)\b))\s+(?=[a-z])")
+# What says of a value no more than that there is one.
+_EMPTY_WORDS = (
+    "be being desired entity fetch field given id identified identifier identify is it its name number object of parameter record requested"
+    " resource result retrieve return returned s specified specify that unique uniquely used uuid value wanted which"
+)
 # Chinese and Japanese write no space behind a sentence, nor between words.
 _SENTENCE_END = re.compile(r"[.!?…।؟۔](?=\s|\Z)|[。！？｡]+[」』”）】]*")
 _ENDS = (*".!?…:।؟۔。！？｡：",)
@@ -105,6 +117,23 @@ def flatten(text: str, limit: int) -> str:
     if _MARKUP.search(text) or INVISIBLE.search(text) or "://" in text or "case" in text:
         text = _plain(text[: limit * 8 + 4096], _idle)
     return _cut(text.strip(), limit)
+
+
+def brief(text: str, limit: int, name: str = "") -> str:
+    """A value's description, flattened and without its article; "" where it says no more than the value's `name` does."""
+    text = flatten(text, limit)
+    if name and len(text) <= _MAX_IDLE_LENGTH and _stems(text) <= _EMPTY_STEMS | _meanings(name):
+        return ""
+    if article := _ARTICLE.match(text):
+        return text[article.end()].upper() + text[article.end() + 1 :]
+    return text
+
+
+@lru_cache(maxsize=4_096)
+def _meanings(name: str) -> frozenset[str]:
+    """The stems of a name's words, and of what they abbreviate."""
+    own = words(name)
+    return _stems(" ".join((*own, *(long for long, short in ABBREVIATIONS.items() if short in own))))
 
 
 def _plain(text: str, needless: Callable[[str], bool]) -> str:
@@ -216,6 +245,11 @@ def describe(operation: Operation, filled: str = "") -> str:
     return _cut(" ".join(parts), MAX_DESCRIPTION_LENGTH)
 
 
+def with_hint(description: str, hint: str) -> str:
+    """A description with a sentence about the operations beside it, cut so that the sentence stays."""
+    return f"{_cut(description, MAX_DESCRIPTION_LENGTH - len(hint) - 1)} {hint}" if hint else description
+
+
 def _purpose(text: str) -> str:
     """An operation's description without what only the gateway has to do with."""
     text = text[:_MAX_READ_LENGTH]
@@ -235,6 +269,9 @@ def _first_sentence(text: str) -> str:
 
 def _stems(text: str) -> frozenset[str]:
     return frozenset(_ENDING.sub("", word) for word in _WORD.findall(text.lower()) if word not in _LITTLE)
+
+
+_EMPTY_STEMS = _stems(_EMPTY_WORDS)
 
 
 def _sentence(text: str) -> str:

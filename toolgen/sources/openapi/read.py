@@ -19,12 +19,13 @@ from toolgen.sources.documents import Documents
 from toolgen.sources.naming import assign, from_identifier, from_route
 from toolgen.sources.openapi import v2, v3
 from toolgen.sources.openapi.binding import bind
-from toolgen.sources.openapi.describe import describe, help_url, suspicion, title
+from toolgen.sources.openapi.describe import describe, help_url, suspicion, title, with_hint
 from toolgen.sources.openapi.filled_parameters import Constants
 from toolgen.sources.openapi.operation import FaultError, Operation, located, unusable
 from toolgen.sources.openapi.routes import READING, Filter, Route, effect_of, routes
 from toolgen.sources.openapi.schema import Direction, Schemas
 from toolgen.sources.openapi.security import apart, schemes, shown
+from toolgen.sources.openapi.siblings import hints
 from toolgen.sources.references import Remote
 
 __all__ = ["open_documents", "overlaid_documents", "read_openapi", "version_of"]
@@ -165,8 +166,9 @@ class _Reader:
             self._add("warning", "#/paths", "unused_filter", message)
         for message in self._constants.idle():
             self._add("warning", "#/paths", "unused_constant", message)
-        names = self._names({origin: operation for origin, (operation, _) in built.items()})
-        tools = tuple(self._named(tool, names[origin]) for origin, (_, tool) in built.items())
+        operations = {origin: operation for origin, (operation, _) in built.items()}
+        names, beside = self._names(operations), hints(operations)
+        tools = tuple(self._named(tool, names[origin], beside.get(origin, "")) for origin, (_, tool) in built.items())
         return Reading(
             info=self._info(),
             tools=tools,
@@ -236,11 +238,11 @@ class _Reader:
             binding=binding,
         )
 
-    def _named(self, tool: Tool, name: str) -> Tool:
+    def _named(self, tool: Tool, name: str, hint: str) -> Tool:
         return Tool(
             name=name,
             title=tool.title,
-            description=tool.description,
+            description=with_hint(tool.description, hint),
             input_schema=tool.input_schema,
             output_schema=tool.output_schema,
             effect=tool.effect,

@@ -43,6 +43,7 @@ FIELDS = (
     "repaired",
     "bound",
     "labels",
+    "hidden",
     "prev",
     "hash",
 )

@@ -253,7 +253,8 @@ class Call:
     person agreed to: the gateway alone sets it, when it carries out a call that had to wait. `idempotency_key` is what the caller's key
     became: a digest over the caller, the tool and that key, so that no two callers' keys are ever the same. `trace` is the place in a
     trace that the request has, None where its sender named none. `line` is the way back to whoever waits, for functions. `withheld` says
-    why the call may not be sent any more, None where it may: for whoever sends it later than at once, or again.
+    why the call may not be sent any more, None where it may: for whoever sends it later than at once, or again. `hidden`: there is such a
+    tool, and this principal may not see it; only the record says so.
     """
 
     id: str
@@ -270,6 +271,7 @@ class Call:
     dropped: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     bound: tuple[str, ...] = ()
+    hidden: bool = False
     denied: Deny | None = None
     statement: Statement | None = None
     database: Database | None = None

@@ -109,6 +109,8 @@ class Record:
         if isinstance(result, Success | Failed) and result.delivery.retried:
             await self._append_attempts(result.delivery.retried, who)
         ending = {"event": "outcome", **who, **_ending(result, trail)}
+        if call.hidden:
+            ending["hidden"] = True
         if "sql" in ending:
             ending["sql"] = self.conceal.statement(call, ending["sql"])
         ending["duration_ms"] = round((self.clock.monotonic() - started) * 1000, 3)

@@ -88,11 +88,11 @@ def _load(
 
 
 def _found(settings: Settings | None, tools: Sequence[Tool], text: str) -> Sequence[Tool]:
-    if not 0 < len(text) <= MAX_QUERY_LENGTH:
-        raise click.BadParameter(f"must have 1 to {MAX_QUERY_LENGTH} characters", param_hint="--search")
+    if not text:
+        raise click.BadParameter("must have a character", param_hint="--search")
     by_name = {tool.name: tool for tool in tools}
     index = None if settings is None else index_of(settings, tools)
-    return [by_name[hit.id] for hit in (index or ToolIndex(tools)).search(text, _MAX_HITS)]
+    return [by_name[hit.id] for hit in (index or ToolIndex(tools)).search(text[:MAX_QUERY_LENGTH], _MAX_HITS)]
 
 
 def _line(tool: Tool) -> str:

@@ -12,7 +12,7 @@ from toolgen.gateway.rest.audit import FILTERS, MAX_ENTRIES
 from toolgen.gateway.rest.calls import DEFAULT_WAIT_S, MAX_WAIT_S
 from toolgen.gateway.rest.tool_call_batches import MAX_CALLS, MAX_ID_LENGTH, MAX_NAME_LENGTH
 from toolgen.gateway.rest.tools import DEFAULT_PAGE, MAX_PAGE
-from toolgen.gateway.tool_discovery import DEFAULT_HITS, INPUTS, MAX_QUERY_LENGTH
+from toolgen.gateway.search_tools import DEFAULT_HITS, INPUTS
 from toolgen.gateway.tool_lists import LISTED
 
 __all__ = ["openapi_json"]
@@ -58,7 +58,7 @@ def _tool_paths() -> Node:
                 ),
                 "parameters": [
                     _query("format", formats),
-                    _query("q", {"type": "string", "minLength": 1, "maxLength": MAX_QUERY_LENGTH}),
+                    _query("q", {"type": "string", "minLength": 1}),
                     _query(
                         "limit",
                         {"type": "integer", "minimum": 1, "maximum": MAX_PAGE},

@@ -235,10 +235,11 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """What a principal may see of a database, and the samples the policy adds to one of its tables."""
+    """What a principal may see of a database; of one table the samples that the policy adds, and what asks about how many rows it has."""
 
     database: Database
-    sampling: Sampling
+    sampling: Sampling | None = None
+    counting: Statement | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,7 +248,8 @@ class Call:
     "not given") say what was changed in what was sent.
 
     `statement` and `database` (the part of the database this principal may see) are set by the inspect stage, for SQL tools alone, as is
-    `sampling` for describing a table, and `document` and `graph` (the part of the schema) for those that take or describe GraphQL.
+    `sampling` and `counting` for describing a table, and `document` and `graph` (the part of the schema) for those that take or describe
+    GraphQL.
     `session`, `client` and `parent` are ids the front end was given, or "". `bound` names the arguments that the policy set; `denied` says
     why it could not, and then the arguments are as they were sent. `approval` is the digest of what a
     person agreed to: the gateway alone sets it, when it carries out a call that had to wait. `idempotency_key` is what the caller's key
@@ -278,5 +280,6 @@ class Call:
     document: Document | None = None
     graph: Graph | None = None
     sampling: Sampling | None = None
+    counting: Statement | None = None
     line: Line | None = field(default=None, compare=False, repr=False)
     withheld: Callable[[Call], Awaitable[Error | None]] | None = field(default=None, compare=False, repr=False)

@@ -15,7 +15,7 @@ from toolgen.canonical import canonical
 
 FROZEN = (
     "seq stream time event call_id principal tool tool_digest policy_digest verdict rule arguments status code duration_ms rows bytes "
-    "sql on_behalf_of session client parent attempts repaired bound labels prev hash"
+    "sql on_behalf_of session client parent attempts repaired bound labels hidden prev hash"
 )
 
 

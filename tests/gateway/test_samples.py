@@ -82,8 +82,7 @@ def test_samples_show_shapes_and_no_content(make: Make) -> None:
     assert found["name"] == ["Aaa-Aaaaaaaa", "Aaa", "Aaaa"]
     assert found["email"] == ["aaa@aaaaaaa.aaa", "aa@aaaaaaa.aaa", "a9@aaaaaaa.aaa"]
     assert found["status"] == ["aaaa", "aaaaaa"]
-    assert found["total"] == ["99.9", "-9.9", "9.99"]
-    assert "blank" not in found
+    assert not {"total", "blank"} & found.keys()  # a number says with its type what its shape would
     told = json.dumps(answer.to_dict())
     assert not any(text in told for text in ("Ada", "Ben", "example", "open", "12.5", "4111"))
 
@@ -114,7 +113,7 @@ def test_hidden_masked_and_sensitive_columns_have_none(make: Make, mode: bool | 
     )
     answer = describe()
 
-    assert set(samples(answer)) == {"id", "status"}
+    assert set(samples(answer)) == {"status"}
     lines = [line for path in (root / "var" / "audit").glob("*.jsonl") for line in path.read_bytes().split(b"\n")]
     read = [json.loads(line)["sql"] for line in lines if b'"outcome"' in line]
     assert len(read) == 1

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import httpx2
+import msgspec
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
@@ -27,8 +28,9 @@ from toolgen.builder.build import build
 from toolgen.clock import FixedClock
 from toolgen.emit.formats import FORMATS
 from toolgen.gateway.asgi.app import App
+from toolgen.gateway.search_tools import DEFAULT_HITS, stand_ins
 from toolgen.gateway.service import Gateway
-from toolgen.gateway.tool_discovery import DEFAULT_HITS, MAX_QUERY_LENGTH, Discovery, stand_ins, static_cost
+from toolgen.gateway.tool_discovery import MAX_QUERY_LENGTH, Discovery, _entries, static_cost
 from toolgen.model.call import Principal
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.result import Envelope, Error
@@ -281,6 +283,111 @@ def test_where_the_catalog_is_listed_the_three_are_unknown_tools(tmp_path: Path)
     run(main())
 
 
+def test_whoever_had_the_three_listed_keeps_them_when_an_edit_shortens_the_catalog(tmp_path: Path) -> None:
+    config = project(tmp_path, above=400)
+
+    async def main() -> None:
+        async with (
+            Gateway.load(config) as gateway,
+            listening(App(gateway)) as url,
+            httpx2.AsyncClient(headers=bearer(KEY)) as http,
+            Client(streamable_http_client(f"{url}/mcp", http_client=http), mode="legacy") as client,
+        ):
+            assert [tool.name for tool in (await client.list_tools()).tools] == THREE
+            written = next(config.parent.glob("policies/*"))
+            text = written.read_text(encoding="utf-8")
+            policy = json.loads(text)
+            policy["rules"][0]["tools"] = ["pets__*"]
+            written.write_text(json.dumps(policy), encoding="utf-8")
+            assert await gateway.operations.reload()
+            assert names(gateway.tool_calls.offered(gateway.principal("bot"))) == ["pets__get_pet"]
+            found = await client.call_tool("search_tools", {"query": "find a pet"})
+            assert not found.is_error
+            assert found.structured_content is not None
+            assert found.structured_content["tools"][0]["name"] == "pets__get_pet"
+            described = await client.call_tool("describe_tool", {"name": "pets__get_pet"})
+            assert not described.is_error
+            called = await client.call_tool("call_tool", {"name": "pets__get_pet", "arguments": {"petId": 1}})
+            assert "unknown_tool" not in str(called.content)
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("query", "note"),
+    [
+        ("how do I do that", "these words say nothing of a tool"),
+        ("???", "these words say nothing of a tool"),
+        ("xylophone", "no tool has these words"),
+        ("find a pet " * 1_000, "only the first 1000 characters"),
+        ("find a pet", ""),
+    ],
+)
+def test_a_query_that_finds_little_says_why_and_a_long_one_is_cut(tmp_path: Path, query: str, note: str) -> None:
+    async def main() -> None:
+        async with Gateway.load(project(tmp_path)) as gateway, http_on(gateway) as http:
+            answer = await gateway.call("search_tools", {"query": query}, principal="bot")
+            assert answer.status == "ok"
+            assert isinstance(answer.data, Mapping)
+            assert note in str(answer.data.get("note", ""))
+            assert ("note" in answer.data) is bool(note)
+            if "pet" in query:
+                first = answer.data["tools"][0]
+                assert first["name"] == "pets__get_pet"
+                assert first["input_schema"]["required"] == ["petId"]
+            assert (await http.get("/v1/tools", params={"q": query})).status_code == 200
+            assert len(query) < 2 * MAX_QUERY_LENGTH or note
+
+    run(main())
+
+
+def test_the_best_hits_carry_their_schema_within_a_bound() -> None:
+    wide = {"type": "object", "properties": {f"p{n}": {"type": "string", "description": "x" * 200} for n in range(60)}}
+    tools = tuple(sorted(PETS.tools.values(), key=lambda tool: tool.name))
+    some = tuple(replace_schema(tool, wide) if number == 1 else tool for number, tool in enumerate(tools))
+    shown = _entries(some)
+    assert [("input_schema" in entry) for entry in shown][:4] == [True, False, True, False]  # type: ignore[operator]
+    assert len(_entries(())) == 0
+
+
+def replace_schema(tool: Tool, schema: dict[str, Any]) -> Tool:
+    return msgspec.structs.replace(tool, input_schema=schema)
+
+
+def test_call_read_tool_reads_and_nothing_else(tmp_path: Path) -> None:
+    everything, reads = list(PETS.tools.values()), [PETS.tools["pets__get_pet"]]
+    assert [tool.name for tool in stand_ins(everything)] == ["call_read_tool", *THREE]
+    assert [str(tool.effect) for tool in stand_ins(everything)] == ["read", "destructive", "read", "read"]
+    assert [tool.name for tool in stand_ins(reads)] == THREE  # call_tool reads already
+    rules = [
+        {"id": "all", "to": ["bot"], "tools": ["pets__*"], "effects": ["read", "write", "destructive"], "verdict": "allow"}
+    ]  # fmt: skip
+
+    async def main() -> None:
+        async with Gateway.load(project(tmp_path, rules=rules, tests=[])) as gateway:
+            hinted = {tool.name: tool.effect for tool in gateway.tool_calls.offered(gateway.principal("bot"))}
+            assert hinted["call_read_tool"] == "read"
+            read = await gateway.call("call_read_tool", {"name": "pets__get_pet", "arguments": {}}, principal="bot")
+            assert read.tool == "pets__get_pet"
+            assert read.error is not None
+            assert read.error.code == "validation"
+            writing = next(
+                tool for tool in gateway.tool_calls.catalog(gateway.principal("bot")) if tool.effect != "read"
+            )
+            refused = await gateway.call("call_read_tool", {"name": writing.name, "arguments": {}}, principal="bot")
+            assert refused.error is not None
+            assert refused.error.code == "validation"
+            assert refused.error.suggestion == "call it with call_tool"
+            assert [entry["tool"] for entry in audit_entries(gateway) if entry["event"] == "intent"] == [
+                "pets__get_pet"
+            ]
+            hidden = await gateway.call("call_read_tool", {"name": "shop__query"}, principal="bot")
+            nobody = await gateway.call("call_read_tool", {"name": "shop__querz"}, principal="bot")
+            assert hidden.error == nobody.error
+
+    run(main())
+
+
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
@@ -288,8 +395,6 @@ def test_where_the_catalog_is_listed_the_three_are_unknown_tools(tmp_path: Path)
         ("search_tools", {"query": ""}),
         ("search_tools", {"query": 5}),
         ("search_tools", {"query": None}),
-        ("search_tools", {"query": "x" * (MAX_QUERY_LENGTH + 1)}),
-        ("search_tools", {"query": "pet " * 2_500_000}),
         ("search_tools", {"query": "x", "limit": 0}),
         ("search_tools", {"query": "x", "limit": 51}),
         ("search_tools", {"query": "x", "limit": "many"}),
@@ -353,7 +458,8 @@ def test_every_provider_takes_the_three_tools(name: str) -> None:
 
 def test_call_tool_is_as_dangerous_as_what_it_may_call() -> None:
     everything, reads = list(PETS.tools.values()), [PETS.tools["pets__get_pet"]]
-    assert [str(stand_ins(tools)[0].effect) for tools in (everything, reads)] == ["destructive", "read"]
+    found = [next(tool for tool in stand_ins(tools) if tool.name == "call_tool") for tools in (everything, reads)]
+    assert [str(tool.effect) for tool in found] == ["destructive", "read"]
 
 
 @pytest.mark.parametrize(

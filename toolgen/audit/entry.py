@@ -44,6 +44,7 @@ FIELDS = (
     "repaired",
     "bound",
     "labels",
+    "hidden",
     "prev",
     "hash",
 )

@@ -226,8 +226,32 @@ def _verify_proof(
         )
 
 
-_COLUMNS = ("seq", "time", "principal", "on_behalf_of", "tool", "verdict", "rule", "status", "code", "duration_ms")
-_TOLD = ("event", "principal", "on_behalf_of", "tool", "verdict", "rule", "status", "code", "duration_ms", "call_id")
+_COLUMNS = (
+    "seq",
+    "time",
+    "principal",
+    "on_behalf_of",
+    "tool",
+    "verdict",
+    "rule",
+    "status",
+    "code",
+    "hidden",
+    "duration_ms",
+)
+_TOLD = (
+    "event",
+    "principal",
+    "on_behalf_of",
+    "tool",
+    "verdict",
+    "rule",
+    "status",
+    "code",
+    "hidden",
+    "duration_ms",
+    "call_id",
+)
 _COLOURS: Mapping[str, str] = {
     "ok": "green",
     "allow": "green",

@@ -16,6 +16,7 @@ import click
 
 from toolgen.cli.options import as_json, config, default_principal, json_object
 from toolgen.cli.output import print_json
+from toolgen.gateway.policy_replay import hidden_note
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope
@@ -93,13 +94,17 @@ def command(
     """Call TOOL. NAME=VALUE arguments take the types of the tool's schema; a name given twice makes a list."""
     gateway = Gateway.load(config_path)
     arguments = read_arguments(gateway, tool, given, pairs)
-    envelope = asyncio.run(_call(gateway, tool, arguments, caller.principal(gateway), dry_run))
+    who = caller.principal(gateway)
+    envelope = asyncio.run(_call(gateway, tool, arguments, who, dry_run))
     if as_json and not (dry_run and envelope.status == "ok"):
         print_json(envelope.to_dict())
     elif envelope.error is None:
         print_json(envelope.data)
     else:
         _explain(envelope)
+    unknown = envelope.error is not None and envelope.error.code == "unknown_tool"
+    if unknown and (note := hidden_note(gateway.current.governance, gateway.manifest, who, tool, arguments)):
+        click.echo(f"for the operator: {note}", err=True)
     sys.exit(0 if envelope.status == "ok" else 1)
 
 

@@ -16,7 +16,7 @@ from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, printable
 from toolgen.clock import SystemClock
 from toolgen.errors import ConfigError, PolicyError
-from toolgen.gateway.policy_replay import replay, suggest
+from toolgen.gateway.policy_replay import hidden_note, missing_rule, replay, suggest
 from toolgen.gateway.service import Gateway
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
@@ -27,7 +27,7 @@ from toolgen.policy.advice import advise
 from toolgen.policy.document.policy import documents
 from toolgen.policy.document.rules import earlier_call
 from toolgen.policy.document.schema import EarlierShape
-from toolgen.policy.explain import EarlierCall, SelfTest, explain, readings_shown
+from toolgen.policy.explain import EarlierCall, SelfTest, explain, readings_shown, why_hidden
 
 _UNAUTHENTICATED = (
     "unauthenticated"  # what a reviewer of the policy must know of a build: calls that nobody answers for
@@ -141,8 +141,12 @@ def explain_call(
     rules = [*explain(access, who, known, bound.arguments, circumstances)]
     readings = readings_shown(known, bound.arguments)
     reason = "" if isinstance(verdict, Allow) else verdict.reason
+    hidden = why_hidden(access, who, known)
     if as_json:
-        shown = {"verdict": word, "rule": verdict.rule, "reason": reason, "bound": list(bound.names)}
+        shown: dict[str, object] = {"verdict": word, "rule": verdict.rule, "reason": reason, "bound": list(bound.names)}
+        if hidden:
+            missing = missing_rule(gateway.current.governance, gateway.manifest, who, tool, bound.arguments)
+            shown |= {"hidden": True, "why_hidden": hidden, "suggested": missing}
         print_json({**shown, "readings": readings, "rules": [rule.to_dict() for rule in rules]})
         return
     for name, values in readings.items():
@@ -151,6 +155,8 @@ def explain_call(
         mark = ("shadow" if rule.shadow else "speaks") if rule.speaks else "silent"
         click.echo(f"{mark:7}{rule.verdict:6}{rule.rule} ({rule.where}, for {rule.party}): {rule.why}")
     click.echo(f"{word} by {verdict.rule}{f': {reason}' if reason else ''}")
+    if hidden:
+        click.echo(f"hidden: {hidden_note(gateway.current.governance, gateway.manifest, who, tool, bound.arguments)}")
 
 
 @command.command("replay")

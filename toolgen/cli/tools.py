@@ -51,7 +51,7 @@ def command(
         raise click.UsageError("--as needs the project's policy and does not go with --manifest")
     if everything and not caller.name:
         raise click.UsageError("--all goes with --as: without it, every tool is listed anyway")
-    settings, manifest, tools = _load(caller, directory, config_path, whole=everything or text is not None)
+    settings, manifest, tools, hidden = _load(caller, directory, config_path, whole=everything or text is not None)
     if text is not None:
         tools = _found(settings, tools, text)
     if format_name == "manifest":
@@ -62,36 +62,37 @@ def command(
         print_json([{"name": tool.name, "effect": tool.effect, "description": tool.description} for tool in tools])
     else:
         print_table(("tool", "effect", "description"), [(tool.name, tool.effect, _line(tool)) for tool in tools])
+    if hidden:
+        click.echo(f"the policy hides {hidden} of {len(manifest.tools)} tools from {caller.name}", err=True)
 
 
 def _load(
     caller: Caller, directory: str | None, config_path: str, *, whole: bool
-) -> tuple[Settings | None, Manifest, Sequence[Tool]]:
+) -> tuple[Settings | None, Manifest, Sequence[Tool], int]:
+    """The tools to print, and how many others the policy hides from the caller."""
     if directory is not None:
         path = Path(directory) / MANIFEST
         if not path.is_file():
             raise ManifestError("there is no such file", where=str(path), suggestion="run `toolgen build` first")
         manifest = load_manifest(path.read_bytes(), where=str(path))
-        return None, manifest, list(manifest.tools.values())
+        return None, manifest, list(manifest.tools.values()), 0
     if caller.name is None:
         settings = load_settings(config_path)
         manifest = catalog_of(settings)
-        return settings, manifest, list(manifest.tools.values())
+        return settings, manifest, list(manifest.tools.values()), 0
     gateway = Gateway.load(config_path)
     who = caller.principal(gateway)
-    return (
-        gateway.settings,
-        gateway.manifest,
-        gateway.tool_calls.catalog(who) if whole else gateway.tool_calls.offered(who),
-    )
+    catalog = gateway.tool_calls.catalog(who)
+    hidden = len(gateway.manifest.tools) - len(catalog)
+    return gateway.settings, gateway.manifest, catalog if whole else gateway.tool_calls.offered(who), hidden
 
 
 def _found(settings: Settings | None, tools: Sequence[Tool], text: str) -> Sequence[Tool]:
-    if not 0 < len(text) <= MAX_QUERY_LENGTH:
-        raise click.BadParameter(f"must have 1 to {MAX_QUERY_LENGTH} characters", param_hint="--search")
+    if not text:
+        raise click.BadParameter("must have a character", param_hint="--search")
     by_name = {tool.name: tool for tool in tools}
     index = None if settings is None else index_of(settings, tools)
-    return [by_name[hit.id] for hit in (index or ToolIndex(tools)).search(text, _MAX_HITS)]
+    return [by_name[hit.id] for hit in (index or ToolIndex(tools)).search(text[:MAX_QUERY_LENGTH], _MAX_HITS)]
 
 
 def _line(tool: Tool) -> str:

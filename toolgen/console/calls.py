@@ -16,9 +16,10 @@ from toolgen.canonical import decoded, texts
 from toolgen.console.http import Visit, render
 from toolgen.console.policies import RuleText, rule_text
 from toolgen.console.records import STATUSES, Filters, Records, Row
-from toolgen.errors import AuditError, StateError
+from toolgen.errors import AuditError, ConfigError, StateError
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
 from toolgen.gateway.asgi.request import Rejected, Response, Stream
+from toolgen.gateway.policy_replay import hidden_note
 from toolgen.model.result import Error
 from toolgen.state.invocations import Invocation
 from toolgen.wiring.preview import preview
@@ -66,8 +67,21 @@ async def story(visit: Visit) -> Response:
         rule=rule_of(visit, str(call.get("rule", ""))),
         same_policy=call.get("policy_digest") == policy.digest,
         sent=_sent(visit, call),
+        hidden=_hidden_note(visit, call) if call.get("hidden") else "",
         again=f"/console/calls?{urlencode({'principal': call.get('principal', ''), 'tool': call.get('tool', '')})}",
     )
+
+
+def _hidden_note(visit: Visit, call: Row) -> str:
+    """What the record says of a tool that was hidden from its caller, as the policy in force has it now."""
+    name, arguments = str(call.get("tool", "")), call.get("arguments")
+    given = {key: decoded(item) for key, item in arguments.items()} if isinstance(arguments, Mapping) else {}
+    try:
+        who = visit.gateway.principal(str(call.get("principal", "")), str(call.get("on_behalf_of") or "") or None)
+    except ConfigError:
+        return f"{name} existed, and was hidden from its caller"
+    note = hidden_note(visit.gateway.current.governance, visit.gateway.manifest, who, name, given)
+    return note or f"{name} existed, and was hidden from its caller; the policy in force now shows it"
 
 
 def rule_of(visit: Visit, name: str) -> RuleText:

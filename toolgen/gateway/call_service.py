@@ -19,7 +19,8 @@ from toolgen.gateway.fallback import Fallbacks
 from toolgen.gateway.identity import NO_CLAIMS, Claims, Unaccepted
 from toolgen.gateway.json_body import ended, enveloped, invalid, unmade
 from toolgen.gateway.response_shaping import SHOWN, Answering, Fetched
-from toolgen.gateway.tool_discovery import CALL, INPUTS, Discovery
+from toolgen.gateway.search_tools import CALLING, INPUTS
+from toolgen.gateway.tool_discovery import Discovery
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error, Refused, Result, Success
 from toolgen.model.schema import JsonObject
@@ -318,10 +319,10 @@ class Calls:
             who = governance.identity.named(principal) if isinstance(principal, str) else principal
         except ConfigError as error:
             return unmade(name, Error(code="forbidden", message=error.message, rule="default"))
-        if name not in INPUTS or not self._discovery.stands_in(catalog := governance.catalog(who)):
+        if name not in INPUTS or not self._discovery.answers(catalog := governance.catalog(who)):
             return Asked(name=name, arguments=arguments, principal=who)
-        if name == CALL:
-            inner = self._discovery.inner(arguments)
+        if name in CALLING:
+            inner = self._discovery.inner(name, arguments, catalog)
             if isinstance(inner, Refused):
                 return unmade(name, inner.error)
             return Asked(name=inner.name, arguments=inner.arguments, principal=who)

@@ -189,7 +189,7 @@ class Governance:
         idempotency_key: str = "",
     ) -> Call:
         """The call as the stages see it. A tool this principal may not see is the same as one that does not exist, from here on."""
-        tool = self._tools.get(name)
+        known = tool = self._tools.get(name)
         if tool is None or not self.access.visible(principal, tool):
             tool, seen = absent(name), Meant(arguments=arguments)
             bound = Bound(arguments=arguments)
@@ -209,6 +209,7 @@ class Governance:
             dropped=seen.dropped,
             left_out=seen.left_out,
             bound=bound.names,
+            hidden=known is not None and tool is not known,
             denied=bound.denied,
             withheld=self.withheld,
         )

@@ -9,6 +9,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+import yaml
+
 from toolgen.audit.reader import calls
 from toolgen.canonical import decoded, is_digest
 from toolgen.clock import FixedClock
@@ -18,17 +20,19 @@ from toolgen.gateway.compiled_policy import Governance
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Refused
+from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect
 from toolgen.model.verdict import Allow, Ask, Deny
 from toolgen.pipeline.middleware import Trail
 from toolgen.pipeline.stages.access import Earlier
 from toolgen.policy.document.sections import assigned
+from toolgen.policy.explain import why_hidden
 from toolgen.policy.readings.call import readings_of
 from toolgen.policy.suggested_schema import closed
 from toolgen.state.history import Histories
 from toolgen.wiring.executors import Exchanges
 
-__all__ = ["Rehearsed", "Suggested", "replay", "suggest"]
+__all__ = ["Rehearsed", "Suggested", "hidden_note", "missing_rule", "replay", "suggest"]
 
 _BY_POLICY = frozenset({"forbidden", "unknown_tool"})
 _BY_GUARD = frozenset({"sql_refused", "egress_refused"})
@@ -126,6 +130,41 @@ def suggest(settings: Settings, manifest: Manifest, governance: Governance, sinc
         _suggested(role, tool, seen, manifest, governance)
         for (role, tool), seen in sorted(wanted.items(), key=lambda item: item[0])
     ]
+
+
+def missing_rule(
+    governance: Governance, manifest: Manifest, principal: Principal, tool: str, arguments: JsonObject
+) -> dict[str, Any] | None:
+    """The rule that `suggest` would write for one call that no rule allows; None where a rule denies it, or nobody has a role."""
+    party: Principal | None = principal
+    while party is not None:
+        alone = replace(party, on_behalf_of=None, toolsets=frozenset())
+        if not governance.access.visible(alone, manifest.tools[tool]):
+            denied = any(
+                one.rule.verdict == "deny" for one in governance.access.considered(alone, manifest.tools[tool])
+            )
+            if denied or not party.roles:
+                return None
+            wanted = _Wanted()
+            wanted.add(party.id, arguments)
+            return _suggested(_rarest(party.roles, governance), tool, wanted, manifest, governance).rule
+        party = party.on_behalf_of
+    return None
+
+
+def hidden_note(
+    governance: Governance, manifest: Manifest, principal: Principal, tool: str, arguments: JsonObject
+) -> str:
+    """What whoever runs the gateway should know of a call that was refused as unknown: that the tool exists, and what would open it."""
+    known = manifest.tools.get(tool)
+    why = "" if known is None else why_hidden(governance.access, principal, known)
+    if not why:
+        return ""
+    told = f"{tool} exists, and {principal.id} is told that it does not: {why}"
+    rule = missing_rule(governance, manifest, principal, tool, arguments)
+    if rule is None:
+        return told
+    return f"{told}\n`toolgen policy suggest` would write:\n{yaml.safe_dump([rule], sort_keys=False, allow_unicode=True).rstrip()}"
 
 
 @dataclass(slots=True)

@@ -1,193 +1,37 @@
-"""Finding tools in a catalog that is too long to be read: what search_tools, describe_tool and call_tool do.
-
-The three tools that stand in the place of a long catalog, as an agent is shown them: nothing here finds or calls anything.
-"""
+"""Finding tools in a catalog that is too long to be read: what search_tools, describe_tool, call_tool and call_read_tool do."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from types import MappingProxyType
 from typing import Any
 
 import orjson
 
 from toolgen.clock import Clock
 from toolgen.emit.formats import tokens
+from toolgen.gateway.search_tools import CALL, CALL_READ, DEFAULT_HITS, INPUTS, SEARCH, stand_ins
 from toolgen.model.call import Principal
 from toolgen.model.result import Error, Refused, Success, bounded
-from toolgen.model.schema import Json, JsonObject, Schema
-from toolgen.model.tool import Effect, NoBinding, Tool, seal
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Effect, Tool
 from toolgen.policy.access import UNKNOWN
 from toolgen.policy.arguments import Validator, excess, repair
 from toolgen.policy.limits import Charge, Limit
-from toolgen.search.bm25 import Hit, ToolIndex
+from toolgen.search.bm25 import Hit, ToolIndex, terms
 from toolgen.search.hybrid import HybridIndex, Meaning
 from toolgen.state.rate_limits import MemoryBuckets
 
-__all__ = [
-    "CALL",
-    "DEFAULT_HITS",
-    "DESCRIBE",
-    "INPUTS",
-    "MAX_HITS",
-    "MAX_QUERY_LENGTH",
-    "SEARCH",
-    "Discovery",
-    "Inner",
-    "stand_ins",
-    "static_cost",
-]
-
-# A source's tools have `__` in their names, so these are never taken.
-SEARCH, DESCRIBE, CALL = "search_tools", "describe_tool", "call_tool"
-MAX_QUERY_LENGTH = 1_000
-MAX_HITS = 50
-DEFAULT_HITS = 10
-_MAX_SOURCES = 40
-
-_EFFECT: Schema = {"enum": [str(effect) for effect in Effect]}
-_TEXT: Schema = {"type": "string"}
-_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 128, "description": "The tool's exact name."}
+__all__ = ["MAX_QUERY_LENGTH", "Discovery", "Inner", "static_cost"]
 
 
-def _object(properties: Mapping[str, Schema], *required: str) -> Schema:
-    return {"type": "object", "properties": dict(properties), "required": list(required)}
-
-
-_SEARCH_INPUT = _object(
-    {
-        "query": {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": MAX_QUERY_LENGTH,
-            "description": "What the tool should do, in a few words: action and object, such as 'close an issue'.",
-        },
-        "limit": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": MAX_HITS,
-            "default": DEFAULT_HITS,
-            "description": "How many tools to show.",
-        },
-    },
-    "query",
-)
-_SEARCH_OUTPUT = _object(
-    {
-        "tools": {
-            "type": "array",
-            "items": _object(
-                {"name": _TEXT, "title": _TEXT, "summary": _TEXT, "effect": _EFFECT},
-                "name",
-                "title",
-                "summary",
-                "effect",
-            ),
-        }
-    },
-    "tools",
-)
-_DESCRIBE_INPUT = _object(
-    {
-        "name": _NAME,
-        "output_schema": {
-            "type": "boolean",
-            "default": False,
-            "description": "Whether to add the schema of the tool's answers.",
-        },
-    },
-    "name",
-)
-_DESCRIBE_OUTPUT = _object(
-    {
-        "name": _TEXT,
-        "title": _TEXT,
-        "description": _TEXT,
-        "effect": _EFFECT,
-        "idempotent": {"type": "boolean"},
-        "input_schema": {"type": "object"},
-        "output_schema": {"type": "object"},
-    },
-    *("name", "title", "description", "effect", "idempotent", "input_schema"),
-)
-_CALL_INPUT = _object(
-    {
-        "name": _NAME,
-        "arguments": {
-            "type": "object",
-            "description": "The tool's arguments, as its input schema says (describe_tool shows it).",
-        },
-    },
-    "name",
-)
-_CALL_OUTPUT = _object(
-    {
-        "status": {"enum": ["ok", "error", "refused", "pending", "cancelled"]},
-        "tool": _TEXT,
-        "call_id": _TEXT,
-        "data": {},
-        "error": {"type": "object"},
-        "meta": {"type": "object"},
-    },
-    *("status", "tool", "call_id", "meta"),
-)
-INPUTS: Mapping[str, Schema] = MappingProxyType({SEARCH: _SEARCH_INPUT, DESCRIBE: _DESCRIBE_INPUT, CALL: _CALL_INPUT})
-"""What each of them takes."""
-
-
-def stand_ins(catalog: Sequence[Tool]) -> tuple[Tool, ...]:
-    """The tools that stand for a catalog, in name order. The effect of `call_tool` is the worst of what it may call."""
-    sources = sorted({tool.source for tool in catalog})
-    listed = ", ".join(sources[:_MAX_SOURCES]) + (", …" if len(sources) > _MAX_SOURCES else "")
-    worst = max((tool.effect for tool in catalog), key=list(Effect).index)
-    return (
-        _tool(
-            CALL,
-            "Call a tool",
-            f"Calls one of the tools that {SEARCH} finds, by its exact name, with the arguments its input schema asks for. "
-            f"When in doubt about the arguments, use {DESCRIBE} first. Answers with the call's envelope: status, data or error.",
-            (_CALL_INPUT, _CALL_OUTPUT),
-            worst,
-        ),
-        _tool(
-            DESCRIBE,
-            "Describe a tool",
-            f"Shows a tool that {SEARCH} found: its whole description and the schema of its arguments. Use it before {CALL}.",
-            (_DESCRIBE_INPUT, _DESCRIBE_OUTPUT),
-            Effect.READ,
-        ),
-        _tool(
-            SEARCH,
-            "Search the tools",
-            f"Finds tools by what they do, among {len(catalog)} tools of {listed}. Use it first, whenever something has to be looked up "
-            f"or done there. Then {DESCRIBE} shows how one is called, and {CALL} calls it.",
-            (_SEARCH_INPUT, _SEARCH_OUTPUT),
-            Effect.READ,
-        ),
-    )
-
-
-def _tool(name: str, title: str, description: str, schemas: tuple[Schema, Schema], effect: Effect) -> Tool:
-    return seal(
-        Tool(
-            name=name,
-            title=title,
-            description=description,
-            input_schema=schemas[0],
-            output_schema=schemas[1],
-            effect=effect,
-            idempotent=effect is Effect.READ,
-            source="",
-            origin="",
-            binding=NoBinding(),
-        )
-    )
-
-
+MAX_QUERY_LENGTH = 1_000  # characters that are looked for; what is behind them is left out
+_MAX_SCHEMAS = 3  # of the best hits, where they cost few tokens together
+_MAX_SCHEMA_TOKENS = 1_500
 _MAX_SUMMARY_LENGTH = 200
 _MAX_CATALOGS = 16
 _SEARCHES = Limit(id="discovery", per=("principal",), per_second=50.0, burst=1_000)
@@ -196,7 +40,7 @@ _SENTENCE = re.compile(r".+?[.!?](?=\s|\Z)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inner:
-    """What `call_tool` was asked to call."""
+    """What `call_tool` or `call_read_tool` was asked to call."""
 
     name: str
     arguments: JsonObject
@@ -233,16 +77,24 @@ class Discovery:
         return self._shelf(catalog).offered
 
     def stands_in(self, catalog: tuple[Tool, ...]) -> bool:
-        """Whether the three tools stand in this catalog's place."""
+        """Whether the tools that search stand in this catalog's place."""
         return self._shelf(catalog).offered is not catalog
+
+    def answers(self, catalog: tuple[Tool, ...]) -> bool:
+        """Whether the tools that search do their work for whoever has this catalog, listed by now or not.
+
+        A client keeps a list for as long as it likes, and another worker may have given it: an edit of the policy that makes a catalog
+        short enough to be listed takes nothing from those that search it.
+        """
+        return bool(catalog) and math.isfinite(self._above)
 
     async def find(
         self, principal: Principal, catalog: tuple[Tool, ...], query: str, limit: int
     ) -> tuple[Tool, ...] | Error:
-        """The tools that fit a query best, best first; an error where this principal has searched too often."""
+        """The tools that fit a query best, best first; an error where this principal has searched too often. A long query is cut."""
         if refused := self._counted(principal):
             return refused
-        shelf = self._shelf(catalog)
+        shelf, query = self._shelf(catalog), query[:MAX_QUERY_LENGTH]
         hits = await self._meant(shelf, query, limit)
         if hits is None:
             hits = (await self._index(shelf)).search(query, limit)
@@ -258,8 +110,7 @@ class Discovery:
         if name == SEARCH:
             limit = checked.get("limit", DEFAULT_HITS)
             assert isinstance(limit, int)  # noqa: S101 - the schema says so
-            found = await self.find(principal, catalog, str(checked["query"]), limit)
-            return Refused(error=found) if isinstance(found, Error) else Success(data={"tools": [*map(_entry, found)]})
+            return await self._searched(principal, catalog, str(checked["query"]), limit)
         if refused := self._counted(principal):
             return Refused(error=refused)
         tool = self._shelf(catalog).by_name.get(str(checked["name"]))
@@ -270,13 +121,35 @@ class Discovery:
             )
         return Success(data=_described(tool, output=checked.get("output_schema") is True))
 
-    def inner(self, arguments: JsonObject) -> Inner | Refused:
-        """The call inside a `call_tool`."""
-        checked = self._checked(CALL, arguments)
+    async def _searched(
+        self, principal: Principal, catalog: tuple[Tool, ...], query: str, limit: int
+    ) -> Success | Refused:
+        found = await self.find(principal, catalog, query, limit)
+        if isinstance(found, Error):
+            return Refused(error=found)
+        data: dict[str, Json] = {"tools": _entries(found)}
+        if not terms(query[:MAX_QUERY_LENGTH]):
+            data["note"] = "these words say nothing of a tool: name an action and an object, such as 'close an issue'"
+        elif not found:
+            data["note"] = "no tool has these words: try others, or fewer"
+        elif len(query) > MAX_QUERY_LENGTH:
+            data["note"] = f"only the first {MAX_QUERY_LENGTH} characters were looked for"
+        return Success(data=data)
+
+    def inner(self, name: str, arguments: JsonObject, catalog: tuple[Tool, ...]) -> Inner | Refused:
+        """The call inside a `call_tool` or `call_read_tool`."""
+        checked = self._checked(name, arguments)
         if isinstance(checked, Refused):
             return checked
+        asked = str(checked["name"])
+        tool = self._shelf(catalog).by_name.get(asked) if name == CALL_READ else None
+        if tool is not None and tool.effect is not Effect.READ:
+            message = f"/name: {asked} does more than read (its effect is {tool.effect})"
+            return Refused(
+                error=Error(code="validation", message=message, suggestion=f"call it with {CALL}", rule="arguments")
+            )
         given = checked.get("arguments", {})
-        return Inner(name=str(checked["name"]), arguments=given if isinstance(given, Mapping) else {})
+        return Inner(name=asked, arguments=given if isinstance(given, Mapping) else {})
 
     async def suggestion(self, name: str, catalog: tuple[Tool, ...]) -> str:
         """What to do about a name that is no tool's, from the catalog alone: a forbidden name and a free one get the same."""
@@ -373,7 +246,21 @@ def _costs_more(catalog: Sequence[Tool], above: float) -> bool:
     return False
 
 
-def _entry(tool: Tool) -> Json:
+def _entries(found: Sequence[Tool]) -> list[Json]:
+    """What a search shows of its hits; of the best also how they are called, as long as that costs little."""
+    left = _MAX_SCHEMA_TOKENS
+    shown: list[Json] = []
+    for place, tool in enumerate(found):
+        entry = _entry(tool)
+        cost = tokens(orjson.dumps(tool.input_schema, default=dict).decode("utf-8", "replace"))
+        if place < _MAX_SCHEMAS and cost <= left:
+            left -= cost
+            entry["input_schema"] = tool.input_schema
+        shown.append(entry)
+    return shown
+
+
+def _entry(tool: Tool) -> dict[str, Any]:
     text = " ".join(tool.description.split())
     first = _SENTENCE.match(text)
     summary = bounded(first[0] if first else text, _MAX_SUMMARY_LENGTH)

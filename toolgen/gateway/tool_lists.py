@@ -14,6 +14,7 @@ import orjson
 from toolgen.emit.formats import FORMATS
 from toolgen.gateway.json_body import Malformed, encode
 from toolgen.gateway.protocol import Facade
+from toolgen.gateway.search_tools import stand_ins
 from toolgen.model.call import Principal
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.schema import Json
@@ -45,7 +46,9 @@ class Listing:
         self.tools = tools
         self.catalog = tools if catalog is None else catalog
         self._names = [tool.name for tool in tools]
-        self._by_name = {tool.name: tool for tool in (*self.catalog, *tools)}
+        # A client may have had the tools that search listed while the catalog was longer.
+        searching = stand_ins(self.catalog) if self.catalog else ()
+        self._by_name = {tool.name: tool for tool in (*searching, *self.catalog, *tools)}
         self._rendered: dict[tuple[str, str], orjson.Fragment] = {}
         self._headers: dict[str, Mapping[str, str]] = {}
         self._validators: dict[str, jsonschema_rs.Validator | None] = {}

@@ -236,10 +236,11 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """What a principal may see of a database, and the samples the policy adds to one of its tables."""
+    """What a principal may see of a database; of one table the samples that the policy adds, and what asks about how many rows it has."""
 
     database: Database
-    sampling: Sampling
+    sampling: Sampling | None = None
+    counting: Statement | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,13 +249,15 @@ class Call:
     "not given") say what was changed in what was sent.
 
     `statement` and `database` (the part of the database this principal may see) are set by the inspect stage, for SQL tools alone, as is
-    `sampling` for describing a table, and `document` and `graph` (the part of the schema) for those that take or describe GraphQL.
+    `sampling` and `counting` for describing a table, and `document` and `graph` (the part of the schema) for those that take or describe
+    GraphQL.
     `session`, `client` and `parent` are ids the front end was given, or "". `bound` names the arguments that the policy set; `denied` says
     why it could not, and then the arguments are as they were sent. `approval` is the digest of what a
     person agreed to: the gateway alone sets it, when it carries out a call that had to wait. `idempotency_key` is what the caller's key
     became: a digest over the caller, the tool and that key, so that no two callers' keys are ever the same. `trace` is the place in a
     trace that the request has, None where its sender named none. `line` is the way back to whoever waits, for functions. `withheld` says
-    why the call may not be sent any more, None where it may: for whoever sends it later than at once, or again.
+    why the call may not be sent any more, None where it may: for whoever sends it later than at once, or again. `hidden`: there is such a
+    tool, and this principal may not see it; only the record says so.
     """
 
     id: str
@@ -271,11 +274,13 @@ class Call:
     dropped: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     bound: tuple[str, ...] = ()
+    hidden: bool = False
     denied: Deny | None = None
     statement: Statement | None = None
     database: Database | None = None
     document: Document | None = None
     graph: Graph | None = None
     sampling: Sampling | None = None
+    counting: Statement | None = None
     line: Line | None = field(default=None, compare=False, repr=False)
     withheld: Callable[[Call], Awaitable[Error | None]] | None = field(default=None, compare=False, repr=False)

@@ -25,6 +25,7 @@ __all__ = [
     "Column",
     "Database",
     "Grant",
+    "Index",
     "Power",
     "Rights",
     "Sequence",
@@ -155,8 +156,16 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: tuple[str, ...] = ()
 
 
+class Index(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, order=True):
+    """An index over columns, but for the primary key's. `unique`: no two rows share their values."""
+
+    columns: tuple[str, ...]
+    unique: bool = False
+
+
 class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A table or view. `references` maps a column to `table.column`; `cascades` is read for sources that write."""
+    """A table or view. `references` maps a column to `table.column`; `cascades` is read for sources that write. `checks` are expressions
+    that hold for every row."""
 
     name: str
     columns: tuple[Column, ...]
@@ -166,6 +175,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     schema: str = ""
     comment: str = ""
     cascades: tuple[Cascade, ...] = ()
+    indexes: tuple[Index, ...] = ()
+    checks: tuple[str, ...] = ()
 
 
 class Database(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -203,7 +203,7 @@ class SqlBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """
 
     dialect: str  # sqlite | postgres | mysql | duckdb
-    operation: str  # query | explain | list_tables | describe_table | change | named
+    operation: str  # query | explain | list_tables | search_schema | describe_table | change | named
     statement: str = ""
     parameters: tuple[str, ...] = ()
 

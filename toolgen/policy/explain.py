@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from toolgen.policy.readings.call import Readings, Weight, readings_of
 from toolgen.policy.readings.wire import TooManyReadingsError
 from toolgen.policy.rules import CompiledRule
 
-__all__ = ["Considered", "EarlierCall", "SelfTest", "SelfTestResult", "explain", "readings_shown", "run"]
+__all__ = ["Considered", "EarlierCall", "SelfTest", "SelfTestResult", "explain", "readings_shown", "run", "why_hidden"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +56,22 @@ def explain(
                 speaks=speaks,
                 why=why,
             )
+
+
+def why_hidden(access: Access, principal: Principal, tool: Tool) -> str:
+    """Why a principal is told that there is no such tool, for whoever runs the gateway; "" where it may see the tool."""
+    party: Principal | None = principal
+    while party is not None:
+        rules = [one.rule for one in access.considered(party, tool) if not one.rule.shadow]
+        if not access.visible(replace(party, on_behalf_of=None, toolsets=frozenset()), tool):
+            denying = [rule.id for rule in rules if rule.verdict == "deny"]
+            if denying:
+                return f"rule {denying[0]} denies it to {party.id} whatever the arguments"
+            return f"no rule allows it to {party.id} (roles: {', '.join(sorted(party.roles)) or 'none'})"
+        if party.toolsets and not access.visible(replace(party, on_behalf_of=None), tool):
+            return f"it is not in all of the tool sets {party.id} asked for: {', '.join(sorted(party.toolsets))}"
+        party = party.on_behalf_of
+    return ""
 
 
 def readings_shown(tool: Tool, arguments: JsonObject) -> Mapping[str, list[Json]]:

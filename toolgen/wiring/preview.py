@@ -97,8 +97,8 @@ def _inspected(call: Call, manifest: Manifest) -> Call | Deny:
             return answer
         case Database():
             return replace(call, database=answer)
-        case Described(database=shown, sampling=sampling):
-            return replace(call, database=shown, sampling=sampling)
+        case Described(database=shown, sampling=sampling, counting=counting):
+            return replace(call, database=shown, sampling=sampling, counting=counting)
         case Statement():
             return replace(call, statement=answer)
 

@@ -329,9 +329,10 @@ def with_samples(described: Success, read: Success, sampling: Sampling) -> Succe
     table: Any = described.data
     rows: Any = read.data
     samples: dict[str, list[Json]] = {}
+    types = {column["name"]: "enum" if "values" in column else column["type"] for column in table["columns"]}
     for place, name in enumerate(sampling.columns):
         values = [text for row in rows["rows"] if (text := _text(row[place])) is not None]
-        if values and (shown := _shown(values, sampling.shows)):
+        if values and (shown := _shown(values, sampling.shows, types.get(name, ""))):
             samples[name] = [*shown]
     columns = [
         {**column, "samples": samples[column["name"]]} if column["name"] in samples else column
@@ -370,7 +371,13 @@ def _text(value: Json) -> str | None:
             return None
 
 
-def _shown(values: list[str], shows: str) -> list[str]:
+_SAYS_ITSELF: Final = re.compile(
+    r"(big|small|tiny|medium|u|huge)?(int|serial)|numeric|decimal|float|double|real|money|date|time|bool|uuid|enum|year",
+    re.IGNORECASE,
+)
+
+
+def _shown(values: list[str], shows: str, kind: str) -> list[str]:
     counted = Counter(values)
     if (
         shows == "values"
@@ -381,4 +388,6 @@ def _shown(values: list[str], shows: str) -> list[str]:
         return [value for value, _ in counted.most_common()]
     if counted.keys() <= {"true", "false"}:
         return []  # the length of these shapes would be their value
+    if _SAYS_ITSELF.match(kind):
+        return []  # 9999-99-99 says no more than the type
     return [text for text, _ in Counter(map(shape, values)).most_common(_MAX_SHAPES)]

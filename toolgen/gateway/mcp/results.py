@@ -15,7 +15,7 @@ import orjson
 from toolgen.gateway.json_body import data_json, data_text, dropped_text, envelope_json, error_text
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.response_shaping import SCHEME
-from toolgen.gateway.tool_discovery import CALL
+from toolgen.gateway.search_tools import CALLING
 from toolgen.gateway.tool_lists import Listing
 from toolgen.model.call import Principal
 from toolgen.model.mcp import blocks_of, structured_of
@@ -64,8 +64,8 @@ def tool_result(envelope: Envelope, name: str, listing: Listing) -> dict[str, ob
     against the schema, even in an error (the TypeScript SDK), so such a tool's error has text alone, and so does an answer that broke
     the upstream's promise: said to have been carried out, because an agent that thinks it failed would do it twice.
     """
-    # Whatever tool it calls, what call_tool promises is the envelope.
-    declares = name != CALL and listing.declares_output(name)
+    # Whatever tool it calls, what call_tool and call_read_tool promise is the envelope.
+    declares = name not in CALLING and listing.declares_output(name)
     if envelope.content is not None:
         return _bridged(envelope, name, listing, declares=declares)
     if envelope.status != "ok":

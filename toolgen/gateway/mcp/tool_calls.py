@@ -37,7 +37,7 @@ from toolgen.gateway.mcp.messages import (
 )
 from toolgen.gateway.mcp.results import tool_result
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.tool_discovery import CALL
+from toolgen.gateway.search_tools import CALLING
 from toolgen.gateway.tool_lists import Listings
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Envelope
@@ -271,7 +271,7 @@ class ToolCalls:
 def _speaks(tool: Tool) -> bool:
     """Whether a call of it can speak with its caller: a function that does, or whichever tool `call_tool` may lead to."""
     binding = tool.binding
-    return (isinstance(binding, FunctionBinding) and binding.converses) or tool.name == CALL
+    return (isinstance(binding, FunctionBinding) and binding.converses) or tool.name in CALLING
 
 
 def _once(request: _Request, tool: Tool | None) -> str:

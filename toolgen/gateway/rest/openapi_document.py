@@ -13,7 +13,7 @@ from toolgen.gateway.rest.calls import DEFAULT_WAIT_S, MAX_WAIT_S
 from toolgen.gateway.rest.openapi_schemas import TEXT, Node, ref, schemas
 from toolgen.gateway.rest.tool_call_batches import MAX_NAME_LENGTH
 from toolgen.gateway.rest.tools import DEFAULT_PAGE, MAX_PAGE
-from toolgen.gateway.tool_discovery import DEFAULT_HITS, INPUTS, MAX_QUERY_LENGTH
+from toolgen.gateway.search_tools import DEFAULT_HITS, INPUTS
 from toolgen.gateway.tool_lists import LISTED
 
 __all__ = ["openapi_json"]
@@ -53,7 +53,7 @@ def _tool_paths() -> Node:
             _responses(_answer("A page of tools.", "Tools"), "403", "404", "429"),
             [
                 _query("format", formats),
-                _query("q", {"type": "string", "minLength": 1, "maxLength": MAX_QUERY_LENGTH}),
+                _query("q", {"type": "string", "minLength": 1}),
                 _query("limit", _whole(MAX_PAGE), f"{DEFAULT_PAGE} when it is left out, {DEFAULT_HITS} with `q`."),
                 _query("cursor", TEXT, "`next_cursor` of the page before."),
                 _query("toolset", TEXT, "Only tools of this toolset of the policy."),

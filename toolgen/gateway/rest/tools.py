@@ -24,7 +24,7 @@ from toolgen.gateway.asgi.request import (
 from toolgen.gateway.json_body import Malformed, decode, envelope_json, identifier, unmade
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.rest.tool_call_batches import MAX_NAME_LENGTH, BatchCall, batch
-from toolgen.gateway.tool_discovery import DEFAULT_HITS, MAX_QUERY_LENGTH
+from toolgen.gateway.search_tools import DEFAULT_HITS
 from toolgen.gateway.tool_lists import LISTED, Listings
 from toolgen.model.call import Principal
 from toolgen.model.names import nearest
@@ -174,8 +174,8 @@ class Rest:
         return json_response(shaped)
 
     async def _found(self, principal: Principal, text: str) -> tuple[Tool, ...]:
-        if not 0 < len(text) <= MAX_QUERY_LENGTH:
-            raise Rejected(400, "validation", f"the query parameter q must have 1 to {MAX_QUERY_LENGTH} characters")
+        if not text:
+            raise Rejected(400, "validation", "the query parameter q must have a character")
         found = await self._gateway.tool_calls.search(principal, text, MAX_FOUND)
         if isinstance(found, Error):
             seconds = max(1, math.ceil(found.retry_after_s or 1))

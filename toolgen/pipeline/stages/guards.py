@@ -231,9 +231,9 @@ class InspectStage:
                 return replace(call, statement=answer)
             case Database():
                 return replace(call, database=answer)
-            case Described(database=database, sampling=sampling):
-                trail.sql = sampling.statement.sql
-                return replace(call, database=database, sampling=sampling)
+            case Described(database=database, sampling=sampling, counting=counting):
+                trail.sql = sampling.statement.sql if sampling is not None else ""
+                return replace(call, database=database, sampling=sampling, counting=counting)
             case Deny():
                 return refused(answer)
             case _:

@@ -17,7 +17,7 @@ from toolgen.model.verdict import Deny, Verdict
 from toolgen.policy.egress import Egress
 from toolgen.policy.sql.changes import guard_change
 from toolgen.policy.sql.grants import SqlScope, visible
-from toolgen.policy.sql.guard import explainable, guard, is_seen, sampling_of
+from toolgen.policy.sql.guard import counting_of, explainable, guard, is_seen, sampling_of
 from toolgen.policy.sql.scope import Misfit, fits, kind_of, row_attributes
 
 __all__ = ["attributes_for", "destination_of", "sql_guard", "sql_verdict"]
@@ -76,14 +76,11 @@ def sql_guard(call: Call, *, database: Database, scope: SqlScope) -> _Inspected:
 
 def _described(call: Call, database: Database, scope: SqlScope) -> Database | Described:
     """With samples where the policy wants some. Where rows may not be read, there are none, and no refusal: no row was asked for."""
-    shown = visible(database, scope)
-    if not any(entry.samples for entry in scope.tables.values()):
-        return shown
-    attributes = attributes_for(call.principal, scope)
-    if isinstance(attributes, Deny):
-        return shown
-    sampling = sampling_of(call.arguments.get("table"), database=database, scope=scope, attributes=attributes)
-    return Described(database=shown, sampling=sampling) if sampling is not None else shown
+    shown, table = visible(database, scope), call.arguments.get("table")
+    sampling, attributes = None, attributes_for(call.principal, scope)
+    if any(entry.samples for entry in scope.tables.values()) and not isinstance(attributes, Deny):
+        sampling = sampling_of(table, database=database, scope=scope, attributes=attributes)
+    return Described(database=shown, sampling=sampling, counting=counting_of(table, database=database, scope=scope))
 
 
 def _asked(call: Call, binding: SqlBinding) -> tuple[Json, Json]:

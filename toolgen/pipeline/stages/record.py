@@ -252,6 +252,8 @@ class Record:
         if trail.notes or retried:
             await self._append_details(who, trail.notes, retried)
         ending = {"event": "outcome", **who, **_ending(result, trail)}
+        if call.hidden:
+            ending["hidden"] = True
         if ending.get("sql"):
             ending["sql"] = self.conceal.statement(call, ending["sql"])
         ending["duration_ms"] = round((self.clock.monotonic() - started) * 1000, 3)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import string
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from types import MappingProxyType
@@ -103,26 +103,39 @@ def visible_columns(table: Table, scope: TableScope, dialect: str) -> tuple[str,
 def visible(database: Database, scope: SqlScope) -> Database:
     """The part of the database a principal may know about: nothing in the answer names a table or column outside the policy."""
     granted: dict[str, tuple[str, ...]] = {}
+    masks: dict[str, Collection[str]] = {}
     tables: list[Table] = []
     for name, table_scope in scope.tables.items():
         if table := find_table(database, name):
             tables.append(table)
             granted[full_name(table)] = visible_columns(table, table_scope, database.dialect)
+            masks[full_name(table)] = frozenset(table_scope.masks)
     order = {id(table): index for index, table in enumerate(database.tables)}
-    shown = (_visible_table(table, granted) for table in sorted(tables, key=lambda table: order[id(table)]))
+    shown = (
+        _visible_table(table, granted, masks[full_name(table)])
+        for table in sorted(tables, key=lambda table: order[id(table)])
+    )
     return Database(dialect=database.dialect, tables=tuple(shown))
 
 
-def _visible_table(table: Table, granted: Mapping[str, tuple[str, ...]]) -> Table:
+def _visible_table(table: Table, granted: Mapping[str, tuple[str, ...]], masked: Collection[str]) -> Table:
     columns = set(granted[full_name(table)])
     references = {}
     for column, target in table.references.items():
         other, _, referred = target.rpartition(".")
         if column in columns and referred in granted.get(other, ()):
             references[column] = target
+    # A check may name what is hidden or masked: then it is left out, whatever quotes the name has there.
+    hidden = [column.name.lower() for column in table.columns if column.name not in columns or column.name in masked]
     return msgspec.structs.replace(
         table,
-        columns=tuple(column for column in table.columns if column.name in columns),
+        columns=tuple(
+            msgspec.structs.replace(column, default="", labels=()) if column.name in masked else column
+            for column in table.columns
+            if column.name in columns
+        ),
+        indexes=tuple(index for index in table.indexes if columns.issuperset(index.columns)),
+        checks=tuple(check for check in table.checks if not any(name in check.lower() for name in hidden)),
         primary_key=table.primary_key if columns.issuperset(table.primary_key) else (),
         references=references,
     )

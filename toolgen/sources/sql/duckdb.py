@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
-from toolgen.model.database import Column
-from toolgen.model.result import bounded
-from toolgen.sources.sql.schema import MAX_SAID, MAX_TABLES, Found, Reference, Relation, assembled, enum_labels
+from toolgen.model.database import Column, Index
+from toolgen.sources.sql.schema import (
+    MAX_SAID,
+    MAX_TABLES,
+    Extras,
+    Found,
+    Reference,
+    Relation,
+    assembled,
+    enum_labels,
+    plain_default,
+)
 
 try:
     import duckdb
@@ -45,6 +54,13 @@ SELECT schema_name, table_name, constraint_type, constraint_column_names, coales
 FROM duckdb_constraints() WHERE database_name = current_database() AND constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY')
 ORDER BY schema_name, table_name, constraint_index
 """
+_INDEXES: Final = """
+SELECT schema_name, table_name, is_unique, expressions FROM duckdb_indexes() WHERE database_name = current_database() AND NOT is_primary
+"""
+_CHECKS: Final = """
+SELECT schema_name, table_name, constraint_type, constraint_column_names, coalesce(expression, '')
+FROM duckdb_constraints() WHERE database_name = current_database() AND constraint_type IN ('UNIQUE', 'CHECK')
+"""
 _MACROS: Final = "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE NOT internal ORDER BY 1"
 
 
@@ -76,7 +92,7 @@ def _found(connection: duckdb.DuckDBPyConnection) -> Found:
                 nullable=bool(nullable),
                 comment=comment,
                 computed=bool(generated),
-                default="" if generated else bounded(default, MAX_SAID),
+                default="" if generated else plain_default(default),
                 labels=enum_labels(kind),
             ),
         )
@@ -96,7 +112,34 @@ def _found(connection: duckdb.DuckDBPyConnection) -> Found:
                 for name, target in zip(names, targets, strict=False)
             )
     macros = [name for (name,) in connection.execute(_MACROS).fetchall()]
-    return Found(database=assembled("duckdb", relations.values(), columns, keys, references, macros))
+    extras = _extras(connection, relations, columns)
+    return Found(database=assembled("duckdb", relations.values(), columns, keys, references, macros, extras))
+
+
+def _extras(
+    connection: duckdb.DuckDBPyConnection,
+    relations: Mapping[tuple[str, str], Relation],
+    columns: Iterable[tuple[str, Column]],
+) -> Extras:
+    """DuckDB gives what an index is over as text: where that is no list of the table's columns, it is left out."""
+    extras = Extras()
+    known: dict[str, set[str]] = {}
+    for table, column in columns:
+        known.setdefault(table, set()).add(column.name)
+    for schema, table, unique, expressions in connection.execute(_INDEXES).fetchall():
+        if (relation := relations.get((schema, table))) is None:
+            continue
+        names = tuple(name.strip().strip('"') for name in str(expressions).strip("[]").split(","))
+        if set(names) <= known.get(relation.full, set()):
+            extras.indexes.setdefault(relation.full, []).append(Index(columns=names, unique=bool(unique)))
+    for schema, table, kind, names, text in connection.execute(_CHECKS).fetchall():
+        if (relation := relations.get((schema, table))) is None:
+            continue
+        if kind == "UNIQUE":
+            extras.indexes.setdefault(relation.full, []).append(Index(columns=tuple(names), unique=True))
+        else:
+            extras.checks.setdefault(relation.full, []).append(text)
+    return extras
 
 
 def prepare_duckdb(path: Path, statements: Sequence[Statement]) -> Iterator[tuple[str, ...] | str]:

@@ -11,10 +11,20 @@ import msgspec
 
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
-from toolgen.model.database import MYSQL_CASCADES, MYSQL_TABLE_NAMES, Cascade, Column, mysql_table_names
+from toolgen.model.database import MYSQL_CASCADES, MYSQL_TABLE_NAMES, Cascade, Column, Index, mysql_table_names
 from toolgen.model.database_url import ServerLocation
-from toolgen.model.result import bounded
-from toolgen.sources.sql.schema import MAX_SAID, MAX_TABLES, Found, Note, Reference, Relation, assembled, enum_labels
+from toolgen.sources.sql.schema import (
+    MAX_SAID,
+    MAX_TABLES,
+    Extras,
+    Found,
+    Note,
+    Reference,
+    Relation,
+    assembled,
+    enum_labels,
+    plain_default,
+)
 
 try:
     import pymysql
@@ -75,6 +85,18 @@ FROM information_schema.key_column_usage
 WHERE table_schema = %s AND (constraint_name = 'PRIMARY' OR referenced_table_name IS NOT NULL)
 ORDER BY table_name, constraint_name, ordinal_position
 """
+_INDEXES: Final = """
+SELECT table_name, index_name, non_unique, coalesce(column_name, '') FROM information_schema.statistics
+WHERE table_schema = %s AND index_name <> 'PRIMARY' ORDER BY table_name, index_name, seq_in_index
+"""
+# MariaDB's names of constraints are a table's own, and it says whose they are; MySQL's are the schema's.
+_CHECKS: Final = {
+    True: "SELECT table_name, check_clause FROM information_schema.check_constraints WHERE constraint_schema = %s",
+    False: """
+SELECT t.table_name, c.check_clause FROM information_schema.check_constraints c
+JOIN information_schema.table_constraints t ON t.constraint_schema = c.constraint_schema AND t.constraint_name = c.constraint_name
+WHERE c.constraint_schema = %s""",
+}
 _ROUTINES: Final = "SELECT lower(routine_name) FROM information_schema.routines WHERE routine_schema = %s AND routine_type = 'FUNCTION'"
 # Engines that read from somewhere else when they are read: files, other servers, other tables.
 _ELSEWHERE: Final = frozenset(
@@ -184,7 +206,7 @@ def _found(cursor: Cursor, database: str) -> Found:
                 nullable=nullable == "YES",
                 comment=comment,
                 computed=computed == "1",
-                default=bounded(default, MAX_SAID),
+                default=plain_default(default),
                 labels=enum_labels(kind),
             ),
         )
@@ -196,7 +218,8 @@ def _found(cursor: Cursor, database: str) -> Found:
     keys, references = _keys(cursor, database, relations)
     cursor.execute(_ROUTINES, (database,))
     functions = [name for (name,) in texts(cursor)]
-    found = assembled("mysql", relations.values(), columns, keys, references, functions)
+    extras = _extras(cursor, database, relations)
+    found = assembled("mysql", relations.values(), columns, keys, references, functions, extras)
     named = msgspec.structs.replace(found, name=database, table_names=_table_names(cursor))
     return Found(database=named, notes=tuple(notes), cascades=_cascades(cursor, relations))
 
@@ -215,6 +238,25 @@ def _cascades(cursor: Cursor, relations: dict[str, Relation]) -> dict[str, list[
         for name in [table] if table else relations:
             found.setdefault(name, []).append(one)
     return found
+
+
+def _extras(cursor: Cursor, database: str, relations: dict[str, Relation]) -> Extras:
+    extras = Extras()
+    indexes: dict[tuple[str, str, bool], list[str]] = {}
+    cursor.execute(_INDEXES, (database,))
+    for table, name, non_unique, column in texts(cursor):
+        indexes.setdefault((table, name, non_unique == "0"), []).append(column)
+    for (table, _name, unique), columns in indexes.items():
+        if table in relations and all(columns):  # an index over an expression has no column there
+            extras.indexes.setdefault(table, []).append(Index(columns=tuple(columns), unique=unique))
+    cursor.execute("SELECT version()")
+    try:
+        cursor.execute(_CHECKS["MariaDB" in texts(cursor)[0][0]], (database,))
+    except pymysql.MySQLError:  # a server from before there were checks
+        return extras
+    for table, text in texts(cursor):
+        extras.checks.setdefault(table, []).append(text)
+    return extras
 
 
 def _keys(

@@ -7,10 +7,19 @@ from typing import Final, TypeAlias
 
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
-from toolgen.model.database import POSTGRES_CASCADES, Cascade, Column
+from toolgen.model.database import POSTGRES_CASCADES, Cascade, Column, Index
 from toolgen.model.database_url import ServerLocation
-from toolgen.model.result import bounded
-from toolgen.sources.sql.schema import MAX_SAID, MAX_TABLES, Found, Note, Reference, Relation, assembled
+from toolgen.sources.sql.schema import (
+    MAX_SAID,
+    MAX_TABLES,
+    Extras,
+    Found,
+    Note,
+    Reference,
+    Relation,
+    assembled,
+    plain_default,
+)
 
 try:
     import psycopg
@@ -55,6 +64,17 @@ FROM pg_constraint k CROSS JOIN LATERAL unnest(k.conkey, k.confkey) WITH ORDINAL
   JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.own
   LEFT JOIN pg_attribute t ON t.attrelid = k.confrelid AND t.attnum = u.other
 WHERE k.contype IN ('p', 'f') AND k.conrelid = ANY(%s::oid[]) ORDER BY k.conrelid, k.conname, u.place
+"""
+_INDEXES: Final = """
+SELECT i.indrelid::int8, i.indisunique AND i.indpred IS NULL, ARRAY(
+  SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k (number, place)
+    JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number WHERE k.place <= i.indnkeyatts ORDER BY k.place)
+FROM pg_index i WHERE i.indrelid = ANY(%s::oid[]) AND NOT i.indisprimary AND i.indisvalid AND NOT 0 = ANY(i.indkey::int2[])
+ORDER BY i.indrelid, i.indexrelid
+"""
+_CHECKS: Final = """
+SELECT k.conrelid::int8, pg_get_expr(k.conbin, k.conrelid) FROM pg_constraint k
+WHERE k.contype = 'c' AND k.conrelid = ANY(%s::oid[]) ORDER BY k.conrelid, k.conname
 """
 # What reads a foreign table when it is read: views (through their rules) and parents (through inheritance and partitions).
 _FOREIGN: Final = """
@@ -168,7 +188,7 @@ def _found(connection: _Connection) -> Found:
                 nullable=bool(nullable),
                 comment=str(comment),
                 computed=bool(computed),
-                default=bounded(str(default), MAX_SAID),
+                default=plain_default(str(default)),
                 labels=tuple(map(str, labels)) if isinstance(labels, list) else (),
             ),
         )
@@ -176,7 +196,9 @@ def _found(connection: _Connection) -> Found:
     )
     keys, references = _keys(connection, relations)
     functions = [str(row[0]) for row in connection.execute(_FUNCTIONS)]
-    database = assembled("postgres", relations.values(), columns, keys, references, functions)
+    database = assembled(
+        "postgres", relations.values(), columns, keys, references, functions, _extras(connection, relations)
+    )
     return Found(database=database, notes=tuple(notes), cascades=_cascades(connection, relations))
 
 
@@ -188,6 +210,17 @@ def _cascades(connection: _Connection, relations: Mapping[int, Relation]) -> dic
         one = Cascade(on=str(kind), by=str(what), columns=tuple(map(str, columns)))
         found.setdefault(relations[int(str(oid))].full, []).append(one)
     return found
+
+
+def _extras(connection: _Connection, relations: Mapping[int, Relation]) -> Extras:
+    extras = Extras()
+    for oid, unique, columns in connection.execute(_INDEXES, (list(relations),)):
+        assert isinstance(columns, list)  # noqa: S101 - an array is a list
+        index = Index(columns=tuple(map(str, columns)), unique=bool(unique))
+        extras.indexes.setdefault(relations[int(str(oid))].full, []).append(index)
+    for oid, text in connection.execute(_CHECKS, (list(relations),)):
+        extras.checks.setdefault(relations[int(str(oid))].full, []).append(str(text or ""))
+    return extras
 
 
 def _keys(connection: _Connection, relations: Mapping[int, Relation]) -> tuple[list[tuple[str, str]], list[Reference]]:

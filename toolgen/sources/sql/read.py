@@ -49,7 +49,7 @@ def read_sql(config: SourceConfig, password: str = "") -> Reading:
         Problem(level=note.level, source=config.name, origin=note.origin, code=note.code, message=note.message)
         for note in found.notes
     )
-    tools = tuple(make_tools(config.name, database.dialect, writes=config.writes))
+    tools = tuple(make_tools(config.name, database.dialect, writes=config.writes, tables=len(database.tables)))
     queries = read_queries(config.name, database.dialect, config.queries)
     named = tuple(named_tool(config.name, database.dialect, query) for query in queries.found)
     return Reading(

@@ -10,12 +10,25 @@ from types import MappingProxyType
 
 import msgspec
 
-from toolgen.model.database import UNSEEN, Cascade, Column, Database, Table
+from toolgen.model.database import UNSEEN, Cascade, Column, Database, Index, Table
+from toolgen.model.result import bounded
 
-__all__ = ["MAX_SAID", "MAX_TABLES", "Found", "Note", "Reference", "Relation", "assembled", "enum_labels"]
+__all__ = [
+    "MAX_SAID",
+    "MAX_TABLES",
+    "Extras",
+    "Found",
+    "Note",
+    "Reference",
+    "Relation",
+    "assembled",
+    "enum_labels",
+    "plain_default",
+]
 
 MAX_TABLES = 5_000
 _MAX_TOLD = 5
+_MAX_KEPT = 40  # indexes, and checks, of a table
 _CASCADING = "such statements are refused unless the policy says cascades: true for the table"
 MAX_SAID = 200  # characters of what an engine says of a trusted query
 
@@ -64,6 +77,25 @@ class Found:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """Indexes and checks by the full names of tables."""
+
+    indexes: dict[str, list[Index]] = field(default_factory=dict)
+    checks: dict[str, list[str]] = field(default_factory=dict)
+
+    def indexes_of(self, table: str) -> tuple[Index, ...]:
+        """In the order of their columns; of equal ones the first, and of those over the same columns the unique one."""
+        found = sorted(set(self.indexes.get(table, ())), key=lambda one: (one.columns, not one.unique))
+        kept = {one.columns: one for one in reversed(found)}
+        return tuple(kept[columns] for columns in sorted(kept))[:_MAX_KEPT]
+
+    def checks_of(self, table: str) -> tuple[str, ...]:
+        """Short ones, in the order of their texts."""
+        found = {" ".join(text.split()) for text in self.checks.get(table, ())}
+        return tuple(sorted(text for text in found if 0 < len(text) <= MAX_SAID))[:_MAX_KEPT]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
     """A table or view under the name it gets in the manifest: without a schema in the default one."""
@@ -99,6 +131,22 @@ def enum_labels(declared: str) -> tuple[str, ...]:
     return tuple(label.replace("''", "'") for label in _LABEL.findall(declared)[:_MAX_LABELS])
 
 
+_LITERAL = re.compile(
+    r"('(?:[^']|'')*'|[-+]?[0-9]+(?:\.[0-9]+)?|null|true|false)(?:::[\w .\"()\[\],]+)?\Z", re.IGNORECASE
+)
+_WORD = re.compile(r"\(?[a-z_][a-z0-9_]*(?:\([0-9]*\))?\)?\Z", re.IGNORECASE)
+
+
+def plain_default(text: str) -> str:
+    """A default that is a value, or a word such as `CURRENT_TIMESTAMP`. Any other is `expression`: it may name what a policy hides."""
+    text = " ".join(text.split())
+    if literal := _LITERAL.match(text):
+        return "" if literal[1].lower() == "null" else bounded(literal[1], MAX_SAID)
+    if not text or _WORD.match(text):
+        return bounded(text, MAX_SAID)
+    return "auto_increment" if text.lower().startswith("nextval(") else "expression"
+
+
 def assembled(
     dialect: str,
     relations: Iterable[Relation],
@@ -106,8 +154,10 @@ def assembled(
     keys: Iterable[tuple[str, str]],
     references: Iterable[Reference],
     functions: Iterable[str] = (),
+    extras: Extras | None = None,
 ) -> Database:
     """The database in an order that depends on names alone. `columns` and `keys` are (table's full name, …) in their own order."""
+    extras = extras or Extras()
     of: dict[str, list[Column]] = defaultdict(list)
     for table, column in columns:
         of[table].append(column)
@@ -126,6 +176,8 @@ def assembled(
             references=referred[relation.full],
             view=relation.view,
             comment=relation.comment,
+            indexes=extras.indexes_of(relation.full),
+            checks=extras.checks_of(relation.full),
         )
         for relation in sorted(relations, key=lambda item: (item.schema, item.name))
         if relation.full in of

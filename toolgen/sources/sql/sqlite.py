@@ -11,14 +11,16 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
+import sqlglot
+
 from toolgen.errors import DescriptionError
 from toolgen.model.call import Statement
-from toolgen.model.database import Cascade, Column, Database, Table
-from toolgen.model.result import bounded
-from toolgen.sources.sql.schema import MAX_SAID, MAX_TABLES, Found, Note
+from toolgen.model.database import Cascade, Column, Database, Index, Table
+from toolgen.sources.sql.schema import MAX_SAID, MAX_TABLES, Extras, Found, Note, plain_default
 
 __all__ = ["prepare_sqlite", "read_sqlite"]
 
+_MAX_TEXT_LENGTH = 50_000
 _ACTIONS = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
 
 
@@ -148,18 +150,48 @@ def _table(connection: sqlite3.Connection, name: str, *, view: bool) -> Table:
                 type=declared or "",
                 nullable=not (not_null or key),
                 computed=hidden in _GENERATED,
-                default=bounded(str(default or ""), MAX_SAID),
+                default=plain_default(str(default or "")),
             )
         )
         if key:
             keyed.append((key, column))
+    extras = Extras() if view else _extras(connection, name)
     return Table(
         name=name,
         columns=tuple(columns),
         primary_key=tuple(column for _, column in sorted(keyed)),
         references=dict(_references(connection, name)),
         view=view,
+        indexes=() if view else extras.indexes_of(name),
+        checks=() if view else extras.checks_of(name),
     )
+
+
+def _extras(connection: sqlite3.Connection, name: str) -> Extras:
+    """The indexes as the library lists them, the checks as the text of the table has them."""
+    extras = Extras()
+    for _, index, unique, origin, partial in connection.execute(
+        "SELECT * FROM pragma_index_list(?, 'main')", (name,)
+    ).fetchall():
+        columns = [row[2] for row in connection.execute("SELECT * FROM pragma_index_info(?, 'main')", (index,))]
+        if origin != "pk" and None not in columns:
+            one = Index(columns=tuple(columns), unique=bool(unique) and not partial)
+            extras.indexes.setdefault(name, []).append(one)
+    written = connection.execute(
+        "SELECT sql FROM main.sqlite_schema WHERE type = 'table' AND name = ?", (name,)
+    ).fetchone()
+    text = str(written[0]) if written and written[0] else ""
+    if "CHECK" not in text.upper() or len(text) > _MAX_TEXT_LENGTH:
+        return extras
+    try:
+        parsed = sqlglot.parse_one(text, dialect="sqlite")
+    except (sqlglot.errors.SqlglotError, RecursionError):
+        return extras
+    checks = parsed.find_all(sqlglot.exp.CheckColumnConstraint, sqlglot.exp.Check)
+    extras.checks[name] = [
+        one.this.sql(dialect="sqlite") for one in checks if isinstance(one.this, sqlglot.exp.Expression)
+    ]
+    return extras
 
 
 def _references(connection: sqlite3.Connection, name: str) -> Iterator[tuple[str, str]]:

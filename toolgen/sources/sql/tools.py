@@ -15,7 +15,9 @@ from toolgen.model.tool import Effect, SqlBinding, Tool
 
 __all__ = ["OPERATIONS", "ROWS", "make_tools", "with_cursor"]
 
-OPERATIONS: Final = frozenset({"query", "explain", "list_tables", "describe_table", "change"})
+OPERATIONS: Final = frozenset({"query", "explain", "list_tables", "search_schema", "describe_table", "change"})
+MIN_SEARCHED: Final = 20
+"""Tables of a database that is worth searching; fewer are read in a list."""
 """The tools' names behind the source's, which no named query may take."""
 
 _ENGINES: Final = MappingProxyType({"sqlite": "SQLite", "postgres": "PostgreSQL", "mysql": "MySQL", "duckdb": "DuckDB"})
@@ -78,6 +80,8 @@ _TABLE: Final[Schema] = {
                     "type": {"type": "string"},
                     "nullable": {"type": "boolean"},
                     "comment": {"type": "string"},
+                    "values": {"type": "array", "items": {"type": "string"}},
+                    "default": {"type": "string"},
                     "samples": {"type": "array", "items": {"type": "string"}},
                 },
                 "required": ["name", "type", "nullable"],
@@ -85,16 +89,79 @@ _TABLE: Final[Schema] = {
         },
         "primary_key": {"type": "array", "items": {"type": "string"}},
         "references": {"type": "object", "additionalProperties": {"type": "string"}},
+        "referenced_by": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}},
+        "unique": {"type": "array", "items": {"type": "array", "items": {"type": "string"}}},
+        "indexes": {"type": "array", "items": {"type": "array", "items": {"type": "string"}}},
+        "checks": {"type": "array", "items": {"type": "string"}},
+        "row_estimate": {"type": "integer"},
         "comment": {"type": "string"},
     },
     "required": ["name", "kind", "columns"],
 }
 
 
-def make_tools(source: str, dialect: str, *, writes: bool) -> Iterator[Tool]:
-    """`{source}__query`, `__explain`, `__list_tables` and `__describe_table`, and `__change` for a source that is written to."""
+_SEARCH: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "query": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 1_000,
+            "description": "What the tables hold, in a few words, such as 'customer orders'.",
+        },
+        "limit": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 50,
+            "default": 10,
+            "description": "How many tables to show.",
+        },
+    },
+    "required": ["query"],
+    "additionalProperties": False,
+}
+_FOUND: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "tables": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "kind": {"enum": ["table", "view"]},
+                    "columns": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "properties": {
+                                "name": {"type": "string"},
+                                "type": {"type": "string"},
+                                "comment": {"type": "string"},
+                            },
+                            "required": ["name", "type"],
+                        },
+                    },
+                    "column_count": {"type": "integer"},
+                    "comment": {"type": "string"},
+                },
+                "required": ["name", "kind", "columns", "column_count"],
+            },
+        },
+        "matching": {"type": "integer"},
+        "searched": {"type": "integer"},
+    },
+    "required": ["tables", "matching", "searched"],
+}
+
+
+def make_tools(source: str, dialect: str, *, writes: bool, tables: int = 0) -> Iterator[Tool]:
+    """`{source}__query`, `__explain`, `__list_tables` and `__describe_table`, `__change` for a source that is written to, and
+    `__search_schema` where there are many tables."""
     engine = _ENGINES[dialect]
-    look = f"Find tables with {join(source, 'list_tables')} and their columns with {join(source, 'describe_table')}."
+    searched = tables >= MIN_SEARCHED
+    finds = join(source, "search_schema" if searched else "list_tables")
+    look = f"Find tables with {finds} and their columns with {join(source, 'describe_table')}."
     slot = "$1, $2 … for values and pass them" if dialect == "postgres" else "? for a value and pass it"
     rules = (
         f"One SELECT (WITH, joins, set operations and window functions included) in {engine}'s dialect. Only tables, columns and "
@@ -125,6 +192,16 @@ def make_tools(source: str, dialect: str, *, writes: bool) -> Iterator[Tool]:
         {"type": "object", "properties": {}, "additionalProperties": False},
         _TABLES,
     )
+    if searched:
+        yield tool(
+            "search_schema",
+            f"Search the schema of {source}",
+            f"Finds tables, views and columns of the {engine} database {source} by words of their names, comments and values, among those"
+            f" that are open to you. Use it before {join(source, 'list_tables')}, which gives them all;"
+            f" {join(source, 'describe_table')} gives the whole of one.",
+            _SEARCH,
+            _FOUND,
+        )
     described: Schema = {
         "type": "object",
         "properties": {
@@ -141,7 +218,8 @@ def make_tools(source: str, dialect: str, *, writes: bool) -> Iterator[Tool]:
     yield tool(
         "describe_table",
         f"Describe a table of {source}",
-        f"Gives the columns, types, keys and references of a table or view of the {engine} database {source} that is open to you.",
+        f"Gives the columns, types, keys, references, indexes and constraints of a table or view of the {engine} database {source}"
+        " that is open to you.",
         described,
         _TABLE,
     )

@@ -1,0 +1,181 @@
+"""The tools that stand in the place of a long catalog, as an agent is shown them: nothing here finds or calls anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from toolgen.model.schema import Schema
+from toolgen.model.tool import Effect, NoBinding, Tool, seal
+
+__all__ = ["CALL", "CALLING", "CALL_READ", "DEFAULT_HITS", "DESCRIBE", "INPUTS", "MAX_HITS", "SEARCH", "stand_ins"]
+
+# A source's tools have `__` in their names, so these are never taken.
+SEARCH, DESCRIBE, CALL, CALL_READ = "search_tools", "describe_tool", "call_tool", "call_read_tool"
+CALLING = frozenset({CALL, CALL_READ})
+MAX_HITS = 50
+DEFAULT_HITS = 10
+_MAX_SOURCES = 40
+
+_EFFECT: Schema = {"enum": [str(effect) for effect in Effect]}
+_TEXT: Schema = {"type": "string"}
+_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 128, "description": "The tool's exact name."}
+
+
+def _object(properties: Mapping[str, Schema], *required: str) -> Schema:
+    return {"type": "object", "properties": dict(properties), "required": list(required)}
+
+
+_SEARCH_INPUT = _object(
+    {
+        "query": {
+            "type": "string",
+            "minLength": 1,
+            "description": "What the tool should do, in a few words: action and object, such as 'close an issue'.",
+        },
+        "limit": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MAX_HITS,
+            "default": DEFAULT_HITS,
+            "description": "How many tools to show.",
+        },
+    },
+    "query",
+)
+_SEARCH_OUTPUT = _object(
+    {
+        "tools": {
+            "type": "array",
+            "items": _object(
+                {
+                    "name": _TEXT,
+                    "title": _TEXT,
+                    "summary": _TEXT,
+                    "effect": _EFFECT,
+                    "input_schema": {"type": "object"},
+                },
+                "name",
+                "title",
+                "summary",
+                "effect",
+            ),
+        },
+        "note": _TEXT,
+    },
+    "tools",
+)
+_DESCRIBE_INPUT = _object(
+    {
+        "name": _NAME,
+        "output_schema": {
+            "type": "boolean",
+            "default": False,
+            "description": "Whether to add the schema of the tool's answers.",
+        },
+    },
+    "name",
+)
+_DESCRIBE_OUTPUT = _object(
+    {
+        "name": _TEXT,
+        "title": _TEXT,
+        "description": _TEXT,
+        "effect": _EFFECT,
+        "idempotent": {"type": "boolean"},
+        "input_schema": {"type": "object"},
+        "output_schema": {"type": "object"},
+    },
+    *("name", "title", "description", "effect", "idempotent", "input_schema"),
+)
+_CALL_INPUT = _object(
+    {
+        "name": _NAME,
+        "arguments": {
+            "type": "object",
+            "description": "The tool's arguments, as its input schema says (describe_tool shows it).",
+        },
+    },
+    "name",
+)
+_CALL_OUTPUT = _object(
+    {
+        "status": {"enum": ["ok", "error", "refused", "pending", "cancelled"]},
+        "tool": _TEXT,
+        "call_id": _TEXT,
+        "data": {},
+        "error": {"type": "object"},
+        "meta": {"type": "object"},
+    },
+    *("status", "tool", "call_id", "meta"),
+)
+INPUTS: Mapping[str, Schema] = MappingProxyType(
+    {SEARCH: _SEARCH_INPUT, DESCRIBE: _DESCRIBE_INPUT, CALL: _CALL_INPUT, CALL_READ: _CALL_INPUT}
+)
+"""What each of them takes."""
+
+
+def stand_ins(catalog: Sequence[Tool]) -> tuple[Tool, ...]:
+    """The tools that stand for a catalog, in name order. The effect of `call_tool` is the worst of what it may call.
+
+    `call_read_tool` calls those that only read: a client that asks its user by the hints of tools need not ask for these. It is listed
+    where it differs from `call_tool`.
+    """
+    sources = sorted({tool.source for tool in catalog})
+    listed = ", ".join(sources[:_MAX_SOURCES]) + (", …" if len(sources) > _MAX_SOURCES else "")
+    worst = max((tool.effect for tool in catalog), key=list(Effect).index)
+    reads = [] if worst is Effect.READ or all(tool.effect is not Effect.READ for tool in catalog) else [_READING]
+    also = f" {CALL_READ} does the same for tools that only read." if reads else ""
+    return (
+        *reads,
+        _tool(
+            CALL,
+            "Call a tool",
+            f"Calls one of the tools that {SEARCH} finds, by its exact name, with the arguments its input schema asks for. "
+            f"When in doubt about the arguments, use {DESCRIBE} first. Answers with the call's envelope: status, data or error.{also}",
+            (_CALL_INPUT, _CALL_OUTPUT),
+            worst,
+        ),
+        _tool(
+            DESCRIBE,
+            "Describe a tool",
+            f"Shows a tool that {SEARCH} found: its whole description and the schema of its arguments. Use it before {CALL}.",
+            (_DESCRIBE_INPUT, _DESCRIBE_OUTPUT),
+            Effect.READ,
+        ),
+        _tool(
+            SEARCH,
+            "Search the tools",
+            f"Finds tools by what they do, among {len(catalog)} tools of {listed}. Use it first, whenever something has to be looked up "
+            f"or done there. The best come with the schema of their arguments; {DESCRIBE} shows any other's. Then {CALL} calls it.",
+            (_SEARCH_INPUT, _SEARCH_OUTPUT),
+            Effect.READ,
+        ),
+    )
+
+
+def _tool(name: str, title: str, description: str, schemas: tuple[Schema, Schema], effect: Effect) -> Tool:
+    return seal(
+        Tool(
+            name=name,
+            title=title,
+            description=description,
+            input_schema=schemas[0],
+            output_schema=schemas[1],
+            effect=effect,
+            idempotent=effect is Effect.READ,
+            source="",
+            origin="",
+            binding=NoBinding(),
+        )
+    )
+
+
+_READING = _tool(
+    CALL_READ,
+    "Call a tool that reads",
+    f"Calls one of the tools that {SEARCH} finds and whose effect is read, by its exact name, as {CALL} does. It changes nothing; a tool "
+    f"with another effect is refused, and {CALL} calls it.",
+    (_CALL_INPUT, _CALL_OUTPUT),
+    Effect.READ,
+)

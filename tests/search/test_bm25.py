@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import toolgen
 from bench.search import BUDGETS, SETS, index_of, lines, recall
 from tests.catalogs import PETS, http_tool
-from toolgen.search.bm25 import MAX_QUERY_LENGTH, Hit, ToolIndex, terms
+from toolgen.search.bm25 import MAX_QUERY_LENGTH, Hit, ToolIndex
+from toolgen.search.tokenizer import terms
 
 TEXTS = [
     ("a", "get_weather", "The forecast of the weather for a city.", ["city"]),

@@ -146,7 +146,7 @@ def test_endless_text_is_cut() -> None:
     assert index.search("last") == []
 
 
-@pytest.mark.parametrize("name", sorted(BUDGETS))
+@pytest.mark.parametrize("name", sorted(set(BUDGETS) - {"steps"}))
 def test_recall_on_labelled_sets(name: str) -> None:
     if not (SETS / name).is_dir():
         pytest.skip(f"the labelled set {name} is not here")

@@ -13,6 +13,8 @@ from typing import Any, Self
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Tool
 from toolgen.search.tokenizer import broader, joined, name_terms, query_words, related, stems, terms
+from toolgen.search.tool_graph import EXPANDED, ToolGraph
+from toolgen.search.tool_roles import Role, role_of, role_of_text
 
 __all__ = ["MAX_QUERY_LENGTH", "Hit", "ToolIndex"]
 
@@ -21,6 +23,8 @@ MAX_QUERY_LENGTH = 10_000
 _MAX_TERMS = 256
 _MAX_TEXT_LENGTH = 20_000  # of one field of one tool; a description is bounded long before that
 _MAX_PARAMETERS = 500
+_MAX_LISTED = 20  # values of one parameter
+_MAX_DEPTH = 1  # levels of objects within arguments
 
 # BM25F (Robertson and Zaragoza 2009, section 3.6). Chosen by reason and looked at on several labelled sets (`python -m bench.search`),
 # on all of which the neighbouring values do about as well: a word of the name says more than one of the description, a parameter's less.
@@ -29,6 +33,8 @@ _WEIGHTS = (2.0, 1.0, 1.0, 0.75, 0.5)
 _LENGTH = (0.5, 0.5, 0.75, 0.5, 0.0)
 _SATURATION = 1.2
 _COVERAGE = 0.5  # what a name adds when the query holds all of it
+_SOURCE = 0.3  # what a source adds to its tools when it fits best of all
+_JUDGED = 50  # the hits that sources are judged by
 _RELATED = 0.25  # what a word counts that stands for another: fetch for get
 _BROADER = 0.5  # and one that is more general: person for actor
 
@@ -43,11 +49,11 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """One tool, read once: how often each term stands in each field, how long the fields are, and the terms of its name."""
+    """One tool, read once: how often each term stands in each field, how long the fields are, and the terms of its name, in order."""
 
     counts: Mapping[str, tuple[int, ...]]
     lengths: tuple[int, ...]
-    name: frozenset[str]
+    name: tuple[str, ...]
 
 
 class ToolIndex:
@@ -59,10 +65,13 @@ class ToolIndex:
 
     def __init__(self, tools: Manifest | Iterable[Tool] = ()) -> None:
         self._documents: dict[str, _Document] = {}
+        self._graph = ToolGraph()
         self._postings: dict[str, dict[str, None]] = {}
         self._lengths = [0] * len(_FIELDS)
         # What a term adds to each tool that has it, for as long as the tools stay the same; filled by the searches that ask for it.
         self._weighted: dict[str, list[tuple[str, float]]] = {}
+        self._rarities: dict[str, float] = {}
+        self._names: dict[str, float] = {}  # how much the whole of a tool's name says
         for tool in tools.tools.values() if isinstance(tools, Manifest) else tools:
             self.add(tool)
 
@@ -83,17 +92,20 @@ class ToolIndex:
     def add(self, tool: Tool) -> None:
         """Adds a tool under its name, or puts it in the place of the one that had it."""
         local = tool.name.removeprefix(f"{tool.source}__")
-        self._put(tool.name, _read(local, tool.title, tool.description, _parameters(tool.input_schema), tool.source))
+        document = _read(local, tool.title, tool.description, _parameters(tool.input_schema), tool.source)
+        self._put(tool.name, document, role_of(tool))
 
     def add_text(self, id_: str, name: str, text: str, parameters: Sequence[str] = ()) -> None:
         """Adds what is no `Tool`."""
-        self._put(id_, _read(name, "", text, tuple(parameters), ""))
+        given = tuple(parameters)
+        self._put(id_, _read(name, "", text, given, ""), role_of_text(id_, name, text, given))
 
     def remove(self, id_: str) -> None:
         """Takes a tool out; an id that is not there is no error."""
         document = self._documents.pop(id_, None)
         if document is None:
             return
+        self._graph.remove(id_)
         for term in document.counts:
             ids = self._postings[term]
             del ids[id_]
@@ -115,17 +127,27 @@ class ToolIndex:
                 scores[id_] = scores.get(id_, 0.0) + weight * worth
         if limit < 1 or not scores:
             return []
-        # A name adds at most its coverage, so whoever stands further below the last that will be shown cannot come up.
-        least = heapq.nlargest(limit, scores.values())[-1] / (1 + _COVERAGE)
-        whole = [
-            Hit(id_, score * (1 + _COVERAGE * self._coverage(id_, asked)))
-            for id_, score in scores.items()
-            if score >= least
-        ]
-        return heapq.nsmallest(limit, whole, key=lambda hit: (-hit.score, hit.id))
+        # A name and a source add at most so much, so whoever stands further below the last that will be shown cannot come up.
+        least = heapq.nlargest(max(limit, _JUDGED), scores.values())[-1] / (1 + _COVERAGE) / (1 + _SOURCE)
+        whole = {
+            id_: score * (1 + _COVERAGE * self._coverage(id_, asked)) for id_, score in scores.items() if score >= least
+        }
+        return self.expanded(whole, query, limit)
 
-    def _put(self, id_: str, document: _Document) -> None:
+    def expanded(self, scores: dict[str, float], query: str, limit: int) -> list[Hit]:
+        """The best of these, and what the best of them lead to, best first; ties in the order of their ids."""
+        graph = self._graph
+        sources = graph.sources(heapq.nlargest(_JUDGED, ((score, id_) for id_, score in scores.items())))
+        if sources:
+            scores = {id_: score * (1 + _SOURCE * sources.get(graph.source(id_), 0.0)) for id_, score in scores.items()}
+        best = _first(scores, EXPANDED)
+        for id_, score in graph.related([(hit.id, hit.score) for hit in best], query).items():
+            scores[id_] = max(score, scores.get(id_, 0.0))
+        return _first(scores, limit)
+
+    def _put(self, id_: str, document: _Document, role: Role) -> None:
         self.remove(id_)
+        self._graph.put(id_, role)
         self._documents[id_] = document
         for term in document.counts:
             self._postings.setdefault(term, {})[id_] = None
@@ -134,6 +156,8 @@ class ToolIndex:
     def _changed(self, document: _Document, sign: int) -> None:
         self._lengths = [total + sign * own for total, own in zip(self._lengths, document.lengths, strict=True)]
         self._weighted.clear()
+        self._rarities.clear()
+        self._names.clear()
 
     def _asked(self, query: str) -> dict[str, float]:
         """The terms of a query that some tool has, with how much each counts: repeating a word says less each time."""
@@ -166,15 +190,25 @@ class ToolIndex:
 
     def _rarity(self, term: str) -> float:
         """The inverse document frequency, in the form that is never negative."""
-        having = len(self._postings[term])
-        return math.log1p((len(self._documents) - having + 0.5) / (having + 0.5))
+        rarity = self._rarities.get(term)
+        if rarity is None:
+            having = len(self._postings[term])
+            rarity = self._rarities[term] = math.log1p((len(self._documents) - having + 0.5) / (having + 0.5))
+        return rarity
 
     def _coverage(self, id_: str, asked: Mapping[str, float]) -> float:
         """How much of a tool's name the query says, from 0 to 1: rare words are more of it."""
-        name = sorted(self._documents[id_].name)
-        whole = sum(self._rarity(term) for term in name)
+        name = self._documents[id_].name
+        whole = self._names.get(id_)
+        if whole is None:
+            whole = self._names[id_] = sum(map(self._rarity, name))
         said = sum(self._rarity(term) * min(1.0, asked[term]) for term in name if term in asked)
         return said / whole if whole else 0.0
+
+
+def _first(scores: Mapping[str, float], limit: int) -> list[Hit]:
+    ranked = heapq.nsmallest(limit, ((-score, id_) for id_, score in scores.items()))
+    return [Hit(id_, -score) for score, id_ in ranked]
 
 
 def _saturated(document: _Document, term: str, scales: list[tuple[float, float, float]]) -> float:
@@ -198,10 +232,22 @@ def _read(name: str, title: str, text: str, parameters: tuple[str, ...], source:
     return _Document(
         counts={term: tuple(count) for term, count in counts.items()},
         lengths=tuple(map(len, found)),
-        name=name_terms(name[:_MAX_TEXT_LENGTH]),
+        name=tuple(sorted(name_terms(name[:_MAX_TEXT_LENGTH]))),
     )
 
 
 def _parameters(schema: Mapping[str, Any]) -> tuple[str, ...]:
-    properties = schema.get("properties")
-    return tuple(properties) if isinstance(properties, Mapping) else ()
+    """What a tool's arguments are called, those within objects too, and the values that they may have where these are listed."""
+    found: dict[str, None] = {}
+    waiting = [(schema, 0)]
+    for node, depth in waiting:
+        properties = node.get("properties")
+        for name, inner in properties.items() if isinstance(properties, Mapping) else ():
+            found[name] = None
+            if not isinstance(inner, Mapping):
+                continue
+            listed = inner.get("enum") or (inner.get("items") or {}).get("enum") or ()
+            found.update(dict.fromkeys(value for value in listed[:_MAX_LISTED] if isinstance(value, str)))
+            if depth < _MAX_DEPTH:
+                waiting.append((inner, depth + 1))
+    return tuple(found)

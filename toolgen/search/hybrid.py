@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import heapq
 import logging
 import os
 import secrets
@@ -173,8 +172,7 @@ class HybridIndex:
             id_: (1 - _MEANING) * said.get(id_, 0.0) / most + _MEANING * one
             for id_, one in zip(self._rows, self._near(query[:_MAX_TEXT_LENGTH]), strict=True)
         }
-        ranked = heapq.nsmallest(limit, ((-score, id_) for id_, score in scores.items()))
-        return [Hit(id_, -score) for score, id_ in ranked]
+        return self._words.expanded(scores, query, limit)
 
     def _near(self, query: str) -> list[float]:
         """How near each tool is in meaning, from 0 to 1: to the whole request, and to the part of it that is nearest."""

@@ -27,7 +27,7 @@ from toolgen.gateway.tool_discovery import stand_ins, static_cost
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.search import bm25 as engine
 from toolgen.search import hybrid as meaning
-from toolgen.search import tokenizer, tool_graph
+from toolgen.search import tokenizer, tool_graph, tool_roles
 from toolgen.search.bm25 import ToolIndex
 from toolgen.search.hybrid import HybridIndex
 from toolgen.search.minilm import MiniLM
@@ -155,6 +155,7 @@ def measured(sets: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]])
         for item in tools
     ][:MANY]
     engine._read.cache_clear()
+    tool_roles.role_of_text.cache_clear()
     started = time.perf_counter()
     index = ToolIndex.from_texts(many)
     built = time.perf_counter() - started

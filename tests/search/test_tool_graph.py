@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,6 +47,7 @@ def found(tools: ToolIndex, query: str, limit: int = 10) -> list[str]:
         ("get_order", ["id"], {("order",)}),
         ("GET_artists-id-albums", ["id"], {("artist",)}),
         ("order by id", ["id"], {("order",)}),
+        ("POST_playlists-playlist_id-tracks", ["playlist_id", "uris"], {("playlist",), ("track",)}),
         ("get_posts", ["username"], {("user",)}),
         ("get_film", ["api_key", "client_id", "session_id", "page"], set()),
         ("get_forecast", ["country_code"], {("countri",)}),
@@ -76,6 +78,38 @@ def test_the_source_of_a_text_stands_before_its_name(id_: str, source: str) -> N
 def test_the_tool_that_finds_what_another_needs_comes_along() -> None:
     assert "films/search_film" in found(index(), "who was in the cast")
     assert found(index(), "leaves", 2) == ["plants/get_leaf_form", "plants/search_plant"]
+
+
+MUSIC = [
+    ("GET /me", "GET_me", "Your profile.", []),
+    ("GET /me/player", "GET_me-player", "What is played now.", []),
+    ("GET /search", "GET_search", "Finds artists, albums or tracks.", ["q", "type"]),
+    ("GET /artists/{id}/albums", "GET_artists-id-albums", "Records of somebody.", ["id"]),
+    ("POST /users/{user_id}/playlists", "POST_users-user_id-playlists", "Starts a mixtape.", ["user_id", "name"]),
+    ("PUT /playlists/{playlist_id}/images", "PUT_playlists-playlist_id-images", "Replaces a cover.", ["playlist_id"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "step"),
+    [
+        ("start a mixtape", "GET /me"),  # of whoever calls
+        ("records", "GET /search"),  # one search for everything, by its description
+        ("replace the cover", "GET /search"),  # and by nothing better
+    ],
+)
+def test_who_calls_and_a_search_for_everything_are_producers(query: str, step: str) -> None:
+    assert step in found(ToolIndex.from_texts(MUSIC), query)
+    assert step not in found(ToolIndex.from_texts(tool for tool in MUSIC if tool[0] != step), query)
+    assert "GET /me/player" not in found(ToolIndex.from_texts(MUSIC), query)
+
+
+def test_hundreds_of_searches_by_name_do_not_bury_what_was_found() -> None:
+    things = [f"thing{chr(97 + count // 26)}{chr(97 + count % 26)}" for count in range(300)]
+    searches = [(f"s/find_{thing}", f"s/find_{thing}", "", ["query"]) for thing in things]
+    users = [(f"s/get_{thing}", f"s/get_{thing}", "", [f"{thing}_id"]) for thing in things]
+    index = ToolIndex.from_texts([*searches, *users, *(("s/" + word, "s/" + word, "Moon.", []) for word in "pqrst")])
+    assert set(found(index, "is Armstrong on the moon", 5)) == {f"s/{word}" for word in "pqrst"}
 
 
 def test_a_source_leads_to_its_own_tools_and_a_change_to_no_identifier() -> None:
@@ -205,6 +239,18 @@ def _catalog(tmp_path_factory: pytest.TempPathFactory) -> list[Tool]:
 def test_schemas_and_paths_say_what_leads_where(catalog: list[Tool], query: str, step: str) -> None:
     assert step in found(ToolIndex(catalog), query)
     assert step not in found(ToolIndex(tool for tool in catalog if tool.name != step), query)
+
+
+def test_answers_and_arguments_without_end_are_read_to_a_bound(catalog: list[Tool]) -> None:
+    deep: dict[str, Any] = {"type": "object", "properties": {}}
+    for _ in range(200):
+        deep = {"type": "object", "properties": {"again": deep, **{f"x{count}_id": {} for count in range(20)}}}
+    endless = {"$ref": "#/$defs/node", "$defs": {"node": {"type": "array", "items": {"$ref": "#/$defs/node"}}}}
+    for schema in (deep, endless, {"$ref": "#/$defs/none"}, {"items": True, "properties": 3, "allOf": [None]}):
+        tool = msgspec.structs.replace(
+            catalog[0], name="depot__deep", input_schema=deep, output_schema=schema, digest=""
+        )
+        assert found(ToolIndex([*catalog, tool]), "deep")[0] == "depot__deep"
 
 
 def test_several_steps_are_found_over_real_descriptions() -> None:

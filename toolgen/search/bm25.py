@@ -74,6 +74,7 @@ class ToolIndex:
         self._names: dict[str, float] = {}  # how much the whole of a tool's name says
         for tool in tools.tools.values() if isinstance(tools, Manifest) else tools:
             self.add(tool)
+        self._graph.prepare()
 
     @classmethod
     def from_texts(cls, texts: Iterable[tuple[str, str, str, Sequence[str]]]) -> Self:
@@ -246,8 +247,10 @@ def _parameters(schema: Mapping[str, Any]) -> tuple[str, ...]:
             found[name] = None
             if not isinstance(inner, Mapping):
                 continue
-            listed = inner.get("enum") or (inner.get("items") or {}).get("enum") or ()
-            found.update(dict.fromkeys(value for value in listed[:_MAX_LISTED] if isinstance(value, str)))
+            for one in (inner, inner.get("items")):
+                listed = one.get("enum") if isinstance(one, Mapping) else None
+                values = listed[:_MAX_LISTED] if isinstance(listed, Sequence) else ()
+                found.update(dict.fromkeys(value for value in values if isinstance(value, str)))
             if depth < _MAX_DEPTH:
                 waiting.append((inner, depth + 1))
     return tuple(found)

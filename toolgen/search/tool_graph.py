@@ -22,7 +22,9 @@ EXPANDED: Final = 10
 _PRODUCER: Final = 0.8
 _GETTER: Final = 0.7
 _NAMED: Final = 0.6
-_BY_NAME: Final = 0.6  # how well a tool finds something, from where on it counts as its search
+_SURE: Final = 0.6  # how well a tool finds something, from where on it counts as its search
+_FEW: Final = 5  # searches of a source, each of which a name may be meant for
+_MAX_CANDIDATES: Final = 20
 _OF_A_SOURCE: Final = 3  # hits of a source that say how well it fits
 # A name within a request: a capital that begins no sentence, or the beginning of a quotation.
 _NAME: Final = re.compile(r"(?<![.!?:]\s)(?<!\A)\b[A-Z]\w[\w'&]*|[\"“'][A-Z0-9]")
@@ -50,6 +52,10 @@ class ToolGraph:
             del self._counts[source]
         self._forget()
 
+    def prepare(self) -> None:
+        """Reads the tools now rather than at the first search, which may have less time."""
+        self._read()
+
     def sources(self, hits: Sequence[tuple[float, str]]) -> dict[str, float]:
         """How well each source fits, from 0 to 1, by its best few among these hits; nothing where there is but one source."""
         if len(self._counts) < 2:
@@ -73,7 +79,7 @@ class ToolGraph:
         for id_, score in hits[:EXPANDED]:
             links = list(self._links_of(id_))
             if named:
-                links += [(other, _NAMED) for other in self._searches_of(self._roles[id_].source)]
+                links += self._searches_of(self._roles[id_].source)
             for other, weight in links:
                 if score * weight > found.get(other, 0.0):
                     found[other] = score * weight
@@ -82,11 +88,12 @@ class ToolGraph:
     def _forget(self) -> None:
         # What follows from the tools together, for as long as they stay the same; filled by the searches that ask for it.
         self._links: dict[str, tuple[tuple[str, float], ...]] = {}
-        self._searches: dict[str, tuple[str, ...]] = {}
+        self._searches: dict[str, tuple[tuple[str, float], ...]] = {}
         self._by_term: dict[tuple[str, str], list[str]] | None = None
-        self._best: dict[tuple[str, Resource, frozenset[Resource]], tuple[tuple[str, float], ...]] = {}
+        self._candidates: dict[tuple[str, Resource], tuple[str, ...]] = {}
         self._general: dict[str, list[str]] = {}
-        self._needing: dict[tuple[str, Resource], int] = {}
+        self._by_name: dict[str, list[str]] = {}
+        self._needing: dict[str, Counter[Resource]] = {}
         self._getters: dict[tuple[str, str], str] = {}
 
     def _links_of(self, id_: str) -> tuple[tuple[str, float], ...]:
@@ -98,47 +105,60 @@ class ToolGraph:
 
     def _linked(self, id_: str) -> Iterable[tuple[str, float]]:
         role = self._roles[id_]
-        having = frozenset(wanted for wanted, _ in role.needs)
-        telling = {wanted[-1]: self._telling(role.source, wanted) for wanted in having}
+        having = [wanted for wanted, _ in role.needs]
+        telling: dict[str, float] = {}
         for wanted, certain in role.needs:
-            for other, worth in self._producers(role.source, wanted, having - {wanted}):
-                if other != id_:
-                    yield other, _PRODUCER * certain * worth * telling[wanted[-1]]
-                    break
+            weight = telling[wanted[-1]] = self._telling(role.source, wanted)
+            producer = self._producer(id_, wanted, [one for one in having if one != wanted])
+            if producer is not None:
+                yield producer[0], _PRODUCER * certain * weight * producer[1]
         for term in dict.fromkeys((*role.named, *telling)):
             getter = self._getters.get((role.source, term))
             if getter is not None and getter != id_:
                 yield getter, _GETTER * telling.get(term, 1.0)
 
-    def _producers(self, source: str, wanted: Resource, having: frozenset[Resource]) -> tuple[tuple[str, float], ...]:
-        """The best two of those that find it, the first by their ids among equals."""
-        key = (source, wanted, having)
-        found = self._best.get(key)
+    def _producer(self, id_: str, wanted: Resource, having: Sequence[Resource]) -> tuple[str, float] | None:
+        """The best of those that find it for who has those, the first by its id among equals."""
+        source = self._roles[id_].source
+        candidates = self._candidates_for(source, wanted) or self._candidates_for(source, wanted[-1:])
+        ranked = [
+            (-max(self._roles[one].gives(wanted, having), self._roles[one].gives(wanted[-1:], having)), one)
+            for one in candidates
+            if one != id_
+        ]
+        worth, best = min(ranked, default=(0.0, ""))
+        return (best, -worth) if worth < 0 else None
+
+    def _candidates_for(self, source: str, wanted: Resource) -> tuple[str, ...]:
+        """Those that find it best, whatever else they need."""
+        found = self._candidates.get((source, wanted))
         if found is None:
-            by_term = self._read()
-            ids = dict.fromkeys((*by_term.get((source, wanted[-1]), ()), *self._general.get(source, ())))
-            ranked = heapq.nsmallest(2, ((-self._roles[id_].gives(wanted, having), id_) for id_ in ids))
-            found = tuple((id_, -worth) for worth, id_ in ranked if worth < 0)
-            if not found and len(wanted) > 1:
-                found = self._producers(source, wanted[-1:], having)
-            self._best[key] = found
+            ids = dict.fromkeys((*self._read().get((source, wanted[-1]), ()), *self._general.get(source, ())))
+            ranked = heapq.nsmallest(_MAX_CANDIDATES, ((-self._roles[one].gives(wanted, None), one) for one in ids))
+            found = self._candidates[source, wanted] = tuple(one for worth, one in ranked if worth < 0)
         return found
 
     def _telling(self, source: str, wanted: Resource) -> float:
         """What nearly every tool of a source needs, as its tenant, is no step of this request in particular."""
-        share = self._needing[source, wanted] / self._counts[source]
+        share = self._needing[source][wanted] / self._counts[source]
         return min(1.0, 2 * (1 - share))
 
-    def _searches_of(self, source: str) -> tuple[str, ...]:
-        """The tools that find by name what other tools of the source need."""
+    def _searches_of(self, source: str) -> tuple[tuple[str, float], ...]:
+        """The tools that find by name what other tools of the source need. Of many, each is less likely to be meant."""
         found = self._searches.get(source)
         if found is None:
             self._read()
-            best = (
-                self._producers(source, wanted, frozenset())[:1] for held, wanted in self._needing if held == source
-            )
-            named = {id_ for one in best for id_, worth in one if worth >= _BY_NAME and self._roles[id_].takes_text}
-            found = self._searches[source] = tuple(sorted(named)[:EXPANDED])
+            needed = {wanted[-1] for wanted in self._needing.get(source, ())}
+            named = [
+                one
+                for one in self._by_name.get(source, ())
+                if self._roles[one].finds_all
+                or any(
+                    self._roles[one].gives((term,), None) >= _SURE for term in self._roles[one].named if term in needed
+                )
+            ]
+            weight = _NAMED * min(1.0, _FEW / max(1, len(named)))
+            found = self._searches[source] = tuple((one, weight) for one in named)
         return found
 
     def _read(self) -> dict[tuple[str, str], list[str]]:
@@ -148,13 +168,15 @@ class ToolGraph:
         for id_ in sorted(self._roles):
             role = self._roles[id_]
             for wanted, _ in role.needs:
-                self._needing[role.source, wanted] = self._needing.get((role.source, wanted), 0) + 1
+                self._needing.setdefault(role.source, Counter())[wanted] += 1
             if role.writes:
                 continue
             for term in dict.fromkeys((*role.named, *role.head, *sorted(role.answers))):
                 by_term.setdefault((role.source, term), []).append(id_)
             if role.of_caller or role.finds_all:
                 self._general.setdefault(role.source, []).append(id_)
+            if role.searches and role.takes_text:
+                self._by_name.setdefault(role.source, []).append(id_)
             if any(need == role.named for need, _ in role.needs):
                 self._getters.setdefault((role.source, role.named[-1]), id_)
         self._by_term = by_term

@@ -56,6 +56,7 @@ _DEFINITION: Final = re.compile(r"#/(?:\$defs|definitions|components/schemas)/([
 _MAX_DEPTH: Final = 2  # levels of an answer, or of arguments, that are read
 _MAX_NODES: Final = 300
 _MAX_PARAMETERS: Final = 500
+_MAX_OWNERS: Final = 3  # of an id of which nothing says whose it is
 _MAX_NAME: Final = 200
 _MAX_TEXT: Final = 2_000  # of the description of a tool that searches
 _BY_ANSWER: Final = 0.2  # how much of a name it is worth that answers have such identifiers
@@ -87,8 +88,11 @@ class Role:
         """Whether it is a search for anything."""
         return self.searches and self.takes_text and not self.named
 
-    def gives(self, wanted: Resource, having: Collection[Resource]) -> float:
-        """How well it finds one of these, from 0 to 1, for who has those; 0 where it needs one to begin with, or changes something."""
+    def gives(self, wanted: Resource, having: Collection[Resource] | None) -> float:
+        """How well it finds one of these, from 0 to 1; 0 where it needs one to begin with, or changes something.
+
+        It is for who has those already, where any are given, and for who has whatever it needs.
+        """
         required = [need for need, certain in self.needs if certain == 1.0]
         if self.writes or any(not set(need).isdisjoint(wanted) for need in required):
             return 0.0
@@ -100,7 +104,7 @@ class Role:
         if share == 0.0 and wanted[-1] in self.answers:
             share = _BY_ANSWER
         known = 1.0 if self.searches and self.takes_text else 0.8 if self.searches or self.takes_text else 0.6
-        return known * math.sqrt(share) * (1.0 if set(required) <= set(having) else 0.6)
+        return known * math.sqrt(share) * (1.0 if having is None or all(need in having for need in required) else 0.6)
 
 
 def _share(wanted: Resource, nouns: Sequence[str]) -> float:
@@ -175,13 +179,18 @@ def _role(source: str, name: str, text: str, parameters: Iterable[_Parameter], k
     named = tuple(dict.fromkeys(term for term in said[len(commands) :] if term not in _OTHER))
     needs: dict[Resource, float] = {}
     takes_text = False
+    bare: list[float] = []
     for parameter in parameters:
         takes_text = takes_text or _is_text(parameter.name)
-        own = _identified(parameter.name)
-        if own is None and parameter.of is None:
-            continue
-        for resource in [own] if own else [parameter.of] if parameter.of else _owners(said, named):
+        resource = _identified(parameter.name)
+        if resource == () or resource is None:
+            if resource is not None and parameter.of is None:
+                bare.append(parameter.certain)
+            resource = parameter.of
+        if resource:
             needs[resource] = max(needs.get(resource, 0.0), parameter.certain)
+    if bare:
+        needs.update(dict.fromkeys(_owners(said, named, needs), max(bare)))
     return Role(
         source=source,
         needs=tuple(needs.items()),
@@ -199,8 +208,8 @@ def _role(source: str, name: str, text: str, parameters: Iterable[_Parameter], k
 # Names of parameters and properties come again and again.
 @lru_cache(maxsize=16_384)
 def _is_text(name: str) -> bool:
-    parts = set(split_words(name))
-    return bool(parts) and parts <= _TEXT
+    parts = set(split_words(name[:_MAX_NAME]))
+    return name.lower() in _TEXT or (bool(parts) and parts <= _TEXT)
 
 
 @lru_cache(maxsize=16_384)
@@ -217,10 +226,11 @@ def _identified(name: str) -> Resource | None:
     return tuple(stems([glued[1]])) if glued else None
 
 
-def _owners(said: Sequence[str], named: Sequence[str]) -> list[Resource]:
-    """Whose `id` it is: what stands before that word in the name of the tool, or else any of its nouns."""
-    before = [first for first, second in pairwise(said) if second == "identifi" and first in named]
-    return [(noun,) for noun in before or named[:3]]
+def _owners(said: Sequence[str], named: Sequence[str], needs: Collection[Resource]) -> list[Resource]:
+    """Whose `id` it is: what stands before that word in the name of the tool, or else any noun that has no identifier of its own."""
+    left = [noun for noun in named if (noun,) not in needs]
+    before = [first for first, second in pairwise(said) if second == "identifi" and first in left]
+    return [(noun,) for noun in before or left[:_MAX_OWNERS]]
 
 
 def _parameters(tool: Tool) -> Iterator[_Parameter]:
@@ -275,12 +285,15 @@ def _answered(schema: Schema, name: Sequence[str]) -> frozenset[str]:
             continue
         reference = _DEFINITION.match(str(node.get("$ref", "")))
         if reference:
-            node = schema.get("$defs", {}).get(reference[1], {})
+            node = schema.get("$defs", {}).get(reference[1])
             called = _nouns(reference[1]) or called
+            if not isinstance(node, Mapping):
+                continue
         waiting.extend((one, called, depth) for key in ("allOf", "anyOf", "oneOf") for one in node.get(key) or ())
         if "items" in node:
             waiting.append((node["items"], called, depth))
-        for key, inner in (node.get("properties") or {}).items():
+        properties = node.get("properties")
+        for key, inner in properties.items() if isinstance(properties, Mapping) else ():
             identified = _identified(key)
             if identified is not None:
                 found.update(identified[-1:] or called[-1:])

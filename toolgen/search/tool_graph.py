@@ -24,6 +24,8 @@ _GETTER: Final = 0.7
 _NAMED: Final = 0.6
 _SURE: Final = 0.6  # how well a tool finds something, from where on it counts as its search
 _FEW: Final = 5  # searches of a source, each of which a name may be meant for
+# The share of tools that need the same thing: from where on it tells less, and from where on nothing. In a small source it always tells.
+_SOME, _NEARLY_ALL, _MANY = 0.3, 0.6, 20
 _MAX_CANDIDATES: Final = 20
 _OF_A_SOURCE: Final = 3  # hits of a source that say how well it fits
 # A name within a request: a capital that begins no sentence, or the beginning of a quotation.
@@ -140,8 +142,8 @@ class ToolGraph:
 
     def _telling(self, source: str, wanted: Resource) -> float:
         """What nearly every tool of a source needs, as its tenant, is no step of this request in particular."""
-        share = self._needing[source][wanted] / self._counts[source]
-        return min(1.0, 2 * (1 - share))
+        share = self._needing[source][wanted] / (self._counts[source] + _MANY)
+        return min(1.0, max(0.0, (_NEARLY_ALL - share) / (_NEARLY_ALL - _SOME)))
 
     def _searches_of(self, source: str) -> tuple[tuple[str, float], ...]:
         """The tools that find by name what other tools of the source need. Of many, each is less likely to be meant."""

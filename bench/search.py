@@ -1,6 +1,6 @@
 """Finding the right tool: recall on labelled sets, how long an index and a query take, and what the listing costs a model.
 
-`--ablation` prints what each part of the search adds to recall@10, part after part (with `--hybrid`: by words and meaning).
+`--ablation` prints what each part of the search adds to recall@10 of the odd queries (with `--hybrid`: by words and meaning).
 `python -m bench.search [DIR...]` reads sets of tools.jsonl and queries.jsonl (see corpus/retrieval) and prints recall@5 and recall@10 of
 each, and of its even and odd queries apart; then times an index of 3,000 tools made of them, and says what listing GitHub's tools costs
 a model. `--hybrid` prints recall by words and meaning, with the extra `minilm`, and what that costs. Exit 1 when a budget is missed.
@@ -123,7 +123,7 @@ class _Remembering:
 
 
 def ablation(sets: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]], *, by_meaning: bool) -> None:
-    """Prints a table of recall@10, from words alone on, with one part more in each row."""
+    """Prints a table of recall@10 from words alone on, one part more in each row: of the odd queries, which nothing was chosen by."""
     encoder = _Remembering() if by_meaning else None
     built = catalogs()
     print(f"| | {' | '.join([*sets, 'steps'])} |\n|---|{'---|' * (len(sets) + 1)}")
@@ -132,7 +132,7 @@ def ablation(sets: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]],
             for _, settings in PARTS[count:]:
                 for module, name, value in settings:
                     without.enter_context(patch.object(module, name, value))
-            row = [recall(_index(tools, encoder), queries, 10) for tools, queries in sets.values()]
+            row = [recall(_index(tools, encoder), queries[1::2], 10) for tools, queries in sets.values()]
             row.append(steps_recall(built, lambda tools: HybridIndex(encoder, tools) if encoder else ToolIndex(tools)))
         label = f"+ {PARTS[count - 1][0]}" if count else "words and meaning" if encoder else "words alone"
         print(f"| {label} | {' | '.join(f'{value:.3f}' for value in row)} |")

@@ -115,10 +115,15 @@ class ToolIndex:
         self._changed(document, -1)
 
     def search(self, query: str, limit: int = 10) -> list[Hit]:
-        """The tools that fit best, best first, ties in the order of their ids; those that share no word with the query are left out.
+        """The tools that fit best, best first, ties in the order of their ids. What shares no word with the query is left out, unless a hit
+        leads to it.
 
         Raises `ValueError` for a query longer than `MAX_QUERY_LENGTH`.
         """
+        return self.expanded(self.scored(query, limit), query, limit)
+
+    def scored(self, query: str, limit: int) -> dict[str, float]:
+        """How well tools fit by their words: so many of the best at least. Raises `ValueError` as `search` does."""
         if len(query) > MAX_QUERY_LENGTH:
             raise ValueError(f"a query has at most {MAX_QUERY_LENGTH} characters")
         asked = self._asked(query)
@@ -127,13 +132,12 @@ class ToolIndex:
             for id_, worth in self._worth(term):
                 scores[id_] = scores.get(id_, 0.0) + weight * worth
         if limit < 1 or not scores:
-            return []
+            return {}
         # A name and a source add at most so much, so whoever stands further below the last that will be shown cannot come up.
         least = heapq.nlargest(max(limit, _JUDGED), scores.values())[-1] / (1 + _COVERAGE) / (1 + _SOURCE)
-        whole = {
+        return {
             id_: score * (1 + _COVERAGE * self._coverage(id_, asked)) for id_, score in scores.items() if score >= least
         }
-        return self.expanded(whole, query, limit)
 
     def expanded(self, scores: dict[str, float], query: str, limit: int) -> list[Hit]:
         """The best of these, and what the best of them lead to, best first; ties in the order of their ids."""

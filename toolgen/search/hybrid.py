@@ -128,7 +128,7 @@ def meant_by(tool: Tool) -> str:
 class HybridIndex:
     """As `ToolIndex`, and as quick to forget; adding a tool takes as long as its text takes the encoder.
 
-    A request finds tools that share no word with it. Scores are from 0 to 1: both kinds are scaled to what the index has for the request.
+    A request finds tools that share no word with it. Both kinds of scores are scaled to what the index has for the request, from 0 to 1.
     `kept` encodes the tools, where that need not be done anew each time (`Meanings`); requests are always the encoder's.
     """
 
@@ -164,7 +164,7 @@ class HybridIndex:
 
     def search(self, query: str, limit: int = 10) -> list[Hit]:
         """The tools that fit best, best first, ties in the order of their ids. Raises `ValueError` as `ToolIndex.search` does."""
-        said = {hit.id: hit.score for hit in self._words.search(query, len(self._rows))}
+        said = self._words.scored(query, len(self._rows))
         if limit < 1 or not self._rows:
             return []
         most = max(said.values(), default=0.0) or 1.0

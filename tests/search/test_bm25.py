@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import toolgen
 from bench.search import BUDGETS, SETS, index_of, lines, recall
 from tests.catalogs import PETS, http_tool
-from toolgen.search.bm25 import MAX_QUERY_LENGTH, Hit, ToolIndex, terms
+from toolgen.search.bm25 import MAX_QUERY_LENGTH, Hit, ToolIndex
+from toolgen.search.tokenizer import terms
 
 TEXTS = [
     ("a", "get_weather", "The forecast of the weather for a city.", ["city"]),
@@ -145,7 +146,7 @@ def test_endless_text_is_cut() -> None:
     assert index.search("last") == []
 
 
-@pytest.mark.parametrize("name", sorted(BUDGETS))
+@pytest.mark.parametrize("name", sorted(set(BUDGETS) - {"steps"}))
 def test_recall_on_labelled_sets(name: str) -> None:
     if not (SETS / name).is_dir():
         pytest.skip(f"the labelled set {name} is not here")

@@ -50,6 +50,18 @@ def test_a_request_finds_what_it_means_without_sharing_a_word(encoder: MiniLM) -
     assert (len(index), len(index.search("money", limit=2)), index.search("money", limit=0)) == (3, 2, [])
 
 
+def test_each_part_of_a_request_finds_its_tool(encoder: MiniLM) -> None:
+    """The whole is nearer to money than to the weather; a part is about nothing else."""
+    from toolgen.search.hybrid import HybridIndex  # noqa: PLC0415 - as above
+
+    index = HybridIndex(encoder)
+    flats = [("rent", "find_flat", "Flats for rent and their landlords.", ["city"])]
+    index.add_texts([*TEXTS, *flats, ("bank", "open_account", "Opens an account at a bank.", ["name"])])
+    rent = "I moved into a flat and owe my landlord the rent, so wire 50 euros from my bank account."
+    found = [hit.id for hit in index.search(f"{rent} And then say whether I need an umbrella tomorrow.")]
+    assert found.index("weather") < found.index("pay")
+
+
 def test_weights_that_are_none_are_said(encoder: MiniLM, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         type(encoder)(tmp_path)

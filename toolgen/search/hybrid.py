@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import heapq
 import logging
 import os
 import secrets
@@ -25,6 +24,7 @@ from toolgen.files import read_file
 from toolgen.model.tool import Tool
 from toolgen.search.bm25 import Hit, ToolIndex
 from toolgen.search.minilm import PACKAGES, MiniLM
+from toolgen.search.tokenizer import parts_of
 
 if TYPE_CHECKING:
     from toolgen.search.bm25 import Hit
@@ -116,6 +116,7 @@ class Meanings:
 # How much of a score is meaning. From .3 to .7 every labelled set does better than with words alone or nearly so (`python -m bench.search
 # --hybrid`); short requests, as people make them, gain the most from meaning.
 _MEANING = 0.6
+_PART = 0.5  # how much of meaning is that of the nearest part, where a request asks for several things
 _MAX_TEXT_LENGTH = 2_000  # of which the encoder reads the first 128 tokens
 
 
@@ -127,7 +128,7 @@ def meant_by(tool: Tool) -> str:
 class HybridIndex:
     """As `ToolIndex`, and as quick to forget; adding a tool takes as long as its text takes the encoder.
 
-    A request finds tools that share no word with it. Scores are from 0 to 1: both kinds are scaled to what the index has for the request.
+    A request finds tools that share no word with it. Both kinds of scores are scaled to what the index has for the request, from 0 to 1.
     `kept` encodes the tools, where that need not be done anew each time (`Meanings`); requests are always the encoder's.
     """
 
@@ -163,18 +164,26 @@ class HybridIndex:
 
     def search(self, query: str, limit: int = 10) -> list[Hit]:
         """The tools that fit best, best first, ties in the order of their ids. Raises `ValueError` as `ToolIndex.search` does."""
-        said = {hit.id: hit.score for hit in self._words.search(query, len(self._rows))}
+        said = self._words.scored(query, len(self._rows))
         if limit < 1 or not self._rows:
             return []
-        asked = self._encoder.encode([query[:_MAX_TEXT_LENGTH]])[0]
-        near: list[float] = (self._matrix() @ asked).tolist()
         most = max(said.values(), default=0.0) or 1.0
-        least, spread = min(near), max(near) - min(near) or 1.0
-        ranked = (
-            (-(1 - _MEANING) * said.get(id_, 0.0) / most - _MEANING * (one - least) / spread, id_)
-            for id_, one in zip(self._rows, near, strict=True)
-        )
-        return [Hit(id_, -score) for score, id_ in heapq.nsmallest(limit, ranked)]
+        scores = {
+            id_: (1 - _MEANING) * said.get(id_, 0.0) / most + _MEANING * one
+            for id_, one in zip(self._rows, self._near(query[:_MAX_TEXT_LENGTH]), strict=True)
+        }
+        return self._words.expanded(scores, query, limit)
+
+    def _near(self, query: str) -> list[float]:
+        """How near each tool is in meaning, from 0 to 1: to the whole request, and to the part of it that is nearest."""
+        near = self._matrix() @ self._encoder.encode([query, *parts_of(query)]).T
+        least = near.min(axis=0)
+        scaled = (near - least) / (near.max(axis=0) - least).clip(min=1e-6)
+        whole = scaled[:, 0]
+        if scaled.shape[1] > 1:
+            whole = (1 - _PART) * whole + _PART * scaled[:, 1:].max(axis=1)
+        found: list[float] = whole.tolist()
+        return found
 
     def _matrix(self) -> Matrix:
         if self._together is None:

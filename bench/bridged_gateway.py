@@ -21,6 +21,7 @@ from pathlib import Path
 from bench.bridged import SERVER
 from bench.calls import LANES, cpu_seconds, load
 from tests.projects import POLICY
+from tests.redis_server import RedisServer
 
 FUNCTION = 'from toolgen import tool\n\n@tool(effect="read")\nasync def echo() -> str:\n    """Echoes."""\n    return "x" * 200\n'
 COLD = 8  # servers that are started one by one
@@ -58,21 +59,30 @@ def mcp(tool: str) -> Route:
 
 
 @contextlib.contextmanager
-def gateway(servers: int) -> Iterator[tuple[int, int]]:
-    """A gateway in front of some servers, none of them started, and of a function; its port and process id."""
-    with tempfile.TemporaryDirectory() as folder:
+def gateway(servers: int, workers: int) -> Iterator[tuple[int, int]]:
+    """A gateway in front of some servers, none of them started, and of a function; its port and process id.
+
+    Several workers share their limits in a Redis.
+    """
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         root = Path(folder)
         mcps = {f"s{at}": {"mcp": {"command": COMMAND, "annotations": "trusted"}} for at in range(servers)}
         (root / "policies").mkdir()
         (root / "own.py").write_text(FUNCTION, encoding="utf-8")
         sources = {**mcps, "own": {"python": "own"}}
-        (root / "toolgen.yaml").write_text(json.dumps({"sources": sources}), encoding="utf-8")
+        shared: dict[str, object] = {}
+        if workers > 1:
+            redis = RedisServer(root)
+            redis.start()
+            stack.callback(redis.stop)
+            shared = {"state": f"redis://127.0.0.1:{redis.port}/0"}
+        (root / "toolgen.yaml").write_text(json.dumps({"sources": sources, **shared}), encoding="utf-8")
         limits = [{"id": str(number), "per": ["principal"], "rate": "999999999/s"} for number in range(3)]
         policy = {key: value for key, value in POLICY.items() if key != "sql"}
         policy["rules"] = [{"id": "reads", "to": ["bot"], "tools": ["*"], "effects": ["read"], "verdict": "allow"}]
         (root / "policies" / "p.yaml").write_text(json.dumps({**policy, "limits": limits}), encoding="utf-8")
         subprocess.run([sys.executable, "-m", "toolgen", "build"], cwd=root, check=True, capture_output=True)
-        command = [sys.executable, "-m", "toolgen", "serve", "--port", "0"]
+        command = [sys.executable, "-m", "toolgen", "serve", "--port", "0", "--workers", str(workers)]
         process = subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True)
         assert process.stderr is not None
         try:
@@ -88,6 +98,12 @@ def children(pid: int) -> set[int]:
     """The processes that a process started."""
     found = Path(f"/proc/{pid}/task").glob("*/children")
     return {int(child) for path in found for child in path.read_text(encoding="ascii").split()}
+
+
+def gateway_cpu_seconds(pid: int) -> float:
+    """CPU of a gateway and its workers so far; of no server."""
+    workers = [one for one in children(pid) if b"toolgen.server.worker" in Path(f"/proc/{one}/cmdline").read_bytes()]
+    return sum(map(cpu_seconds, (pid, *workers)))
 
 
 def resident(pid: int) -> float:
@@ -153,15 +169,15 @@ async def costs(port: int, pid: int, rounds: int, calls: int) -> None:
     for front in fronts.values():
         for name in names.values():
             await load(port, front(name), 4, 200)
-    print("CPU us per call, of the gateway's process alone: bridged, a function, median difference (least)")
+    print("CPU us per call, of the gateway's processes alone: bridged, a function, median difference (least)")
     for lanes in LANES:
         for kind, front in fronts.items():
             taken: dict[str, list[float]] = {name: [] for name in names}
             for _ in range(rounds):
                 for name, tool in names.items():
-                    before = cpu_seconds(pid)
+                    before = gateway_cpu_seconds(pid)
                     await load(port, front(tool), lanes, calls)
-                    taken[name].append((cpu_seconds(pid) - before) / (calls // lanes * lanes) * 1e6)
+                    taken[name].append((gateway_cpu_seconds(pid) - before) / (calls // lanes * lanes) * 1e6)
             medians = {name: statistics.median(found) for name, found in taken.items()}
             more = [one - other for one, other in zip(taken["bridged"], taken["function"], strict=True)]
             print(
@@ -202,8 +218,9 @@ async def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--calls", type=int, default=2000)
     parser.add_argument("--servers", type=int, default=28)
+    parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
-    with gateway(options.servers) as (port, pid):
+    with gateway(options.servers, options.workers) as (port, pid):
         await twenty(port, pid, options.servers)
         client, server = await direct(options.calls)
         print(

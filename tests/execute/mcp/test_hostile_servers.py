@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,18 @@ import pytest
 
 import toolgen as package
 from tests.cli.commands import Run, runner
-from tests.services.bridged import POLICY, call, calls, hostile, listed, over_http, tell, with_gateway, write_project
+from tests.services.bridged import (
+    POLICY,
+    call,
+    calls,
+    hostile,
+    listed,
+    over_http,
+    tell,
+    with_gateway,
+    with_worker,
+    write_project,
+)
 from toolgen.model.result import Envelope
 
 SHORT = {"connect": "1s", "first_byte": "3s", "total": "3s"}
@@ -189,7 +200,10 @@ def running(root: Path) -> list[str]:
         :-1
     ],  # docs/how-to/bridging.md
 )
-def test_what_a_command_left_behind_ends_with_it(piped: Path, tmp_path: Path, how: str, then: str) -> None:
+@pytest.mark.parametrize("held", [with_gateway, with_worker], ids=["here", "by another"])
+def test_what_a_command_left_behind_ends_with_it(
+    piped: Path, tmp_path: Path, how: str, then: str, held: Callable[[Path, Callable[[Any], Awaitable[int]]], int]
+) -> None:
     async def work(gateway: Any) -> int:
         await gateway.call("far__escapes", {"how": how}, principal="bot")
         left = len(running(tmp_path))
@@ -198,7 +212,7 @@ def test_what_a_command_left_behind_ends_with_it(piped: Path, tmp_path: Path, ho
             await gateway.call("far__echo", {}, principal="bot")
         return left
 
-    assert with_gateway(piped, work) >= 2
+    assert held(piped, work) >= 2
     assert not running(tmp_path)
 
 

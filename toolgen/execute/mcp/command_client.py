@@ -124,6 +124,8 @@ class CommandClient:
     def _heard(self, said: ToWorker) -> None:
         match said:
             case Begun() | Answer() | Met():
+                if isinstance(said, Met) and (session := self._sessions.get(said.key)) is not None:
+                    session.epoch = said.epoch  # now: it may be dropped before whoever asked goes on
                 waiter, _ = self._asked.get(said.number, (None, None))
                 if waiter is not None and not waiter.done():
                     waiter.set_result(said)
@@ -223,7 +225,6 @@ class _RemoteSession:
         met = await self._client.answer(Meet(number=self._client.number(), key=self._key, lost=lost or 0))
         if not isinstance(met, Met):
             return failed("upstream_unavailable", f"the server's session {_GONE}; nothing was sent", "", NOT_SENT)
-        self.epoch = met.epoch
         if not met.version:
             self._beginning = met.number
         agreed = Agreed(version=met.version, session=met.session) if met.version else None

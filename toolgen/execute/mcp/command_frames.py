@@ -136,6 +136,7 @@ class Met(_Said, frozen=True, kw_only=True):
     one. With no `version` it is this worker that has to begin the session, and to settle it."""
 
     number: int
+    key: str
     epoch: int
     above: int = 0
     version: str = ""

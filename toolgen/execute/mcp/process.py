@@ -121,8 +121,9 @@ class ServerProcess(asyncio.BaseProtocol):
     def _end(self, reason: str) -> None:
         """It says no more, or nobody listens."""
         self._ended, self._reason = True, reason or self._reason
-        self._kill()
-        self._leave()
+        if self._gone is None:  # otherwise it is given time to end, and then ended, by `stop`
+            self._kill()
+            self._leave()
         self._on_change()
         for waiter in tuple(self._waiting.values()):
             if not waiter.answer.done():

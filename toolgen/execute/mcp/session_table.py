@@ -51,7 +51,7 @@ class SessionTable:
         if session.settled is not None and session.epoch == said.lost:
             self._drop(said.key, session)
         session.waiting.append((worker, said.number))
-        self._go_on(session)
+        self._go_on(said.key, session)
         self._bound()
 
     def settle(self, worker: Worker, said: Settle) -> None:
@@ -61,30 +61,31 @@ class SessionTable:
             return
         session.beginner = None
         session.settled = said if said.version else None
-        self._go_on(session)
+        self._go_on(said.key, session)
 
     def forget(self, worker: Worker, number: int | None = None) -> None:
         """A question is given up, or with no number all of a worker that is gone."""
-        for session in tuple(self._sessions.values()):
+        for key, session in tuple(self._sessions.items()):
             asked = [one for one in session.waiting if one[0] is worker and number in {None, one[1]}]
             for one in asked:
                 session.waiting.remove(one)
             if session.beginner is not None and session.beginner[0] is worker and number in {None, session.beginner[1]}:
                 session.beginner = None
-                self._go_on(session)
+                self._go_on(key, session)
 
-    def _go_on(self, session: _Session) -> None:
+    def _go_on(self, key: str, session: _Session) -> None:
         while session.waiting and session.beginner is None:
             worker, number = session.waiting.popleft()
             if (settled := session.settled) is None:
                 self._epoch += 1
                 session.epoch, session.workers, session.beginner = self._epoch, 0, (worker, number)
-                worker.send(Met(number=number, epoch=session.epoch))
+                worker.send(Met(number=number, key=key, epoch=session.epoch))
                 return
             session.workers += 1
             worker.send(
                 Met(
                     number=number,
+                    key=key,
                     epoch=session.epoch,
                     above=session.workers * _BLOCK,
                     version=settled.version,

@@ -43,7 +43,7 @@ class StdioWire:
 
     async def begin(self) -> int | Failed:
         """Starts the command where it does not run."""
-        epoch = await self._command.begin(None)
+        epoch = await self._command.begin(None if self._spec.environment else {})
         if epoch is not None:
             return epoch
         try:

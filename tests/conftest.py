@@ -54,8 +54,10 @@ MAX_LENGTH = (
 """Files that take five seconds and more: they run first, so that no process is left with one when the others have nothing to do."""
 
 
-def pytest_xdist_auto_num_workers() -> int:
+def pytest_xdist_auto_num_workers() -> int | None:
     """Two for each processor: half of what takes long is waiting for other processes and for deadlines."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None  # xdist reads it
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return 2 * processors
 

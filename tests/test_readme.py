@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
@@ -10,6 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.exhaustive import EXHAUSTIVE
+from tests.forked_cli import forked_cli
 
 ROOT = Path(__file__).parent.parent
 KINDS = ("tutorials", "how-to", "reference", "explanation")
@@ -38,19 +42,22 @@ def commands() -> str:
     return "\n".join(line for line in lines if not line.startswith("make "))
 
 
+@pytest.mark.sweep
 def test_the_commands_work_one_after_the_other(tmp_path: Path) -> None:
+    """In the exhaustive run each command is started anew, as a reader starts it."""
     for name in ("specs", "examples", "toolgen"):
         (tmp_path / name).symlink_to(ROOT / name)
     script = commands().replace("8801", str(free_port()))
     assert "toolgen init" in script
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with contextlib.nullcontext("") if EXHAUSTIVE else forked_cli() as function:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", function + script],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert done.returncode == 0, done.stdout + done.stderr
     assert '"X-API-Key",\n      "***"' in done.stdout
     assert '"status": "open"' in done.stdout

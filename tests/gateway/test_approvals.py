@@ -134,6 +134,13 @@ class Client:
             await asyncio.sleep(0.02)
 
 
+async def looked_after(gateway: Gateway) -> None:
+    """All that the gateway would do about its calls by itself has been done."""
+    for _ in range(2):
+        await gateway._runner.round()
+        await asyncio.gather(*gateway._runner._tasks)
+
+
 def _headers(who: str, more: dict[str, str]) -> dict[str, str]:
     return {"authorization": f"Bearer {key(who)}"} | {name.replace("_", "-"): value for name, value in more.items()}
 
@@ -213,7 +220,7 @@ def test_a_denied_change_does_nothing_and_says_why(project: Path) -> None:
             assert entry is not None
             assert (entry["event"], entry["verdict"], entry["code"]) == ("decision", "deny", "approval_denied")
             assert (await client.decide("ops", call_id)).status_code == 409
-            await asyncio.sleep(0.5)
+            await looked_after(gateway)
         assert names(project) == ["Ada", "Ben"]
         assert executions(project) == []
         assert [(row["principal"], row["status"], row["code"]) for row in calls(project.parent / "var" / "audit")] == [
@@ -259,7 +266,7 @@ def test_who_may_answer(
         return {} if name is None else {"x_on_behalf_of": name}
 
     async def main() -> None:
-        async with world(project) as (_, client):
+        async with world(project) as (gateway, client):
             call_id = await client.ask(caller, **acting_for(user))
             path = f"/v1/approvals/{call_id}"
             for decision in ("deny", "approve"):
@@ -272,7 +279,7 @@ def test_who_may_answer(
                 assert guess.status_code == 404 or guess.json() == answer.json()
             listed = await client.get(approver, "/v1/approvals", **acting_for(acting))
             assert listed.status_code == 403 or listed.json() == {"approvals": []}
-            await asyncio.sleep(0.3)
+            await looked_after(gateway)
         assert names(project) == ["Ada", "Ben"]
         assert decisions(project) == []
 
@@ -485,7 +492,7 @@ def test_what_was_changed_between_the_question_and_the_call_is_not_carried_out(
 
 def test_a_caller_withdraws_its_own_call_and_no_other(project: Path) -> None:
     async def main() -> None:
-        async with world(project) as (_, client):
+        async with world(project) as (gateway, client):
             call_id = await client.ask()
             for other in ("bot2", "ops", "ann", "clerk"):
                 assert (await client.post(other, f"/v1/calls/{call_id}/cancel")).status_code == 404
@@ -500,7 +507,7 @@ def test_a_caller_withdraws_its_own_call_and_no_other(project: Path) -> None:
             assert (await client.get("bot", f"/v1/calls/{call_id}")).status_code == 403
             assert (await client.decide("ops", call_id)).status_code == 409
             assert (await client.get("ops", "/v1/approvals")).json() == {"approvals": []}
-            await asyncio.sleep(0.3)
+            await looked_after(gateway)
         assert names(project) == ["Ada", "Ben"]
         assert [(item["principal"], item["verdict"]) for item in decisions(project)] == [("bot", "cancel")]
 
@@ -586,14 +593,14 @@ def test_an_answer_that_is_none_is_refused_with_its_place(project: Path, body: o
 
 def test_an_answer_that_cannot_be_recorded_was_not_given(project: Path) -> None:
     async def main() -> None:
-        async with world(project) as (_, client):
+        async with world(project) as (gateway, client):
             call_id = await client.ask()
             audit = project.parent / "var" / "audit"
             audit.rename(audit.with_name("away"))
             audit.write_text("in the way", encoding="utf-8")
             failed = await client.decide("ops", call_id)
             assert (failed.status_code, failed.json()["error"]["code"]) == (503, "audit_unavailable")
-            await asyncio.sleep(0.5)
+            await looked_after(gateway)
             assert names(project) == ["Ada", "Ben"]
             audit.unlink()
             audit.with_name("away").rename(audit)
@@ -611,7 +618,7 @@ def test_what_is_paused_is_carried_out_when_it_is_resumed_and_not_before(project
             refused = await client.post("bot", CHANGE, {"arguments": UPDATE})
             assert (refused.status_code, refused.json()["error"]["code"]) == (503, "paused")
             assert (await client.decide("ops", call_id)).status_code == 200
-            await asyncio.sleep(1.5)
+            await looked_after(gateway)
             assert names(project) == ["Ada", "Ben"]
             assert (await client.get("bot", f"/v1/calls/{call_id}")).status_code == 202
             gateway.pausing.local.change(lambda known: ())

@@ -37,6 +37,13 @@ ALL = {"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}
 QUERY = {"sql": "SELECT count(*) FROM customers"}
 
 
+@pytest.fixture(autouse=True)
+def _often(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway in this process looks ten times as often as one that is served, where the time between looks is not what is tried."""
+    if request.function is not test_a_file_that_is_still_being_written_is_waited_for:
+        monkeypatch.setattr(policy_reloader, "INTERVAL_S", policy_reloader.INTERVAL_S / 10)
+
+
 def changed(**sections: Any) -> str:
     return json.dumps({**copy.deepcopy(POLICY), **sections})
 

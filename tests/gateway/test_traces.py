@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.server
 import io
 import json
-import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from tests.gateway.clients import BASE, JSON, bearer, run
 from tests.projects import KEY, audit_entries, make_project
+from tests.services.local import LocalServer, running
 from toolgen.config.settings import load
 from toolgen.errors import ConfigError
 from toolgen.gateway.asgi.app import App
@@ -49,13 +49,9 @@ class Api(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def api() -> Iterator[tuple[str, list[dict[str, str]]]]:
     told: list[dict[str, str]] = []
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Own", (Api,), {"told": told}))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}", told
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    server = LocalServer(("127.0.0.1", 0), type("Own", (Api,), {"told": told}))
+    with running(server):
+        yield server.url, told
 
 
 @pytest.fixture(autouse=True)

@@ -91,8 +91,8 @@ class Descriptions:
         raw = self._references.opened(raw)
         item = {key: self._references.opened(one) if key in _OF_ALL else one for key, one in item.items()}
         merged = self._parameters(item, raw)
+        media: dict[str, Mapping[str, Any]] = {}
         if self.version == "2.0":
-            media = {}
             parameters, body = self._from_2(merged, raw)
         else:
             parameters = [self._parameter(one) for one in merged]
@@ -152,7 +152,7 @@ class Descriptions:
                 }
         return built
 
-    def _body(self, raw: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    def _body(self, raw: Mapping[str, Any]) -> tuple[dict[str, Mapping[str, Any]], dict[str, Any] | None]:
         written = self._documents.follow(raw.get("requestBody"))
         if not isinstance(written, dict) or not written.get("content"):
             return {}, None

@@ -63,7 +63,7 @@ def _preview(manifest: Manifest, name: str, arguments: Mapping[str, Any]) -> Map
     if too_much := excess(arguments):
         return _refused(name, Error(code="validation", message=too_much))
     repaired = meant(tool.input_schema, arguments).arguments
-    faults = Validator(tool.input_schema).faults(repaired)
+    faults = Validator(tool.input_schema, formats=tool.checks_formats).faults(repaired)
     if faults:
         return _refused(name, Error(code="validation", message="; ".join(faults)))
     call = Call(id="preview", tool=tool, arguments=repaired, principal=_NOBODY)

@@ -144,7 +144,9 @@ class ArgumentsStage:
     async def __call__(self, call: Call, _trail: Trail) -> Call | Result:
         validator = self._validators.get(call.tool.digest)
         if validator is None:
-            validator = self._validators[call.tool.digest] = Validator(call.tool.input_schema)
+            validator = self._validators[call.tool.digest] = Validator(
+                call.tool.input_schema, formats=call.tool.checks_formats
+            )
         if validator.accepts(call.arguments):
             return call
         faults = validator.faults(call.arguments)

@@ -206,6 +206,8 @@ class _Reader:
             self._config.key_header,
             self._constants,
         )
+        if self._config.api.loose:
+            binding = msgspec.structs.replace(binding, formats="loose")
         if self._config.anonymous:
             if operation.security and () not in operation.security:
                 wanted = " or ".join(" and ".join(option) for option in operation.security)

@@ -13,14 +13,22 @@ import jsonschema_rs
 import orjson
 
 from toolgen.builder.build import usable
+from toolgen.builder.callability import uncallable
 from toolgen.errors import CanonicalError, DescriptionError
+from toolgen.model.http import is_gateway_header
 from toolgen.model.names import TOOL_NAME
-from toolgen.model.tool import Tool, seal
+from toolgen.model.tool import HttpBinding, HttpKey, Tool, seal
 from toolgen.policy.arguments import check_schema
 from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.documents import Documents
 from toolgen.sources.openapi import read_openapi
+from toolgen.sources.openapi.read import open_documents
 from toolgen.sources.syntax import parse
+from toolgen.verify.known_differences import GOOGLES
+from toolgen.verify.spec_operation import Described, Descriptions
+from toolgen.verify.spec_schemas import answers
 
+HTTP_ITSELF = frozenset({"accept", "accept-encoding", "content-length", "content-type", "host"})
 MAX_DESCRIPTION_LENGTH = 1024
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # What holds no schema, and may hold anything that looks like one.
@@ -30,7 +38,11 @@ NAMED = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs
 
 def reading(path: Path) -> Reading:
     """As `toolgen build` reads a description. Raises `DescriptionError`."""
-    return usable(read_openapi(SourceConfig(name="s", kind="openapi", location=str(path))))
+    return usable(read_openapi(_config(path)))
+
+
+def _config(path: Path) -> SourceConfig:
+    return SourceConfig(name="s", kind="openapi", location=str(path))
 
 
 def broken(path: Path) -> list[str]:
@@ -41,8 +53,54 @@ def broken(path: Path) -> list[str]:
         faults += [f"{tool.name}: {fault}" for fault in _of_tool(tool)]
     if _bytes(first) != _bytes(reading(path)):
         faults.append("two builds differ")
+    faults += [*lost(path, first), *uncallable_tools(first)]
     faults += _shuffled(path, first)
     return faults
+
+
+def lost(path: Path, found: Reading) -> Iterator[str]:
+    """What a description says of an operation, and its tool does not, without a word: parameters, a body, an answer.
+
+    The description is read by the reader of `toolgen verify`, which shares nothing with the one that makes tools.
+    """
+    documents = open_documents(_config(path))
+    described = Descriptions(documents)
+    told: dict[str, str] = {}
+    for problem in found.problems:
+        told[problem.origin] = f"{told.get(problem.origin, '')} {problem.message}"
+    for tool in found.tools:
+        if isinstance(tool.binding, HttpBinding):
+            for what in _silently(tool, tool.binding, described.operation(tool.origin), documents, found):
+                if what not in told.get(tool.origin, ""):
+                    yield f"{tool.name}: lost without a word: {what}"
+
+
+def _silently(
+    tool: Tool, binding: HttpBinding, described: Described, documents: Documents, found: Reading
+) -> Iterator[str]:
+    """What is missing, each as a problem about it would name it."""
+    bound = {(one.in_, one.name) for one in binding.parameters}
+    if isinstance(binding.key, HttpKey):
+        bound.add(("header", binding.key.header))
+    queried = {one["name"] for one in described.parameters if one["in"] == "query"}
+    for one in described.parameters:
+        place, name = one["in"], one["name"]
+        own = place == "header" and is_gateway_header(name) and one.get("required") is not True
+        google = place == "query" and queried >= {"alt", "prettyPrint", "quotaUser"} and name in GOOGLES
+        if (place, name) not in bound and not own and not google and name.lower() not in HTTP_ITSELF:
+            yield repr(name[:80])
+    media = [one["schema"] for one in (described.body or {"content": {}})["content"].values()]
+    if binding.body is None and any(described.schema(schema).get("properties") != {} for schema in media):
+        yield "its body"
+    if tool.output_schema is None and answers(described, documents):
+        yield "the answer's schema"
+
+
+def uncallable_tools(found: Reading) -> list[str]:
+    """The tools that no call could succeed for, whatever toolgen.yaml says: where the API is, and how an undescribed credential is shown,
+    is a project's to say."""
+    told = uncallable(found.tools, found.info.security_schemes, found.problems)
+    return [problem.message for problem in told if "in toolgen.yaml" not in problem.message]
 
 
 def _counted(found: Reading) -> Iterator[str]:

@@ -58,7 +58,8 @@ def check_auth(
             raise ConfigError(str(error), where=where) from None
         if not usable:
             raise ConfigError(f"the security scheme '{name}' takes {takes(schemes[name])}", where=where)
-        if kind == "openapi" and name in _WAYS and name not in asked:
+        given = name in _WAYS or (isinstance(written, Mapping) and "value" in written)
+        if kind == "openapi" and given and name not in asked:
             others = {other: one for other, one in own.items() if other not in _WAYS}
             if others:
                 raise _unasked(name, others, where)
@@ -96,7 +97,7 @@ def obstacle(tool: Tool, schemes: Mapping[str, SecurityScheme]) -> str:
         if tool.binding.security and () not in tool.binding.security:
             lacking = [_unshowable(option, schemes) for option in tool.binding.security]
             if all(lacking):
-                return f"{lacking[0]}; set `auth: none`, or describe it with an overlay"
+                return lacking[0]
     if name := _Possible(tool.input_schema).missing():
         return f"no value exists for its required argument {name!r}"
     return ""
@@ -113,9 +114,12 @@ def _reachable(server: str) -> bool:
 def _unshowable(option: tuple[str, ...], schemes: Mapping[str, SecurityScheme]) -> str:
     for name in option:
         if name not in schemes:
-            return f"it needs the security scheme {name[:80]!r}, which is not described"
+            return (
+                f"it needs the security scheme {name[:80]!r}, which is not described; say how it is shown in toolgen.yaml: "
+                f"auth: {{{name[:80]}: {{name: …, in: header, value: …}}}}"
+            )
         if not sendable(schemes[name]):
-            return f"it needs the security scheme {name[:80]!r}, which takes {takes(schemes[name])}"
+            return f"it needs the security scheme {name[:80]!r}, which takes {takes(schemes[name])}; set `auth: none` if it is open"
     return ""
 
 

@@ -120,6 +120,7 @@ class HttpBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     key: HttpKey | msgspec.UnsetType = msgspec.UNSET
     help_url: str | msgspec.UnsetType = msgspec.UNSET
     constants: tuple[HttpConstant, ...] | msgspec.UnsetType = msgspec.UNSET
+    formats: str | msgspec.UnsetType = msgspec.UNSET  # "loose" where toolgen.yaml says so
 
     @property
     def kind(self) -> str:
@@ -282,6 +283,14 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
     binding: Binding
     digest: str = ""
+
+    @property
+    def checks_formats(self) -> bool:
+        """Whether an argument has to have the format that its schema says: of an HTTP API's, if toolgen.yaml does not call them loose.
+
+        Others read dates and the like more freely, and judge them themselves: databases, functions, GraphQL scalars, MCP servers.
+        """
+        return isinstance(self.binding, HttpBinding) and self.binding.formats != "loose"
 
     def to_dict(self) -> dict[str, object]:
         """The JSON form, with the JSON's names (`in`, not `in_`)."""

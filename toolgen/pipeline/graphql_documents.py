@@ -104,7 +104,7 @@ class DocumentGuard:
 
     def _validator(self, tool: Tool) -> Validator:
         if tool.digest not in self.validators:
-            self.validators[tool.digest] = Validator(tool.input_schema)
+            self.validators[tool.digest] = Validator(tool.input_schema, formats=False)
         return self.validators[tool.digest]
 
     def part(self, call: Call) -> Graph:

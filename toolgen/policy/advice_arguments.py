@@ -161,7 +161,7 @@ def _may_be_absent(one: _Narrowed, tool: Tool) -> bool:
     if at is None or _required(tool, one.names):
         return False
     # A default that the description has and the rule takes is as if it had been sent.
-    return "default" not in at[0] or not Validator(one.said).accepts(at[0]["default"])
+    return "default" not in at[0] or not Validator(one.said, formats=False).accepts(at[0]["default"])
 
 
 def _types(schema: Schema) -> frozenset[str]:
@@ -188,10 +188,10 @@ def _disjoint(said: Schema, schema: Schema, root: Schema) -> bool:
     if mine and theirs and not any(one == other or {one, other} == _NUMBERS for one in mine for other in theirs):
         return True
     if (values := _values(said)) is not None:
-        described = Validator({"$defs": root.get("$defs", {}), **schema})
+        described = Validator({"$defs": root.get("$defs", {}), **schema}, formats=False)
         return not any(described.accepts(value) for value in values)
     if (values := _values(schema)) is not None:
-        ruled = Validator(said)
+        ruled = Validator(said, formats=False)
         return not any(ruled.accepts(value) for value in values)
     bounded = all(types and types <= _NUMBERS for types in (theirs,))
     lowest = max((one["minimum"] for one in (said, schema) if "minimum" in one), default=None)

@@ -15,7 +15,17 @@ from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.tool import Effect, Tool
 from toolgen.policy.validation_messages import sentences
 
-__all__ = ["Repaired", "Validator", "check_schema", "excess", "meant_names", "misspelt", "repair", "whole"]
+__all__ = [
+    "CHECKED_FORMATS",
+    "Repaired",
+    "Validator",
+    "check_schema",
+    "excess",
+    "meant_names",
+    "misspelt",
+    "repair",
+    "whole",
+]
 
 _MAX_REPAIR_LENGTH = 65_536
 _BACKTRACKS = 100_000
@@ -24,6 +34,24 @@ _MAX_VALUES = 50_000
 _EXACT = 2**53  # beyond it a float stands for several integers
 _MAX_WORK = 1_000_000
 _APPLIED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"})
+CHECKED_FORMATS = frozenset({"date", "date-time", "email", "uuid", "uri", "hostname", "ipv4", "ipv6"})
+_UNCHECKED = dict.fromkeys(
+    (
+        *(
+            "time",
+            "duration",
+            "regex",
+            "idn-email",
+            "idn-hostname",
+            "iri",
+            "iri-reference",
+            "uri-reference",
+            "uri-template",
+        ),
+        *("json-pointer", "relative-json-pointer"),
+    ),
+    lambda _: True,
+)
 _TYPES: Mapping[type, str] = {
     bool: "boolean",
     int: "integer",
@@ -145,21 +173,24 @@ class Validator:
 
     Raises `ValueError` when the schema cannot be compiled, or when its alternatives multiply so that one value could take for ever: two
     ways at each of sixty levels are 2**60. References are never fetched.
+
+    `formats`: whether the formats of `CHECKED_FORMATS` constrain a value; JSON Schema leaves that to who validates. No other does.
     """
 
     __slots__ = ("_compiled", "_schema")
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, *, formats: bool = True) -> None:
         plain: Any = dict(schema)
         self._schema = schema
+        said: Any = {"offline": True, "validate_formats": formats, "formats": _UNCHECKED if formats else None}
         if _Work(schema).most() > _MAX_WORK:
             raise ValueError(f"validating one value against it could take more than {_MAX_WORK} steps")
         try:
             options: Any = jsonschema_rs.RegexOptions()
-            self._compiled = jsonschema_rs.Draft202012Validator(plain, pattern_options=options, offline=True)
+            self._compiled = jsonschema_rs.Draft202012Validator(plain, pattern_options=options, **said)
         except ValueError:
             options = jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKS)
-            self._compiled = jsonschema_rs.Draft202012Validator(plain, pattern_options=options, offline=True)
+            self._compiled = jsonschema_rs.Draft202012Validator(plain, pattern_options=options, **said)
 
     def accepts(self, arguments: JsonObject) -> bool:
         """Whether the arguments conform."""

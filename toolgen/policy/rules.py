@@ -196,7 +196,7 @@ class CompiledRule:
     def __init__(self, rule: Rule, tools: Mapping[str, Tool]) -> None:
         self.rule = rule
         self.says = _says(rule)
-        self.validator = None if rule.arguments is None else Validator(rule.arguments)
+        self.validator = None if rule.arguments is None else Validator(rule.arguments, formats=False)
         self._alike: Validator | None = None
         self.conditional = self.validator is not None or rule.when is not None
         self.reads = _reads(rule)
@@ -244,7 +244,7 @@ class CompiledRule:
     def alike(self) -> Validator | None:
         """The schema where a number and its text are one, compiled when it is first asked for."""
         if self._alike is None and self.rule.arguments is not None:
-            self._alike = Validator(alike(self.rule.arguments))
+            self._alike = Validator(alike(self.rule.arguments), formats=False)
         return self._alike
 
     def _holds(self, facts: Facts, notes: list[Note]) -> bool:

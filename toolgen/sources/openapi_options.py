@@ -97,8 +97,9 @@ def _constants(given: Mapping[str, Any], document: Document, path: tuple[str, ..
 def _ways(auth: Mapping[str, Any], document: Document, path: tuple[str, ...]) -> dict[str, SecurityScheme]:
     """The keys that need no description to be understood; one that a security scheme is called means that scheme."""
     found: dict[str, SecurityScheme] = {name: SCHEMES[name] for name in ("bearer", "basic") if name in auth}
-    if _API_KEY in auth:
-        found[_API_KEY] = _api_key(auth[_API_KEY], document, (*path, _API_KEY))
+    for name, written in auth.items():
+        if name == _API_KEY or (isinstance(written, dict) and "value" in written):
+            found[name] = _api_key(written, document, (*path, name))
     if isinstance(auth.get(HEADERS), dict):
         check_headers(auth, document, path)
         named = {f"{HEADERS}.{name}": name for name in auth[HEADERS]}

@@ -319,21 +319,25 @@ def _no_key(binding: HttpBinding, described: Described, key_header: str) -> str 
 
 
 def _takes_body(described: Described) -> bool:
-    """Whether a body is described that anybody could send: one that is required, or has a media type that is one.
-
-    Multipart needs parts, and a schema of a single value has none.
-    """
+    """Whether a body is described that anybody could send: one that is required, or has a media type that is one, and something in it."""
     if described.body is None:
         return False
     kinds = [
         kind
         for kind, media in described.body["content"].items()
-        if not kind.lower().startswith("multipart/")
-        or not (set(_types(described.schema(media.get("schema")))) & {"string", "array", "number", "integer"})
+        if not _is_nothing(described.schema(media.get("schema")))
     ]
     return described.body.get("required") is True or any(
         MEDIA_TYPE.match(kind.strip()) or "*" in kind for kind in kinds
     )
+
+
+def _is_nothing(schema: Any) -> bool:
+    """Whether an object has no properties and says so: there is nothing an agent could say."""
+    words = {"allOf", "anyOf", "oneOf", "patternProperties"}
+    if not isinstance(schema, Mapping) or schema.get("properties") != {} or words & schema.keys():
+        return False
+    return schema.get("additionalProperties") in (None, False)
 
 
 def _types(schema: Any) -> tuple[str, ...]:

@@ -63,7 +63,9 @@ class Shape:
                 required[one.argument] = pointer
             yield from _sending(one, read[place], written[place], described, pointer)
             yield from self._parameter(one, written[place], schema, pointer, described.version)
-        body = body_of(described, self._documents, binding.body.media_type if binding.body is not None else "")
+        body = body_of(
+            described, self._agreement.deliberate.demanded, binding.body.media_type if binding.body is not None else ""
+        )
         if binding.body is not None and body is None:
             yield Difference(
                 path=(), pointer=described.origin, what="a body is sent, which the description does not have"

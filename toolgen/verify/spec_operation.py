@@ -11,7 +11,7 @@ from typing import Any
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.verify.spec_references import References
 
-__all__ = ["SERVER", "Described", "Descriptions"]
+__all__ = ["ONE_FILE", "SERVER", "Described", "Descriptions"]
 
 SERVER = "http://server.test/base"
 _SCHEMA_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
@@ -33,6 +33,12 @@ _COLLECTIONS: Mapping[str, tuple[str, bool]] = {
     "multi": ("form", True),
 }
 _OF_ALL = frozenset({"parameters", "servers"})  # what a path says of each of its operations
+ONE_FILE: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"file": {"type": "string", "format": "binary"}},
+    "required": ["file"],
+}
+"""What a form of unknown parts is sent as."""
 _NOT_A_SCHEMA = frozenset({"name", "in", "required", "description", "collectionFormat", "allowEmptyValue", "schema"})
 _FORM, _MULTIPART, _JSON = "application/x-www-form-urlencoded", "multipart/form-data", "application/json"
 
@@ -50,6 +56,7 @@ class Described:
     path: str
     parameters: tuple[Mapping[str, Any], ...]
     body: Mapping[str, Any] | None
+    media: Mapping[str, Mapping[str, Any]]  # of the body, by media type, with schemas as written; none in 2.0
     document: Mapping[str, Any]
     operation: Mapping[str, Any]
     item: Mapping[str, Any]
@@ -90,11 +97,12 @@ class Descriptions:
         raw = self._references.opened(raw)
         item = {key: self._references.opened(one) if key in _OF_ALL else one for key, one in item.items()}
         merged = self._parameters(item, raw)
+        media: dict[str, Mapping[str, Any]] = {}
         if self.version == "2.0":
             parameters, body = self._from_2(merged, raw)
         else:
             parameters = [self._parameter(one) for one in merged]
-            body = self._body(raw)
+            media, body = self._body(raw)
         self._drain()
         operation: dict[str, Any] = {"parameters": parameters, "responses": {"200": {"description": "ok"}}}
         if body is not None:
@@ -109,6 +117,7 @@ class Descriptions:
             path=path,
             parameters=tuple(parameters),
             body=body,
+            media=media,
             document={
                 "openapi": {"3.1": "3.1.0", "3.2": "3.2.0"}.get(self.version, "3.0.3"),
                 "info": {"title": "t", "version": "1"},
@@ -149,11 +158,41 @@ class Descriptions:
                 }
         return built
 
-    def _body(self, raw: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _body(self, raw: Mapping[str, Any]) -> tuple[dict[str, Mapping[str, Any]], dict[str, Any] | None]:
         written = self._documents.follow(raw.get("requestBody"))
         if not isinstance(written, dict) or not written.get("content"):
-            return None
-        return {"required": written.get("required") is True, "content": self._content(written["content"])}
+            return {}, None
+        required = written.get("required") is True
+        media = {kind: self._media(kind, one, required) for kind, one in written["content"].items()}
+        return media, {"required": required, "content": self._content(media)}
+
+    def _media(self, kind: str, written: Any, required: bool) -> Mapping[str, Any]:
+        """A media type as it is sent: multipart of which nothing says which parts it has is one file; it may say that it has none."""
+        media = self._documents.follow(written)
+        media = media if isinstance(media, dict) else {}
+        unknown = kind.strip().lower().startswith("multipart/") and not media.get("encoding")
+        schema = self._references.follow(media.get("schema"))
+        if isinstance(schema, dict) and schema.get("properties") == {} and not required:
+            return media
+        return {"schema": ONE_FILE} if unknown and not self._has_members(media.get("schema")) else media
+
+    def _has_members(self, written: Any) -> bool:
+        todo, seen = [written], set[int]()
+        while todo:
+            try:
+                schema = self._references.follow(todo.pop())
+            except UnresolvedRefError:
+                continue
+            if not isinstance(schema, dict) or id(schema) in seen:
+                continue
+            seen.add(id(schema))
+            more = schema.get("additionalProperties")
+            if schema.get("properties") or schema.get("patternProperties") or more is True or isinstance(more, dict):
+                return True
+            todo += [
+                one for key in ("allOf", "anyOf", "oneOf") for one in self._references.follow(schema.get(key)) or ()
+            ]
+        return False
 
     def _from_2(
         self, merged: list[dict[str, Any]], raw: Mapping[str, Any]

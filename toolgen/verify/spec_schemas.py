@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.syntax import escape
 from toolgen.verify.reader import is_json
-from toolgen.verify.spec_operation import Described
+from toolgen.verify.spec_operation import ONE_FILE, Described
 
 __all__ = ["Answer", "Body", "answers", "body_of", "parameter_pointers", "parameter_schema"]
 
 _NOT_A_SCHEMA = frozenset({"name", "in", "required", "description", "collectionFormat", "allowEmptyValue", "schema"})
+_FORMS = ("multipart/", "application/x-www-form-urlencoded")
 _FIRST = re.compile(r"[\s,;]")
 
 
@@ -65,20 +66,27 @@ def parameter_schema(
     return written.get("schema", {}), "/schema"
 
 
-def body_of(described: Described, documents: Documents, media_type: str) -> Body | None:
-    """The body as described for a media type; None where the operation has none."""
+def body_of(described: Described, demanded: Callable[[Any], frozenset[str]], media_type: str) -> Body | None:
+    """The body as described for a media type; None where the operation has none. `demanded` says what a schema requires of a request:
+    a body that requires something is required itself where there is a body by nature, though a description may forget it.
+    """
+    forgotten = described.method.lower() in {"post", "put", "patch"}
     if described.version == "2.0":
-        return _body_of_2(described)
-    written = _followed(described.operation.get("requestBody"), documents)
-    if not isinstance(written, dict) or not isinstance(written.get("content"), dict) or not written["content"]:
+        found = _body_of_2(described)
+        if found is None or not (forgotten and demanded(found.schema)):
+            return found
+        return replace(found, required=True)
+    if described.body is None or not described.media:
         return None
-    key = _key(written["content"], media_type)
-    media = _followed(written["content"][key], documents) if key is not None else None
-    media = media if isinstance(media, dict) else {}
+    key = _key(described.media, media_type)
+    media = described.media[key] if key is not None else {}
+    schema = media.get("schema", {})
+    structured = is_json(media_type) or media_type.lower().startswith(_FORMS)
+    needed = schema is ONE_FILE or (forgotten and structured and bool(demanded(schema)))
     return Body(
-        required=written.get("required") is True,
+        required=described.body.get("required") is True or needed,
         listed=key is not None,
-        schema=media.get("schema", {}),
+        schema=schema,
         pointer=f"{described.origin}/requestBody",
         below=f"/content/{escape(str(key))}/schema",
     )

@@ -64,7 +64,8 @@ def _preview(manifest: Manifest, name: str, arguments: Mapping[str, Any]) -> Map
         return _refused(name, Error(code="validation", message=too_much))
     seen = meant(tool.input_schema, arguments)
     repaired = seen.arguments
-    faults = misspelt(tool, seen.dropped) or Validator(tool.input_schema).faults(repaired)
+    validator = Validator(tool.input_schema, formats=tool.checks_formats)
+    faults = misspelt(tool, seen.dropped) or validator.faults(repaired)
     if faults:
         return _refused(name, Error(code="validation", message="; ".join(faults)))
     call = Call(id="preview", tool=tool, arguments=repaired, principal=_NOBODY)

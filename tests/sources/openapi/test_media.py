@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,11 @@ import pytest
 
 from tests.sources.openapi.readings import document, only, operation, read
 from toolgen.builder.build import build
+from toolgen.execute.http.request_builder import bind
+from toolgen.model.tool import Tool
+from toolgen.sources.base import SourceConfig
+from toolgen.verify import Failed
+from toolgen.verify.source import prove_http_tools
 from toolgen.wiring.preview import preview
 
 OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -66,9 +72,6 @@ BROKEN: list[tuple[str, Any]] = [
     ("", OBJECT),
     ("application/", OBJECT),
     ("a/b\r\nX-Evil: 1", OBJECT),
-    ("multipart/form-data", TEXT),
-    ("multipart/form-data", BINARY),
-    ("multipart/mixed", {"type": "array", "items": BINARY}),
 ]
 
 
@@ -94,3 +97,95 @@ def test_a_media_type_that_can_be_sent_is_preferred_to_one_that_cannot(tmp_path:
     _, binding = only(read(tmp_path, written))
     assert binding.body is not None
     assert binding.body.media_type == "application/xml"
+
+
+EMPTY: list[Any] = [
+    {},
+    TEXT,
+    BINARY,
+    {"type": "object"},
+    {"type": "array", "items": BINARY},
+    {"allOf": [{"type": "object"}]},
+]
+
+
+@pytest.mark.parametrize("required", [True, False])
+@pytest.mark.parametrize("schema", EMPTY)
+def test_a_multipart_body_without_parts_is_one_file_and_never_nothing(
+    tmp_path: Path, schema: Any, required: bool
+) -> None:
+    reading = read(tmp_path, posting("multipart/form-data", schema, required=required))
+    tool, binding = only(reading)
+    assert tool.input_schema["required"] == ["file"]
+    assert list(tool.input_schema["properties"]["file"]["properties"]) == ["base64", "filename", "media_type"]
+    content = base64.b64encode(b"abc").decode()
+    request = bind(binding, {"file": {"base64": content, "filename": "a.txt"}}, tool.input_schema)
+    assert request.body is not None
+    assert b'name="file"; filename="a.txt"' in request.body
+    assert [(one.level, one.code) for one in reading.problems] == [("info", "no_parts")]
+    assert proved(tmp_path, tool)
+
+
+@pytest.mark.parametrize("schema", EMPTY)
+def test_another_type_that_is_offered_comes_before_that(tmp_path: Path, schema: Any) -> None:
+    written = posting("multipart/form-data", schema)
+    written["paths"]["/a"]["post"]["requestBody"]["content"]["application/xml"] = {"schema": TEXT}
+    tool, binding = only(read(tmp_path, written))
+    assert binding.body is not None
+    assert (binding.body.media_type, binding.body.argument) == ("application/xml", "body")
+    assert proved(tmp_path, tool)
+
+
+def test_parts_that_only_an_encoding_names_are_parts(tmp_path: Path) -> None:
+    written = posting("multipart/form-data", {"type": "object"})
+    media = written["paths"]["/a"]["post"]["requestBody"]["content"]["multipart/form-data"]
+    media["encoding"] = {"a": {"contentType": "text/plain"}}
+    _, binding = only(read(tmp_path, written))
+    assert binding.body is not None
+    assert binding.body.argument == "body"
+
+
+NEEDING: list[Any] = [
+    {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}}},
+    {"allOf": [{"type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}}}]},
+]
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "application/x-www-form-urlencoded", "multipart/form-data"])
+@pytest.mark.parametrize("schema", NEEDING)
+@pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
+def test_a_body_that_requires_something_is_required(tmp_path: Path, method: str, schema: Any, media_type: str) -> None:
+    content = {"required": False, "content": {media_type: {"schema": schema}}}
+    reading = read(tmp_path, document({"/a": {method: operation(requestBody=content)}}))
+    tool, _ = only(reading)
+    names = ["a"] if "properties" in schema else ["body"]
+    if method == "delete":
+        assert "required" not in tool.input_schema
+    else:
+        assert tool.input_schema["required"] == names
+        assert [(one.level, one.code) for one in reading.problems] == [("info", "body_required")]
+    assert proved(tmp_path, tool)
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "application/x-www-form-urlencoded", "multipart/form-data"])
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_a_body_of_nothing_is_no_argument(tmp_path: Path, method: str, media_type: str) -> None:
+    """As in 236 of Stripe's operations; where it is required, an empty one is sent."""
+    schema = {"type": "object", "properties": {}}
+    for required in (False, True):
+        content = {"required": required, "content": {media_type: {"schema": schema, "encoding": {}}}}
+        tool, binding = only(read(tmp_path, document({"/a": {method: operation(requestBody=content)}})))
+        if media_type == "multipart/form-data" and required:
+            assert list(tool.input_schema["properties"]) == ["file"]  # a form of no parts cannot be sent
+            continue
+        assert tool.input_schema == {"type": "object", "properties": {}}
+        sent = bind(binding, {}, tool.input_schema).body
+        assert sent == ((b"{}" if media_type == "application/json" else b"") if required else None)
+        assert proved(tmp_path, tool)
+
+
+def proved(folder: Path, tool: Tool) -> bool:
+    config = SourceConfig(name="t", kind="openapi", location=str(folder / "doc.json"))
+    verdict = prove_http_tools(config, {}, 6, "0")(tool)
+    assert not isinstance(verdict, Failed), verdict
+    return True

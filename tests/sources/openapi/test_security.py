@@ -157,6 +157,19 @@ def test_a_required_authorization_header_is_filled_by_a_scheme_of_the_descriptio
     assert found == (*(("key", name) for name in SCHEMES if name in AUTHORIZATION), ("bearer",))
 
 
+def test_a_scheme_that_is_not_described_can_be_given(tmp_path: Path) -> None:
+    key = {"securitySchemes": {"key": SCHEMES["key"]}}
+    written = document({"/x": {"get": operation(security=[{"gone": []}])}}, components=key)
+    without = build_sources(settings(tmp_path, {}, written)).manifest
+    assert {problem.code for problem in without.problems} == {"uncallable", "unknown_scheme"}
+    auth = {"gone": {"name": "X-Gone", "in": "header", "value": "${env:T}"}}
+    manifest = build_sources(settings(tmp_path, auth, written)).manifest
+    assert manifest.problems == ()
+    assert manifest.sources["t"].security_schemes["gone"].name == "X-Gone"
+    with pytest.raises(ConfigError, match="no tool is called with lost"):
+        build_sources(settings(tmp_path, {**auth, "lost": auth["gone"]}, written))
+
+
 REFUSED: dict[str, tuple[Any, str]] = {
     "no scheme of the document": ({"bearer": "${env:T}"}, "it has security schemes of its own: key"),
     "a misspelt scheme": ({"kee": "${env:T}"}, "did you mean 'key'"),

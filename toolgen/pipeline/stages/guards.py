@@ -120,7 +120,9 @@ class ArgumentsStage:
     async def __call__(self, call: Call, _trail: Trail) -> Call | Result:
         validator = self._validators.get(call.tool.digest)
         if validator is None:
-            validator = self._validators[call.tool.digest] = Validator(call.tool.input_schema)
+            validator = self._validators[call.tool.digest] = Validator(
+                call.tool.input_schema, formats=call.tool.checks_formats
+            )
         faults = misspelt(call.tool, call.dropped, call.bound) if call.dropped else ()
         if not faults and validator.accepts(call.arguments):
             return call

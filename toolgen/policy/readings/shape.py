@@ -130,7 +130,7 @@ class Shape:
     def _validator(self) -> Validator | None:
         definitions = {"$defs": self._root["$defs"]} if "$defs" in self._root else {}
         try:
-            return Validator({"properties": {"value": self._schema}, **definitions})
+            return Validator({"properties": {"value": self._schema}, **definitions}, formats=False)
         except (ValueError, jsonschema_rs.ReferencingError):
             return None
 

@@ -13,7 +13,7 @@ from toolgen.model.http import is_gateway_header
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.parameter_names import described_override
 from toolgen.model.tool import HttpBinding, HttpBody, HttpConstant, HttpParameter
-from toolgen.sources.openapi.bodies import TEXTUAL, file_schema, is_file, read_form, sendable, sent_part
+from toolgen.sources.openapi.bodies import TEXTUAL, file_schema, is_empty, is_file, read_form, sendable, sent_part
 from toolgen.sources.openapi.describe import MAX_PARAMETER_LENGTH, brief, flatten
 from toolgen.sources.openapi.filled_parameters import NO_CONSTANTS, Constants, carries, without_key
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter
@@ -92,7 +92,7 @@ def bind(
             bound[argument] = _bound(one, argument)
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     body = None
-    written = sendable(operation, schemas.resolve, note)
+    written = sendable(operation, schemas, note)
     if written is not None:
         body, needed = _body(written, schemas, names, schema)
         required.extend(needed)
@@ -255,6 +255,8 @@ def _as_text(one: Parameter, schemas: Schemas) -> dict[str, Any] | None:
 def _body(body: Body, schemas: Schemas, names: _Arguments, schema: dict[str, Any]) -> tuple[HttpBody, list[str]]:
     """Adds the body's arguments to the input schema; returns the compiled body and which of them are required."""
     raw = schemas.resolve(body.schema)
+    if is_empty(raw):
+        return HttpBody(media_type=body.media_type, required=True), []
     # A form that is one value is a form somebody else has written.
     one_value = isinstance(raw, dict) and raw.get("type") in _VALUES
     form = read_form(body, schemas) if body.media_type.lower().startswith(_FORMS) and not one_value else None

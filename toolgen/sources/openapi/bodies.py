@@ -16,11 +16,12 @@ from toolgen.sources.openapi.describe import MAX_PARAMETER_LENGTH, flatten
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Part
 from toolgen.sources.openapi.schema import Schemas
 
-__all__ = ["TEXTUAL", "Form", "file_schema", "is_file", "read_form", "sendable", "sent_part"]
+__all__ = ["TEXTUAL", "Form", "file_schema", "is_empty", "is_file", "read_form", "sendable", "sent_part"]
 
 TEXTUAL = ("xml", "yaml", "csv", "graphql", "javascript", "jsonl", "ndjson", "jsonlines", "json-seq")
 """How media types end that are text beside `text/*`; of JSON values one after the other the agent writes the text."""
 
+_FORMS = ("multipart/", "application/x-www-form-urlencoded")
 _LISTS = ("allOf", "anyOf", "oneOf")
 _ALONE = ("then", "else")
 _SAID = frozenset({"title", "description", "example", "examples", "deprecated", "readOnly", "writeOnly", "default"})
@@ -240,30 +241,95 @@ def _bytes(content_type: str) -> bool:
 
 _RANGE = re.compile(r"(\*|[\w!#$&^.+-]+)/\*(?:\s*;.*)?\Z", re.ASCII)
 _FIRST = re.compile(r"\s*([\w!#$&^.+-]+/[\w!#$&^.+*-]+)(?=[ ,;])", re.ASCII)
-_NOT_AN_OBJECT = frozenset({"string", "array", "number", "integer", "boolean", "null"})
+_CHANGING = frozenset({"POST", "PUT", "PATCH"})
+_FILE_PART = {
+    "type": "object",
+    "properties": {
+        "file": {"type": "string", "format": "binary", "description": "What is sent, as the one part of the form."}
+    },
+    "required": ["file"],
+}
 
 
-def sendable(operation: Operation, resolve: Callable[[Any], Any], note: Callable[[str, str], None]) -> Body | None:
-    """The operation's body with a media type that can be sent; None where there is none, or it is optional and cannot be sent.
+def sendable(operation: Operation, schemas: Schemas, note: Callable[[str, str], None]) -> Body | None:
+    """The operation's body as it can be sent; None where there is none, and where it is optional and holds nothing or cannot be sent.
 
     Raises `FaultError` where it cannot be sent and is required.
     """
     body = operation.body
     if body is None:
         return None
+    if (
+        is_empty(schemas.resolve(body.schema))
+        and not body.required
+        and body.media_type.lower().startswith("multipart/")
+    ):
+        return None
+    body = _with_parts(body, schemas, note)
     media_type = _readable(body.media_type, note)
-    raw = resolve(body.schema)
-    plain = media_type.partition(";")[0].strip().lower()
+    raw = schemas.resolve(body.schema)
     if not media_type:
         reason = f"its body has the media type {body.media_type[:80]!r}, which is none"
-    elif plain.startswith("multipart/") and not _may_be_object(raw):
-        reason = f"its body is {plain}, and its schema has no properties that could be the parts"
-    else:
-        return replace(body, media_type=_narrowed(media_type, plain, raw))
-    if body.required:
-        raise FaultError("bad_media_type", f"{operation.origin}/requestBody", reason)
-    note("bad_media_type", f"{reason}; it can be left out, and it is")
-    return None
+        if body.required:
+            raise FaultError("bad_media_type", f"{operation.origin}/requestBody", reason)
+        note("bad_media_type", f"{reason}; it can be left out, and it is")
+        return None
+    media_type = _narrowed(media_type, media_type.partition(";")[0].strip().lower(), raw)
+    structured = bool(JSON.match(media_type)) or media_type.lower().startswith(_FORMS)
+    if structured and is_empty(raw) and not body.required:
+        return None
+    if structured and not body.required and operation.method in _CHANGING and (names := schemas.demands(body.schema)):
+        said = ", ".join(sorted(names))[:100]
+        note(
+            "body_required",
+            f"its body has required properties ({said}), and so it is required, which the description forgot",
+        )
+        body = replace(body, required=True)
+    return replace(body, media_type=media_type)
+
+
+def is_empty(raw: Any) -> bool:
+    """Whether a body's schema is an object that has no properties, and says so."""
+    return (
+        isinstance(raw, dict) and raw.get("properties") == {} and not _open_parts(raw) and raw.keys().isdisjoint(_LISTS)
+    )
+
+
+def _with_parts(body: Body, schemas: Schemas, note: Callable[[str, str], None]) -> Body:
+    """The body, or where it is multipart and nothing says of which parts, another that is offered, or one file as its one part."""
+    if _is_divided(body, schemas):
+        return body
+    kind = body.media_type.partition(";")[0].strip()
+    for other in body.others:
+        if _is_divided(other, schemas) and (MEDIA_TYPE.match(other.media_type) or _RANGE.match(other.media_type)):
+            note("no_parts", f"its body as {kind} names no parts; it is sent as {other.media_type[:80]}")
+            return other
+    note("no_parts", f"its body as {kind} names no parts; one file is sent, as the part 'file'")
+    return replace(body, schema=_FILE_PART, required=True, parts={})
+
+
+def _is_divided(body: Body, schemas: Schemas) -> bool:
+    return (
+        not body.media_type.lower().startswith("multipart/") or bool(body.parts) or _names_parts(body.schema, schemas)
+    )
+
+
+def _names_parts(written: Any, schemas: Schemas) -> bool:
+    todo, seen = [written], set[int]()
+    while todo:
+        raw = schemas.resolve(todo.pop())
+        if not isinstance(raw, dict) or id(raw) in seen:
+            continue
+        seen.add(id(raw))
+        if raw.get("properties") or _open_parts(raw):
+            return True
+        todo += [one for key in _LISTS if isinstance(raw.get(key), list) for one in raw[key]]
+    return False
+
+
+def _open_parts(raw: dict[str, Any]) -> bool:
+    """Whether an object may have members that it does not name, and says so."""
+    return bool(raw.get("patternProperties")) or raw.get("additionalProperties") not in (None, False)
 
 
 def _readable(written: str, note: Callable[[str, str], None]) -> str:
@@ -284,10 +350,6 @@ def _narrowed(media_type: str, plain: str, raw: Any) -> str:
     if plain not in {"*/*", "application/*"} or is_file(raw):
         return media_type
     return media_type if plain == "application/*" and _type(raw) == "string" else "application/json"
-
-
-def _may_be_object(raw: Any) -> bool:
-    return _type(raw) not in _NOT_AN_OBJECT
 
 
 def _type(raw: Any) -> str:

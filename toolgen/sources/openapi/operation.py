@@ -163,6 +163,7 @@ class Body:
     description: str
     parts: Mapping[str, Part]
     examples: tuple[Any, ...] = ()
+    others: tuple[Body, ...] = ()  # in the other media types that are offered, the fittest first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ __all__ = ["open_documents", "overlaid_documents", "read_openapi", "version_of"]
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*:|//", re.IGNORECASE)
+_NOTES = frozenset({"body_required", "no_parts"})  # what was put right, and needs nobody
 _IDEMPOTENT = READING | {"PUT", "DELETE"}
 
 
@@ -207,6 +208,8 @@ class _Reader:
             self._config.key_header,
             self._constants,
         )
+        if self._config.api.loose:
+            binding = msgspec.structs.replace(binding, formats="loose")
         if self._config.anonymous:
             if operation.security and () not in operation.security:
                 wanted = " or ".join(" and ".join(option) for option in operation.security)
@@ -324,7 +327,7 @@ class _Reader:
         self._add("error", place, fault.code, f"{fault.message}{elsewhere}; the operation has no tool")
 
     def _warn(self, code: str, message: str) -> None:
-        self._add("warning", self._origin, code, message)
+        self._add("info" if code in _NOTES else "warning", self._origin, code, message)
 
     def _add(self, level: str, origin: str, code: str, message: str) -> None:
         self._problems.append(Problem(level=level, source=self._config.name, origin=origin, code=code, message=message))

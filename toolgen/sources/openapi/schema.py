@@ -158,6 +158,10 @@ class Schemas:
         found = self._documents.lookup(raw["$ref"])
         return self._held(found) if isinstance(found, dict) else found
 
+    def demands(self, raw: Any) -> frozenset[str]:
+        """The properties that a schema as written requires of a request."""
+        return self._visibility.demanded(raw)
+
     @property
     def siblings(self) -> bool:
         """Whether what stands beside a `$ref` counts, as it does from 3.1 on."""

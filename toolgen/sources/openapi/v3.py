@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from toolgen.model.http import MEDIA_TYPE
@@ -22,6 +23,8 @@ _STYLES: Mapping[str, tuple[str, ...]] = {
     "header": ("simple",),
     "cookie": ("form", "cookie"),
 }
+
+_ORDER = ("multipart/form-data", "application/x-www-form-urlencoded", "application/octet-stream", "text/plain", "*/*")
 
 Note = Callable[[str, str], None]
 
@@ -110,25 +113,18 @@ def _examples(raw: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def choose(media_types: Mapping[str, Any]) -> str:
     """The media type a body is sent as: the one an agent's arguments fit best, the document's order among equals."""
+    return min(media_types, key=_rank)
 
-    def rank(media_type: str) -> int:
-        plain = media_type.partition(";")[0].strip().lower()
-        if plain == "application/json":
-            return 0
-        order = (
-            "multipart/form-data",
-            "application/x-www-form-urlencoded",
-            "application/octet-stream",
-            "text/plain",
-            "*/*",
-        )
-        if JSON.match(media_type):
-            return 1
-        if plain in order:
-            return order.index(plain) + 2
-        return 9 if MEDIA_TYPE.match(media_type.strip()) else 10
 
-    return min(media_types, key=rank)
+def _rank(media_type: str) -> int:
+    plain = media_type.partition(";")[0].strip().lower()
+    if plain == "application/json":
+        return 0
+    if JSON.match(media_type):
+        return 1
+    if plain in _ORDER:
+        return _ORDER.index(plain) + 2
+    return 9 if MEDIA_TYPE.match(media_type.strip()) else 10
 
 
 def _body(route: Route) -> Body | None:
@@ -140,8 +136,13 @@ def _body(route: Route) -> Body | None:
         raise FaultError("bad_body", f"{route.origin}/requestBody", "its request body has no `content`")
     if not content:
         return None
-    media_type = choose(content)
-    media = _media(content[media_type])
+    first, *others = [_sent(route, raw, kind) for kind in sorted(content, key=_rank)]
+    return replace(first, others=tuple(others))
+
+
+def _sent(route: Route, raw: dict[str, Any], media_type: str) -> Body:
+    """A request body in one of its media types."""
+    media = _media(raw["content"][media_type])
     return Body(
         media_type=media_type.strip(),
         schema=media.get("schema", {}),

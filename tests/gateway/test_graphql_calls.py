@@ -21,6 +21,9 @@ from toolgen.state.pauses import Pause
 
 SEVEN = {"edges": [{"node": {"id": str(number)}} for number in range(1, 8)]}
 
+NO_MORE = {"pageInfo": {"hasNextPage": False, "endCursor": "7"}}
+ONE_MORE = {"pageInfo": {"hasNextPage": True, "endCursor": "1"}}
+
 
 @pytest.fixture(name="origin", scope="module")
 def _origin() -> Iterator[str]:
@@ -87,8 +90,8 @@ def test_pages_are_capped_and_the_next_one_is_offered(project: Callable[..., Pat
     ("fields", "data"),
     [
         ("{ id }", {"book": {"id": "2"}}),
-        ("{ title similar { edges { node { id } } } }", {"book": {"title": "Book 2", "similar": SEVEN}}),
-        ("{ similar(first: 1) { edges { node { id } } } }", {"book": {"similar": {"edges": [{"node": {"id": "1"}}]}}}),
+        ("{ title similar { edges { node { id } } } }", {"book": {"title": "Book 2", "similar": {**SEVEN, **NO_MORE}}}),
+        ("{ similar(first: 1) { edges { node { id } } } }", {"book": {"similar": {"edges": [{"node": {"id": "1"}}], **ONE_MORE}}}),
         ("{ secret }", {"book": {"secret": "[hidden]"}}),
     ],
 )  # fmt: skip

@@ -15,7 +15,8 @@ from toolgen.builder.callability import check_auth, uncallable
 from toolgen.config.settings import SourceSettings, from_mapping, from_specs, password_of, settings_digest
 from toolgen.errors import DescriptionError
 from toolgen.model.manifest import Manifest, Problem, assemble
-from toolgen.model.tool import HttpBinding, Tool
+from toolgen.model.shown_schema import outline
+from toolgen.model.tool import GraphQLBinding, HttpBinding, Tool
 from toolgen.policy.arguments import check_schema
 from toolgen.sources.base import Reading, SourceConfig, is_remote
 from toolgen.sources.mcp import read_mcp
@@ -93,8 +94,13 @@ def usable(reading: Reading) -> Reading:
     """The reading without tools that would refuse every call: their arguments are checked before anything else, and could not be."""
     kept: list[Tool] = []
     unusable: list[Problem] = []
+    checked: set[str] = set()  # types that tools share, which are compiled with the first that takes them
     for tool in reading.tools:
-        if (fault := check_schema(tool.input_schema)) is None:
+        shared = isinstance(tool.binding, GraphQLBinding) and tool.binding.whole != ""
+        names = tool.input_schema["$defs"].keys() if shared else frozenset()
+        schema = outline(tool.input_schema, frozenset(names) - checked) if shared else tool.input_schema
+        checked |= names
+        if (fault := check_schema(schema)) is None:
             kept.append(tool)
             continue
         message = f"its arguments could not be checked: {fault}; the operation has no tool"

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from toolgen.emit.dialects import UnfitError, gemini_schema, rooted, strict_schema
 from toolgen.model.schema import Json, JsonObject
+from toolgen.model.shown_schema import shown
 from toolgen.model.tool import Effect, McpBinding, Tool
 
 __all__ = ["DEFAULT_FORMATS", "FORMATS", "MAX_TOOLS", "remarks", "render", "tokens"]
@@ -125,7 +126,7 @@ FORMATS: Mapping[str, Callable[[Tool], JsonObject]] = MappingProxyType(
 
 def render(name: str, tools: Iterable[Tool]) -> JsonObject | list[JsonObject]:
     """The whole file of one format: MCP's `tools/list` result, or the bare list that the providers' SDKs take."""
-    shaped = [FORMATS[name](tool) for tool in tools]
+    shaped = [FORMATS[name](shown(tool)) for tool in tools]
     return {"tools": shaped} if name == "mcp" else shaped
 
 

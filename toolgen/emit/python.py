@@ -15,6 +15,7 @@ import orjson
 
 from toolgen.canonical import digest
 from toolgen.emit.dialects.merge import ANNOTATIONS, kinds, merged, target, unwrapped
+from toolgen.model.shown_schema import shown
 from toolgen.model.tool import Tool
 
 __all__ = ["MODULE", "Types", "python_module", "quoted"]
@@ -279,7 +280,7 @@ def python_module(tools: Iterable[Tool]) -> str:
     """
     names = set(_TAKEN)
     types = Types(names)
-    functions = [_function(tool, _unused(identifier(tool.name), names), types) for tool in tools]
+    functions = [_function(tool, _unused(identifier(tool.name), names), types) for tool in map(shown, tools)]
     return "\n\n".join((_HEADER, *(f"{text}\n" for text in (*types.definitions, *functions))))
 
 

@@ -51,6 +51,7 @@ OURS = frozenset({MANIFEST, *FILES.values()})
 """Every name a build may write; one that it did not write is stale."""
 
 _OPENING = b'{\n  "format": '  # of every manifest, since its first field is its format
+_MAX_INDENTED = 1024 * 1024
 _TEMPORARY = ".tmp-"
 
 
@@ -133,8 +134,26 @@ def refuse_foreign(directory: Path) -> None:
 
 
 def _pretty(value: object) -> bytes:
-    """Two spaces, one newline at the end; keys stay in the order they have a meaning in."""
-    return orjson.dumps(value, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    """Two spaces, one newline at the end; keys stay in the order they have a meaning in. A long file has a line for each tool."""
+    written = orjson.dumps(value, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return written if len(written) <= _MAX_INDENTED else _lined(value, "", 2) + b"\n"
+
+
+def _lined(value: object, indent: str, levels: int) -> bytes:
+    """Members and items of the outer levels on lines of their own, what is in them on one."""
+    inner = f"{indent}  "
+    match value:
+        case Mapping() if levels:
+            lines = [orjson.dumps(name) + b": " + _lined(one, inner, levels - 1) for name, one in value.items()]
+            opened, closed = b"{", b"}"
+        case list() | tuple() if levels:
+            lines = [_lined(one, inner, 0) for one in value]
+            opened, closed = b"[", b"]"
+        case _:
+            return orjson.dumps(value, default=_plain)
+    separator = b",\n" + inner.encode()
+    begin = opened + b"\n" + inner.encode()
+    return begin + separator.join(lines) + b"\n" + indent.encode() + closed if lines else opened + closed
 
 
 def _plain(value: object) -> object:

@@ -22,8 +22,9 @@ from toolgen.model.tool import Effect, Tool
 from toolgen.policy.access import UNKNOWN
 from toolgen.policy.arguments import Validator, excess, repair
 from toolgen.policy.limits import Charge, Limit
-from toolgen.search.bm25 import Hit, ToolIndex, terms
+from toolgen.search.bm25 import Hit, ToolIndex
 from toolgen.search.hybrid import HybridIndex, Meaning
+from toolgen.search.tokenizer import terms
 from toolgen.state.rate_limits import MemoryBuckets
 
 __all__ = ["MAX_QUERY_LENGTH", "Discovery", "Inner", "static_cost"]

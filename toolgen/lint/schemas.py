@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from toolgen.lint.rule import Argument, Hit, Level, Rule, ToolView
+from toolgen.model.shown_schema import shown
 from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, SqlBinding
 
 __all__ = ["TOOL_SHAPES"]
@@ -93,7 +94,7 @@ def _no_response_schema(view: ToolView) -> Iterator[Hit]:
 
 
 def _huge_input(view: ToolView) -> Iterator[Hit]:
-    size = len(msgspec.json.encode(view.tool.input_schema))
+    size = len(msgspec.json.encode(shown(view.tool).input_schema))
     if size > _MAX_INPUT_SIZE:
         yield Hit(message=f"what it takes is {size:,} characters of schema, which every request to the model carries")
 

@@ -12,7 +12,9 @@ from toolgen.canonical import digest
 from toolgen.errors import ManifestError
 from toolgen.model.database import Database
 from toolgen.model.graphql_schema import Graph
-from toolgen.model.tool import Tool, seal
+from toolgen.model.schema import Schema
+from toolgen.model.shown_schema import closure, outline
+from toolgen.model.tool import GraphQLBinding, Tool, seal
 
 __all__ = ["FORMAT", "Level", "Manifest", "Problem", "SecurityScheme", "SourceInfo", "assemble", "load"]
 
@@ -45,7 +47,10 @@ class SecurityScheme(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class SourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where tools came from. `digest` is of the description as read, `settings` of what toolgen.yaml said about the source then."""
+    """Where tools came from. `digest` is of the description as read, `settings` of what toolgen.yaml said about the source then.
+
+    `definitions` are input types that several tools share (by name), and what tools take whose schemas refer to them (by origin).
+    """
 
     kind: str
     digest: str
@@ -55,6 +60,7 @@ class SourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     database: Database | None = None
     graph: Graph | None = None
     settings: str = ""
+    definitions: dict[str, Schema] = {}
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,7 +88,7 @@ class Manifest:
                 format=self.format,
                 digest=self.digest,
                 sources=dict(self.sources),
-                tools=list(self.tools.values()),
+                tools=[*map(_in_parts, self.tools.values())],
                 problems=list(self.problems),
             )
         )
@@ -114,8 +120,8 @@ def load(data: bytes, *, where: str) -> Manifest:
         raise ManifestError(f"is not a manifest: {error}", where=where, suggestion=again) from error
     if document.format != FORMAT:
         raise ManifestError(f"has format {document.format}, this toolgen reads {FORMAT}", where=where, suggestion=again)
-    tools = {tool.name: tool for tool in document.tools}
-    for tool in document.tools:
+    tools = {tool.name: _whole(tool, document.sources) for tool in document.tools}
+    for tool in tools.values():
         if seal(tool).digest != tool.digest:
             raise ManifestError(f"tool {tool.name} was changed after the build", where=where, suggestion=again)
     problems = tuple(document.problems)
@@ -127,6 +133,25 @@ def load(data: bytes, *, where: str) -> Manifest:
         tools=MappingProxyType(tools),
         problems=problems,
     )
+
+
+def _in_parts(tool: Tool) -> Tool:
+    """The tool as a file has it: one that is stored in parts with objects in place of the types that it shares with others."""
+    binding = tool.binding
+    if not isinstance(binding, GraphQLBinding) or not binding.whole:
+        return tool
+    return msgspec.structs.replace(tool, input_schema=outline(tool.input_schema))
+
+
+def _whole(tool: Tool, sources: Mapping[str, SourceInfo]) -> Tool:
+    """The tool of a file with its whole schema, the definitions in it shared between the tools of a source."""
+    binding, source = tool.binding, sources.get(tool.source)
+    if not isinstance(binding, GraphQLBinding) or not binding.whole or source is None:
+        return tool
+    top = source.definitions.get(tool.origin)
+    if top is None:
+        return tool
+    return msgspec.structs.replace(tool, input_schema={**top, "$defs": closure(top, source.definitions)})
 
 
 def _digest(sources: Mapping[str, SourceInfo], tools: Iterable[Tool], problems: tuple[Problem, ...]) -> str:

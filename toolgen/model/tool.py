@@ -150,7 +150,9 @@ class GraphQLBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     principal they are (`principal.id`). `fields` is the argument that asks for other fields than the stored ones. `pages` are the
     arguments that size a page; `cursor` is the argument that asks for the next one, and where its connection stands in the answer.
     `uploads` are the scalars whose values are files. `rejections` are the response names that lead to where the service says why it did
-    not do what was asked (`userErrors`).
+    not do what was asked (`userErrors`). `page` is how many items are asked for where a caller says nothing, 0 where that is the service's,
+    and `max_page` the most that may be asked for, 0 for any number. `whole` is the digest of an input schema that is stored in parts, of
+    definitions that the tools of a source share.
     """
 
     type: str
@@ -166,6 +168,9 @@ class GraphQLBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     cursor: tuple[str, ...] = ()
     uploads: tuple[str, ...] = ()
     rejections: tuple[tuple[str, ...], ...] = ()
+    page: int = 0
+    max_page: int = 0
+    whole: str = ""
     subscription: GraphQLSubscription | None = None
 
     @property
@@ -302,6 +307,8 @@ def seal(tool: Tool) -> Tool:
     """The same tool with the digest of everything else in it: what approvals, pins and the audit refer to."""
     content = {name: getattr(tool, name) for name in tool.__struct_fields__ if name != "digest"}
     content |= {"effect": tool.effect.value, "binding": msgspec.to_builtins(tool.binding)}
+    if isinstance(tool.binding, GraphQLBinding) and tool.binding.whole:
+        del content["input_schema"]  # its digest is in the binding
     return msgspec.structs.replace(tool, digest=digest(content))
 
 

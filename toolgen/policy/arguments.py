@@ -99,7 +99,8 @@ def repair(schema: Schema, arguments: JsonObject) -> Repaired:
     """Puts right what an agent plainly meant, and nothing else.
 
     A string where the schema wants another type becomes that type when its text is exactly one JSON value of it (`"5"` to 5). A float
-    that is an integer becomes one (`7.0` to 7), however deep it stands: it is the same number, and other text. An argument the schema
+    that is an integer becomes one (`7.0` to 7), however deep it stands: it is the same number, and other text. A selection of GraphQL
+    is given the braces that it lacks (`id title` to `{ id title }`). An argument the schema
     does not know is dropped, unless the schema says what to do with such arguments (`additionalProperties`, `patternProperties`) or
     hides its properties behind a combinator.
     """
@@ -116,6 +117,8 @@ def repair(schema: Schema, arguments: JsonObject) -> Repaired:
         kept[name] = whole(value)
         if isinstance(value, str) and isinstance(declared, Mapping):
             better = _parsed(value, _types(declared, schema, 0))
+            if better is None and _lacks_braces(value, declared):
+                better = (f"{{ {value} }}",)
             if better is not None:
                 kept[name] = better[0]
                 repaired.append(name)
@@ -157,6 +160,12 @@ def whole(value: Json, depth: int = 0) -> Json:
         case _:
             items = [whole(item, depth + 1) for item in value]
             return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+
+
+def _lacks_braces(value: str, declared: Schema) -> bool:
+    """Whether a text is a selection of GraphQL without the braces around it."""
+    graphql = declared.get("contentMediaType") == "application/graphql"
+    return graphql and bool(value.strip()) and not value.lstrip("\ufeff \t\r\n,").startswith("{")
 
 
 def check_schema(schema: Schema) -> str | None:

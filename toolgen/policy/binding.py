@@ -11,7 +11,7 @@ import msgspec
 from toolgen.model.call import Principal
 from toolgen.model.parameter_names import NameSet, brought, members, owned, spreads
 from toolgen.model.schema import Json, JsonObject, Schema
-from toolgen.model.tool import HttpBinding, Tool, seal
+from toolgen.model.tool import GraphQLBinding, HttpBinding, Tool, seal
 from toolgen.model.verdict import Deny
 from toolgen.policy.arguments import whole
 from toolgen.policy.cel.expression import Expression, Facts, Unevaluated
@@ -88,7 +88,10 @@ def without_bound(tool: Tool, paths: Iterable[str]) -> Tool:
     schema: dict[str, Any] = dict(tool.input_schema)
     for path in paths:
         schema = _without(schema, path.split("."), schema)
-    return seal(msgspec.structs.replace(tool, input_schema=schema))
+    binding = tool.binding
+    if isinstance(binding, GraphQLBinding) and binding.whole:
+        binding = msgspec.structs.replace(binding, whole="")  # of another schema
+    return seal(msgspec.structs.replace(tool, input_schema=schema, binding=binding))
 
 
 def bind_fault(tool: Tool, path: str) -> str | None:

@@ -15,6 +15,7 @@ import msgspec
 from toolgen.json_codec import encode_json
 from toolgen.model.field_mask import MAX_FIELDS, Mask
 from toolgen.model.schema import Json, JsonObject, Schema
+from toolgen.model.shown_schema import shown
 from toolgen.model.tool import Effect, HttpBinding, Tool
 from toolgen.responses.pagination import MAX_PAGES, Pagings
 
@@ -103,6 +104,7 @@ def offering(tool: Tool, pagings: Pagings) -> Tool:
 
     The digest stays that of the tool itself, which is what is called.
     """
+    tool = shown(tool)
     properties = tool.input_schema.get("properties", {})
     if (
         not isinstance(tool.binding, HttpBinding)

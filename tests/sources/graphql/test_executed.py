@@ -191,7 +191,8 @@ def test_what_a_tool_takes_arrives_unchanged_and_what_it_answers_is_promised(tmp
         for kind, root in (("query", schema.query_type), ("mutation", schema.mutation_type))
         for field, one in (root.fields if root is not None else {}).items()
     }
-    tools = {(one.type, one.field): tool for tool in manifest.tools.values() if (one := binding(tool))}
+    made = [tool for tool in manifest.tools.values() if isinstance(tool.binding, GraphQLBinding)]
+    tools = {(one.type, one.field): tool for tool in made if (one := binding(tool))}
     assert tools.keys() == roots.keys()
     server = _Server(schema, chance)
     for key, field in roots.items():
@@ -203,8 +204,8 @@ def test_what_a_tool_takes_arrives_unchanged_and_what_it_answers_is_promised(tmp
             arguments = _arguments(field.args, chance, 0)
             assert list(takes.iter_errors(arguments)) == []
             sent = toolgen.preview(manifest, tool.name, arguments)
-            assert sent.get("variables") == arguments, sent
-            assert repr(sent["variables"]) == repr(whole(arguments))  # True is not 1
+            page = {} if {"first", "last", "before"} & arguments.keys() or not binding(tool).page else {"first": 20}
+            assert repr(sent.get("variables")) == repr(whole({**arguments, **page})), sent  # True is not 1
             answer = server.run(sent)
             if "lonely" not in str(key):
                 assert answer.errors is None

@@ -252,6 +252,8 @@ class GraphQLExecutor:
             variable: given[name] for name, variable in binding.variables.items() if name in given
         }
         variables |= {name: _attribute(call.principal, path) for name, path in binding.bound.items()}
+        if binding.page and self._max_page is not None and variables.keys().isdisjoint({"first", "last", "before"}):
+            variables["first"] = binding.page
         operation = binding.operation
         chosen = given.get(binding.fields) if binding.fields else None
         if isinstance(chosen, str):

@@ -105,7 +105,8 @@ def _input(graph: Graph, name: str, type_: GraphType, value: Any, depth: int) ->
 
 _MAX_LENGTH, _TOKENS = 4000, 1000
 _MAX_DEPTH, _MAX_FIELDS, _MAX_COST = 8, 200, 10_000
-_PAGE, _ASSUMED = 10, 10  # asked for where a page has no size; taken for the length of a list
+_PAGE, _ASSUMED = 20, 10  # asked for where a page has no size; taken for the length of a list
+_MAX_NAMES = 20  # of fields that there are, for one that is not
 _TYPENAME = "__typename"
 _LISTED = re.compile(r"\[")
 _AnyNode = TypeVar("_AnyNode", bound=Node)
@@ -148,7 +149,7 @@ def _with_rejections(chosen: SelectionSetNode, stored: SelectionSetNode, names: 
 
 
 def _parsed(fields: str) -> SelectionSetNode:
-    suggestion = "write a GraphQL selection set: { id name owner { login } }"
+    suggestion = "write a GraphQL selection: id name owner { login }"
     if len(fields) > _MAX_LENGTH:
         raise UnbindableError(f"the fields take more than {_MAX_LENGTH} characters", suggestion="ask for less")
     try:
@@ -191,7 +192,22 @@ class _Chooser:
         selections = [one for node in written.selections for one in self._one(type_, node, where, depth, several, seen)]
         if not selections:
             raise UnbindableError(f"nothing is chosen below {where}")
+        if "pageInfo" in found.fields and found.fields.keys() & {"edges", "nodes"}:
+            selections += self._page_info(found, selections)
         return SelectionSetNode(selections=tuple(selections))
+
+    def _page_info(self, type_: GraphType, chosen: list[SelectionNode]) -> Iterable[SelectionNode]:
+        """Where the next page begins, which is read of every page: a second `pageInfo` is one with the first (spec, section 5.3.2)."""
+        info = self.graph.types[named(type_.fields["pageInfo"].type)]
+        wanted = [
+            name for name in ("hasNextPage", "endCursor") if name in info.fields and not info.fields[name].arguments
+        ]
+        asked = [one.selection_set for one in chosen if isinstance(one, FieldNode) and one.name.value == "pageInfo"]
+        there = {node.name.value for one in asked if one for node in one.selections if isinstance(node, FieldNode)}
+        missing = [_leaf(name) for name in wanted if name not in there]
+        if missing and not type_.fields["pageInfo"].arguments:
+            below = SelectionSetNode(selections=tuple(missing))
+            yield FieldNode(name=NameNode(value="pageInfo"), arguments=(), directives=(), selection_set=below)
 
     def _one(
         self, type_: str, node: SelectionNode, where: str, depth: int, several: int, seen: dict[str, str]
@@ -235,11 +251,11 @@ class _Chooser:
                 "the fields are too many, or would be read too often", suggestion="ask for fewer, or for smaller pages"
             )
         if name == _TYPENAME:
-            return FieldNode(name=NameNode(value=name), arguments=(), directives=())
+            return _leaf(name)
         known = self.graph.types[type_]
         definition = known.fields.get(name)
         if definition is None:
-            raise UnbindableError(f"{type_} has no field {name[:60]!r}{nearest(name[:60], known.fields)} (at {place})")
+            raise UnbindableError(f"{type_} has no field {name[:60]!r}{_instead(known, name[:60])} (at {place})")
         inner = self.graph.types[named(definition.type)]
         if named(definition.type) in self.graph.roots:
             raise UnbindableError(f"{place} leads back to everything, which other tools are for")
@@ -316,6 +332,20 @@ class _Chooser:
                 return frozenset(name for name, one in types if one.kind == "object" and type_ in one.members)
             case _:
                 return frozenset()
+
+
+def _instead(type_: GraphType, name: str) -> str:
+    """What to ask for in place of a field that is not there."""
+    fields = ", ".join([*type_.fields][:_MAX_NAMES])
+    if "pageInfo" in type_.fields:
+        inner = next((one for one in ("nodes", "edges") if one in type_.fields), "")
+        written = {"nodes": ": write nodes { id }", "edges": ": write edges { node { id } }"}.get(inner, "")
+        return f": it is a page, with the fields {fields}{written}"
+    return nearest(name, type_.fields) or (f": it has {fields}" if fields else "")
+
+
+def _leaf(name: str) -> FieldNode:
+    return FieldNode(name=NameNode(value=name), arguments=(), directives=())
 
 
 def _items(type_: GraphType, name: str, definition: GraphField, inner: GraphType, size: int | None) -> int:

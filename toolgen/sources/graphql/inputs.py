@@ -34,6 +34,7 @@ from graphql import (
 from graphql.utilities.get_default_value_ast import get_default_value_ast
 
 from toolgen.model.schema import Json, Schema
+from toolgen.model.shown_schema import is_large
 from toolgen.sources.graphql.repair import gist, prose
 from toolgen.sources.graphql.scalars import input_scalar
 
@@ -159,9 +160,14 @@ class Inputs:
         found = _Found(self._wording)
         schema: Schema = _object(members, found)
         definitions = self._closure(found.types)
+        whole = {**schema, "$defs": definitions} if definitions else schema
         if definitions and self._wording.brief:
             schema, definitions = inlined(schema, definitions)
-        return {**schema, "$defs": definitions} if definitions else schema
+            shorter = {**schema, "$defs": definitions} if definitions else schema
+            return (
+                whole if is_large(shorter) else shorter
+            )  # what is too long to be shown is shown in parts, by the names of types
+        return whole
 
     def _closure(self, found: dict[str, _Definable]) -> dict[str, Schema]:
         """The definitions of what was found and of everything it leads to; in a loop, because inputs may be nested without end."""

@@ -10,6 +10,7 @@ from toolgen.canonical import digest
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.auth_schemes import SCHEMES
 from toolgen.model.manifest import Problem, SourceInfo
+from toolgen.model.schema import Schema
 from toolgen.model.tool import Effect, GraphQLBinding, Tool
 from toolgen.sources.base import Reading, SourceConfig
 from toolgen.sources.graphql.description import Description, graph_of, is_url, load_description
@@ -17,6 +18,7 @@ from toolgen.sources.graphql.repair import prose
 from toolgen.sources.graphql.root_fields import (
     RootField,
     document_names,
+    is_any_large,
     make_document_tools,
     make_root_tools,
     root_fields,
@@ -48,7 +50,7 @@ def read_graphql(config: SourceConfig) -> Reading:
         raise DescriptionError(
             message, where=config.location, suggestion="choose some with `include: {operations: […]}`"
         )
-    open_ = document_names(config, schema)
+    open_ = document_names(config, schema, large=is_any_large(config, heard))
     names = assign(config.name, {**{one.coordinate: one.names for one in heard}, **trusted.names(), **open_})
     made = make_root_tools(config, endpoint, schema, heard, names)
     operations, faults = make_trusted(config, endpoint, schema, trusted, names)
@@ -71,6 +73,7 @@ def read_graphql(config: SourceConfig) -> Reading:
             graph=graph_of(schema, config.graph.scalars)
             if documents or any(_is_selectable(one) for one in tools)
             else None,
+            definitions=_definitions(tools),
         ),
         tools=tools,
         problems=(*problems, *skipped),
@@ -78,6 +81,16 @@ def read_graphql(config: SourceConfig) -> Reading:
         identifiers={**{one.coordinate: one.field for one in heard}, **trusted.identifiers()},
         files={**trusted.files, **({} if is_url(config.file) else {config.file: description.digest})},
     )
+
+
+def _definitions(tools: Iterable[Tool]) -> dict[str, Schema]:
+    """What tools whose schemas are stored in parts take, by origin, and the types that these share, by name."""
+    found: dict[str, Schema] = {}
+    for tool in tools:
+        if isinstance(tool.binding, GraphQLBinding) and tool.binding.whole:
+            found |= tool.input_schema["$defs"]
+            found[tool.origin] = {key: one for key, one in tool.input_schema.items() if key != "$defs"}
+    return dict(sorted(found.items()))
 
 
 def _digest(schema: str, files: Mapping[str, str]) -> str:

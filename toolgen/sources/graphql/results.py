@@ -40,8 +40,9 @@ from graphql import (
     get_nullable_type,
     is_list_type,
 )
+from graphql.utilities.get_default_value_ast import get_default_value_ast
 
-from toolgen.model.graphql_schema import PAGE_SIZES, rejects
+from toolgen.model.graphql_schema import MAX_INT, PAGE_SIZES, rejects
 from toolgen.model.schema import Schema
 from toolgen.sources.graphql.scalars import output_scalar
 from toolgen.sources.graphql.selection import Selected, Selection, is_connection
@@ -51,8 +52,10 @@ __all__ = [
     "capped",
     "connections_of",
     "cursor_of",
+    "default_page",
     "holds_file",
     "is_size",
+    "largest_page",
     "output_of",
     "page_arguments",
     "rejections_of",
@@ -60,6 +63,7 @@ __all__ = [
     "sizing_inputs",
 ]
 
+_DEFAULT_PAGE = 20
 _AFTER, _PAGE_INFO_FIELDS = "after", "pageInfo"
 _NO_NUMBERS = frozenset({"String", "ID", "Boolean"})
 _NEEDED = frozenset({"hasNextPage", "endCursor"})
@@ -118,14 +122,24 @@ def cursor_of(name: str, field: GraphQLField, below: Iterable[Selection]) -> tup
 
 
 def capped(schema: Schema, max_page: int | None) -> Schema:
-    """The size of a page with its largest value: as a rule where toolgen.yaml sets one, as a word where the gateway's own holds.
+    """The size of a page with its largest value where toolgen.yaml sets one.
 
     The gateway's own is no part of what the service takes, so a tool that is used without the gateway's settings does not have it.
     """
-    if max_page is not None:
-        return {**schema, "maximum": max_page}
-    about = schema.get("description", "")
-    return {**schema, "description": f"{about}{' ' if about else ''}At most {DEFAULT_MAX_PAGE}."}
+    return schema if max_page is None else {**schema, "maximum": max_page}
+
+
+def largest_page(max_page: int | None) -> int:
+    """The most that may be asked for, toolgen.yaml's or the gateway's own; 0 for any number."""
+    return 0 if max_page == MAX_INT else max_page or DEFAULT_MAX_PAGE
+
+
+def default_page(field: GraphQLField, max_page: int | None) -> int:
+    """How many items a connection is asked for where nobody says; 0 where it cannot be asked, or the service has a default of its own."""
+    first = field.args.get("first")
+    if first is None or not is_connection(get_named_type(field.type)) or get_default_value_ast(first) is not None:
+        return 0
+    return min(_DEFAULT_PAGE, largest_page(max_page) or _DEFAULT_PAGE) if is_size("first", first) else 0
 
 
 def holds_file(schema: Any) -> bool:

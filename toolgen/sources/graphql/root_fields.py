@@ -13,9 +13,11 @@ from dataclasses import dataclass
 import orjson
 from graphql import GraphQLField, GraphQLSchema, get_named_type, get_nullable_type, is_leaf_type, is_list_type, parse
 
+from toolgen.canonical import digest
 from toolgen.errors import CanonicalError
 from toolgen.model.manifest import Level, Problem
 from toolgen.model.schema import Schema
+from toolgen.model.shown_schema import MAX_SHOWN, is_large
 from toolgen.model.tool import (
     Effect,
     GraphQLBinding,
@@ -40,8 +42,10 @@ from toolgen.sources.graphql.repair import MAX_DESCRIPTION_LENGTH, gist, prose
 from toolgen.sources.graphql.results import (
     capped,
     cursor_of,
+    default_page,
     holds_file,
     is_size,
+    largest_page,
     page_arguments,
     rejections_of,
     sizing_inputs,
@@ -49,18 +53,32 @@ from toolgen.sources.graphql.results import (
 from toolgen.sources.graphql.selection import Selector, is_connection
 from toolgen.sources.graphql_options import QueryLimits
 
-__all__ = ["RootField", "document_names", "make_document_tools", "make_root_tools", "root_fields", "sha256"]
+__all__ = [
+    "RootField",
+    "document_names",
+    "is_any_large",
+    "make_document_tools",
+    "make_root_tools",
+    "root_fields",
+    "sha256",
+]
 
-_MAX_SCHEMA_SIZE = 256 * 1024  # bytes of one tool's arguments; the largest we know has 90 KiB
-_MAX_TOTAL = 128 * 1024 * 1024  # bytes of all tools of one source
+_MAX_SCHEMA_SIZE = 4 * 1024 * 1024  # bytes of one tool's arguments; the largest we know has 330 KiB
+_MAX_TOTAL = 128 * 1024 * 1024  # bytes of all tools of one source, where definitions that tools share count once
 _BRIEF_ABOVE = 120 * 1024  # bytes of all tools' arguments and descriptions; about 30,000 tokens
 _MAX_BRIEF_LENGTH = 100
 _FIELDS: Schema = {
     "type": "string",
+    "contentMediaType": "application/graphql",
     "pattern": "^\\{",
-    "description": "What to read instead of the default, as a GraphQL selection set: { id name }",
+    "description": "What to read instead of the default, as a GraphQL selection set: { id name owner { login } }",
 }
-_BRIEF_FIELDS: Schema = {"type": "string", "pattern": "^\\{", "description": "Selection set to read instead"}
+_BRIEF_FIELDS: Schema = {
+    "type": "string",
+    "contentMediaType": "application/graphql",
+    "pattern": "^\\{",
+    "description": "Selection set to read instead",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,11 +128,21 @@ def make_root_tools(
 
     `names` are by coordinate.
     """
-    maker = _Maker(config, endpoint, schema, brief=_is_long(config, fields))
+    maker = _Maker(config, endpoint, schema, brief=is_long(config, fields))
     return [maker.make(one, names[one.coordinate]) for one in fields]
 
 
-def _is_long(config: SourceConfig, fields: list[RootField]) -> bool:
+def is_any_large(config: SourceConfig, fields: list[RootField]) -> bool:
+    """Whether agents are shown the arguments of some root field in part."""
+    inputs = Inputs(Wording(scalars=config.graph.scalars, brief=is_long(config, fields)))
+    for one in fields:
+        with suppress(TooLargeError):
+            if is_large(inputs.arguments(one.definition.args)):
+                return True
+    return False
+
+
+def is_long(config: SourceConfig, fields: list[RootField]) -> bool:
     inputs = Inputs(Wording(scalars=config.graph.scalars))
     total = 0
     for one in fields:
@@ -143,6 +171,8 @@ class _Maker:
         self._selector = Selector(schema)
         self._sizing = sizing_inputs(schema)
         self._room = _MAX_TOTAL
+        self._digests: dict[str, str] = {}
+        self._known: dict[str, tuple[int, bool]] = {}  # of definitions: how long each is, and whether it holds a file
 
     def make(self, one: RootField, name: str) -> Tool | Problem:
         """The tool, or the error that cost it."""
@@ -150,10 +180,10 @@ class _Maker:
             arguments = self._inputs.arguments(one.definition.args)
         except TooLargeError:
             return self._lost(one, "schema_too_large", "its arguments lead to more types than a tool can carry")
-        size = len(orjson.dumps(arguments, default=dict))
+        size = self._size(arguments)
         if size > _MAX_SCHEMA_SIZE or size > self._room:
             return self._lost(one, "schema_too_large", f"its arguments take {size} bytes, more than a tool can carry")
-        self._room -= size
+        self._room -= size if "$defs" not in arguments else min(size, MAX_SHOWN)
         below = self._selector.below(one.definition, one.kind)
         if one.kind != "mutation" and self._selector.withheld(one.definition, below):
             message = "it leads back to the root fields, which have tools of their own, and to nothing else"
@@ -165,11 +195,12 @@ class _Maker:
         pages = page_arguments(one.definition, one.kind, self._sizing)
         selectable = "" if self._brief and one.kind == "mutation" else self._selectable(one)
         answer = output_schema(one.field, one.definition, below, open_=bool(selectable))
+        takes = self._with_options(one, arguments, pages, selectable)
         tool = Tool(
             name=name,
             title=title_of(one.names[0]),
             description=self._describe(one),
-            input_schema=self._with_options(one, arguments, pages, selectable),
+            input_schema=takes,
             output_schema=events_of(answer) if one.kind == "subscription" else answer,
             effect=one.effect,
             idempotent=one.kind == "query",
@@ -186,8 +217,11 @@ class _Maker:
                 fields=selectable,
                 pages=pages,
                 cursor=cursor_of(one.field, one.definition, below),
-                uploads=("Upload",) if holds_file(arguments) else (),
+                uploads=("Upload",) if self._holds_file(arguments) else (),
                 rejections=rejections_of(self._schema, parse(operation)) if one.kind == "mutation" else (),
+                page=default_page(one.definition, self._config.graph.max_page),
+                max_page=largest_page(self._config.graph.max_page) if pages else 0,
+                whole=self._digest(takes),
                 subscription=self._listened(one),
             ),
         )
@@ -209,6 +243,30 @@ class _Maker:
             # What an operation does not know is left out of the call, which costs fewer words than refusing it.
             del schema["additionalProperties"]
         return schema
+
+    def _size(self, schema: Schema) -> int:
+        """Bytes of a schema; each definition is looked at once for all tools."""
+        definitions = schema.get("$defs", {})
+        for name, one in definitions.items():
+            if name not in self._known:
+                self._known[name] = (len(orjson.dumps(one, default=dict)), holds_file(one))
+        own = len(orjson.dumps({key: one for key, one in schema.items() if key != "$defs"}, default=dict))
+        return own + sum(self._known[name][0] for name in definitions)
+
+    def _holds_file(self, schema: Schema) -> bool:
+        definitions = schema.get("$defs", {})
+        own = {key: one for key, one in schema.items() if key != "$defs"}
+        return holds_file(own) or any(self._known[name][1] for name in definitions)
+
+    def _digest(self, schema: Schema) -> str:
+        """Of a schema that is stored in parts; each definition is read once for all tools."""
+        if not is_large(schema):
+            return ""
+        for name, one in schema["$defs"].items():
+            if name not in self._digests:
+                self._digests[name] = digest(one)
+        top = digest({key: one for key, one in schema.items() if key != "$defs"})
+        return sha256("\n".join([top, *(f"{name} {self._digests[name]}" for name in sorted(schema["$defs"]))]))
 
     def _listened(self, one: RootField) -> GraphQLSubscription | None:
         return subscription_of(self._config, self._endpoint) if one.kind == "subscription" else None
@@ -254,11 +312,14 @@ _TYPES_INPUT: Schema = {
 }
 
 
-def document_names(config: SourceConfig, schema: GraphQLSchema) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """What these tools may be called, best first, by origin; none where toolgen.yaml does not open the schema."""
-    if config.graph.queries is None or schema.query_type is None:
-        return {}
+def document_names(
+    config: SourceConfig, schema: GraphQLSchema, *, large: bool
+) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """What these tools may be called, best first, by origin: none where toolgen.yaml does not open the schema, and the one that shows
+    types where agents are shown some arguments in part (`large`)."""
     names: dict[str, tuple[tuple[str, ...], ...]] = {_TYPES: (("describe", "types"), ("describe", "schema", "types"))}
+    if config.graph.queries is None or schema.query_type is None:
+        return names if large else {}
     names[_QUERY] = (("run", "query"), ("run", "query", "document"))
     if schema.mutation_type is not None:
         names[_MUTATION] = (("run", "mutation"), ("run", "mutation", "document"))
@@ -270,12 +331,10 @@ def make_document_tools(
 ) -> tuple[Tool, ...]:
     """The tools themselves. Running a mutation is destructive, so a policy has to say outright that somebody may."""
     limits = config.graph.queries
-    if limits is None or _QUERY not in names:
+    if _TYPES not in names:
         return ()
-    about = (
-        f"Writes the GraphQL types of {config.name} that are named, as SDL without prose: what a document for "
-        f"{names[_QUERY]} is made of."
-    )
+    use = f"a document for {names[_QUERY]} is made of" if _QUERY in names else "arguments of other tools may hold"
+    about = f"Writes the GraphQL types of {config.name} that are named, as SDL without prose: what {use}."
     tools = [
         Tool(
             name=names[_TYPES],
@@ -291,7 +350,7 @@ def make_document_tools(
         )
     ]
     for kind, origin in (("query", _QUERY), ("mutation", _MUTATION)):
-        if origin in names:
+        if limits is not None and origin in names:
             tools.append(_runner(config, endpoint, kind, names[origin], names[_TYPES], limits, origin))
     return tuple(seal(tool) for tool in tools)
 

@@ -49,7 +49,15 @@ from toolgen.sources.graphql.directives import (
 from toolgen.sources.graphql.inputs import Inputs, TooLargeError, Wording
 from toolgen.sources.graphql.operation import events_of, subscription_of, title_of
 from toolgen.sources.graphql.repair import MAX_DESCRIPTION_LENGTH, prose
-from toolgen.sources.graphql.results import capped, connections_of, holds_file, output_of, rejections_of, sizes_of
+from toolgen.sources.graphql.results import (
+    capped,
+    connections_of,
+    holds_file,
+    largest_page,
+    output_of,
+    rejections_of,
+    sizes_of,
+)
 from toolgen.sources.naming import words
 
 __all__ = ["Collected", "collect_trusted", "make_trusted"]
@@ -252,6 +260,7 @@ class _Maker:
                 cursor=next((path for path in connections_of(self._schema, document) if path[0] in arguments), ()),
                 uploads=("Upload",) if holds_file(schema) else (),
                 rejections=rejections_of(self._schema, document),
+                max_page=largest_page(limit) if pages else 0,
                 subscription=subscription,
             ),
         )

@@ -1,0 +1,154 @@
+"""A GraphQL tool as agents are shown it: input types within a budget of tokens, and pages with the sizes that the gateway keeps to.
+
+The tool itself keeps its whole schema, which every rule and every check of a call goes by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import orjson
+
+from toolgen.model.schema import Schema
+from toolgen.model.tool import GraphQLBinding, Tool
+
+__all__ = ["MAX_SHOWN", "closure", "is_large", "outline", "shown"]
+
+MAX_SHOWN = 6144
+"""Bytes of an input schema that agents are shown; about 2,000 tokens."""
+_MANY = MAX_SHOWN // 32  # definitions, which take more than can be shown however short they are
+_LEAST = 256  # bytes, below which nothing more is looked at
+_PREFIX = "#/$defs/"
+_HINT = "Types named in the descriptions of arguments are shown by describe_types."
+
+
+def is_large(schema: Schema) -> bool:
+    """Whether a schema is longer than agents are shown, and has types that can be left out."""
+    if "$defs" not in schema:
+        return False
+    if len(schema.get("$defs", ())) > _MANY:
+        return True
+    return len(orjson.dumps(schema, default=dict)) > MAX_SHOWN
+
+
+def shown(tool: Tool) -> Tool:
+    """The tool with the schema that agents are shown, under its own digest."""
+    binding = tool.binding
+    if not isinstance(binding, GraphQLBinding):
+        return tool
+    schema = _paged(tool.input_schema, binding)
+    if not is_large(schema) or tool.description.endswith(_HINT):
+        return tool if schema is tool.input_schema else msgspec.structs.replace(tool, input_schema=schema)
+    return msgspec.structs.replace(tool, input_schema=_shortened(schema), description=f"{tool.description}\n{_HINT}")
+
+
+def outline(schema: Schema, kept: frozenset[str] = frozenset()) -> Schema:
+    """The schema with these definitions alone, and an object by name in place of each of the others."""
+    definitions = schema.get("$defs", {})
+    closed = {name: _closed(definitions[name], definitions, kept) for name in sorted(kept)}
+    top = _closed({key: one for key, one in schema.items() if key != "$defs"}, definitions, kept)
+    return {**top, **({"$defs": closed} if closed else {})}
+
+
+def closure(schema: Schema, definitions: Mapping[str, Schema]) -> dict[str, Schema]:
+    """The definitions that a schema leads to."""
+    waiting = [*_references(schema)]
+    found: dict[str, Schema] = {}
+    while waiting:
+        name = waiting.pop()
+        if name not in found and name in definitions:
+            found[name] = definitions[name]
+            waiting += _references(definitions[name])
+    return dict(sorted(found.items()))
+
+
+def _paged(schema: Schema, binding: GraphQLBinding) -> Schema:
+    """The sizes of pages with their largest value, and with what is sent where a caller gives none."""
+    properties = schema.get("properties", {})
+    changed: dict[str, Any] = {}
+    for name in binding.pages if binding.max_page else ():
+        one = properties.get(name)
+        if isinstance(one, Mapping) and "integer" in one.get("type", ()):
+            changed[name] = {
+                **one,
+                "maximum": min(one.get("maximum", binding.max_page), binding.max_page),
+                "minimum": 0,
+            }
+    if binding.page and "first" in properties:
+        changed["first"] = {**changed.get("first", properties["first"]), "default": binding.page}
+    return {**schema, "properties": {**properties, **changed}} if changed else schema
+
+
+def _shortened(schema: Schema) -> Schema:
+    """The schema with as many of its definitions as there is room for, those near the root first; the rest are objects by name.
+
+    What the whole schema takes, this one takes too.
+    """
+    definitions: Mapping[str, Schema] = schema["$defs"]
+    top = {key: one for key, one in schema.items() if key != "$defs"}
+    kept: dict[str, Schema] = {}
+    left = MAX_SHOWN - _size(_closed(top, definitions, frozenset()))
+    waiting = [*dict.fromkeys(_references(top))]
+    seen = set(waiting)
+    for name in waiting:  # grows while it is walked
+        if left < _LEAST:
+            break
+        for one in (definitions[name], _plain(definitions[name])):
+            size = _size(_closed(one, definitions, frozenset())) + len(name) + 4
+            if size <= left:
+                kept[name] = one
+                left -= size
+                found = [other for other in dict.fromkeys(_references(one)) if other not in seen]
+                waiting += found
+                seen |= {*found}
+                break
+    return outline({**top, "$defs": {**definitions, **kept}}, frozenset(kept))
+
+
+def _size(schema: Schema) -> int:
+    return len(orjson.dumps(schema, default=dict))
+
+
+def _references(schema: Schema) -> Iterator[str]:
+    """The definitions that a schema refers to. A property may be called `default`, so only what holds schemas is looked into."""
+    if "$ref" in schema:
+        yield schema["$ref"].removeprefix(_PREFIX)
+    for inner in (*schema.get("properties", {}).values(), *schema.get("anyOf", ())):
+        yield from _references(inner)
+    if "items" in schema:
+        yield from _references(schema["items"])
+
+
+def _closed(schema: Schema, definitions: Mapping[str, Schema], kept: frozenset[str]) -> dict[str, Any]:
+    """A schema that refers to the definitions in `kept` alone, with an object by name in place of any other."""
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix(_PREFIX)
+        if name in kept:
+            return dict(schema)
+        return {"type": definitions[name].get("type", "object"), "description": name}
+    built = dict(schema)
+    if "properties" in schema:
+        built["properties"] = {key: _closed(one, definitions, kept) for key, one in schema["properties"].items()}
+    if "items" in schema:
+        built["items"] = _closed(schema["items"], definitions, kept)
+    match schema.get("anyOf"):
+        case [{"$ref": str() as reference}, {"type": "null"}] if reference.removeprefix(_PREFIX) not in kept:
+            del built["anyOf"]
+            inner = _closed({"$ref": reference}, definitions, kept)
+            # The type's name tells more than a sentence about the argument: it is what can be asked for.
+            return {**built, "type": [inner["type"], "null"], "description": inner["description"]}
+        case list() as alternatives:
+            built["anyOf"] = [_closed(one, definitions, kept) for one in alternatives]
+    return built
+
+
+def _plain(schema: Schema) -> Schema:
+    """An input object without what is said of its members."""
+    properties = {
+        name: {key: value for key, value in one.items() if key not in {"description", "deprecated"}}
+        for name, one in schema.get("properties", {}).items()
+    }
+    plain = {key: value for key, value in schema.items() if key != "description"}
+    return {**plain, "properties": properties} if properties else plain

@@ -15,7 +15,7 @@ from toolgen.clock import FixedClock
 from toolgen.execute.base import Destination, ResilienceConfig, Resolver, Timeouts, system_resolver
 from toolgen.execute.http import HttpExecutor
 from toolgen.execute.http.request_builder import repeatable
-from toolgen.execute.resilience import Chance, SteadyExecutor
+from toolgen.execute.resilience import Chance, ResilientExecutor
 from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call
 from toolgen.model.verdict import Allow, Verdict
@@ -134,7 +134,7 @@ def allow(_: Destination) -> Verdict:
     return Allow(rule="t")
 
 
-def steady(luck: Luck | None = None, *, resolver: Resolver = system_resolver, **patience: Any) -> SteadyExecutor:
+def steady(luck: Luck | None = None, *, resolver: Resolver = system_resolver, **patience: Any) -> ResilientExecutor:
     """An executor of HTTP behind the patience of the test; its clock stands still but for pauses."""
     luck = luck or Luck()
     whole = ResilienceConfig(**{"timeouts": PATIENT, **patience})
@@ -147,7 +147,7 @@ def steady(luck: Luck | None = None, *, resolver: Resolver = system_resolver, **
         timeouts=whole.timeouts,
         key_header=whole.key_header,
     )
-    return SteadyExecutor(
+    return ResilientExecutor(
         inner,
         patience=whole,
         repeatable=lambda call: repeatable(call, whole.key_header),

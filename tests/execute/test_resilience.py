@@ -29,7 +29,7 @@ from tests.execute.failing import (
 )
 from tests.execute.http.bindings import parameter
 from toolgen.execute.base import BreakerConfig, Retries, Timeouts
-from toolgen.execute.resilience import Chance, SteadyExecutor
+from toolgen.execute.resilience import Chance, ResilientExecutor
 from toolgen.model.result import Failed, Refused, Success
 
 BUSY = saying("503 Service Unavailable")
@@ -278,7 +278,7 @@ def test_errors_of_the_caller_open_no_breaker() -> None:
 
 
 def test_one_system_that_is_down_does_not_hold_up_another_of_the_same_source() -> None:
-    async def scenario(down: str) -> tuple[Any, Any, SteadyExecutor]:
+    async def scenario(down: str) -> tuple[Any, Any, ResilientExecutor]:
         server = Server([FINE])
         async with server.serving() as url:
             executor = steady(retries=Retries(attempts=1))

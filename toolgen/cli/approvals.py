@@ -31,7 +31,7 @@ _HEAD = ("id", "tool", "effect", "principal", "on_behalf_of", "rule", "asked", "
 _url = click.option("--url", metavar="URL", help=f"A gateway elsewhere; the key is taken from {KEY}.")
 _as = click.option("--as", "principal", metavar="PRINCIPAL", help="Who answers, on the gateway's own machine.")
 _note = click.option(
-    "--note", default="", help=f"Why, for the record and the caller; up to {MAX_NOTE_LENGTH} characters."
+    "--note", default="", help=f"Why, for the audit log and the caller; up to {MAX_NOTE_LENGTH} characters."
 )
 
 

@@ -132,7 +132,7 @@ class FunctionExecutor:
                 error=Error(
                     code="handler_error",
                     message="this function is not the one that was built: its code has changed since",
-                    suggestion="tell whoever runs the gateway to run `toolgen build`",
+                    suggestion="tell the operator of the gateway to run `toolgen build`",
                 )
             )
         try:
@@ -222,7 +222,7 @@ def _crowded() -> Refused:
         error=Error(
             code="upstream_unavailable",
             message="every place for functions that this caller has is taken by some that have not ended; nothing was called",
-            suggestion="wait for the calls under way; where there are none, tell whoever runs the gateway that functions hang",
+            suggestion="wait for the calls under way; where there are none, tell the operator of the gateway that functions hang",
             retry_after_s=_CROWDED_RETRY_S,
             rule="concurrency",
         )

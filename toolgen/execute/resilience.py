@@ -20,7 +20,7 @@ from toolgen.model.result import Delivery, Error, Failed, Refused, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, GraphQLBinding, GraphQLDocumentBinding, HttpBinding, McpBinding
 
-__all__ = ["Chance", "SteadyExecutor", "transient"]
+__all__ = ["Chance", "ResilientExecutor", "transient"]
 
 _SAVED = 10.0  # retries that a budget is worth at most
 _FIRST_PAUSE_S = 0.1
@@ -56,7 +56,7 @@ class _Line:
         self.tokens = _SAVED
 
 
-class SteadyExecutor:
+class ResilientExecutor:
     """Sends calls with `inner`, as often as `patience` allows.
 
     Sent again is what failed for the moment, and only where that is harmless: `repeatable` says so of a call, and anything is where

@@ -39,7 +39,7 @@ _CROWDED = Error(
 
 
 class Caching:
-    """Stands between the road and the executors: every guard has had its say before, and what it keeps is redacted behind it.
+    """Stands between the pipeline and the executors: every guard has had its say before, and what it keeps is redacted behind it.
 
     `tools` says which answers may be kept. A call that a person agreed to is always made. Whatever writes to a source makes everything
     that was read of it before worthless, as far as this process knows of the write. `sources` says how many calls of each there may be

@@ -80,7 +80,7 @@ class Meanings:
         return self._np.stack([self._rows[key] for key in keys])
 
     def keep(self) -> None:
-        """Writes the file anew, with the texts that were met and no others, if it does not have them all."""
+        """Writes the file again, with the texts that were met and no others, if it does not have them all."""
         if self._met.keys() <= self._written:
             return
         body = b"".join(key + self._rows[key].tobytes() for key in list(self._met)[:_MAX_KEPT])
@@ -128,7 +128,7 @@ class HybridIndex:
     """As `ToolIndex`, and as quick to forget; adding a tool takes as long as its text takes the encoder.
 
     A request finds tools that share no word with it. Scores are from 0 to 1: both kinds are scaled to what the index has for the request.
-    `kept` encodes the tools, where that need not be done anew each time (`Meanings`); requests are always the encoder's.
+    `kept` encodes the tools, where that need not be done again each time (`Meanings`); requests are always the encoder's.
     """
 
     def __init__(self, encoder: Encoder, tools: Iterable[Tool] = (), *, kept: Encoder | None = None) -> None:

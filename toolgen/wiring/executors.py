@@ -28,7 +28,7 @@ from toolgen.execute.mcp.executor import McpExecutor
 from toolgen.execute.mcp.http import HttpWire
 from toolgen.execute.mcp.stdio import StdioWire
 from toolgen.execute.oauth import Grants
-from toolgen.execute.resilience import SteadyExecutor
+from toolgen.execute.resilience import ResilientExecutor
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.execute.sql import SqlExecutor
 from toolgen.model.auth import read_form
@@ -260,7 +260,7 @@ def _allowed(to: Destination) -> Verdict:
 
 
 def _steady(inner: Executor, patience: ResilienceConfig) -> Executor:
-    return SteadyExecutor(
+    return ResilientExecutor(
         inner, patience=patience, repeatable=lambda call: repeatable(call, patience.key_header), clock=_CLOCK
     )
 

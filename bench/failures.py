@@ -70,7 +70,7 @@ async def measure(ways: dict[str, Callable[[], Awaitable[object]]]) -> dict[str,
 
 async def main() -> None:
     clock, inner = SystemClock(), Answering()
-    steady = ResilientExecutor(inner, patience=ResilienceConfig(), repeatable=lambda call: True)
+    steady = ResilientExecutor(inner, resilience=ResilienceConfig(), repeatable=lambda call: True)
     caching = Caching(
         tools={"t__kept": CacheFor(ttl_s=3600, stale_s=0)},
         sources={"t": ResilienceConfig().concurrency},

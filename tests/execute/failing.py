@@ -134,10 +134,10 @@ def allow(_: Destination) -> Verdict:
     return Allow(rule="t")
 
 
-def steady(luck: Luck | None = None, *, resolver: Resolver = system_resolver, **patience: Any) -> ResilientExecutor:
-    """An executor of HTTP behind the patience of the test; its clock stands still but for pauses."""
+def steady(luck: Luck | None = None, *, resolver: Resolver = system_resolver, **resilience: Any) -> ResilientExecutor:
+    """An executor of HTTP behind the resilience of the test; its clock stands still but for pauses."""
     luck = luck or Luck()
-    whole = ResilienceConfig(**{"timeouts": PATIENT, **patience})
+    whole = ResilienceConfig(**{"timeouts": PATIENT, **resilience})
     inner = HttpExecutor(
         schemes={},
         auth={},
@@ -149,7 +149,7 @@ def steady(luck: Luck | None = None, *, resolver: Resolver = system_resolver, **
     )
     return ResilientExecutor(
         inner,
-        patience=whole,
+        resilience=whole,
         repeatable=lambda call: repeatable(call, whole.key_header),
         clock=luck.clock,
         chance=Chance(draw=lambda: luck.drawn, sleep=luck.sleep),

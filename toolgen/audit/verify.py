@@ -113,7 +113,7 @@ def _of_keys(trusted: Verifiers, *, beside: bool) -> Iterator[str]:
         yield "no public key was given or found: no signature was checked, and anyone who can write the log can have rewritten all of it"
     elif beside:
         yield (
-            "the public keys were read from the log's own folder: whoever can write there can have replaced them; "
+            "the public keys were read from the log's own folder: anyone who can write there can have replaced them; "
             "name a copy that was kept elsewhere with --key"
         )
 

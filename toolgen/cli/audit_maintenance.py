@@ -102,7 +102,7 @@ def keys() -> None:
 def new(as_json: bool, config_path: str) -> None:
     """Make a new key. The private one signs from the next checkpoint on; one that was there before is gone, its public half stays.
 
-    Give the public file to whoever verifies the log, and keep a copy where nobody who can write the log can write.
+    Give the public file to those who verify the log, and keep a copy where nobody who can write the log can write.
     """
     private, directory = _places(config_path)
     identifier, public = make_key(private, directory)

@@ -137,7 +137,7 @@ class SourceSettings:
 
     config: SourceConfig
     auth: Auth
-    patience: ResilienceConfig = field(default_factory=ResilienceConfig)
+    resilience: ResilienceConfig = field(default_factory=ResilienceConfig)
     trace: bool = False  # whether its systems are told which trace a call belongs to
     environment: Mapping[str, SecretReference] = field(default_factory=dict)  # of a command
 
@@ -213,7 +213,7 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
         auth=_auth(document, name, auth, warnings, kind),
         environment=server.environment,
         trace=source.trace,
-        patience=read_resilience(source, document, ("sources", name), "command" if server.command else kind),
+        resilience=read_resilience(source, document, ("sources", name), "command" if server.command else kind),
     )
 
 

@@ -28,7 +28,7 @@ __all__ = ["ABREAST", "Caching"]
 _DOWN = frozenset({"upstream_timeout", "upstream_unavailable"})
 ABREAST = 8
 """How many of those who waited together ask for themselves at a time."""
-_PATIENCE_S = 30.0
+_MAX_WAIT_S = 30.0
 _CROWDED = Error(
     code="upstream_unavailable",
     message="many asked the same at once, each has to be answered for itself, and this call's turn did not come; nothing was sent",
@@ -53,9 +53,9 @@ class Caching:
         sources: Mapping[str, int],
         results: Results,
         clock: Clock,
-        patience_s: float = _PATIENCE_S,
+        max_wait_s: float = _MAX_WAIT_S,
     ) -> None:
-        self._patience_s = patience_s
+        self._max_wait_s = max_wait_s
         self._tools = tools
         self._sources = sources
         self._results = results
@@ -104,7 +104,7 @@ class Caching:
             case Failed():
                 return replace(found, delivery=Delivery(cache="shared"))
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with asyncio.timeout(self._max_wait_s):
                 await flight.places.acquire()
         except TimeoutError:
             return Refused(error=_CROWDED)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from toolgen.search.bm25 import Hit
     from toolgen.search.minilm import Matrix
 
-__all__ = ["Encoder", "HybridIndex", "Meaning", "Meanings", "index_of", "meaning_of"]
+__all__ = ["Encoder", "HybridIndex", "Meanings", "SemanticSearch", "index_of", "meaning_of"]
 
 _MAX_KEPT = 20_000  # texts, of 1.5 KB each
 _KEY = hashlib.sha256().digest_size
@@ -196,9 +196,9 @@ _AT_ONCE = 8  # tools, of 10 to 30 ms of CPU each
 _logger = logging.getLogger(__name__)
 
 
-def meaning_of(settings: Settings, tools: Iterable[Tool]) -> Meaning | None:
+def meaning_of(settings: Settings, tools: Iterable[Tool]) -> SemanticSearch | None:
     """What a gateway searches by beside words; None where only words are asked for."""
-    return Meaning(settings, tools) if settings.search == "hybrid" else None
+    return SemanticSearch(settings, tools) if settings.search == "hybrid" else None
 
 
 def index_of(settings: Settings, tools: Iterable[Tool]) -> HybridIndex | None:
@@ -223,7 +223,7 @@ def _loaded(settings: Settings) -> tuple[MiniLM, Meanings]:
     return encoder, Meanings(encoder, settings.state_dir / "meanings")
 
 
-class Meaning:
+class SemanticSearch:
     """Finds tools by words and meaning, once every tool's text is read, which a thousand take half a minute for the first time.
 
     Until then, and while too many ask at once, `search` leaves it to words alone: one thread is all that searching ever takes.

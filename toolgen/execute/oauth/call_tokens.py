@@ -114,7 +114,7 @@ def _subject(principal: Principal | None) -> tuple[str, Secret]:
         )
     if principal is None or party is None or party.token is None:
         raise NoTokenError(
-            "this tool acts upstream as whoever it is called for, who came without a token of an identity provider",
+            "this tool acts upstream as the user it is called for, who came without a token of an identity provider",
             suggestion="call with a token of an issuer of the policy, not with an API key",
         )
     return "\0".join(parties(principal)), party.token

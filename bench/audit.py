@@ -126,7 +126,7 @@ async def appending(directory: Path, *, rounds: int, calls: int) -> None:
 
 
 def verifying(directory: Path, rounds: int) -> None:
-    """Prints how many entries a second are verified, what SHA-256 alone would come to, and what with the canonical form made anew."""
+    """Prints how many entries a second are verified, what SHA-256 alone would come to, and what with the canonical form made again."""
     for name in ("plain", "signed"):
         place = directory / name
         rates, floors, limits = [], [], []

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from toolgen.clock import SystemClock
 from toolgen.config.tools import CacheFor
 from toolgen.execute.base import ResilienceConfig
-from toolgen.execute.resilience import SteadyExecutor
+from toolgen.execute.resilience import ResilientExecutor
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Delivery, Failed, Refused, Result, Success
 from toolgen.model.schema import JsonObject
@@ -70,7 +70,7 @@ async def measure(ways: dict[str, Callable[[], Awaitable[object]]]) -> dict[str,
 
 async def main() -> None:
     clock, inner = SystemClock(), Answering()
-    steady = SteadyExecutor(inner, patience=ResilienceConfig(), repeatable=lambda call: True)
+    steady = ResilientExecutor(inner, resilience=ResilienceConfig(), repeatable=lambda call: True)
     caching = Caching(
         tools={"t__kept": CacheFor(ttl_s=3600, stale_s=0)},
         sources={"t": ResilienceConfig().concurrency},

@@ -79,12 +79,12 @@ EXCEPTIONS = {
     ("toolgen.state.stored_answers", "sqlite3"): "keeps long answers",
     ("toolgen.state.sessions", "sqlite3"): "keeps who is signed in to the console",
 }
-# What makes or walks the road to an executor, and the only modules that may name it.
-ROAD = {
+# What makes or uses the pipeline to an executor, and the only modules that may name it.
+PIPELINE = {
     "toolgen.pipeline.middleware.compose": {"toolgen.pipeline.order"},
     "toolgen.pipeline.stages.deliver.Deliver": {"toolgen.pipeline.order", "toolgen.gateway.compiled_policy"},
     "toolgen.wiring.executors.make_executors": {"toolgen.gateway.service", "toolgen.wiring.preview"},
-    "toolgen.pipeline.order.road": {"toolgen.gateway.compiled_policy"},
+    "toolgen.pipeline.order.call_pipeline": {"toolgen.gateway.compiled_policy"},
     "toolgen.pipeline.order.Parts": {"toolgen.gateway.compiled_policy"},
 }
 MAY_TOUCH_SYSTEMS = {"execute", "sources"}
@@ -192,8 +192,8 @@ def import_faults(name: str, text: str) -> Iterator[str]:
         system = next((item for item in SYSTEMS if imported == item or imported.startswith(f"{item}.")), None)
         if system and part not in MAY_TOUCH_SYSTEMS and (name, system) not in EXCEPTIONS:
             yield f"{name} reaches another system by itself: {imported}"
-        if imported in ROAD and name not in ROAD[imported]:
-            yield f"{name} walks the road by itself: {imported}"
+        if imported in PIPELINE and name not in PIPELINE[imported]:
+            yield f"{name} calls the pipeline by itself: {imported}"
 
 
 def use_faults(name: str, text: str) -> Iterator[str]:
@@ -211,10 +211,14 @@ def use_faults(name: str, text: str) -> Iterator[str]:
                 database = any((name, driver) in EXCEPTIONS for driver in ("sqlite3", "psycopg"))
                 if part not in MAY_TOUCH_SYSTEMS and not own and not database:
                     yield f"{name}:{node.lineno} takes hold of an executor: .{attribute}"
-            case ast.Constant(value="execute" | "executors" | "_executors" | "road" | "_road" | "dry_road" | "_parts"):
+            case ast.Constant(
+                value="execute" | "executors" | "_executors" | "call_pipeline" | "_pipeline" | "dry_pipeline" | "_parts"
+            ):
                 if name != "toolgen.pipeline.order":  # its __all__
-                    yield f"{name}:{node.lineno} names part of the road in a string"
-            case ast.Attribute(attr="road" | "_road" | "dry_road" | "_parts" | "deliver" as attribute) if part in {
+                    yield f"{name}:{node.lineno} names part of the pipeline in a string"
+            case ast.Attribute(
+                attr="call_pipeline" | "_pipeline" | "dry_pipeline" | "_parts" | "deliver" as attribute
+            ) if part in {
                 "pipeline",
                 "responses",
                 "wiring",
@@ -227,7 +231,7 @@ def use_faults(name: str, text: str) -> Iterator[str]:
                     "toolgen.gateway.compiled_policy",
                     "toolgen.pipeline.order",
                 }:
-                    yield f"{name}:{node.lineno} takes hold of the road: .{attribute}"
+                    yield f"{name}:{node.lineno} takes hold of the pipeline: .{attribute}"
             case ast.Attribute(
                 attr="open_connection" | "create_connection" | "create_subprocess_exec" | "create_subprocess_shell"
             ):
@@ -283,7 +287,7 @@ def test_a_planted_import_is_found(name: str, text: str) -> None:
         ("toolgen.gateway.planted", "async def admin(gateway, call):\n    return await gateway._parts().deliver(call)"),
         (
             "toolgen.gateway.planted",
-            "async def admin(gateway, call):\n    return await gateway._governance._road(call)",
+            "async def admin(gateway, call):\n    return await gateway._governance._pipeline(call)",
         ),
         ("toolgen.gateway.planted", "def admin(gateway):\n    return gateway._executors['shop']"),
         ("toolgen.gateway.planted", "from toolgen.execute.http import HttpExecutor"),
@@ -301,7 +305,7 @@ def test_a_planted_import_is_found(name: str, text: str) -> None:
         ("toolgen.pipeline.planted", "def direct():\n    import sqlite3"),
         ("toolgen.gateway.planted", "from toolgen.pipeline.stages.deliver import Deliver as D"),
         ("toolgen.gateway.planted", "from toolgen.pipeline.middleware import compose as c"),
-        ("toolgen.gateway.planted", "from toolgen.pipeline.order import road"),
+        ("toolgen.gateway.planted", "from toolgen.pipeline.order import call_pipeline"),
         ("toolgen.cli.planted", "from toolgen.wiring.executors import make_executors as m"),
     ],
 )

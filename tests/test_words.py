@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import click
@@ -64,9 +66,12 @@ MODULES = {
 }
 STILL = {"toolgen/policy/readings/wire.py"}  # how a value may be read once it is text on the wire: the word is meant
 TEXTS = re.compile(
-    r"\b(courier|desk|errand|wallet|stand-ins?|at the door|the road|whoever asked|which rule spoke|in doubt)\b",
+    r"\b(courier|desk|errand|wallet|stand-ins?|at the door|the road|whoever|anew|for the record|which rule spoke|(?<!When )in doubt)\b",
     re.IGNORECASE,
 )
+
+
+NAMES = re.compile(r"(?i:road|patience|steady|wallet|courier|errand|anew)|\bMeaning\b")
 
 
 def commands(group: click.Command, name: str = "toolgen") -> Iterator[tuple[str, click.Command]]:
@@ -106,3 +111,49 @@ def texts(command: click.Command) -> Iterator[str]:
 )
 def test_pages_use_the_terms_of_the_field(page: Path) -> None:
     assert sorted({word.group() for word in TEXTS.finditer(page.read_text(encoding="utf-8"))}) == []
+
+
+def strings(tree: ast.Module) -> Iterator[str]:
+    """The texts of a module that somebody may be shown: all but its docstrings."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docs = {
+        id(first.value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented)
+        for first in node.body[:1]
+        if isinstance(first, ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.value
+
+
+def names(tree: ast.Module) -> Iterator[str]:
+    """What a module calls its classes, functions, arguments and variables."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.arg(arg=name) | ast.Name(id=name) | ast.Attribute(attr=name):
+                yield name
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    return {
+        str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted((ROOT / "toolgen").rglob("*.py"))
+    }
+
+
+def test_messages_use_the_terms_of_the_field() -> None:
+    said = {
+        name: sorted({word.group() for text in strings(tree) if " " in text for word in TEXTS.finditer(text)})
+        for name, tree in trees().items()
+    }
+    assert {name: words for name, words in said.items() if words} == {}
+
+
+def test_names_use_the_terms_of_the_field() -> None:
+    called = {name: sorted({one for one in names(tree) if NAMES.search(one)}) for name, tree in trees().items()}
+    assert {name: words for name, words in called.items() if words} == {}

@@ -14,7 +14,7 @@ __all__ = ["Background", "FaultLog"]
 _logger = logging.getLogger(__name__)
 _FIRST_PAUSE_S = 0.5
 _MAX_PAUSE_S = 30.0
-_STEADY_S = 60.0
+_STABLE_S = 60.0
 _AGAIN_S = 60.0
 
 
@@ -41,7 +41,7 @@ class Background:
             try:
                 await self._watched(name, work)
             except Exception as error:  # noqa: BLE001 - whatever it is, what the task does has to go on
-                if loop.time() - began > _STEADY_S:
+                if loop.time() - began > _STABLE_S:
                     pause = _FIRST_PAUSE_S
                 _logger.error("%s failed and starts again in %g s: %s", name, pause, place_of(error))  # noqa: TRY400
                 self._faults[name] = f"{name} failed ({type(error).__name__}) and is started again"

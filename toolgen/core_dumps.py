@@ -10,7 +10,7 @@ import sys
 __all__ = ["ALLOWED", "forbid_core_dumps"]
 
 ALLOWED = "TOOLGEN_CORE_DUMPS"
-"""The environment variable that leaves everything as it is where it is 1, for whoever debugs a crash."""
+"""The environment variable that leaves everything as it is where it is 1, for those who debug a crash."""
 
 _PR_SET_DUMPABLE = 4  # linux/prctl.h
 

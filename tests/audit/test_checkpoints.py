@@ -83,7 +83,7 @@ def test_without_a_key_nothing_is_signed_and_nobody_says_it_was(tmp_path: Path) 
 
 
 def test_a_statement_that_no_trusted_key_signed_is_a_fault_and_so_is_what_contradicts_it(tmp_path: Path) -> None:
-    """Somebody writes the log anew and takes the public key away, so that no signature can be held against it."""
+    """Somebody writes the log again and takes the public key away, so that no signature can be held against it."""
     public = with_key(tmp_path)
     write(tmp_path, 5, PLAIN)
     public.unlink()

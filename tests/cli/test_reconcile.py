@@ -90,7 +90,7 @@ def test_only_a_call_that_did_not_happen_gives_its_key_back(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("call_none", "--happened", "--as", "rita"), "no call call_none is in doubt"),
+        (("call_none", "--happened", "--as", "rita"), "no call call_none has an unknown outcome"),
         (("{}", "--happened", "--as", "ann"), "does not have the role reviewer"),
         (("{}", "--happened", "--as", "bot"), "a call of their own"),
         (("{}", "--happened", "--as", "bob"), "a call of their own"),

@@ -17,21 +17,21 @@ from toolgen.execute.base import BreakerConfig, ResilienceConfig, Retries, Timeo
 from toolgen.yaml_file import Document
 
 
-def patience(root: Path, source: str = "pets", **keys: Any) -> ResilienceConfig:
+def resilience(root: Path, source: str = "pets", **keys: Any) -> ResilienceConfig:
     """What a source with these keys is read as."""
     path = make_project(root)
     settings = json.loads(path.read_text(encoding="utf-8"))
     settings["sources"][source] |= keys
     path.write_text(json.dumps(settings, indent=1), encoding="utf-8")
-    return load(path).sources[source].patience
+    return load(path).sources[source].resilience
 
 
 def test_nothing_said_is_the_defaults(tmp_path: Path) -> None:
-    assert patience(tmp_path) == ResilienceConfig()
+    assert resilience(tmp_path) == ResilienceConfig()
 
 
 def test_every_word_has_its_effect(tmp_path: Path) -> None:
-    found = patience(
+    found = resilience(
         tmp_path,
         timeouts={"connect": "500ms", "first_byte": "2s", "total": "9s"},
         retries={"attempts": 5, "longest_wait": "1s", "budget": "5%"},
@@ -91,11 +91,11 @@ def test_a_word_without_an_effect_is_refused_at_its_line(tmp_path: Path, source:
 def test_a_word_with_an_effect_is_taken(tmp_path: Path, source: str, key: str) -> None:
     path = tmp_path / "toolgen.yaml"
     path.write_text(f"sources:\n  own:\n    {source}\n    {key}\n", encoding="utf-8")
-    assert load(path).sources["own"].patience != ResilienceConfig()
+    assert load(path).sources["own"].resilience != ResilienceConfig()
 
 
 def test_never_is_no_retries_and_no_breaker(tmp_path: Path) -> None:
-    found = patience(tmp_path, retries="never", breaker="never")
+    found = resilience(tmp_path, retries="never", breaker="never")
     assert (found.retries.attempts, found.breaker) == (1, None)
 
 
@@ -131,7 +131,7 @@ def test_never_is_no_retries_and_no_breaker(tmp_path: Path) -> None:
 )
 def test_a_word_that_says_nothing_is_an_error_with_its_line(tmp_path: Path, keys: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        patience(tmp_path, **keys)
+        resilience(tmp_path, **keys)
     assert said in str(caught.value)
     assert "toolgen.yaml:" in str(caught.value)
 
@@ -141,4 +141,4 @@ def test_a_word_that_says_nothing_is_an_error_with_its_line(tmp_path: Path, keys
 )
 def test_a_database_has_none_of_them(tmp_path: Path, keys: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="belongs to openapi"):
-        patience(tmp_path, "shop", **keys)
+        resilience(tmp_path, "shop", **keys)

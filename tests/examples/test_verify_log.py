@@ -97,7 +97,7 @@ TAMPERINGS: dict[str, tuple[Tamper, bool]] = {
     "zeros between": (lines(lambda found: [*found[:3], b"\0\0\n", *found[3:]], ACTIVE), False),
     "junk behind": (changed(ACTIVE, lambda data: data + b"\0junk"), False),
     "zeros behind a closed segment": (changed(FIRST, lambda data: data + bytes(10)), False),
-    "written anew": (written_anew, False),
+    "rewritten": (written_anew, False),
     "another stream": (changed(FIRST, lambda data: data.replace(b'"gateway-1"', b'"gateway-2"')), False),
     "a checkpoint edited": (
         changed("gateway-1.checkpoints", lambda data: data.replace(b'"size":10', b'"size":11')),

@@ -15,7 +15,7 @@ from toolgen.clock import FixedClock
 from toolgen.execute.base import Destination, ResilienceConfig, Resolver, Timeouts, system_resolver
 from toolgen.execute.http import HttpExecutor
 from toolgen.execute.http.request_builder import repeatable
-from toolgen.execute.resilience import Chance, SteadyExecutor
+from toolgen.execute.resilience import Chance, ResilientExecutor
 from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call
 from toolgen.model.verdict import Allow, Verdict
@@ -134,10 +134,10 @@ def allow(_: Destination) -> Verdict:
     return Allow(rule="t")
 
 
-def steady(luck: Luck | None = None, *, resolver: Resolver = system_resolver, **patience: Any) -> SteadyExecutor:
-    """An executor of HTTP behind the patience of the test; its clock stands still but for pauses."""
+def steady(luck: Luck | None = None, *, resolver: Resolver = system_resolver, **resilience: Any) -> ResilientExecutor:
+    """An executor of HTTP behind the resilience of the test; its clock stands still but for pauses."""
     luck = luck or Luck()
-    whole = ResilienceConfig(**{"timeouts": PATIENT, **patience})
+    whole = ResilienceConfig(**{"timeouts": PATIENT, **resilience})
     inner = HttpExecutor(
         schemes={},
         auth={},
@@ -147,9 +147,9 @@ def steady(luck: Luck | None = None, *, resolver: Resolver = system_resolver, **
         timeouts=whole.timeouts,
         key_header=whole.key_header,
     )
-    return SteadyExecutor(
+    return ResilientExecutor(
         inner,
-        patience=whole,
+        resilience=whole,
         repeatable=lambda call: repeatable(call, whole.key_header),
         clock=luck.clock,
         chance=Chance(draw=lambda: luck.drawn, sleep=luck.sleep),

@@ -316,7 +316,7 @@ def test_a_call_given_up_while_its_loop_was_blocked_never_begins() -> None:
         first = asyncio.create_task(runtime.run(offer(blocks), {}, who="ann", name="f"))
         await asyncio.to_thread(hanging.begun.acquire)
         with pytest.raises(TimeoutError):
-            async with runtime.patience(0.01):
+            async with runtime.time_limit(0.01):
                 await runtime.run(offer(late), {}, who="ann", name="g")
         hanging.go.set()
         await first
@@ -332,7 +332,7 @@ def test_when_functions_are_given_up_everybody_who_waits_is_answered() -> None:
 
         async def one() -> str:
             try:
-                async with runtime.patience(3600):
+                async with runtime.time_limit(3600):
                     await runtime.run(offer(hanging), {}, who="ann", name="f")
             except TimeoutError:
                 return "given up"
@@ -386,14 +386,14 @@ def test_questions_and_progress_reach_the_caller_on_its_own_loop_and_cost_the_fu
             return asyncio.run(asks())
 
         await runs(runtime, "ann")
-        async with runtime.patience(30) as patience:
-            patience.reschedule(asyncio.get_running_loop().time() + 30)
-            context.limited(patience)
+        async with runtime.time_limit(30) as time_limit:
+            time_limit.reschedule(asyncio.get_running_loop().time() + 30)
+            context.limited(time_limit)
             task = asyncio.create_task(runtime.run(offer(asks if way == "async" else inside), {}, who="ann", name="f"))
             await line.asked_while.wait()
-            assert patience.when() is None, "while somebody is asked, time stands still"
+            assert time_limit.when() is None, "while somebody is asked, time stands still"
             assert await task == "k"
-            assert patience.when() is not None
+            assert time_limit.when() is not None
             context.limited(None)
         assert line.told == [1]
 

@@ -29,19 +29,19 @@ from tests.execute.failing import (
 )
 from tests.execute.http.bindings import parameter
 from toolgen.execute.base import BreakerConfig, Retries, Timeouts
-from toolgen.execute.resilience import Chance, SteadyExecutor
+from toolgen.execute.resilience import Chance, ResilientExecutor
 from toolgen.model.result import Failed, Refused, Success
 
 BUSY = saying("503 Service Unavailable")
 
 
-def attempts_of(behaviours: list[Behaviour], method: str = "GET", **patience: Any) -> tuple[Any, Server, Luck]:
+def attempts_of(behaviours: list[Behaviour], method: str = "GET", **resilience: Any) -> tuple[Any, Server, Luck]:
     """The outcome of one call to a server that behaves so, the server, and how long was waited."""
 
     async def scenario() -> tuple[Any, Server, Luck]:
         server, luck = Server(behaviours), Luck()
         async with server.serving() as url:
-            executor = steady(luck, **patience)
+            executor = steady(luck, **resilience)
             outcome = await executor.execute(call(url, method))
             await executor.close()
         return outcome, server, luck
@@ -183,9 +183,9 @@ def test_what_was_never_sent_may_be_sent_also_when_it_writes() -> None:
     assert len(luck.waits) == 2
 
 
-def _many(luck: Luck, url: str, number: int, method: str = "GET", **patience: Any) -> tuple[list[Any], Luck]:
+def _many(luck: Luck, url: str, number: int, method: str = "GET", **resilience: Any) -> tuple[list[Any], Luck]:
     async def scenario() -> list[Any]:
-        executor = steady(luck, **patience)
+        executor = steady(luck, **resilience)
         found = await asyncio.gather(*(executor.execute(call(url, method)) for _ in range(number)))
         await executor.close()
         return list(found)
@@ -278,7 +278,7 @@ def test_errors_of_the_caller_open_no_breaker() -> None:
 
 
 def test_one_system_that_is_down_does_not_hold_up_another_of_the_same_source() -> None:
-    async def scenario(down: str) -> tuple[Any, Any, SteadyExecutor]:
+    async def scenario(down: str) -> tuple[Any, Any, ResilientExecutor]:
         server = Server([FINE])
         async with server.serving() as url:
             executor = steady(retries=Retries(attempts=1))

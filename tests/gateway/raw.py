@@ -31,7 +31,7 @@ class Served:
     seen: Upstream
 
     def resident_kib(self) -> int:
-        """The memory that the process has now, from which its peak counts anew (Linux, `clear_refs`)."""
+        """The memory that the process has now, from which its peak counts again (Linux, `clear_refs`)."""
         return resident_kib(self.pid)
 
     def peak_kib(self) -> int:
@@ -58,7 +58,7 @@ class Served:
 
 
 def resident_kib(pid: int) -> int:
-    """The memory that a process of ours has now, from which its peak counts anew."""
+    """The memory that a process of ours has now, from which its peak counts again."""
     Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")
     return _status(pid, "VmRSS")
 

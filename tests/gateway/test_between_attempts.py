@@ -13,7 +13,7 @@ import pytest
 
 from tests.execute.failing import FINE, Server, saying
 from tests.gateway.governed import project, write_policy
-from toolgen.execute.resilience import Chance, SteadyExecutor
+from toolgen.execute.resilience import Chance, ResilientExecutor
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.policy.key_list import editing
@@ -89,7 +89,7 @@ async def _tried(path: Path, change: Change, server: Server) -> tuple[Any, list[
     root = path.parent
     async with Gateway.load(path) as gateway:
         waiting, executor = Waiting(), gateway._executors["orders"]
-        assert isinstance(executor, SteadyExecutor)
+        assert isinstance(executor, ResilientExecutor)
         executor._chance = Chance(sleep=waiting.sleep)
         bot = await gateway.callers.authenticate("key-of-bot")
         assert isinstance(bot, Principal)
@@ -157,7 +157,7 @@ def test_a_call_that_waited_in_line_is_not_sent(tmp_path: Path, change: Change) 
                 bot = await gateway.callers.authenticate("key-of-bot")
                 assert isinstance(bot, Principal)
                 executor = gateway._executors["orders"]
-                assert isinstance(executor, SteadyExecutor)
+                assert isinstance(executor, ResilientExecutor)
                 first = asyncio.ensure_future(gateway.call(HEALTH, {}, principal="bare"))
                 await held.wait()
                 second = asyncio.ensure_future(gateway.call(HEALTH, {}, principal=bot))

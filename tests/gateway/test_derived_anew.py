@@ -183,17 +183,17 @@ def test_whoever_is_remembered_is_who_their_token_would_make_them_now_or_nobody(
         kept = of_party(party_of(known))
         return known, _identity(after).current(kept), await _identity(after).authenticate(text)
 
-    known, anew, now = asyncio.run(main())
+    known, again, now = asyncio.run(main())
     assume(isinstance(known, Principal))
     if isinstance(now, Unaccepted):
-        assert anew is None
-    elif anew is None:
+        assert again is None
+    elif again is None:
         assert claims_read(after) - claims_read(before)  # what was never kept cannot be asked
     else:
-        assert anew == now
-        assert anew.origin is not None
+        assert again == now
+        assert again.origin is not None
         assert now.origin is not None
-        assert anew.origin.mapping == now.origin.mapping
+        assert again.origin.mapping == now.origin.mapping
 
 
 def test_an_approval_is_bound_to_where_roles_came_from(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def call(
 
     async def main() -> Envelope:
         async with Gateway.load(path) as gateway:
-            [found] = [one for one in gateway.catalog(gateway.principal("bot")) if one.name == f"t__{tool}"]
+            [found] = [one for one in gateway.tool_calls.catalog(gateway.principal("bot")) if one.name == f"t__{tool}"]
             SHOWN.update(found.input_schema["properties"].get("first", {}))
             return await gateway.call(f"t__{tool}", arguments, principal="bot")
 

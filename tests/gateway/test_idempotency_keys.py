@@ -139,7 +139,7 @@ def test_who_waits_too_long_is_told_that_the_call_is_under_way(tmp_path: Path) -
         clock = FixedClock()
         ledger = SqliteLedger(tmp_path / "keys.db", clock)
         stage = LedgerStage(
-            ledger=ledger, clock=clock, secret=lambda: b"s", redact=lambda call, result: result, patience_s=0
+            ledger=ledger, clock=clock, secret=lambda: b"s", redact=lambda call, result: result, max_wait_s=0
         )
         first = replace(plain_call("http://a.test", "POST"), idempotency_key="tg_1")
         await ledger.claim(stage._claim(first, clock.now()), clock.now(), most=5)

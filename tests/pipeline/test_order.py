@@ -22,7 +22,7 @@ from toolgen.model.tool import Effect, Tool, absent
 from toolgen.model.verdict import Allow, Deny, Verdict
 from toolgen.pipeline import order
 from toolgen.pipeline.middleware import Trail
-from toolgen.pipeline.order import Parts, dry_road, road
+from toolgen.pipeline.order import Parts, call_pipeline, dry_pipeline
 from toolgen.pipeline.stages.access import AccessStage, RedactStage
 from toolgen.pipeline.stages.deliver import Deliver, Preview
 from toolgen.pipeline.stages.guards import (
@@ -145,7 +145,7 @@ class World:
     def call(self, name: str, arguments: JsonObject, *, dry: bool = False, approval: str = "") -> Result:
         tool = PETS.tools.get(name) or absent(name)
         call = Call(id="call_1", tool=tool, arguments=arguments, principal=BOT, approval=approval)
-        return asyncio.run((dry_road if dry else road)(self.parts)(call, Trail()))
+        return asyncio.run((dry_pipeline if dry else call_pipeline)(self.parts)(call, Trail()))
 
 
 def rule(verdict: str = "allow", *effects: Effect) -> Rule:
@@ -163,7 +163,7 @@ def rule(verdict: str = "allow", *effects: Effect) -> Rule:
 
 def test_the_order_is_the_one_the_architecture_names() -> None:
     tree = ast.parse(Path(order.__file__).read_text(encoding="utf-8"))
-    function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "road")
+    function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "call_pipeline")
     names = [node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)]
     assert set(names) == {
         *(

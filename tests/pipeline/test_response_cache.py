@@ -56,13 +56,13 @@ class Cache:
     """A cache with a clock that stands still."""
 
     def __init__(
-        self, ttl: float = 60, stale: float = 0, capacity: int = CAPACITY, places: int = 100, patience: float = 60
+        self, ttl: float = 60, stale: float = 0, capacity: int = CAPACITY, places: int = 100, resilience: float = 60
     ) -> None:
         self.clock = FixedClock()
         self.results = Results(self.clock, capacity)
         rules = {TOOL.name: CacheFor(ttl_s=ttl, stale_s=stale)}
         self.caching = Caching(
-            tools=rules, sources={"pets": places}, results=self.results, clock=self.clock, patience_s=patience
+            tools=rules, sources={"pets": places}, results=self.results, clock=self.clock, max_wait_s=resilience
         )
 
     async def ask(self, upstream: Callable[[], Awaitable[Result]], call: Call = CALL, policy: str = "p1") -> Any:
@@ -343,7 +343,7 @@ def test_whoever_is_held_back_by_the_time_of_its_turn_sends_nothing() -> None:
 
 def test_whose_turn_does_not_come_is_told_so_and_has_sent_nothing() -> None:
     async def scenario() -> None:
-        cache, upstream = Cache(places=1, patience=0), Crowd()
+        cache, upstream = Cache(places=1, resilience=0), Crowd()
         asking = [asyncio.ensure_future(cache.ask(upstream)) for _ in range(5)]
         await upstream.holds(1)
         upstream.open.set()

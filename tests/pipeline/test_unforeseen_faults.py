@@ -21,7 +21,7 @@ from toolgen.execute.function import FunctionExecutor
 from toolgen.execute.graphql.executor import GraphQLExecutor
 from toolgen.execute.http.executor import HttpExecutor
 from toolgen.execute.mcp.executor import McpExecutor
-from toolgen.execute.resilience import SteadyExecutor
+from toolgen.execute.resilience import ResilientExecutor
 from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.gateway.service import Gateway
 from toolgen.pipeline.stages.access import AccessStage, RedactStage
@@ -37,7 +37,7 @@ STAGES = (
     AccessStage, ApproveStage, ArgumentsStage, CurrentStage, Deliver, InspectStage, LedgerStage, LimitStage, MeterStage,
     PauseStage, RedactStage, TurnStage,
 )  # fmt: skip
-EXECUTORS = (FunctionExecutor, GraphQLExecutor, HttpExecutor, McpExecutor, SqlExecutor, SteadyExecutor)
+EXECUTORS = (FunctionExecutor, GraphQLExecutor, HttpExecutor, McpExecutor, SqlExecutor, ResilientExecutor)
 
 
 class OddError(Exception):

@@ -68,7 +68,7 @@ def read_statements(
 ) -> tuple[dict[str, Statements], list[Fault]]:
     """What was signed, by stream, and what is wrong with it: also every file with statements of a key that is not among `keys`.
 
-    Whoever writes a log anew can take its public key away. So a statement that nobody can hold against a key is never passed over.
+    Whoever writes a log again can take its public key away. So a statement that nobody can hold against a key is never passed over.
     """
     found: dict[str, Statements] = {name: Statements() for name in streams}
     faults: list[Fault] = []

@@ -49,7 +49,7 @@ _NAME = re.compile(r"(?P<stream>[^.]+)(?:\.(?P<first>\d{12,}))?\.jsonl(?P<packed
 _TRIES = 100
 _BLOCK = 128 * 1024
 MAX_LINE_LENGTH = 64 * 1024 * 1024
-"""No entry is longer, in bytes: whoever reads a log that somebody else could write to holds no more of it at once."""
+"""No entry is longer, in bytes: anyone who reads a log that somebody else could write to holds no more of it at once."""
 
 
 class DamagedError(AuditError):

@@ -298,7 +298,7 @@ class Maintenance:
                 raise AuditError(f"entry {seq} is not the one that was signed")
             if seq <= tree.size:
                 continue
-            if seq != tree.size + 1:  # nobody has what stood before; the tree begins anew where the log does
+            if seq != tree.size + 1:  # nobody has what stood before; the tree begins again where the log does
                 tree = Tree(first=seq)
             tree.extend((bytes.fromhex(digest),))
             known = digest

@@ -110,10 +110,10 @@ def verify(
 def _of_keys(trusted: Verifiers, *, beside: bool) -> Iterator[str]:
     """What the keys that were given leave open."""
     if not trusted:
-        yield "no public key was given or found: no signature was checked, and whoever can write the log can have written all of it anew"
+        yield "no public key was given or found: no signature was checked, and anyone who can write the log can have rewritten all of it"
     elif beside:
         yield (
-            "the public keys were read from the log's own folder: whoever can write there can have replaced them; "
+            "the public keys were read from the log's own folder: anyone who can write there can have replaced them; "
             "name a copy that was kept elsewhere with --key"
         )
 
@@ -204,7 +204,7 @@ class _Stream:
             yield Fault(file=self._file or place, line=0, seq=self._seq, kind=kind, message=message)
 
     def unchecked(self) -> Iterator[str]:
-        """What no checkpoint covers: a chain alone does not show that its end was cut off, or that its last entries were written anew."""
+        """What no checkpoint covers: a chain alone does not show that its end was cut off, or that its last entries were rewritten."""
         newest = self.witness.newest
         if newest is None:
             yield f"{self.name} has no trusted checkpoint: truncation would go undetected"
@@ -354,7 +354,7 @@ def _in_order(line: bytes, head: str) -> _Link | None:
     """What an entry says of its place, when it follows `head` and its hash is that of everything else in the line; None if not.
 
     `hash` and `prev` are cut out of the line where the canonical form has them, and what is left has to be what was hashed. So the bytes
-    are the writer's own, and canonical because the writer's are; making the form anew would cost as much again and tell nothing more.
+    are the writer's own, and canonical because the writer's are; making the form again would cost as much again and tell nothing more.
     """
     try:
         link = _link(line)

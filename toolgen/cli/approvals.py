@@ -25,13 +25,13 @@ __all__ = ["command"]
 
 KEY = "TOOLGEN_KEY"
 _TIMEOUT_S = 30.0
-_PATIENCE_S = 3.0
+_MAX_WAIT_S = 3.0
 _HEAD = ("id", "tool", "effect", "principal", "on_behalf_of", "rule", "asked", "expires", "session", "client", "parent")
 
 _url = click.option("--url", metavar="URL", help=f"A gateway elsewhere; the key is taken from {KEY}.")
 _as = click.option("--as", "principal", metavar="PRINCIPAL", help="Who answers, on the gateway's own machine.")
 _note = click.option(
-    "--note", default="", help=f"Why, for the record and the caller; up to {MAX_NOTE_LENGTH} characters."
+    "--note", default="", help=f"Why, for the audit log and the caller; up to {MAX_NOTE_LENGTH} characters."
 )
 
 
@@ -122,7 +122,7 @@ async def _answer(gateway: Gateway, call_id: str, decision: str, note: str, who:
         if isinstance(answer, Error):
             raise ToolgenError(answer.message, suggestion=answer.suggestion)
         loop = asyncio.get_running_loop()
-        until = loop.time() + _PATIENCE_S
+        until = loop.time() + _MAX_WAIT_S
         while answer.status == "approved" and loop.time() < until:
             await asyncio.sleep(0.1)
             answer = await desk.store.get(call_id) or answer

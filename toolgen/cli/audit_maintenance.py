@@ -1,4 +1,4 @@
-"""`toolgen audit index`: fills the index, makes it anew, holds it against the log.
+"""`toolgen audit index`: fills the index, rebuilds it, holds it against the log.
 
 `toolgen audit keys`: the key that checkpoints of the log are signed with.
 """
@@ -38,7 +38,7 @@ _LOOK_S = 1.0
 def index(way: str | None, config_path: str) -> None:
     """Bring the index of the log up to date. Every command that reads it does so itself; this is for what follows a log all the time."""
     with ExitStack() as held:
-        found = held.enter_context(_index(config_path, anew=way == "rebuild"))
+        found = held.enter_context(_index(config_path, rebuild=way == "rebuild"))
         with counted("entries") as step:
             filled = found.rebuild(step) if way == "rebuild" else found.fill(step)
         faults = filled.faults
@@ -57,13 +57,13 @@ def index(way: str | None, config_path: str) -> None:
     sys.exit(1 if faults else 0)
 
 
-def _index(config_path: str, *, anew: bool) -> Index:
-    """A file that is no index cannot be opened; made anew, it need not be."""
+def _index(config_path: str, *, rebuild: bool) -> Index:
+    """A file that is no index cannot be opened; made again, it need not be."""
     try:
         return opened(None, config_path)
     except AuditError:
         settings = load_settings(config_path)
-        if not anew or settings.audit.index is not None:
+        if not rebuild or settings.audit.index is not None:
             raise
         remove(index_file(settings))
         return opened(None, config_path)
@@ -102,7 +102,7 @@ def keys() -> None:
 def new(as_json: bool, config_path: str) -> None:
     """Make a new key. The private one signs from the next checkpoint on; one that was there before is gone, its public half stays.
 
-    Give the public file to whoever verifies the log, and keep a copy where nobody who can write the log can write.
+    Give the public file to those who verify the log, and keep a copy where nobody who can write the log can write.
     """
     private, directory = _places(config_path)
     identifier, public = make_key(private, directory)

@@ -66,7 +66,7 @@ def caller(function: Callable[..., Any]) -> Callable[..., Any]:
     options = (
         click.option("--as", "principal", metavar="PRINCIPAL", help="Who calls; staff:ann is a user of an issuer."),
         click.option("--claims", metavar="JSON|@FILE|-", help="The claims of that user's token."),
-        click.option("--on-behalf-of", metavar="PRINCIPAL", help="Whom the caller acts for."),
+        click.option("--on-behalf-of", metavar="PRINCIPAL", help="On whose behalf the call is made."),
         click.option("--user-claims", metavar="JSON|@FILE|-", help="The claims of the token of whom it acts for."),
     )
     for option in reversed(options):

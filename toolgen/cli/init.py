@@ -94,11 +94,11 @@ def command(directory: str, openapi: str | None, server: str | None) -> None:
         raise ConfigError(f"the project cannot be written: {reason}", where=str(root)) from error
     click.echo(f"made {root / 'toolgen.yaml'}, {root / 'specs'}/ and {root / 'policies'}/ with the source {source}")
     click.echo(f"the key of the principal 'agent', shown this once: {key}")
-    click.echo(f"the record is signed from its first entry; give this public key to whoever verifies it: {public}")
+    click.echo(f"the audit log is signed from its first entry; give this public key to those who verify it: {public}")
 
 
 def _sign_from_the_start(directory: Path) -> Path:
-    """The public half of the key that signs the record: a new one, unless there is one already."""
+    """The public half of the key that signs the audit log: a new one, unless there is one already."""
     signing = signing_key(directory / PRIVATE)
     return public_path(directory, signing.id) if signing else make_key(directory / PRIVATE, directory)[1]
 

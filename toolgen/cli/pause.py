@@ -35,7 +35,7 @@ _tool = click.option("--tool", metavar="GLOB", default="", help="The tools whose
 @_principal
 @_source
 @_tool
-@click.option("--reason", default="", help="Why; whoever calls is told.")
+@click.option("--reason", default="", help="Why; the caller is told.")
 @as_json
 @config
 def command(principal: str, source: str, tool: str, reason: str, as_json: bool, config_path: str) -> None:

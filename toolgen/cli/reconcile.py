@@ -36,7 +36,7 @@ _HEAD = (
 @click.argument("call_id", required=False)
 @click.option("--happened", "found", flag_value="happened", help="It took effect.")
 @click.option("--did-not-happen", "found", flag_value="did_not_happen", help="It had none; its key may be used again.")
-@click.option("--note", default="", help=f"How you know, for the record; up to {MAX_NOTE_LENGTH} characters.")
+@click.option("--note", default="", help=f"How you know, for the audit log; up to {MAX_NOTE_LENGTH} characters.")
 @click.option("--as", "principal", metavar="PRINCIPAL", help="Who says so: a principal with the role reviewer.")
 @as_json
 @config

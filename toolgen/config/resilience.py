@@ -32,7 +32,7 @@ _EFFECTIVE: Mapping[str, frozenset[str]] = MappingProxyType(
 _INSTEAD: Mapping[str, str] = MappingProxyType(
     {
         "sql": "the policy's sql: says how long a statement may take",
-        "command": "a command that breaks is begun anew, and its calls are not repeated",
+        "command": "a command that breaks is started again, and its calls are not repeated",
         "mcp": "MCP has its own way with this",
         "python": "a function runs in the gateway itself",
     }

@@ -141,7 +141,7 @@ class SourceSettings:
 
     config: SourceConfig
     auth: Auth
-    patience: ResilienceConfig = field(default_factory=ResilienceConfig)
+    resilience: ResilienceConfig = field(default_factory=ResilienceConfig)
     trace: bool = False  # whether its systems are told which trace a call belongs to
     http2: bool = False  # whether its systems are spoken to in HTTP/2
     environment: Mapping[str, SecretReference] = field(default_factory=dict)  # of a command
@@ -221,7 +221,7 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
         environment=server.environment,
         trace=source.trace,
         http2=source.http2,
-        patience=read_resilience(source, document, ("sources", name), "command" if server.command else kind),
+        resilience=read_resilience(source, document, ("sources", name), "command" if server.command else kind),
     )
 
 

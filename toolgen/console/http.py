@@ -324,7 +324,7 @@ class ConsoleContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
-    """A request of somebody who is signed in. `part` is what the path names, `form` what was posted; `again` looks anew who that is, None
+    """A request of somebody who is signed in. `part` is what the path names, `form` what was posted; `again` looks again who that is, None
     once the session has ended."""
 
     request: Request

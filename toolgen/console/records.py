@@ -299,7 +299,7 @@ T = TypeVar("T")
 
 
 class IndexRecords:
-    """One thread asks, and opens the index each time: it may have been made anew."""
+    """One thread asks, and opens the index each time: it may have been made again."""
 
     def __init__(self, settings: Settings, clock: Clock, filler: Filler) -> None:
         self._settings = settings

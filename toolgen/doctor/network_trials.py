@@ -24,6 +24,7 @@ from toolgen.doctor.scratch_gateway import ONE, Attempt, Guard, UselessError, sc
 from toolgen.execute.base import Destination
 from toolgen.execute.http.redirects import moved
 from toolgen.gateway import compiled_policy
+from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.service import Gateway
 from toolgen.model.verdict import Allow, Verdict
 from toolgen.policy.egress import Egress
@@ -84,7 +85,7 @@ def attempts_at_places(gateway: Gateway) -> tuple[Attempt, ...]:
         Attempt(
             name="dialled address",
             shown="a name that leads to a forbidden address was not dialled",
-            guards=(Guard(Gateway, "permit", _allows),),
+            guards=(Guard(CurrentPolicy, "permit", _allows),),
             make=_dialled,
         ),
         Attempt(

@@ -69,7 +69,7 @@ class FunctionRuntime:
         return await self._threads.run(who, name, work)
 
     @contextlib.asynccontextmanager
-    async def patience(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
+    async def time_limit(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
         """The time that a call has; it is over at once when the gateway gives functions up."""
         async with asyncio.timeout(0 if self.leaving else seconds) as wait:
             self._waits.add(wait)
@@ -132,7 +132,7 @@ class FunctionExecutor:
                 error=Error(
                     code="handler_error",
                     message="this function is not the one that was built: its code has changed since",
-                    suggestion="tell whoever runs the gateway to run `toolgen build`",
+                    suggestion="tell the operator of the gateway to run `toolgen build`",
                 )
             )
         try:
@@ -149,7 +149,7 @@ class FunctionExecutor:
         """Imports the module, which runs it, and so may take for ever: not here, and not without an end."""
         work = partial(load_offers, self._module, self._root)
         try:
-            async with self._runtime.patience(_IMPORT_S):
+            async with self._runtime.time_limit(_IMPORT_S):
                 self._offers = await self._runtime.apart(call.principal.id, call.tool.name, work)
         except Crowded:
             return _crowded()
@@ -165,9 +165,9 @@ class FunctionExecutor:
     ) -> Success | Failed | Refused:
         context = arguments[offer.context] if offer.context else None
         try:
-            async with self._runtime.patience(offer.mark.timeout_s) as patience:
+            async with self._runtime.time_limit(offer.mark.timeout_s) as time_limit:
                 if context is not None:
-                    context.limited(patience)
+                    context.limited(time_limit)
                 try:
                     answer = await self._runtime.run(offer, arguments, who=call.principal.id, name=call.tool.name)
                 finally:
@@ -184,7 +184,7 @@ class FunctionExecutor:
             told = Error(code="handler_error", message=error.message, suggestion=error.suggestion)
             return Failed(error=told, quotes=True)
         except TimeoutError as error:
-            return self._too_long(offer) if patience.expired() else _broken(error, call.id)
+            return self._too_long(offer) if time_limit.expired() else _broken(error, call.id)
         except Escaped as escaped:
             return _broken(escaped.error, call.id)
         except Exception as error:  # noqa: BLE001 - whatever somebody's function may raise
@@ -222,7 +222,7 @@ def _crowded() -> Refused:
         error=Error(
             code="upstream_unavailable",
             message="every place for functions that this caller has is taken by some that have not ended; nothing was called",
-            suggestion="wait for the calls under way; where there are none, tell whoever runs the gateway that functions hang",
+            suggestion="wait for the calls under way; where there are none, tell the operator of the gateway that functions hang",
             retry_after_s=_CROWDED_RETRY_S,
             rule="concurrency",
         )
@@ -267,6 +267,6 @@ def _broken(error: BaseException, call_id: str) -> Failed:
         error=Error(
             code="handler_error",
             message=f"the function failed: {type(error).__name__}",
-            suggestion="the gateway's log says where; try other arguments, or tell whoever runs it",
+            suggestion="the gateway's log says where; try other arguments, or tell its operator",
         )
     )

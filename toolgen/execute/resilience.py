@@ -20,7 +20,7 @@ from toolgen.model.result import Delivery, Error, Failed, Refused, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, GraphQLBinding, GraphQLDocumentBinding, HttpBinding, McpBinding
 
-__all__ = ["Chance", "SteadyExecutor", "transient"]
+__all__ = ["Chance", "ResilientExecutor", "transient"]
 
 _SAVED = 10.0  # retries that a budget is worth at most
 _FIRST_PAUSE_S = 0.1
@@ -48,16 +48,16 @@ class _Line:
 
     __slots__ = ("breaker", "free", "name", "tokens", "waiting")
 
-    def __init__(self, name: str, patience: ResilienceConfig, clock: Clock) -> None:
+    def __init__(self, name: str, resilience: ResilienceConfig, clock: Clock) -> None:
         self.name = name
-        self.breaker = None if patience.breaker is None else Breaker(patience.breaker, clock)
-        self.free = patience.concurrency
+        self.breaker = None if resilience.breaker is None else Breaker(resilience.breaker, clock)
+        self.free = resilience.concurrency
         self.waiting: deque[asyncio.Future[None]] = deque()
         self.tokens = _SAVED
 
 
-class SteadyExecutor:
-    """Sends calls with `inner`, as often as `patience` allows.
+class ResilientExecutor:
+    """Sends calls with `inner`, as often as `resilience` allows.
 
     Sent again is what failed for the moment, and only where that is harmless: `repeatable` says so of a call, and anything is where
     nothing was sent. An `outcome_unknown` never is. Refused, unlike Failed, says that nothing was tried.
@@ -67,13 +67,13 @@ class SteadyExecutor:
         self,
         inner: Executor,
         *,
-        patience: ResilienceConfig,
+        resilience: ResilienceConfig,
         repeatable: Callable[[Call], bool],
         clock: Clock = _CLOCK,
         chance: Chance = _CHANCE,
     ) -> None:
         self._inner = inner
-        self._patience = patience
+        self._resilience = resilience
         self._repeatable = repeatable
         self._clock = clock
         self._chance = chance
@@ -88,7 +88,7 @@ class SteadyExecutor:
         line = self._lines.get(address) or self._add(address)
         began = self._clock.monotonic()
         outcome = await self._attempt(line, call, began)
-        line.tokens = min(_SAVED, line.tokens + self._patience.retries.budget)
+        line.tokens = min(_SAVED, line.tokens + self._resilience.retries.budget)
         if not isinstance(outcome, Failed):
             return outcome
         if not transient(outcome):
@@ -106,13 +106,13 @@ class SteadyExecutor:
         name = _system(address)
         line = self._systems.get(name)
         if line is None:
-            line = self._systems[name] = _Line(name, self._patience, self._clock)
+            line = self._systems[name] = _Line(name, self._resilience, self._clock)
         self._lines[address] = line
         return line
 
     async def _again(self, line: _Line, call: Call, began: float, failed: Failed) -> Success | Failed:
         """The attempts after the first, for as long as there is a point to them."""
-        retries = self._patience.retries
+        retries = self._resilience.retries
         tried: list[Mapping[str, str | float]] = []
         outcome: Success | Failed = failed
         since, sent = began, _unanswered(failed)
@@ -121,7 +121,7 @@ class SteadyExecutor:
                 break
             pause = self._pause(number, outcome)
             ends = self._clock.monotonic() + pause - began
-            if pause > retries.longest_wait_s or ends >= self._patience.timeouts.total_s or line.tokens < 1:
+            if pause > retries.longest_wait_s or ends >= self._resilience.timeouts.total_s or line.tokens < 1:
                 break
             if line.breaker is not None and (wait := line.breaker.left()) > 0:
                 return _in_doubt(call, _later(outcome, tried, wait), sent=sent)
@@ -146,14 +146,14 @@ class SteadyExecutor:
 
     def _left(self, call: Call, spent: float) -> float | None:
         """How long a further attempt may take: what is left of the whole, where breaking it off does no harm."""
-        return self._patience.timeouts.total_s - spent if self._repeatable(call) else None
+        return self._resilience.timeouts.total_s - spent if self._repeatable(call) else None
 
     def _pause(self, number: int, failed: Failed) -> float:
         """Full jitter, on top of what the system asked for."""
-        most = min(self._patience.retries.longest_wait_s, _FIRST_PAUSE_S * 2.0 ** (number - 1))
+        most = min(self._resilience.retries.longest_wait_s, _FIRST_PAUSE_S * 2.0 ** (number - 1))
         asked = failed.error.retry_after_s or 0.0
         pause = asked + self._chance.draw() * most
-        return min(pause, max(asked, self._patience.retries.longest_wait_s))
+        return min(pause, max(asked, self._resilience.retries.longest_wait_s))
 
     async def _attempt(
         self, line: _Line, call: Call, began: float, seconds: float | None = None
@@ -207,12 +207,12 @@ class SteadyExecutor:
 
     async def _place(self, line: _Line) -> bool:
         """Waits in line for a place, for as long as a connection is waited for; there are as many places to wait as to be served."""
-        if len(line.waiting) >= self._patience.concurrency:
+        if len(line.waiting) >= self._resilience.concurrency:
             return False
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         line.waiting.append(turn)
         try:
-            async with asyncio.timeout(self._patience.timeouts.connect_s):
+            async with asyncio.timeout(self._resilience.timeouts.connect_s):
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():

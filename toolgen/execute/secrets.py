@@ -39,7 +39,7 @@ _MAX_DURATION_S = 86_400
 _MAX_SECRETS = 1024
 _MAX_PEM_SIZE = 1_048_576
 _AWAY = frozenset({429, 472, 473})  # https://developer.hashicorp.com/vault/api-docs/system/health
-_EARLY = 0.9  # of its time, after which a token is asked for anew
+_EARLY = 0.9  # of its time, after which a token is asked for again
 
 log = logging.getLogger("toolgen.secrets")
 
@@ -138,7 +138,7 @@ class Vault:
         return await self._ask("GET", f"{quote(mount, safe='')}/{quote(inner, safe='/')}", token)
 
     async def _login(self, *, again: bool) -> str:
-        """A token: the one that was given, or that of the AppRole, asked for anew before its time is over."""
+        """A token: the one that was given, or that of the AppRole, asked for again before its time is over."""
         role, secret = self._role()
         if not role:
             return self._given("VAULT_TOKEN", needed="a token, or VAULT_ROLE_ID and VAULT_SECRET_ID")

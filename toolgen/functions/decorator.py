@@ -173,7 +173,7 @@ class ToolContext:
     then the function runs from its beginning, with the answer at hand. So ask first, and change things afterwards.
     """
 
-    __slots__ = ("_asking", "_left_s", "_line", "_loop", "_patience", "call_id", "logger", "principal")
+    __slots__ = ("_asking", "_left_s", "_line", "_loop", "_time_limit", "call_id", "logger", "principal")
 
     def __init__(self, *, call_id: str, principal: str, line: Line | None, loop: asyncio.AbstractEventLoop) -> None:
         self.call_id = call_id
@@ -181,7 +181,7 @@ class ToolContext:
         self.logger = logging.LoggerAdapter(logging.getLogger("toolgen.tools"), {"call_id": call_id})
         self._line = line
         self._loop = loop
-        self._patience: asyncio.Timeout | None = None
+        self._time_limit: asyncio.Timeout | None = None
         self._asking = 0
         self._left_s = 0.0
 
@@ -224,20 +224,20 @@ class ToolContext:
         listed = found if isinstance(found, list) else []
         return tuple(str(one["uri"]) for one in listed if isinstance(one, Mapping) and "uri" in one)
 
-    def limited(self, patience: asyncio.Timeout | None) -> None:
+    def limited(self, time_limit: asyncio.Timeout | None) -> None:
         """The gateway's own: this function's time, which stands still while its caller is asked; None when it is over."""
-        self._patience = patience
+        self._time_limit = time_limit
 
     def _hold(self) -> None:
         self._asking += 1
-        if self._asking == 1 and self._patience is not None and (until := self._patience.when()) is not None:
+        if self._asking == 1 and self._time_limit is not None and (until := self._time_limit.when()) is not None:
             self._left_s = until - self._loop.time()
-            self._patience.reschedule(None)
+            self._time_limit.reschedule(None)
 
     def _go_on(self) -> None:
         self._asking -= 1
-        if self._asking == 0 and self._patience is not None and not self._patience.expired():
-            self._patience.reschedule(self._loop.time() + self._left_s)
+        if self._asking == 0 and self._time_limit is not None and not self._time_limit.expired():
+            self._time_limit.reschedule(self._loop.time() + self._left_s)
 
     async def _ask(self, key: str, method: str, params: JsonObject) -> JsonObject:
         """Asks where the caller is: on the gateway's loop, which is not the one that functions run on."""

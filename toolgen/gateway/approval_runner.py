@@ -32,7 +32,7 @@ _NOT_BEGUN = frozenset({"paused", "rate_limited", "audit_unavailable", "upstream
 """What a call may be refused with before anything happened: it stays approved, and is tried again."""
 
 CarryOut = Callable[[Governance, Call], Awaitable[Envelope]]
-"""One call through every stage of a policy's road."""
+"""One call through every stage of a policy's pipeline."""
 
 
 class Runner:

@@ -39,7 +39,7 @@ _STATUS = {"approval_denied": "refused", "expired": "refused", "cancelled": "can
 _UNKEPT = Error(
     code="upstream_unavailable",
     message="a person would have to agree to this call, and where such calls are kept cannot be reached now",
-    suggestion="try again in a moment; if this goes on, tell whoever runs the gateway",
+    suggestion="try again in a moment; if this goes on, tell the operator of the gateway",
     retry_after_s=1.0,
 )
 

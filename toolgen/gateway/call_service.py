@@ -159,7 +159,7 @@ class Running:
         self._tasks: set[asyncio.Task[Result]] = set()
 
     async def run(self, governance: Governance, call: Call, trail: Trail) -> Result:
-        """One call down the whole road."""
+        """One call through the whole pipeline."""
         task = asyncio.create_task(governance.run(call, trail))
         self._tasks.add(task)
         if trail.seat is not None:
@@ -357,7 +357,7 @@ class Calls:
     async def rehearse(self, governance: Governance, call: Call) -> Envelope:
         """What `carry_out` would send, after every guard has had its say. Sends, counts and records nothing."""
         started = self._clock.monotonic()
-        result = await self._guided(governance, call, await governance.dry_road(call, Trail()))
+        result = await self._guided(governance, call, await governance.dry_pipeline(call, Trail()))
         return enveloped(call, result, Trail(), (self._clock.monotonic() - started) * 1000)
 
     async def _fall_back(

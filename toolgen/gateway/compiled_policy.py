@@ -24,7 +24,7 @@ from toolgen.model.verdict import Deny, Verdict
 from toolgen.pipeline.graphql_documents import GuardParts, document_guards
 from toolgen.pipeline.input_validation import Meant, meant
 from toolgen.pipeline.middleware import Trail
-from toolgen.pipeline.order import Parts, dry_road, inspection, road
+from toolgen.pipeline.order import Parts, call_pipeline, dry_pipeline, inspection
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.access import AccessStage, Earlier, RedactStage, imagined
 from toolgen.pipeline.stages.deliver import Deliver, Preview
@@ -142,8 +142,8 @@ class Governance:
         # Whether this policy opens an address, and on behalf of which source it is asked.
         self.permit = lru_cache(_MAX_PLACES)(partial(_permitted, policy.egress))
         parts = self._parts(runtime)
-        self._road = road(parts)
-        self.dry_road = dry_road(parts)
+        self._pipeline = call_pipeline(parts)
+        self.dry_pipeline = dry_pipeline(parts)
         self.inspected = inspection(parts)
 
     async def run(self, call: Call, trail: Trail) -> Result:
@@ -151,7 +151,7 @@ class Governance:
         began, result = self._clock.monotonic(), None
         self._metrics.begin()
         try:
-            result = await self._road(call, trail)
+            result = await self._pipeline(call, trail)
         finally:
             self._metrics.end(result, self._clock.monotonic() - began)
         return result
@@ -369,7 +369,7 @@ def _credentials(policy: Policy, settings: Settings) -> Credentials:
 
 
 def _tolerant(policy: Policy) -> bool:
-    """Whether whoever wrote the policy prefers calls to certainty while Redis cannot be reached: then they go by what was paused when it
+    """Whether the author of the policy prefers calls to certainty while Redis cannot be reached: then they go by what was paused when it
     last could."""
     return bool(policy.limits) and all(limit.on_failure == "share" for limit in policy.limits)
 

@@ -1,4 +1,4 @@
-"""Pausing and resuming, by whoever runs the gateway: checked against the project, in effect everywhere, and on record."""
+"""Pausing and resuming, by the operator of the gateway: checked against the project, in effect everywhere, and on record."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def caching_of(settings: Settings, manifest: Manifest, clock: Clock) -> Caching 
     if not tools:
         return None
     cached = {manifest.tools[name].source for name in tools}
-    sources = {name: settings.sources[name].patience.concurrency for name in cached}
+    sources = {name: settings.sources[name].resilience.concurrency for name in cached}
     return Caching(tools=tools, sources=sources, results=Results(clock), clock=clock)
 
 

@@ -1,7 +1,7 @@
 """What an agent is given of a long answer: the fields it asked for, more pages where it asked for them, a piece at a time, a link to bytes.
 
-All of it happens behind the road: what is cut, kept and read on was answered to this caller, redacted, before. Nothing here reaches an
-upstream but by another call down the whole road.
+All of it happens after the pipeline: what is cut, kept and read on was answered to this caller, redacted, before. Nothing here reaches an
+upstream but by another call through the whole pipeline.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Fetched:
 
 
 class Answering:
-    """`record` makes an entry durable and raises `AuditError`; `run` sends a call down the whole road."""
+    """`record` makes an entry durable and raises `AuditError`; `run` sends a call through the whole pipeline."""
 
     def __init__(
         self, *, store: KeptAnswers, pauses: Pauses | SharedPauses, pagings: Pagings, record: _Note, run: _Run

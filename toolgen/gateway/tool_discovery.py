@@ -23,7 +23,7 @@ from toolgen.policy.access import UNKNOWN
 from toolgen.policy.arguments import Validator, excess, repair
 from toolgen.policy.limits import Charge, Limit
 from toolgen.search.bm25 import Hit, ToolIndex
-from toolgen.search.hybrid import HybridIndex, Meaning
+from toolgen.search.hybrid import HybridIndex, SemanticSearch
 from toolgen.search.tokenizer import terms
 from toolgen.state.rate_limits import MemoryBuckets
 
@@ -66,7 +66,7 @@ class Discovery:
     catalog may cost before the three tools stand in its place; with `meaning`, requests find what they mean, too.
     """
 
-    def __init__(self, *, above: float, clock: Clock, meaning: Meaning | None = None) -> None:
+    def __init__(self, *, above: float, clock: Clock, meaning: SemanticSearch | None = None) -> None:
         self._above = above
         self._meaning = meaning
         self._buckets = MemoryBuckets(clock)

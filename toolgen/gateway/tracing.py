@@ -21,7 +21,7 @@ METHODS = frozenset(
         "tools/list",
     }
 )
-"""The methods that are named in spans and metrics; others are text of whoever asks."""
+"""The methods that are named in spans and metrics; others are text of the client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

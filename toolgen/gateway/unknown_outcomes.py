@@ -83,7 +83,8 @@ class Doubts:
         row = next((row for row in await self.open() if row["call_id"] == call_id), None)
         if row is None:
             raise ToolgenError(
-                f"no call {call_id[:80]} is in doubt", suggestion="`toolgen audit reconcile` lists those that are"
+                f"no call {call_id[:80]} has an unknown outcome",
+                suggestion="`toolgen audit reconcile` lists those that have",
             )
         if self._identity().concerns(by, [row[name] for name in ("principal", "on_behalf_of") if name in row]):
             raise ToolgenError("nobody says what became of a call of their own, or one made for them")

@@ -130,7 +130,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where roles and attributes came from, so that another policy can derive them anew: the claims it read, of whose token.
+    """Where roles and attributes came from, so that another policy can derive them again: the claims it read, of whose token.
 
     `issuer` is the `iss` of the token, `mapping` the digest of what the policy made of its claims; a claim that the token did not have
     is null among `claims`. `by_hand`: an operator named the claims, and there are no others. `sign_in`: the token counted for signing in

@@ -32,7 +32,7 @@ _EMOJI: Final = (
     "\u3297\u3299\U0001f000-\U0001faff"
 )
 ANY_INVISIBLE: Final = re.compile(f"[{_ALL}]")
-"""Each of them, wherever it stands: for whoever shows a text to somebody who has to agree to it."""
+"""Each of them, wherever it stands: for those who show a text to somebody who has to agree to it."""
 INVISIBLE: Final = re.compile(
     f"[{_ALL}]"
     f"(?<![{_JOINING}][\u200c\u200d](?![{_ALL}]))"

@@ -255,7 +255,7 @@ class McpBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class NoBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="none"):
-    """What a tool that does not exist is bound to, so that a call to it takes the same road as any other and ends refused."""
+    """What a tool that does not exist is bound to, so that a call to it goes through the same stages as any other and ends refused."""
 
     @property
     def kind(self) -> str:

@@ -1,1 +1,1 @@
-"""The one road every call takes: stages in a fixed order, an executor at the end."""
+"""The one pipeline of every call: stages in a fixed order, an executor at the end."""

@@ -95,7 +95,7 @@ _NONE: tuple[str, ...] = ()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meant:
-    """What every stage sees, and the top-level arguments that are other than they were sent, for the record.
+    """What every stage sees, and the top-level arguments that are other than they were sent, for the audit log.
 
     `repaired` were text that spells out the declared type, `dropped` are unknown to the schema, `left_out` held null for "not given".
     """

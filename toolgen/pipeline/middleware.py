@@ -125,7 +125,7 @@ class Wordless:
 
 @dataclass(slots=True)
 class Trail:
-    """What the stages leave for the record of one call, whether somebody waits for it, and its seat in a conversation: the only thing
+    """What the stages leave for the audit log of one call, whether somebody waits for it, and its seat in a conversation: the only thing
     in a call that changes."""
 
     presence: Presence = field(default_factory=Presence)
@@ -155,10 +155,10 @@ class Stage(Protocol):
 
 def compose(stages: Sequence[Stage], last: Next) -> Next:
     """One function that sends a call through all the stages, the first outermost, and then to `last`."""
-    road = last
+    pipeline = last
     for stage in reversed(stages):
-        road = partial(stage, proceed=road)
-    return road
+        pipeline = partial(stage, proceed=pipeline)
+    return pipeline
 
 
 def guarded(*guards: Guard) -> Stage:

@@ -17,7 +17,7 @@ from toolgen.pipeline.stages.idempotency import LedgerStage
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
 from toolgen.pipeline.stages.record import Record
 
-__all__ = ["Parts", "dry_road", "inspection", "road"]
+__all__ = ["Parts", "call_pipeline", "dry_pipeline", "inspection"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Parts:
     preview: Preview
 
 
-def road(parts: Parts) -> Next:
+def call_pipeline(parts: Parts) -> Next:
     """What a call goes through."""
     return compose(
         (
@@ -60,7 +60,7 @@ def road(parts: Parts) -> Next:
     )
 
 
-def dry_road(parts: Parts) -> Next:
+def dry_pipeline(parts: Parts) -> Next:
     """What a dry run goes through: every guard, but nothing is counted, sent or recorded."""
     earlier = parts.access.earlier
     access = replace(parts.access, earlier=None if earlier is None else earlier.looking())

@@ -28,7 +28,7 @@ __all__ = ["ABREAST", "Caching"]
 _DOWN = frozenset({"upstream_timeout", "upstream_unavailable"})
 ABREAST = 8
 """How many of those who waited together ask for themselves at a time."""
-_PATIENCE_S = 30.0
+_MAX_WAIT_S = 30.0
 _CROWDED = Error(
     code="upstream_unavailable",
     message="many asked the same at once, each has to be answered for itself, and this call's turn did not come; nothing was sent",
@@ -39,7 +39,7 @@ _CROWDED = Error(
 
 
 class Caching:
-    """Stands between the road and the executors: every guard has had its say before, and what it keeps is redacted behind it.
+    """Stands between the pipeline and the executors: every guard has had its say before, and what it keeps is redacted behind it.
 
     `tools` says which answers may be kept. A call that a person agreed to is always made. Whatever writes to a source makes everything
     that was read of it before worthless, as far as this process knows of the write. `sources` says how many calls of each there may be
@@ -53,9 +53,9 @@ class Caching:
         sources: Mapping[str, int],
         results: Results,
         clock: Clock,
-        patience_s: float = _PATIENCE_S,
+        max_wait_s: float = _MAX_WAIT_S,
     ) -> None:
-        self._patience_s = patience_s
+        self._max_wait_s = max_wait_s
         self._tools = tools
         self._sources = sources
         self._results = results
@@ -104,7 +104,7 @@ class Caching:
             case Failed():
                 return replace(found, delivery=Delivery(cache="shared"))
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with asyncio.timeout(self._max_wait_s):
                 await flight.places.acquire()
         except TimeoutError:
             return Refused(error=_CROWDED)

@@ -163,7 +163,7 @@ class Access:
                 verdict = Deny(
                     rule="readings",
                     reason=f"these arguments can mean more than the rules could be asked about: {error}",
-                    suggestion="send fewer of them, or whoever runs the gateway gives them one type in an overlay",
+                    suggestion="send fewer of them, or the operator of the gateway gives them one type in an overlay",
                 )
         if self._shadowed:
             notes += self._shadows(principal, tool.name, arguments, circumstances)

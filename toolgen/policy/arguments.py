@@ -65,7 +65,7 @@ _TYPES: Mapping[type, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repaired:
-    """Arguments as every stage sees them. `repaired` and `dropped` name top-level arguments, for the record."""
+    """Arguments as every stage sees them. `repaired` and `dropped` name top-level arguments, for the audit log."""
 
     arguments: JsonObject
     repaired: tuple[str, ...]

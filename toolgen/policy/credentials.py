@@ -283,7 +283,7 @@ def user_of(issuer: IssuerEntry, claims: Mapping[str, Any]) -> Principal:
 
 
 def origin_of(issuer: IssuerEntry | None, iss: str, claims: Mapping[str, Any], *, sign_in: bool) -> Origin:
-    """Where a principal with these verified claims comes from: what it takes to derive it anew, and no more of the claims. `issuer` is
+    """Where a principal with these verified claims comes from: what it takes to derive it again, and no more of the claims. `issuer` is
     None for a principal of the policy, which a token only leads to."""
     kept = {_pointer(path): _keepable(_claim(claims, path)) for path in (*_ALWAYS, *_paths(issuer))}
     mapping = "" if issuer is None else _mapping(issuer, claims)

@@ -179,7 +179,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What a decision leaves for the record besides its verdict: a shadow rule that spoke, or a condition that had no answer."""
+    """What a decision leaves for the audit log besides its verdict: a shadow rule that spoke, or a condition that had no answer."""
 
     rule: str
     verdict: str

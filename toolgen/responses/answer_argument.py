@@ -188,7 +188,7 @@ class Piece:
 def cut(value: Json, most: int, start: Position = ()) -> Piece:
     """What stands from `start` on, in about `most` bytes. Raises `ValueError` where the value has no such position.
 
-    An element is cut itself only if it is longer than a whole piece; objects and arrays keep what they hold in order, and begin anew in
+    An element is cut itself only if it is longer than a whole piece; objects and arrays keep what they hold in order, and begin again in
     the next piece with what is left of them.
     """
     return _cut(value, max(most, _MIN), start, 0)

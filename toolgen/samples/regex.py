@@ -92,7 +92,7 @@ class _Writer:
         return "".join(built)
 
     def _repeated(self) -> str:
-        """An atom as often as its quantifier takes it; read again for each repetition that is chosen anew."""
+        """An atom as often as its quantifier takes it; read again for each repetition that is chosen again."""
         start = self._at
         atom = self._atom()
         written = self._at

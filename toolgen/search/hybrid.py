@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from toolgen.search.bm25 import Hit
     from toolgen.search.minilm import Matrix
 
-__all__ = ["Encoder", "HybridIndex", "Meaning", "Meanings", "index_of", "meaning_of"]
+__all__ = ["Encoder", "HybridIndex", "Meanings", "SemanticSearch", "index_of", "meaning_of"]
 
 _MAX_KEPT = 20_000  # texts, of 1.5 KB each
 _KEY = hashlib.sha256().digest_size
@@ -80,7 +80,7 @@ class Meanings:
         return self._np.stack([self._rows[key] for key in keys])
 
     def keep(self) -> None:
-        """Writes the file anew, with the texts that were met and no others, if it does not have them all."""
+        """Writes the file again, with the texts that were met and no others, if it does not have them all."""
         if self._met.keys() <= self._written:
             return
         body = b"".join(key + self._rows[key].tobytes() for key in list(self._met)[:_MAX_KEPT])
@@ -129,7 +129,7 @@ class HybridIndex:
     """As `ToolIndex`, and as quick to forget; adding a tool takes as long as its text takes the encoder.
 
     A request finds tools that share no word with it. Both kinds of scores are scaled to what the index has for the request, from 0 to 1.
-    `kept` encodes the tools, where that need not be done anew each time (`Meanings`); requests are always the encoder's.
+    `kept` encodes the tools, where that need not be done again each time (`Meanings`); requests are always the encoder's.
     """
 
     def __init__(self, encoder: Encoder, tools: Iterable[Tool] = (), *, kept: Encoder | None = None) -> None:
@@ -205,9 +205,9 @@ _AT_ONCE = 8  # tools, of 10 to 30 ms of CPU each
 _logger = logging.getLogger(__name__)
 
 
-def meaning_of(settings: Settings, tools: Iterable[Tool]) -> Meaning | None:
+def meaning_of(settings: Settings, tools: Iterable[Tool]) -> SemanticSearch | None:
     """What a gateway searches by beside words; None where only words are asked for."""
-    return Meaning(settings, tools) if settings.search == "hybrid" else None
+    return SemanticSearch(settings, tools) if settings.search == "hybrid" else None
 
 
 def index_of(settings: Settings, tools: Iterable[Tool]) -> HybridIndex | None:
@@ -232,7 +232,7 @@ def _loaded(settings: Settings) -> tuple[MiniLM, Meanings]:
     return encoder, Meanings(encoder, settings.state_dir / "meanings")
 
 
-class Meaning:
+class SemanticSearch:
     """Finds tools by words and meaning, once every tool's text is read, which a thousand take half a minute for the first time.
 
     Until then, and while too many ask at once, `search` leaves it to words alone: one thread is all that searching ever takes.

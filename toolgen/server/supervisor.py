@@ -24,7 +24,7 @@ __all__ = ["MAX_WORKERS", "check_workers", "serve_workers"]
 MAX_WORKERS = 64
 _MIN_PAUSE_S = 0.5
 _MAX_PAUSE_S = 30.0
-_STEADY_S = 60.0
+_STABLE_S = 60.0
 """A worker that lived so long was well: the next is started without much ado."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -109,8 +109,8 @@ class _Workers:
                 self._fine = False
                 self._pass_on(signal.SIGTERM)
                 return
-            steady = loop.time() - began >= _STEADY_S
-            pause = 0.0 if steady else min(_MAX_PAUSE_S, max(_MIN_PAUSE_S, 2 * pause))
+            stable = loop.time() - began >= _STABLE_S
+            pause = 0.0 if stable else min(_MAX_PAUSE_S, max(_MIN_PAUSE_S, 2 * pause))
             _say(f"worker {index + 1} ended ({_how(code)}); another is started" + (f" in {pause:g} s" if pause else ""))
             if pause > _MIN_PAUSE_S:
                 self._close(index)

@@ -72,7 +72,7 @@ def read_pins(root: Path) -> Pins:
     Raises `ConfigError` for a lock that is not one, and for a copy outside of `root`/toolgen.pins.
     """
     path = root / LOCK
-    again = "restore it from version control, or remove it and run `toolgen build` to pin everything anew"
+    again = "restore it from version control, or remove it and run `toolgen build` to pin everything again"
     try:
         data = read_file(path, _MAX_LOCK_SIZE)
         lock = msgspec.json.decode(data, type=_Lock)

@@ -45,7 +45,7 @@ class UnreachableError(Exception):
 
 
 class RedisLink:
-    """Connects when something is asked, once, and anew after every fault. `password` is asked at each connection, so it may be rotated."""
+    """Connects when something is asked, once, and again after every fault. `password` is asked at each connection, so it may be rotated."""
 
     def __init__(self, location: RedisLocation, password: Callable[[], str]) -> None:
         self.location = location

@@ -40,7 +40,7 @@ class SqliteFile:
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
         self.opened = 0
-        """How many connections were made: another one sees the file anew."""
+        """How many connections were made: another one sees the file again."""
 
     def __bool__(self) -> bool:
         """Whether there is anything to look at."""

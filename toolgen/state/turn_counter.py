@@ -28,7 +28,7 @@ Parties: TypeAlias = tuple[str, ...]
 MAX_CALLS = 64
 """How many calls may join one turn."""
 FORGOTTEN_S = 3600.0
-"""After how long without another turn a conversation begins anew."""
+"""After how long without another turn a conversation begins again."""
 CROWDED_S = 1.0
 _MAX_EACH = 1_000
 _MAX_KEPT = 50_000

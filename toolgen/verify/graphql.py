@@ -106,7 +106,7 @@ def prove_operation(
     """Proves one tool with up to `examples` generated calls. `graph` is the index that other fields are chosen from."""
     binding = tool.binding
     if isinstance(binding, GraphQLDocumentBinding | GraphQLSchemaBinding):
-        return NotApplicable(reason="its documents are written by whoever calls it, and checked at every call")
+        return NotApplicable(reason="its documents are written by its caller, and checked at every call")
     if not isinstance(binding, GraphQLBinding):
         return Unproven(reasons=("the tool is not bound to GraphQL",))
     try:

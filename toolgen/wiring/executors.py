@@ -29,7 +29,7 @@ from toolgen.execute.mcp.executor import McpExecutor
 from toolgen.execute.mcp.http import HttpWire
 from toolgen.execute.mcp.stdio import StdioWire
 from toolgen.execute.oauth import Grants
-from toolgen.execute.resilience import SteadyExecutor
+from toolgen.execute.resilience import ResilientExecutor
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.auth_schemes import SCHEMES, chosen, with_headers
@@ -149,13 +149,13 @@ def _make(
                 secrets=secrets,
                 permit=permit,
                 provision=provision,
-                timeouts=source.patience.timeouts,
-                key_header=source.patience.key_header,
+                timeouts=source.resilience.timeouts,
+                key_header=source.resilience.key_header,
                 traces=source.trace,
                 http2=source.http2,
-                largest=source.patience.largest,
+                largest=source.resilience.largest,
             )
-            return _steady(http, source.patience)
+            return _resilient(http, source.resilience)
         case "graphql":
             schemes = manifest.sources[config.name].security_schemes
             graphql = GraphQLExecutor(
@@ -165,14 +165,14 @@ def _make(
                 permit=permit,
                 graph=manifest.sources[config.name].graph,
                 max_page=config.graph.max_page or DEFAULT_MAX_PAGE,
-                timeouts=source.patience.timeouts,
-                key_header=source.patience.key_header,
+                timeouts=source.resilience.timeouts,
+                key_header=source.resilience.key_header,
                 traces=source.trace,
                 http2=source.http2,
-                largest=source.patience.largest,
+                largest=source.resilience.largest,
                 provision=provision,
             )
-            return _steady(graphql, source.patience)
+            return _resilient(graphql, source.resilience)
         case "sql":
             password = source.auth.get("password")
             reference = password if isinstance(password, SecretReference) else None
@@ -181,7 +181,7 @@ def _make(
             return FunctionExecutor(config.location, config.root, functions)
         case "mcp":
             mcp = _mcp(source, secrets, permit, provision, commands)
-            return mcp if config.command else _steady(mcp, source.patience)
+            return mcp if config.command else _resilient(mcp, source.resilience)
         case _:
             assert_never(config.kind)
 
@@ -193,7 +193,7 @@ def _mcp(
     provision: Provision | None = None,
     commands: CommandClient | None = None,
 ) -> McpExecutor:
-    config, timeouts, largest = source.config, source.patience.timeouts, source.patience.largest
+    config, timeouts, largest = source.config, source.resilience.timeouts, source.resilience.largest
     if config.location.startswith("http"):
         wire = HttpWire(
             config.location,
@@ -218,7 +218,7 @@ def _spec(source: SourceSettings) -> CommandSpec:
         words=config.command,
         folder=config.root,
         environment=source.environment,
-        largest=source.patience.largest,
+        largest=source.resilience.largest,
     )
 
 
@@ -249,9 +249,9 @@ def _allowed(to: Destination) -> Verdict:
     return Allow(rule="build")
 
 
-def _steady(inner: Executor, patience: ResilienceConfig) -> Executor:
-    return SteadyExecutor(
-        inner, patience=patience, repeatable=lambda call: repeatable(call, patience.key_header), clock=_CLOCK
+def _resilient(inner: Executor, resilience: ResilienceConfig) -> Executor:
+    return ResilientExecutor(
+        inner, resilience=resilience, repeatable=lambda call: repeatable(call, resilience.key_header), clock=_CLOCK
     )
 
 

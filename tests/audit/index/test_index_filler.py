@@ -48,7 +48,9 @@ def test_a_long_filling_keeps_nobody_waiting_and_says_how_far_it_is(tmp_path: Pa
     (told,) = filler.bring_up(0.05)
     while "1 entries" not in told:  # the thread may not have begun yet
         (told,) = filler.bring_up(0.05)
-    assert told == "the index of the record is being brought up to date (1 entries of 10): not everything is shown yet"
+    assert (
+        told == "the index of the audit log is being brought up to date (1 entries of 10): not everything is shown yet"
+    )
     assert filler.warnings == (told,)
     HeldUp.go_on.set()
     assert filler.bring_up(LONG_S) == ()

@@ -175,7 +175,7 @@ def test_a_redirect_inside_is_never_followed_and_never_dialled() -> None:
 
 
 def test_each_hop_is_put_to_the_policy_again() -> None:
-    """A name that is bound anew between two hops."""
+    """A name that is bound again between two hops."""
     verdicts = [Allow(rule="t"), Allow(rule="t"), Deny(rule="egress", code="egress_refused", reason="closed by now")]
     server = Server(redirecting("/other"))
     outcome = asyncio.run(asked(server, permit=lambda _: verdicts.pop(0)))

@@ -112,7 +112,7 @@ def test_every_request_is_signed_as_botocore_signs_it(
     used = key(service, token)
     asked = request("POST", url, ("Content-Type", "application/json"), ("Accept", "*/*"), body=body)
     with pytest.MonkeyPatch.context() as patch:
-        # S3 encodes what it was sent anew; botocore leaves that to its callers, who send nothing else.
+        # S3 encodes what it was sent again; botocore leaves that to its callers, who send nothing else.
         same = replace(asked, url=re.sub(r"(?<=com)[^?]*", encoded, url)) if service == "s3" else asked
         expected = by_botocore(same, used, patch)
     assert authorization(sign_aws(asked, used, NOW.timestamp())) == expected

@@ -243,7 +243,7 @@ def test_a_session_whose_list_cannot_be_had_is_forgotten(tmp_path: Path, toolgen
         return [said(failed)[0], (await gateway.call("far__fine", {}, principal="bot")).status]
 
     assert with_gateway(path, work) == ["upstream_error", "ok"]
-    # Other workers may be talking to a command that several share: they would be begun anew with it.
+    # Other workers may be talking to a command that several share: they would be begun again with it.
     assert heard(tmp_path).count("initialize") == (1 if with_gateway is with_worker and "command" in over else 2)
 
 

@@ -56,7 +56,7 @@ def differences(database: Database, directory: Path, progress: Callable[[int], N
 
 
 def _indexed(database: Database, number: int) -> dict[int, str]:
-    """The hashes of a stream's entries by their numbers, made anew from what stands there; "" where that is not what is stored."""
+    """The hashes of a stream's entries by their numbers, made again from what stands there; "" where that is not what is stored."""
     found: dict[int, str] = {}
     after, end, mask = (number << STREAM_BITS) - 1, (number + 1) << STREAM_BITS, (1 << STREAM_BITS) - 1
     while rows := database.rows(

@@ -15,7 +15,7 @@ from toolgen.errors import AuditError
 __all__ = ["INDEXES", "TABLES", "VERSION", "Database", "SqliteDatabase", "remove", "schema", "took_too_long"]
 
 VERSION = 1
-"""Of the tables below. An index of another version is made anew."""
+"""Of the tables below. An index of another version is made again."""
 
 TABLES = ("audit_calls", "audit_entries", "audit_streams", "audit_index")
 
@@ -85,7 +85,7 @@ class Database(Protocol):
         """After much was written: makes what is searched by, and counts what a planner has to know."""
 
     def clear(self) -> None:
-        """Takes all of it away, tables and all, and makes it anew, empty."""
+        """Takes all of it away, tables and all, and rebuilds it, empty."""
 
     def close(self) -> None:
         """Lets go of it."""
@@ -112,7 +112,7 @@ def schema(dialect: str) -> list[str]:
 _BUSY_S = 60.0
 _CACHE_KIB = 65_536
 _STEPS = 1000  # of SQLite's machine, between two looks at the clock
-_AGAIN = "`toolgen audit index --rebuild` makes it anew from the log"
+_AGAIN = "`toolgen audit index --rebuild` rebuilds it from the log"
 
 
 class SqliteDatabase:

@@ -35,7 +35,7 @@ MAX_SEARCH_S = 20.0
 _SOME = 500
 _COLUMNS = "e.id, e.prev, e.hash, e.body, s.name, s.log"
 _FROM = "audit_entries e JOIN audit_streams s ON s.id = e.stream"
-_TAMPERED = "`toolgen audit index --rebuild` makes it anew from the log"
+_TAMPERED = "`toolgen audit index --rebuild` rebuilds it from the log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class Index:
         return fill(self._database, self._directory, progress)
 
     def rebuild(self, progress: Callable[[int], None] = lambda entries: None) -> Filled:
-        """Forgets this log, and nothing of others that share the index, and fills it anew."""
+        """Forgets this log, and nothing of others that share the index, and fills it again."""
         if self._database.shared:
             forget_log(self._database, self._directory, here(self._database, self._directory).values())
         else:
@@ -154,7 +154,7 @@ class Index:
                 raise AuditError(
                     f"entry {seq} of {name} is not the same in the log and in its index",
                     suggestion="`toolgen audit verify` says whether the log is what was written; `toolgen audit index --rebuild` "
-                    "makes the index anew",
+                    "rebuilds the index",
                 )
             found.append(Found(entry=entry, log=log, checked=mine))
         found += [Found(entry=entry, log=str(self._directory), checked=False) for entry in there.values()]
@@ -315,7 +315,7 @@ class Filler:
             far = f"{self._entries:,} entries" + (f" of {self._expected:,}" if self._expected > self._entries else "")
         return (
             *self._faults,
-            f"the index of the record is being brought up to date ({far}): not everything is shown yet",
+            f"the index of the audit log is being brought up to date ({far}): not everything is shown yet",
         )
 
     def _begin(self) -> None:

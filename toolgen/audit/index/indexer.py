@@ -107,7 +107,7 @@ _PUT_CALL = f"INSERT INTO audit_calls VALUES ({', '.join('?' * 12)})"
 _BROKEN = "what follows entry {seq} is not what was written, and is not shown; `toolgen audit verify` says what it is"
 _REPLACED = (
     "entry {seq} is not there any more as it was indexed; `toolgen audit verify` says what is wrong with the log, and "
-    "`toolgen audit index --rebuild` begins anew from it"
+    "`toolgen audit index --rebuild` rebuilds it from the log"
 )
 _STREAMS = "SELECT id, segment, place, seq, hash FROM audit_streams"
 
@@ -283,7 +283,7 @@ class _Reading:
             if row is not None and row.seq <= stream.seq and place.segment != stream.place.segment:
                 continue
             chained = row is not None and (row.seq, row.prev) == (seq + 1, last)
-            # What was removed by policy before it was ever read: the rest begins anew.
+            # What was removed by policy before it was ever read: the rest begins again.
             if row is None or not (chained or (began and row.seq > seq + 1)):
                 self.fault = _BROKEN.format(seq=seq)
                 return

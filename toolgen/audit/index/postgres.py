@@ -21,7 +21,7 @@ except ImportError as error:
 __all__ = ["PostgresDatabase"]
 
 _LOCK = 0x746F6F6C67656E  # of those that write the index: "toolgen"
-_AGAIN = "`toolgen audit index --rebuild` makes it anew from the log"
+_AGAIN = "`toolgen audit index --rebuild` rebuilds it from the log"
 
 
 class PostgresDatabase:
@@ -105,7 +105,7 @@ class PostgresDatabase:
         if found != [(VERSION,)]:
             raise AuditError(
                 "the index of the log was made by another version of toolgen",
-                suggestion=f"drop the tables {', '.join(TABLES)} once every gateway is of the same version; they are made anew",
+                suggestion=f"drop the tables {', '.join(TABLES)} once every gateway is of the same version; they are created again",
             )
 
     @contextmanager

@@ -31,7 +31,7 @@ _MAX_WAIT_S = 3600.0
 _MIN_WAIT_S = 1.0  # where a service only says that it was too much
 _MOVED = "redirects are not followed; set `endpoint:` of the source in toolgen.yaml to where the service really is"
 _REBUILD = (
-    "the service's schema is no longer the one this tool was built from; tell whoever runs the gateway to read what changed and "
+    "the service's schema is no longer the one this tool was built from; tell the operator of the gateway to read what changed and "
     "build again (`toolgen build`, with --update-pins for an endpoint)"
 )
 # How servers say that they do not know what a document asks for: graphql-js and its ports, graphql-ruby, gqlgen, Hasura, HotChocolate.
@@ -255,7 +255,7 @@ def _not_graphql(body: Json, answered: str) -> Error:
     return Error(
         code="upstream_error",
         message=f"{answered} with {what}",
-        suggestion="check `endpoint:` of the source in toolgen.yaml; tell whoever runs the gateway",
+        suggestion="check `endpoint:` of the source in toolgen.yaml; tell the operator of the gateway",
     )
 
 

@@ -23,7 +23,7 @@ def moved(request: Request, status: int, location: str, secret_names: Collection
 
     `request` is the one that was sent, before it was signed. 301, 302 and 303 are followed for reads alone: elsewhere they would make
     another request of it. A place on another origin is never one to follow, so no credential crosses to one. What a server repeated
-    of a credential in the query is left out, because the next request is signed anew.
+    of a credential in the query is left out, because the next request is signed again.
     """
     if status not in _ANY_METHOD and not (status in _SAFE_ONLY and request.method in _SAFE):
         return None

@@ -52,14 +52,14 @@ _MAX_POLICIES = 8
 _EPOCH_S, _EPOCH_MS = 1e9, 1e12  # a larger number is no number of seconds to wait, but a time
 _SUGGESTIONS: Mapping[int, str] = {
     400: "change the arguments as the answer says",
-    401: "the credential configured for this source was not accepted; tell whoever runs the gateway",
-    403: "the credential configured for this source may not do this; tell whoever runs the gateway",
+    401: "the credential configured for this source was not accepted; tell the operator of the gateway",
+    403: "the credential configured for this source may not do this; tell the operator of the gateway",
     404: "check the identifiers in the arguments",
-    405: "the description and the server disagree; tell whoever runs the gateway",
+    405: "the description and the server disagree; tell the operator of the gateway",
     409: "read the current state first, then decide again",
     410: "it is gone for good; do not try again",
     413: "send less",
-    415: "the description and the server disagree; tell whoever runs the gateway",
+    415: "the description and the server disagree; tell the operator of the gateway",
     422: "change the arguments as the answer says",
     429: "wait before the next call",
 }

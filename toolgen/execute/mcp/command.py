@@ -1,4 +1,4 @@
-"""The command that a server is: begun when it is needed, begun anew when it ended, and ended with the gateway."""
+"""The command that a server is: begun when it is needed, begun again when it ended, and ended with the gateway."""
 
 from __future__ import annotations
 
@@ -214,4 +214,4 @@ def _exists(program: str, folder: str, environment: Mapping[str, str]) -> bool:
 
 def _not_started(reason: str) -> Failed:
     message = f"the command cannot be started ({reason}); nothing was sent"
-    return failed("upstream_unavailable", message, "tell whoever runs the gateway", NOT_SENT)
+    return failed("upstream_unavailable", message, "tell the operator of the gateway", NOT_SENT)

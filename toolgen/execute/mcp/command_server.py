@@ -125,7 +125,7 @@ class _SharedCommand:
         return self._command.ask(_renumbered(message, number), line)
 
     async def _shake(self, message: JsonObject, epoch: int) -> Reply:
-        """A second handshake would begin the server's state anew, so all workers are given the answer to the first."""
+        """A second handshake would begin the server's state again, so all workers are given the answer to the first."""
         if self._handshake is None or self._handshake[0] != epoch or _is_unanswered(self._handshake[1]):
             self._handshake, self._shaking = (epoch, self._command.ask(message, None)), 0
         task = self._handshake[1]

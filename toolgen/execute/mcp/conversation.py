@@ -118,7 +118,7 @@ class Conversation:
         """Agrees where that has to be, and lists. A session whose list cannot be had is forgotten."""
         try:
             async with asyncio.timeout(self._total_s):
-                listing = await self._listed_anew(call)
+                listing = await self._listed_again(call)
         except TimeoutError:
             self._wire.doubt()
             listing = _late("the server did not say in time which tools it has")
@@ -128,7 +128,7 @@ class Conversation:
         self._listed, self._listed_at = _parts(listing), self._clock.monotonic()
         return self._listed
 
-    async def _listed_anew(self, call: Call) -> Listing | Failed:
+    async def _listed_again(self, call: Call) -> Listing | Failed:
         known = self._epoch is not None
         if fault := await self._agree(call):
             return fault
@@ -141,7 +141,7 @@ class Conversation:
 
     async def call(self, params: JsonObject, call: Call, until: float) -> Success | Failed | None:
         """What a tool answers by `until` (the loop's time). None where the server does not know the session any more: nothing was done, and
-        `parts` begins anew.
+        `parts` begins again.
 
         A caller that leaves is told to the server. What may change something is waited for a little longer all the same, to know how
         it ended.

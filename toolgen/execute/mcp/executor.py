@@ -247,7 +247,7 @@ def _refused(reason: str) -> Refused:
         error=Error(
             code="forbidden",
             message=f"{reason}; nothing was sent",
-            suggestion="tell whoever runs the gateway: `toolgen build` shows what is different, `--update-pins` accepts it",
+            suggestion="tell the operator of the gateway: `toolgen build` shows what is different, `--update-pins` accepts it",
             rule="pin",
         )
     )

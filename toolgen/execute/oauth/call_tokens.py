@@ -110,11 +110,11 @@ def _subject(principal: Principal | None) -> tuple[str, Secret]:
         # It may have ended since; and whoever reads what is kept of calls that wait could act as their callers.
         raise NoTokenError(
             "this tool acts upstream by its caller's own token, which is not kept while a call waits for a person; nothing was sent",
-            suggestion="whoever writes the policy can allow it without approval, or give its callers a credential of the system's own",
+            suggestion="the author of the policy can allow it without approval, or give its callers a credential of the system's own",
         )
     if principal is None or party is None or party.token is None:
         raise NoTokenError(
-            "this tool acts upstream as whoever it is called for, who came without a token of an identity provider",
+            "this tool acts upstream as the user it is called for, who came without a token of an identity provider",
             suggestion="call with a token of an issuer of the policy, not with an API key",
         )
     return "\0".join(parties(principal)), party.token

@@ -380,5 +380,5 @@ class Grant:
     def _failure(self, why: str) -> SecretError:
         return SecretError(
             f"no token can be had from {self._host}: {why}",
-            suggestion="tell whoever runs the gateway; trying again at once does not help",
+            suggestion="tell the operator of the gateway; trying again at once does not help",
         )

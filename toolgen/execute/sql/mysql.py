@@ -232,7 +232,7 @@ def _settings(timeout_s: float, *, mariadb: bool) -> str:
 
 
 def _compares_otherwise(session: _Session, statement: Statement) -> Failed | None:
-    """A server that was set up anew may take two names for one that the guard held for two."""
+    """A server that was set up again may take two names for one that the guard held for two."""
     if statement.table_names in {"", session.table_names}:
         return None
     return failed(

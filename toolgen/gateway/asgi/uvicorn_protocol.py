@@ -184,7 +184,7 @@ class HttpConnection(asyncio.Protocol):
                     case bytes() as piece:
                         self._take(piece)
         except BadRequest as error:
-            self._refuse(Rejected(400, "bad_request", str(error), suggestion="the connection is closed; send it anew"))
+            self._refuse(Rejected(400, "bad_request", str(error), suggestion="the connection is closed; send it again"))
 
     def _begin(self, head: Head) -> None:
         """A request whose headers are here. The list of them is the application's own: nothing that comes later is ever added."""

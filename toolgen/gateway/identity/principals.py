@@ -235,7 +235,7 @@ class Identity:
     def current(self, principal: Principal, since: float | None = None) -> Principal | None:
         """The principal as this policy has it, acting for whom it acted, or None where the policy has one of them no more.
 
-        What a token made of somebody is derived anew from the claims that were kept of it: one that would not be let in now, or of whose
+        What a token made of somebody is derived again from the claims that were kept of it: one that would not be let in now, or of whose
         claims too few were kept, is gone, and so is one whose tokens from before `since` (when it called, in seconds since the epoch) are
         revoked. Whoever was known by a key, a token or a certificate that is accepted no more is gone; a key or token that has expired
         meanwhile was good when it was shown.

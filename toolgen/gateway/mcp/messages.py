@@ -214,7 +214,7 @@ def envelope_fault(message: Message) -> Fault | None:
 
 
 def client_label(info: object) -> str:
-    """`name/version` of a clientInfo object, printable and bounded; "" for anything else. Self-reported: for the record only."""
+    """`name/version` of a clientInfo object, printable and bounded; "" for anything else. Self-reported: for the audit log only."""
     if not isinstance(info, Mapping) or not isinstance(info.get("name"), str):
         return ""
     label = info["name"] + (f"/{info['version']}" if isinstance(info.get("version"), str) else "")

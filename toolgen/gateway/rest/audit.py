@@ -45,7 +45,7 @@ class RestAudit:
         request.take("GET")
         if not self._gateway.callers.may_review(principal):
             raise Rejected(
-                403, "forbidden", "this principal may not read the audit", suggestion="ask whoever owns the policy"
+                403, "forbidden", "this principal may not read the audit", suggestion="ask the author of the policy"
             )
         if found is None:
             return await self._list(request, "entries", ("event", "stream", "before"))

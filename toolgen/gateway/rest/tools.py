@@ -233,7 +233,7 @@ def _conversation(request: Request) -> str:
 
 
 def _client(request: Request) -> str:
-    """The User-Agent, for the record: self-reported, printable and bounded."""
+    """The User-Agent, for the audit log: self-reported, printable and bounded."""
     text = request.text(b"user-agent")[:_MAX_CLIENT_LENGTH]
     return text if text.isprintable() else "".join(sign if sign.isprintable() else "?" for sign in text)
 

@@ -35,7 +35,7 @@ UNCOUNTED = Refused(
     error=Error(
         code="upstream_unavailable",
         message="what was called before cannot be known now, so nothing was sent",
-        suggestion="try again in a moment; if this goes on, tell whoever runs the gateway",
+        suggestion="try again in a moment; if this goes on, tell the operator of the gateway",
         retry_after_s=1.0,
     )
 )

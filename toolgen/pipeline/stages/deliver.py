@@ -1,4 +1,4 @@
-"""The end of the road: the one place an executor is called from.
+"""The end of the pipeline: the one place an executor is called from.
 
 Whether an answer is what its tool's output schema says, so that the record can say where it was not.
 """

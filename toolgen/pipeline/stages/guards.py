@@ -59,7 +59,7 @@ _logger = logging.getLogger(__name__)
 _UNREAD = Error(
     code="paused",
     message="whether calls like this are paused cannot be read now, so nothing was sent",
-    suggestion="try again in a moment; if this goes on, tell whoever runs the gateway",
+    suggestion="try again in a moment; if this goes on, tell the operator of the gateway",
     retry_after_s=1.0,
     rule="pause",
 )
@@ -95,7 +95,7 @@ class PauseStage:
         return Error(
             code="paused",
             message=f"calls like this are paused: {pause.reason}" if pause.reason else "calls like this are paused",
-            suggestion="try again later; whoever runs the gateway resumes them",
+            suggestion="try again later; the operator of the gateway resumes them",
             rule="pause",
         )
 
@@ -274,7 +274,7 @@ class ApproveStage:
     `answerable` says whether anybody could answer for a caller: never itself, nor whom it acts for. With nobody it ends cancelled.
     `exchanged` says of a call that it is made upstream with its caller's own token: nobody keeps that while a call waits, so it could not
     be made once somebody agreed, and is refused. `concern` is the digest of what the policy says about calls of a principal to a tool;
-    `policy_digest` of all it says, for the record.
+    `policy_digest` of all it says, for the audit log.
     """
 
     policy_digest: str
@@ -367,7 +367,7 @@ def _unkept_token(trail: Trail) -> Refused:
             code="forbidden",
             message="a person would have to agree to this call, and it acts upstream by its caller's own token, which is not kept while it "
             "waits; nobody was asked",
-            suggestion="whoever writes the policy can allow it without approval, or give its callers a credential of the system's own",
+            suggestion="the author of the policy can allow it without approval, or give its callers a credential of the system's own",
             rule=trail.rule,
         )
     )
@@ -376,7 +376,7 @@ def _unkept_token(trail: Trail) -> Refused:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentStage:
     """Refuses a call that was decided under another policy than is in force, where what concerns it differs: it waited at a limit while
-    somebody edited the policy, or revoked what its caller had shown. Made again, it is decided anew.
+    somebody edited the policy, or revoked what its caller had shown. Made again, it is decided again.
 
     Where nothing that concerns it differs, deciding again would say the same. `stands` tells; most calls end under the policy they began
     under, and for them it is one comparison.

@@ -32,7 +32,7 @@ KEPT_S = 86_400.0
 LEASE_S = 10.0
 MAX_SIZE = 262_144
 MAX_EACH = 10_000
-_PATIENCE_S = 30.0
+_MAX_WAIT_S = 30.0
 _POLL_S = 0.2  # another process tells nobody
 # Nothing was done, or nothing that doing it again would add to: the key may be used again for the same call.
 _UNDONE = frozenset(
@@ -63,7 +63,7 @@ class LedgerStage:
     clock: Clock
     secret: Callable[[], bytes]
     redact: Callable[[Call, Result], Result]
-    patience_s: float = _PATIENCE_S
+    max_wait_s: float = _MAX_WAIT_S
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
         if not call.idempotency_key or self.ledger is None:
@@ -102,7 +102,7 @@ class LedgerStage:
 
     async def _settled(self, ledger: Ledger, mine: Claim) -> Claim | None:
         """What is kept of the key: this call's own claim, or that of another call once that is over, or was waited for long enough."""
-        until = self.clock.monotonic() + self.patience_s
+        until = self.clock.monotonic() + self.max_wait_s
         while True:
             now = await ledger.now()
             known = await ledger.claim(mine, now, most=MAX_EACH)

@@ -48,7 +48,7 @@ class TurnStage:
             case "unreachable":
                 code = "upstream_unavailable"
                 message = "the turns of this conversation cannot be counted now, so nothing was sent"
-                suggestion = "try again in a moment; if this goes on, tell whoever runs the gateway"
+                suggestion = "try again in a moment; if this goes on, tell the operator of the gateway"
         return Error(
             code=code, message=message, suggestion=suggestion, retry_after_s=round(excess.retry_after_s, 3), rule=_RULE
         )
@@ -146,7 +146,7 @@ def _limited(refusal: Refusal) -> Refused:
         case "unreachable":
             code = "upstream_unavailable"
             message = f"limit {refusal.limit} cannot be counted now, so nothing was sent"
-            suggestion = f"{wait}; if this goes on, tell whoever runs the gateway"
+            suggestion = f"{wait}; if this goes on, tell the operator of the gateway"
     return Refused(
         error=Error(
             code=code,

@@ -309,7 +309,7 @@ class Record:
                 await self.journal.append({**detail, **who})
 
     async def _guarded(self, call: Call, trail: Trail, proceed: Next) -> Result:
-        """The rest of the road. This is the outermost boundary, which a call never gets past as an exception."""
+        """The rest of the pipeline. This is the outermost boundary, which a call never gets past as an exception."""
         try:
             return await proceed(call, trail)
         except Exception as error:  # noqa: BLE001 - as above

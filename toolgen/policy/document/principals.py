@@ -379,7 +379,7 @@ def _key_set(text: str, directory: Path, where: str) -> str:
         raise PolicyError("jwks: is neither a URL nor a file", where=where)
     if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(host)):
         raise PolicyError(
-            "jwks: must be https, because whoever can change these keys can be anybody",
+            "jwks: must be https, because anyone who can change these keys can be anybody",
             where=where,
             suggestion="http is for loopback addresses alone",
         )

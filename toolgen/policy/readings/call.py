@@ -13,7 +13,7 @@ from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import FunctionBinding, GraphQLBinding, HttpBinding, SqlBinding, Tool
 from toolgen.policy.readings.shape import Shape, coerced, is_coerced, is_open
 from toolgen.policy.readings.values import distinct
-from toolgen.policy.readings.wire import ABSENT, MAX_COUNT, Meaning, Place, TooManyReadingsError, meanings, places
+from toolgen.policy.readings.wire import ABSENT, MAX_COUNT, Place, ReadValue, TooManyReadingsError, meanings, places
 
 __all__ = ["Reading", "Readings", "Weight", "amounts", "readings_of"]
 
@@ -44,7 +44,7 @@ class Readings:
     """
 
     base: JsonObject
-    choices: Mapping[str, tuple[tuple[Meaning, Weight], ...]]
+    choices: Mapping[str, tuple[tuple[ReadValue, Weight], ...]]
     defaults: JsonObject
 
     def concern(self, names: frozenset[str] | None) -> bool:
@@ -149,7 +149,7 @@ class _Coerced:
     def read(self, arguments: JsonObject) -> Readings | None:
         filled = self.schema.filled(arguments) if self.defaults else arguments
         base: dict[str, Json] = dict(filled) if isinstance(filled, Mapping) else dict(arguments)
-        choices: dict[str, tuple[tuple[Meaning, Weight], ...]] = {}
+        choices: dict[str, tuple[tuple[ReadValue, Weight], ...]] = {}
         changed = filled is not arguments
         for name, open_ in self.spelled.items():
             if name not in base:
@@ -173,7 +173,7 @@ class _Sent:
 
     def read(self, arguments: JsonObject) -> Readings | None:
         base: JsonObject = arguments
-        choices: dict[str, tuple[tuple[Meaning, Weight], ...]] = {}
+        choices: dict[str, tuple[tuple[ReadValue, Weight], ...]] = {}
         for name, place in self.places.items():
             if name not in arguments:
                 continue

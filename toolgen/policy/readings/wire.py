@@ -21,7 +21,7 @@ from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, HttpPart
 from toolgen.policy.readings.shape import Shape
 from toolgen.policy.readings.values import distinct, kind_of, parsed, text_of
 
-__all__ = ["ABSENT", "MAX_COUNT", "Meaning", "Place", "TooManyReadingsError", "meanings", "places"]
+__all__ = ["ABSENT", "MAX_COUNT", "Place", "ReadValue", "TooManyReadingsError", "meanings", "places"]
 
 ABSENT = msgspec.UNSET
 """Nothing is sent of it, so to the service it was left out."""
@@ -36,7 +36,7 @@ _FORM = "application/x-www-form-urlencoded"
 _NO_PARTS: Mapping[str, HttpPart] = {}
 _MAX_DEPTH = 20
 
-Meaning: TypeAlias = "Json | msgspec.UnsetType"
+ReadValue: TypeAlias = "Json | msgspec.UnsetType"
 
 
 class TooManyReadingsError(Exception):
@@ -108,7 +108,7 @@ def places(binding: HttpBinding, schema: Shape) -> Mapping[str, Place]:
     return {name: place for name, place in found.items() if not place.single}
 
 
-def meanings(place: Place, value: Json) -> list[Meaning]:
+def meanings(place: Place, value: Json) -> list[ReadValue]:
     """Every value that is written as this one is, as far as the description has room for it; the value alone where there is no other."""
     if place.written is Written.DEEP:
         value = _trimmed(value)
@@ -302,7 +302,7 @@ def _deepened(shape: Shape, value: Json, says: bool, lists: bool, depth: int = 0
 def _form(place: Place, value: Json) -> list[Json]:
     if not isinstance(value, Mapping):
         return [value]
-    choices: dict[str, list[Meaning]] = {}
+    choices: dict[str, list[ReadValue]] = {}
     for name, item in value.items():
         one = _field(name, place.parts.get(name, HttpPart()), place.shape.member(name))
         choices[name] = [item] if one.single else meanings(one, item)

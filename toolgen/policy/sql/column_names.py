@@ -24,7 +24,7 @@ __all__ = ["BY_TEXT", "computed_title", "conceal", "entitle", "entitled", "retit
 BY_TEXT: Final = frozenset({"sqlite", "mysql", "duckdb"})
 _OWN_SPELLING: Final = frozenset(
     {"duckdb"}
-)  # those that write the text anew for that, so it is only changed where it tells too much
+)  # those that write the text again for that, so it is only changed where it tells too much
 _TITLE: Final = "title"
 _CONCEALED: Final = "concealed"
 _NUMBER: Final = f"{RESERVED}s_"

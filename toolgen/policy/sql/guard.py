@@ -42,7 +42,7 @@ DIALECTS = frozenset({"sqlite", "postgres", "mysql", "duckdb"})
 
 
 _SEEN: ByIdentity[Plan | Deny] = ByIdentity(2_000)  # the verdicts on statements seen lately
-_MAX_SEEN_LENGTH = 4_000  # characters; longer statements are planned anew each time, so that the cache stays small
+_MAX_SEEN_LENGTH = 4_000  # characters; longer statements are planned again each time, so that the cache stays small
 _Limited: TypeAlias = tuple[bool, dict[int, str]]
 
 

@@ -71,7 +71,8 @@ TEXTS = re.compile(
 )
 
 
-NAMES = re.compile(r"(?i:road|patience|steady|wallet|courier|errand|anew)|\bMeaning\b")
+_PRIVATE = ("road", "patience", "steady", "wallet", "courier", "errand", "anew")
+NAMES = re.compile(rf"(?:\b|_)(?i:{'|'.join(_PRIVATE)})|{'|'.join(word.title() for word in _PRIVATE)}|\bMeaning\b")
 
 
 def commands(group: click.Command, name: str = "toolgen") -> Iterator[tuple[str, click.Command]]:

@@ -335,7 +335,7 @@ def described(made: Tool) -> Described:
         "components": {"schemas": DEFINITIONS},
     }
     return Described(
-        origin="", version="3.1", method="GET", path=made.binding.path, parameters=written, body=None, document=document,
+        origin="", version="3.1", method="GET", path=made.binding.path, parameters=written, body=None, media={}, document=document,
         operation=operation, item={}, written=written,
     )  # fmt: skip
 

@@ -187,7 +187,7 @@ def _gathered(faults: Iterable[_Fault]) -> Iterator[_Fault]:
 def _sentence(fault: _Fault, hidden: set[tuple[str, ...]]) -> str:
     path = tuple(map(str, fault.pointer))
     if any(path[: len(one)] == one for one in hidden):
-        return "arguments: a value that the gateway sets does not fit; tell whoever runs it"
+        return "arguments: a value that the gateway sets does not fit; tell the operator of the gateway"
     names = {one[-1] for one in hidden if one[:-1] == path}
     if names:
         known = tuple(name for name in fault.known if name not in names)

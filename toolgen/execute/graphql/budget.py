@@ -16,7 +16,7 @@ from toolgen.model.schema import Json, JsonObject
 
 __all__ = ["Budget", "Report", "report_of"]
 
-_PATIENCE_S = 5.0  # a longer wait is the caller's own to decide about
+_MAX_WAIT_S = 5.0  # a longer wait is the caller's own to decide about
 _RESTORED_S = 60.0  # after which a bucket that fills has filled, whatever the service said of its rate
 _WINDOW_S = 3600.0  # the longest window that services count in
 _MAX_COSTS = 1000
@@ -66,7 +66,7 @@ class Budget:
 
     def affords(self, wait: float) -> bool:
         """Whether a call may stand in line so long."""
-        return wait <= _PATIENCE_S
+        return wait <= _MAX_WAIT_S
 
     @contextmanager
     def spending(self, request: JsonObject) -> Iterator[list[Report]]:

@@ -115,7 +115,7 @@ def gateway(root: Path, calls: list[tuple[str, Any]]) -> tuple[list[Envelope], d
         async with Gateway.load(path) as made:
             answers = [await made.preview(f"s__{name}", given, principal="bot") for name, given in calls]
             answers += [await made.call("s__describe_types", {"types": ["t3_bool_exp"]}, principal="bot")]
-            return answers, {tool.name: tool for tool in made.catalog(made.principal("bot"))}
+            return answers, {tool.name: tool for tool in made.tool_calls.catalog(made.principal("bot"))}
 
     return asyncio.run(main())
 

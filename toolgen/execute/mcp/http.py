@@ -36,7 +36,7 @@ from toolgen.model.result import Delivery, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter
 
-__all__ = ["HttpWire", "Stream", "events"]
+__all__ = ["Cursor", "HttpWire", "Stream", "events"]
 
 _ENDING = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
 _MAX_ENDING_LENGTH = 4
@@ -58,7 +58,7 @@ def events(body: bytes) -> list[bytes]:
 
 
 @dataclass(slots=True)
-class _Cursor:
+class Cursor:
     """Where a stream of events was when it ended, and how long to wait before it is asked for again."""
 
     last: str = ""
@@ -74,14 +74,14 @@ class _Cursor:
                 self.pause_s = max(_PAUSE_S, int(said) / 1000)
 
 
-_CURSOR: ContextVar[_Cursor | None] = ContextVar("mcp_cursor", default=None)
+_CURSOR: ContextVar[Cursor | None] = ContextVar("mcp_cursor", default=None)
 """That of the request that is being made."""
 
 
 class Stream:
     """Hears the events of one answer: of the request `number`, whose caller is told of progress over `line`."""
 
-    def __init__(self, number: Json, line: Line | None, scrubber: Scrubber, cursor: _Cursor | None = None) -> None:
+    def __init__(self, number: Json, line: Line | None, scrubber: Scrubber, cursor: Cursor | None = None) -> None:
         self._number = number
         self._cursor = cursor
         self._line = line
@@ -191,7 +191,7 @@ class HttpWire:
     async def ask(self, message: JsonObject, agreed: Agreed, call: Call) -> Success | Failed:
         """The answer to a request, out of the body or out of the stream of events that the body is."""
         http = self._lister if message["method"] == "tools/list" else self._http
-        cursor = _Cursor()
+        cursor = Cursor()
         given = _CURSOR.set(cursor)
         try:
             first = outcome = _answer(await http.execute(self._over_http(message, agreed, call)), message["id"])

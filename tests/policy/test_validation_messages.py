@@ -112,7 +112,8 @@ def test_what_the_gateway_sets_is_not_spoken_of(path: str) -> None:
         return " ".join(Validator(schema).faults({"body": value} if body else value, bound=(path,)))
 
     assert (
-        told({"tenant": "secret-corp"}) == "arguments: a value that the gateway sets does not fit; tell the operator of the gateway"
+        told({"tenant": "secret-corp"})
+        == "arguments: a value that the gateway sets does not fit; tell the operator of the gateway"
     )
     assert "tenant" not in told({"tenant": "acme", "tenent": 1}).replace("'tenent'", "")
     inner["required"] = ["tenants"]

@@ -129,7 +129,7 @@ class _Comparison:
         kept = pair.kept
         if own and self._side.hides == "readOnly":
             kept |= own & self._deliberate.demanded(pair.written)
-        pair = replace(pair, tool=tool, hidden=hidden - kept, kept=kept)
+        pair = replace(pair, tool=tool, hidden=hidden, kept=kept)
         if self._side.cut:
             mine, theirs = _as_cut(mine, theirs, pair.written)
         for word in SCALARS:

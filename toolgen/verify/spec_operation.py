@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from toolgen.sources.documents import Documents, UnresolvedRefError
@@ -56,11 +56,13 @@ class Described:
     path: str
     parameters: tuple[Mapping[str, Any], ...]
     body: Mapping[str, Any] | None
-    media: Mapping[str, Mapping[str, Any]]  # of the body, by media type, with schemas as written; none in 2.0
     document: Mapping[str, Any]
     operation: Mapping[str, Any]
     item: Mapping[str, Any]
     written: tuple[Mapping[str, Any], ...]
+    media: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=dict
+    )  # of the body, by media type, as written; none in 2.0
 
     def schema(self, written: Any) -> Any:
         """A schema with its own `$ref`s followed and what stands beside them laid over."""

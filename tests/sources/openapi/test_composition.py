@@ -153,12 +153,19 @@ HIDING: dict[str, Any] = {
 
 @pytest.mark.parametrize("case", DEMANDING)
 def test_what_is_read_only_is_sent_where_a_request_requires_it(tmp_path: Path, case: str) -> None:
-    """As PagerDuty's references to what exists do; the schema that calls it read-only does not require it itself."""
+    """As PagerDuty's references to what exists do; the schema that calls it read-only does not require it itself.
+
+    What is sent itself may not exist yet, so that there it may be given, and need not be.
+    """
     schemas = {"Base": BASE, "Needs": NEEDS, "Id": {"type": "integer", "readOnly": True}}
-    validator = sent(tmp_path, DEMANDING[case], **schemas)
-    assert validator.is_valid({"q": {"id": 1, "a": 1}})
-    assert not validator.is_valid({"q": {"id": "x", "a": 1}})
-    assert not validator.is_valid({"q": {"a": 1}})
+    whole = sent(tmp_path, DEMANDING[case], **schemas)
+    assert whole.is_valid({"q": {"id": 1, "a": 1}})
+    assert not whole.is_valid({"q": {"id": "x", "a": 1}})
+    assert whole.is_valid({"q": {"a": 1}})
+    validator = sent(tmp_path, {"type": "object", "properties": {"x": DEMANDING[case]}}, **schemas)
+    assert validator.is_valid({"q": {"x": {"id": 1, "a": 1}}})
+    assert not validator.is_valid({"q": {"x": {"id": "x", "a": 1}}})
+    assert not validator.is_valid({"q": {"x": {"a": 1}}})
     config = SourceConfig(name="t", kind="openapi", location=str(tmp_path / "doc.json"))
     reading = read_openapi(config)
     verdict = prove_http_tools(config, {}, 6, "0")(reading.tools[0])

@@ -136,6 +136,12 @@ def test_another_type_that_is_offered_comes_before_that(tmp_path: Path, schema: 
     assert proved(tmp_path, tool)
 
 
+@pytest.mark.parametrize("required", [True, False])
+def test_parts_without_names_are_a_skip(tmp_path: Path, required: bool) -> None:
+    reading = read(tmp_path, posting("multipart/mixed", {"type": "array", "items": BINARY}, required=required))
+    assert (reading.tools, [(one.level, one.code) for one in reading.problems]) == ((), [("error", "bad_media_type")])
+
+
 def test_parts_that_only_an_encoding_names_are_parts(tmp_path: Path) -> None:
     written = posting("multipart/form-data", {"type": "object"})
     media = written["paths"]["/a"]["post"]["requestBody"]["content"]["multipart/form-data"]

@@ -306,7 +306,7 @@ def _spread(
             argument = names.take(name, "body")
             places[argument] = name
             optional = name not in needed
-            schema["properties"][argument] = schemas.convert(item, Direction.INPUT, optional=optional)
+            schema["properties"][argument] = schemas.convert(item, Direction.INPUT, optional=optional, nested=True)
     return places
 
 

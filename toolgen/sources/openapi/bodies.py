@@ -241,6 +241,7 @@ def _bytes(content_type: str) -> bool:
 
 _RANGE = re.compile(r"(\*|[\w!#$&^.+-]+)/\*(?:\s*;.*)?\Z", re.ASCII)
 _FIRST = re.compile(r"\s*([\w!#$&^.+-]+/[\w!#$&^.+*-]+)(?=[ ,;])", re.ASCII)
+_NAMED_PARTS = frozenset({"multipart/form-data", "multipart/*"})
 _CHANGING = frozenset({"POST", "PUT", "PATCH"})
 _FILE_PART = {
     "type": "object",
@@ -304,6 +305,8 @@ def _with_parts(body: Body, schemas: Schemas, note: Callable[[str, str], None]) 
         if _is_divided(other, schemas) and (MEDIA_TYPE.match(other.media_type) or _RANGE.match(other.media_type)):
             note("no_parts", f"its body as {kind} names no parts; it is sent as {other.media_type[:80]}")
             return other
+    if kind.lower() not in _NAMED_PARTS:
+        raise FaultError("bad_media_type", "", f"its body is {kind[:80]}, and nothing says which parts that has")
     note("no_parts", f"its body as {kind} names no parts; one file is sent, as the part 'file'")
     return replace(body, schema=_FILE_PART, required=True, parts={})
 

@@ -60,6 +60,9 @@ class _Place(NamedTuple):
     kept: frozenset[str] = frozenset()
     optional: bool = False  # arguments exist that have no value for it
     needs: frozenset[str] = frozenset()  # what the schema itself requires
+    root: bool = (
+        False  # of what is sent itself, whose read-only members may be given, and need not be: it may not exist yet
+    )
 
     def inside(self, *, optional: bool = False) -> _Place:
         """For a schema of another value, or of this one under a condition."""
@@ -67,11 +70,11 @@ class _Place(NamedTuple):
 
     def beside(self) -> _Place:
         """For a schema that holds of the same value."""
-        return _Place(self.direction, self.depth + 1, self.gone, self.kept, self.optional)
+        return _Place(self.direction, self.depth + 1, self.gone, self.kept, self.optional, root=self.root)
 
     def alternative(self) -> _Place:
         """For one of several schemas that hold of the same value."""
-        return _Place(self.direction, self.depth + 1, kept=self.kept, optional=self.optional)
+        return _Place(self.direction, self.depth + 1, kept=self.kept, optional=self.optional, root=self.root)
 
 
 class Schemas:
@@ -97,12 +100,14 @@ class Schemas:
         self._visibility = Visibility(documents)
         self._outputs = Outputs()
 
-    def convert(self, raw: Any, direction: Direction, *, optional: bool = False) -> dict[str, Any]:
-        """One schema, its references as `#/$defs/…`. What of an `optional` one leads nowhere is told, and open.
+    def convert(
+        self, raw: Any, direction: Direction, *, optional: bool = False, nested: bool = False
+    ) -> dict[str, Any]:
+        """One schema, its references as `#/$defs/…`. What of an `optional` one leads nowhere is told, and open. `nested`: of a member.
 
         Raises `FaultError` (unresolved_ref, schema_too_deep).
         """
-        return self._object(raw, _Place(direction=direction, optional=optional))
+        return self._object(raw, _Place(direction=direction, optional=optional, root=not nested))
 
     def close(self, schema: dict[str, Any], direction: Direction) -> dict[str, Any]:
         """The schema with everything it reaches in `$defs`, and nothing else. Raises `FaultError` where that is broken."""
@@ -233,7 +238,7 @@ class Schemas:
             kept = place.kept
             if place.direction is Direction.INPUT:
                 kept |= more & self._visibility.demanded(raw)
-            place = place._replace(gone=(place.gone | more) - kept, kept=kept)
+            place = place._replace(gone=place.gone | (more if place.root else more - kept), kept=kept)
         if isinstance(ref := raw.get("$ref"), str):
             return self._reference(ref, raw, place)
         built: dict[str, Any] = {}
@@ -270,7 +275,8 @@ class Schemas:
         gone = place.gone
         if gone:
             # What is shared is right by itself; this use of it must not require what another part of the composition hides.
-            gone = (gone - self._visibility.names(target, place.direction)) & self._visibility.required(ref)
+            own = self._visibility.names(target, place.direction) - place.kept
+            gone = (gone - own) & self._visibility.required(ref)
         kept = place.kept and place.kept & self._visibility.names(target, place.direction)
         name = self._names.get((ref, gone, kept)) or self._name(ref, gone, kept)
         self._used.add(name)

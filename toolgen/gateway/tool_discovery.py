@@ -1,7 +1,4 @@
-"""Finding tools in a catalog that is too long to be read: what search_tools, describe_tool and call_tool do.
-
-The three tools that stand in the place of a long catalog, as an agent is shown them: nothing here finds or calls anything.
-"""
+"""Finding tools in a catalog that is too long to be read: what search_tools, describe_tool and call_tool are, and do."""
 
 from __future__ import annotations
 
@@ -11,12 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from types import MappingProxyType
-from typing import Any
-
-import orjson
 
 from toolgen.clock import Clock
-from toolgen.emit.formats import tokens
+from toolgen.emit.schema_budget import DEEPEST, UnknownFieldError, cost, described, listed
 from toolgen.model.call import Principal
 from toolgen.model.result import Error, Refused, Success, bounded
 from toolgen.model.schema import Json, JsonObject, Schema
@@ -99,6 +93,18 @@ _DESCRIBE_INPUT = _object(
             "default": False,
             "description": "Whether to add the schema of the tool's answers.",
         },
+        "fields": {
+            "type": "array",
+            "items": {"type": "string", "minLength": 1, "maxLength": 300},
+            "maxItems": 20,
+            "description": "Show these parts of the arguments alone, by path, such as 'spec.template'; `more` names those left out.",
+        },
+        "depth": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": DEEPEST,
+            "description": "How many levels of fields to show.",
+        },
     },
     "name",
 )
@@ -111,6 +117,7 @@ _DESCRIBE_OUTPUT = _object(
         "idempotent": {"type": "boolean"},
         "input_schema": {"type": "object"},
         "output_schema": {"type": "object"},
+        "more": {"type": "array", "items": _TEXT},
     },
     *("name", "title", "description", "effect", "idempotent", "input_schema"),
 )
@@ -156,7 +163,8 @@ def stand_ins(catalog: Sequence[Tool]) -> tuple[Tool, ...]:
         _tool(
             DESCRIBE,
             "Describe a tool",
-            f"Shows a tool that {SEARCH} found: its whole description and the schema of its arguments. Use it before {CALL}.",
+            f"Shows a tool that {SEARCH} found: its whole description and the schema of its arguments. "
+            f"Use it before {CALL}, and for parts of arguments that are listed as an object without fields.",
             (_DESCRIBE_INPUT, _DESCRIBE_OUTPUT),
             Effect.READ,
         ),
@@ -208,6 +216,7 @@ class _Shelf:
 
     catalog: tuple[Tool, ...]
     offered: tuple[Tool, ...]
+    stands_in: bool
     by_name: Mapping[str, Tool]
     index: ToolIndex | None = None
     meant: HybridIndex | None = None
@@ -234,7 +243,12 @@ class Discovery:
 
     def stands_in(self, catalog: tuple[Tool, ...]) -> bool:
         """Whether the three tools stand in this catalog's place."""
-        return self._shelf(catalog).offered is not catalog
+        return self._shelf(catalog).stands_in
+
+    def answers(self, name: str, catalog: tuple[Tool, ...]) -> bool:
+        """Whether one of the three is listed under this name; `describe_tool` alone where a tool is listed without its deep parts."""
+        shelf = self._shelf(catalog)
+        return name in INPUTS and (shelf.stands_in or (name == DESCRIBE and shelf.offered is not catalog))
 
     async def find(
         self, principal: Principal, catalog: tuple[Tool, ...], query: str, limit: int
@@ -268,7 +282,10 @@ class Discovery:
             return Refused(
                 error=Error(code="unknown_tool", message=UNKNOWN.reason, suggestion=suggestion, rule=UNKNOWN.rule)
             )
-        return Success(data=_described(tool, output=checked.get("output_schema") is True))
+        try:
+            return Success(data=described(tool, checked))
+        except UnknownFieldError as error:
+            return _invalid(f"/fields: {str(error)!a} is no field of the arguments of {tool.name}")
 
     def inner(self, arguments: JsonObject) -> Inner | Refused:
         """The call inside a `call_tool`."""
@@ -294,7 +311,8 @@ class Discovery:
             stand_in = _costs_more(catalog, self._above)
             shelf = _Shelf(
                 catalog=catalog,
-                offered=stand_ins(catalog) if stand_in else catalog,
+                offered=stand_ins(catalog) if stand_in else _with_description(catalog),
+                stands_in=stand_in,
                 by_name={tool.name: tool for tool in catalog},
             )
         self._shelves[id(catalog)] = shelf  # last again: what was used least lately stands first
@@ -343,31 +361,32 @@ class Discovery:
             faults = self._validators[name].faults(repaired)
         if not faults:
             return repaired
-        return Refused(
-            error=Error(
-                code="validation",
-                message="; ".join(faults),
-                suggestion="correct the arguments and call again; the tool's input schema says what it takes",
-                rule="arguments",
-            )
-        )
+        return _invalid("; ".join(faults))
+
+
+def _invalid(message: str) -> Refused:
+    suggestion = "correct the arguments and call again; the tool's input schema says what it takes"
+    return Refused(error=Error(code="validation", message=message, suggestion=suggestion, rule="arguments"))
+
+
+def _with_description(catalog: tuple[Tool, ...]) -> tuple[Tool, ...]:
+    """The catalog itself, with `describe_tool` among it where a tool is too large to be listed whole."""
+    if all(listed(tool) is tool for tool in catalog):
+        return catalog
+    (describe,) = (tool for tool in stand_ins(catalog) if tool.name == DESCRIBE)
+    return tuple(sorted((*catalog, describe), key=lambda tool: tool.name))
 
 
 def static_cost(tools: Sequence[Tool]) -> int:
     """What a list of tools costs a model before its first word, in tokens."""
-    return sum(map(_cost, tools))
-
-
-def _cost(tool: Tool) -> int:
-    shown = {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
-    return tokens(orjson.dumps(shown, default=dict).decode("utf-8", "replace"))
+    return sum(map(cost, tools))
 
 
 def _costs_more(catalog: Sequence[Tool], above: float) -> bool:
     """Whether a catalog costs more than so many tokens; counts no further than it takes to know. An empty one is never too long."""
     spent = 0
     for tool in catalog:
-        spent += _cost(tool)
+        spent += cost(tool)
         if spent > above:
             return True
     return False
@@ -378,17 +397,3 @@ def _entry(tool: Tool) -> Json:
     first = _SENTENCE.match(text)
     summary = bounded(first[0] if first else text, _MAX_SUMMARY_LENGTH)
     return {"name": tool.name, "title": tool.title, "summary": summary, "effect": str(tool.effect)}
-
-
-def _described(tool: Tool, *, output: bool) -> Json:
-    shown: dict[str, Any] = {
-        "name": tool.name,
-        "title": tool.title,
-        "description": tool.description,
-        "effect": str(tool.effect),
-        "idempotent": tool.idempotent,
-        "input_schema": tool.input_schema,
-    }
-    if output and tool.output_schema is not None:
-        shown["output_schema"] = tool.output_schema
-    return shown

@@ -40,6 +40,7 @@ BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "guard": (("--rounds", "1"), ()),
     "identity": ((), ()),
     "index": (("--entries", "2000", "--rounds", "1"), ()),
+    "large": (("/dev/null", "--operations", "10"), ()),
     "limits": ((), ()),
     "listing": (("--rounds", "1"), ()),
     "mutants": (("--most", "1", "--seconds", "60", "toolgen/policy/limits.py"), ()),

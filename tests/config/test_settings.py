@@ -194,10 +194,11 @@ def test_bare_descriptions_get_a_kind_and_a_name(tmp_path: Path) -> None:
         ("slack_web_openapi_v2.yaml", "Slack Web API", "slack_web"),
         ("octokit-openapi-generated-api.github.com.json", "GitHub's official OpenAPI spec + Octokit", "github_octokit"),
         ("billing.yaml", "Acme Payments", "billing"),
-        ("api.json", "OpenAPI", "api"),
+        ("api.json", "Acme Payments", "api"),
+        ("openapi.json", "OpenAPI", "openapi"),
         ("openapi.yaml", "日本語", "openapi"),
-        ("spec.json", "3 Ways", "ways"),
-        ("spec.json", "A very long title that goes on without end", "very_long_title_that"),
+        ("swagger.json", "3 Ways", "ways"),
+        ("openapi.json", "A very long title that goes on without end", "very_long_title_that"),
     ],
 )
 def test_a_title_names_a_source_better_than_an_empty_file_name(

@@ -31,6 +31,7 @@ from toolgen.gateway.asgi.app import App
 from toolgen.gateway.search_tools import DEFAULT_HITS, stand_ins
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.tool_discovery import MAX_QUERY_LENGTH, Discovery, _entries, static_cost
+from toolgen.gateway.tool_lists import Listings
 from toolgen.model.call import Principal
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.result import Envelope, Error
@@ -524,3 +525,45 @@ def test_a_search_over_rest_comes_in_pages_in_the_order_of_its_hits(tmp_path: Pa
             assert (other.status_code, other.json()["error"]["code"]) == (404, "not_found")
 
     run(main())
+
+
+def test_a_tool_too_large_to_be_listed_is_opened_by_describe_tool(tmp_path: Path) -> None:
+    path = project(tmp_path / "p", above="never")
+    spec = path.parent / "specs" / "pets.json"
+    written = json.loads(spec.read_text(encoding="utf-8"))
+    fields = {
+        f"field_{index}": {"type": "string", "description": f"Words about the field {index}."} for index in range(400)
+    }
+    deep = {
+        "type": "object",
+        "properties": {"inner": {"type": "object", "properties": {**fields, "size": {"type": "integer"}}}},
+    }
+    operation = written["paths"]["/pets/{petId}"]["get"]
+    operation["parameters"].append({"name": "filter", "in": "query", "content": {"application/json": {"schema": deep}}})
+    spec.write_text(json.dumps(written), encoding="utf-8")
+
+    async def main() -> None:
+        async with Gateway.load(path) as gateway:
+            bot = gateway.principal("bot")
+            shown = Listings(gateway.tool_calls).of(bot).page("anthropic", cursor="", limit=50)
+            by_name = {tool["name"]: tool for tool in json.loads(orjson.dumps(shown.tools))}
+            assert set(by_name) == {*BOT_SEES, "describe_tool"}
+            inner = by_name["pets__get_pet"]["input_schema"]["properties"]["filter"]["properties"]["inner"]
+            assert inner == {"type": "object", "description": "(parts: describe_tool)"}
+            asked = await gateway.call(
+                "describe_tool", {"name": "pets__get_pet", "fields": ["filter.inner.size"]}, principal="bot"
+            )
+            assert asked.data["input_schema"]["properties"] == {"filter.inner.size": {"type": "integer"}}  # type: ignore[index, call-overload]
+            wrong = await gateway.call(
+                "pets__get_pet", {"petId": 1, "filter": {"inner": {"size": "x"}}}, principal="bot"
+            )
+            assert wrong.error
+            assert (wrong.error.code, "size" in wrong.error.message) == ("validation", True)
+            missing = await gateway.call(
+                "describe_tool", {"name": "pets__get_pet", "fields": ["filter.nothing"]}, principal="bot"
+            )
+            assert missing.error
+            assert missing.error.code == "validation"
+            assert (await gateway.call("search_tools", {"query": "pets"}, principal="bot")).status == "refused"
+
+    asyncio.run(main())

@@ -20,6 +20,7 @@ import orjson
 from toolgen.builder.callability import names_in_short, unpaid
 from toolgen.cli.output import print_table, printable
 from toolgen.emit.formats import remarks, render, tokens
+from toolgen.emit.schema_budget import listed
 from toolgen.emit.writer import MANIFEST, Record, Row
 from toolgen.errors import CanonicalError
 from toolgen.model.manifest import Manifest, Problem, SourceInfo
@@ -252,4 +253,6 @@ def _cells(row: Row) -> tuple[object, ...]:
 
 def _tokens(tools: Sequence[Tool]) -> int:
     """What a model reads when all of them are offered to it, without output schemas: names, descriptions and arguments."""
-    return sum(tokens(orjson.dumps(shaped, default=dict).decode()) for shaped in render("anthropic", tools))
+    return sum(
+        tokens(orjson.dumps(shaped, default=dict).decode()) for shaped in render("anthropic", map(listed, tools))
+    )

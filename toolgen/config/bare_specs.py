@@ -72,7 +72,9 @@ def _better(stem: str, base: str, path: Path) -> str:
     own = _telling(base)
     more = set(said) < {*own, *words(base), *base.split("_")}
     collected = "__" in stem  # where it comes from, and what it is
-    return name if not own or len(base) > _MAX_LENGTH or more or collected else ""
+    # `api` and `spec` are names too, if poor ones; `openapi` is a format.
+    nameless = not own and any(word in base for word in ("openapi", "swagger"))
+    return name if nameless or len(base) > _MAX_LENGTH or more or collected else ""
 
 
 def _title(head: bytes) -> str:

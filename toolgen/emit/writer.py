@@ -22,6 +22,7 @@ import orjson
 from toolgen.canonical import digest
 from toolgen.emit.formats import DEFAULT_FORMATS, FORMATS, render
 from toolgen.emit.python import MODULE, python_module
+from toolgen.emit.schema_budget import listed
 from toolgen.errors import ConfigError, ToolgenError
 from toolgen.files import read_file
 from toolgen.model.manifest import Manifest, Problem
@@ -65,7 +66,9 @@ def render_all(manifest: Manifest, formats: Iterable[str] = DEFAULT_FORMATS) -> 
         if name not in FILES:
             raise ConfigError(f"`{name}` is no format{nearest(name, FILES)}", suggestion=f"use {', '.join(FILES)}")
         tools = manifest.tools.values()
-        files[FILES[name]] = python_module(tools).encode() if name == "python" else _pretty(render(name, tools))
+        files[FILES[name]] = (
+            python_module(tools).encode() if name == "python" else _pretty(render(name, map(listed, tools)))
+        )
     return dict(sorted(files.items()))
 
 

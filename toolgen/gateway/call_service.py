@@ -319,7 +319,7 @@ class Calls:
             who = governance.identity.named(principal) if isinstance(principal, str) else principal
         except ConfigError as error:
             return unmade(name, Error(code="forbidden", message=error.message, rule="default"))
-        if name not in INPUTS or not self._discovery.answers(catalog := governance.catalog(who)):
+        if name not in INPUTS or not self._discovery.answers(name, catalog := governance.catalog(who)):
             return Asked(name=name, arguments=arguments, principal=who)
         if name in CALLING:
             inner = self._discovery.inner(name, arguments, catalog)

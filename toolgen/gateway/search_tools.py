@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from toolgen.emit.schema_budget import DEEPEST
 from toolgen.model.schema import Schema
 from toolgen.model.tool import Effect, NoBinding, Tool, seal
 
@@ -73,6 +74,18 @@ _DESCRIBE_INPUT = _object(
             "default": False,
             "description": "Whether to add the schema of the tool's answers.",
         },
+        "fields": {
+            "type": "array",
+            "items": {"type": "string", "minLength": 1, "maxLength": 300},
+            "maxItems": 20,
+            "description": "Show these parts of the arguments alone, by path, such as 'spec.template'; `more` names those left out.",
+        },
+        "depth": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": DEEPEST,
+            "description": "How many levels of fields to show.",
+        },
     },
     "name",
 )
@@ -85,6 +98,7 @@ _DESCRIBE_OUTPUT = _object(
         "idempotent": {"type": "boolean"},
         "input_schema": {"type": "object"},
         "output_schema": {"type": "object"},
+        "more": {"type": "array", "items": _TEXT},
     },
     *("name", "title", "description", "effect", "idempotent", "input_schema"),
 )
@@ -139,7 +153,8 @@ def stand_ins(catalog: Sequence[Tool]) -> tuple[Tool, ...]:
         _tool(
             DESCRIBE,
             "Describe a tool",
-            f"Shows a tool that {SEARCH} found: its whole description and the schema of its arguments. Use it before {CALL}.",
+            f"Shows a tool that {SEARCH} found: its whole description and the schema of its arguments. "
+            f"Use it before {CALL}, and for parts of arguments that are listed as an object without fields.",
             (_DESCRIBE_INPUT, _DESCRIBE_OUTPUT),
             Effect.READ,
         ),

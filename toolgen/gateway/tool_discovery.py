@@ -14,7 +14,8 @@ import orjson
 
 from toolgen.clock import Clock
 from toolgen.emit.formats import tokens
-from toolgen.gateway.search_tools import CALL, CALL_READ, DEFAULT_HITS, INPUTS, SEARCH, stand_ins
+from toolgen.emit.schema_budget import UnknownFieldError, cost, described, listed
+from toolgen.gateway.search_tools import CALL, CALL_READ, DEFAULT_HITS, DESCRIBE, INPUTS, SEARCH, stand_ins
 from toolgen.model.call import Principal
 from toolgen.model.result import Error, Refused, Success, bounded
 from toolgen.model.schema import Json, JsonObject
@@ -53,6 +54,7 @@ class _Shelf:
 
     catalog: tuple[Tool, ...]
     offered: tuple[Tool, ...]
+    stands_in: bool
     by_name: Mapping[str, Tool]
     index: ToolIndex | None = None
     meant: HybridIndex | None = None
@@ -79,15 +81,18 @@ class Discovery:
 
     def stands_in(self, catalog: tuple[Tool, ...]) -> bool:
         """Whether the tools that search stand in this catalog's place."""
-        return self._shelf(catalog).offered is not catalog
+        return self._shelf(catalog).stands_in
 
-    def answers(self, catalog: tuple[Tool, ...]) -> bool:
-        """Whether the tools that search do their work for whoever has this catalog, listed by now or not.
+    def answers(self, name: str, catalog: tuple[Tool, ...]) -> bool:
+        """Whether the search tool of this name does its work for whoever has this catalog, listed by now or not.
 
         A client keeps a list for as long as it likes, and another worker may have given it: an edit of the policy that makes a catalog
-        short enough to be listed takes nothing from those that search it.
+        short enough to be listed takes nothing from those that search it. Where no catalog is ever too long, `describe_tool` alone
+        is there, if a tool is listed without its deep parts.
         """
-        return bool(catalog) and math.isfinite(self._above)
+        if math.isfinite(self._above):
+            return bool(catalog)
+        return name == DESCRIBE and self._shelf(catalog).offered is not catalog
 
     async def find(
         self, principal: Principal, catalog: tuple[Tool, ...], query: str, limit: int
@@ -120,7 +125,10 @@ class Discovery:
             return Refused(
                 error=Error(code="unknown_tool", message=UNKNOWN.reason, suggestion=suggestion, rule=UNKNOWN.rule)
             )
-        return Success(data=_described(tool, output=checked.get("output_schema") is True))
+        try:
+            return Success(data=described(tool, checked))
+        except UnknownFieldError as error:
+            return _invalid(f"/fields: {str(error)!a} is no field of the arguments of {tool.name}")
 
     async def _searched(
         self, principal: Principal, catalog: tuple[Tool, ...], query: str, limit: int
@@ -168,7 +176,8 @@ class Discovery:
             stand_in = _costs_more(catalog, self._above)
             shelf = _Shelf(
                 catalog=catalog,
-                offered=stand_ins(catalog) if stand_in else catalog,
+                offered=stand_ins(catalog) if stand_in else _with_description(catalog),
+                stands_in=stand_in,
                 by_name={tool.name: tool for tool in catalog},
             )
         self._shelves[id(catalog)] = shelf  # last again: what was used least lately stands first
@@ -217,31 +226,32 @@ class Discovery:
             faults = self._validators[name].faults(repaired)
         if not faults:
             return repaired
-        return Refused(
-            error=Error(
-                code="validation",
-                message="; ".join(faults),
-                suggestion="correct the arguments and call again; the tool's input schema says what it takes",
-                rule="arguments",
-            )
-        )
+        return _invalid("; ".join(faults))
+
+
+def _invalid(message: str) -> Refused:
+    suggestion = "correct the arguments and call again; the tool's input schema says what it takes"
+    return Refused(error=Error(code="validation", message=message, suggestion=suggestion, rule="arguments"))
+
+
+def _with_description(catalog: tuple[Tool, ...]) -> tuple[Tool, ...]:
+    """The catalog itself, with `describe_tool` among it where a tool is too large to be listed whole."""
+    if all(listed(tool) is tool for tool in catalog):
+        return catalog
+    (describe,) = (tool for tool in stand_ins(catalog) if tool.name == DESCRIBE)
+    return tuple(sorted((*catalog, describe), key=lambda tool: tool.name))
 
 
 def static_cost(tools: Sequence[Tool]) -> int:
     """What a list of tools costs a model before its first word, in tokens."""
-    return sum(map(_cost, tools))
-
-
-def _cost(tool: Tool) -> int:
-    shown = {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
-    return tokens(orjson.dumps(shown, default=dict).decode("utf-8", "replace"))
+    return sum(map(cost, tools))
 
 
 def _costs_more(catalog: Sequence[Tool], above: float) -> bool:
     """Whether a catalog costs more than so many tokens; counts no further than it takes to know. An empty one is never too long."""
     spent = 0
     for tool in catalog:
-        spent += _cost(tool)
+        spent += cost(tool)
         if spent > above:
             return True
     return False
@@ -253,9 +263,9 @@ def _entries(found: Sequence[Tool]) -> list[Json]:
     shown: list[Json] = []
     for place, tool in enumerate(found):
         entry = _entry(tool)
-        cost = tokens(orjson.dumps(tool.input_schema, default=dict).decode("utf-8", "replace"))
-        if place < _MAX_SCHEMAS and cost <= left:
-            left -= cost
+        spent = tokens(orjson.dumps(tool.input_schema, default=dict).decode("utf-8", "replace"))
+        if place < _MAX_SCHEMAS and spent <= left:
+            left -= spent
             entry["input_schema"] = tool.input_schema
         shown.append(entry)
     return shown
@@ -266,17 +276,3 @@ def _entry(tool: Tool) -> dict[str, Any]:
     first = _SENTENCE.match(text)
     summary = bounded(first[0] if first else text, _MAX_SUMMARY_LENGTH)
     return {"name": tool.name, "title": tool.title, "summary": summary, "effect": str(tool.effect)}
-
-
-def _described(tool: Tool, *, output: bool) -> Json:
-    shown: dict[str, Any] = {
-        "name": tool.name,
-        "title": tool.title,
-        "description": tool.description,
-        "effect": str(tool.effect),
-        "idempotent": tool.idempotent,
-        "input_schema": tool.input_schema,
-    }
-    if output and tool.output_schema is not None:
-        shown["output_schema"] = tool.output_schema
-    return shown

@@ -12,6 +12,7 @@ import jsonschema_rs
 import orjson
 
 from toolgen.emit.formats import FORMATS
+from toolgen.emit.schema_budget import listed
 from toolgen.gateway.json_body import Malformed, encode
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.search_tools import stand_ins
@@ -82,7 +83,8 @@ class Listing:
         key = (form, tool.name)
         rendered = self._rendered.get(key)
         if rendered is None:
-            rendered = self._rendered[key] = orjson.Fragment(encode(LISTED[form](tool)))
+            shown = tool if form == "manifest" else listed(tool)
+            rendered = self._rendered[key] = orjson.Fragment(encode(LISTED[form](shown)))
         return rendered
 
     def tool(self, name: str) -> Tool | None:

@@ -1,0 +1,138 @@
+"""Schemas cut to what a model can be asked to read: within their bound, never stricter than the whole, and open to being asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.catalogs import http_tool
+from toolgen.emit.formats import tokens
+from toolgen.emit.schema_budget import (
+    DEEPEST,
+    MAX_DESCRIBED_TOKENS,
+    MAX_LISTED_TOKENS,
+    UnknownFieldError,
+    cost,
+    described,
+    listed,
+)
+from toolgen.model.tool import Tool
+
+
+def deep(width: int, depth: int) -> dict[str, Any]:
+    """Objects in objects, through definitions that also lead back to themselves."""
+    definitions: dict[str, Any] = {}
+    for level in range(depth):
+        below = {"$ref": f"#/$defs/L{level + 1}"} if level + 1 < depth else {"type": "string"}
+        fields = {
+            f"f{index}": {"type": "string", "description": f"Words about field {index}."} for index in range(width)
+        }
+        properties = {
+            **fields,
+            "next": below,
+            "all": {"type": "array", "items": below},
+            "again": {"$ref": "#/$defs/L0"},
+        }
+        definitions[f"L{level}"] = {"type": "object", "properties": properties, "required": ["f0"]}
+    return {
+        "type": "object",
+        "properties": {"spec": {"$ref": "#/$defs/L0"}, "name": {"type": "string"}},
+        "required": ["spec"],
+        "$defs": definitions,
+    }
+
+
+def large(schema: dict[str, Any]) -> Tool:
+    return msgspec.structs.replace(http_tool("s__create"), input_schema=schema)
+
+
+def cost_of(value: Any) -> int:
+    return tokens(orjson.dumps(value, default=dict).decode())
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        deep(60, 12),
+        deep(600, 3),
+        {
+            "type": "object",
+            "properties": {f"a{index}": {"type": "string", "description": "Words. " * 9} for index in range(900)},
+            "required": ["a7"],
+        },
+        {
+            "type": "object",
+            "properties": {"a": {"oneOf": [deep(80, 4)["$defs"]["L3"]] * 30, "not": {"required": ["x"]}}},
+        },
+    ],
+    ids=["deep", "wide", "flat", "branches"],
+)
+def test_a_large_tool_is_listed_and_described_within_its_bound(schema: dict[str, Any]) -> None:
+    tool = large(schema)
+    assert cost(tool) > MAX_LISTED_TOKENS
+    assert cost(listed(tool)) <= MAX_LISTED_TOKENS
+    assert cost_of(described(tool)) <= MAX_DESCRIBED_TOKENS
+    assert (
+        cost_of(described(msgspec.structs.replace(tool, output_schema=schema), {"output_schema": True}))
+        <= MAX_DESCRIBED_TOKENS
+    )
+    jsonschema_rs.validator_for(listed(tool).input_schema)
+
+
+def test_a_small_tool_is_listed_as_it_is() -> None:
+    tool = large(deep(3, 2))
+    assert listed(tool) is tool
+    assert described(tool)["input_schema"] == tool.input_schema
+    assert "more" not in described(tool)
+
+
+def test_what_is_left_open_is_named_and_shown_when_asked_for() -> None:
+    tool = large(deep(60, 12))
+    first = described(tool)
+    assert all(path.startswith("spec.next") for path in first["more"])
+    path = "spec.next.next.all.next"
+    asked = described(tool, {"fields": [path]})
+    assert list(asked["input_schema"]["properties"]) == [path]
+    assert "f59" in str(asked["input_schema"])
+    assert cost_of(asked) <= MAX_DESCRIBED_TOKENS
+    assert cost_of(described(tool, {"depth": DEEPEST})) > MAX_DESCRIBED_TOKENS
+    with pytest.raises(UnknownFieldError, match=r"spec\.nothing"):
+        described(tool, {"fields": ["spec.nothing"]})
+
+
+SCHEMAS = st.recursive(
+    st.sampled_from(
+        [{"type": "string"}, {"type": "integer", "minimum": 3}, {"enum": ["a", 1]}, True, {"const": {"a": 1}}]
+    ),
+    lambda inner: st.one_of(
+        st.builds(lambda a, b: {"type": "object", "properties": {"a": a, "b": b}, "required": ["a"]}, inner, inner),
+        st.builds(lambda a: {"type": "array", "items": a, "minItems": 1}, inner),
+        st.builds(lambda a, b: {"oneOf": [a, b]}, inner, inner),
+        st.builds(lambda a, b: {"anyOf": [a, {"not": b}]}, inner, inner),
+        st.builds(lambda a, b: {"if": a, "then": b}, inner, inner),
+        st.builds(lambda a: {"allOf": [a], "unevaluatedProperties": False}, inner),
+        st.builds(lambda a: {"additionalProperties": a}, inner),
+        st.builds(lambda a: {"contains": a, "maxContains": 1}, inner),
+    ),
+    max_leaves=8,
+)
+VALUES = st.recursive(
+    st.sampled_from(["a", "b", 1, 5, None, True]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(schema=SCHEMAS, value=VALUES, depth=st.integers(1, 4))
+def test_what_is_cut_accepts_whatever_the_whole_accepts(schema: Any, value: Any, depth: int) -> None:
+    whole = {"type": "object", "properties": {"a": schema, "b": {"$ref": "#/$defs/S"}}, "$defs": {"S": schema}}
+    arguments = {"a": value, "b": value}
+    cut = described(large(whole), {"depth": depth})["input_schema"]
+    if jsonschema_rs.is_valid(whole, arguments):
+        assert jsonschema_rs.is_valid(cut, arguments)

@@ -1,0 +1,230 @@
+"""A schema cut to what a model can be asked to read: its deep parts are named and left open, and can be asked for by their path.
+
+What is cut accepts whatever the whole accepts, and more. Calls are checked against the whole.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import orjson
+
+from toolgen.emit.formats import tokens
+from toolgen.model.result import bounded
+from toolgen.model.schema import Schema
+from toolgen.model.tool import Tool
+
+__all__ = ["DEEPEST", "MAX_DESCRIBED_TOKENS", "MAX_LISTED_TOKENS", "UnknownFieldError", "cost", "described", "listed"]
+
+MAX_LISTED_TOKENS = 8_000
+"""A tool that costs more is listed without its deep parts."""
+MAX_DESCRIBED_TOKENS = 4_000
+DEEPEST = 20
+_MAX_ASKED_TOKENS = 32_000
+_MAX_PATHS = 30
+_MAX_WORDS = 60
+_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
+_LISTS = frozenset({"allOf", "anyOf", "prefixItems"})
+# A part of these that is left open would refuse what the whole accepts.
+_CONTRARY = frozenset(
+    {
+        *("not", "if", "then", "else", "oneOf", "contains", "minContains", "maxContains"),
+        *("unevaluatedProperties", "unevaluatedItems", "$defs"),
+    }
+)
+_DEEP = ("properties", "patternProperties", "items", "prefixItems", "allOf", "anyOf", "oneOf", "additionalProperties")
+
+
+class UnknownFieldError(Exception):
+    """A path leads to no field of a schema."""
+
+
+def cost(tool: Tool) -> int:
+    """What a tool costs a model that is told of it, in tokens."""
+    return _cost({"name": tool.name, "description": tool.description, "input_schema": tool.input_schema})
+
+
+def _cost(value: Any) -> int:
+    return tokens(orjson.dumps(value, default=dict).decode("utf-8", "replace"))
+
+
+def listed(tool: Tool) -> Tool:
+    """The tool as it is listed: itself, or with an input schema of which the deep parts are open."""
+    # No text has more tokens than bytes, and counting those is quick.
+    if len(orjson.dumps(tool.input_schema, default=dict)) < MAX_LISTED_TOKENS // 2 or cost(tool) <= MAX_LISTED_TOKENS:
+        return tool
+    room = MAX_LISTED_TOKENS - _cost({"name": tool.name, "description": tool.description})
+    return msgspec.structs.replace(tool, input_schema=_within(tool.input_schema, room)[0])
+
+
+def described(tool: Tool, asked: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """All about a tool within `MAX_DESCRIBED_TOKENS`, as the arguments of describe_tool ask for it.
+
+    `fields` are paths such as `spec.template`; a `depth` may cost more; `output_schema` adds that. `more` in what is said are paths of
+    parts that are left open. Raises `UnknownFieldError`.
+    """
+    fields, depth = asked.get("fields") or (), asked.get("depth")
+    shown: dict[str, Any] = {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "effect": str(tool.effect),
+        "idempotent": tool.idempotent,
+    }
+    wanted = {"input_schema": _parts(tool.input_schema, fields) if fields else tool.input_schema}
+    if asked.get("output_schema") is True and tool.output_schema is not None:
+        wanted["output_schema"] = tool.output_schema
+    room = (MAX_DESCRIBED_TOKENS if depth is None else _MAX_ASKED_TOKENS) - _cost(shown)
+    more: list[str] = []
+    for index, (key, schema) in enumerate(wanted.items()):
+        share = room * 9 // 10 // (len(wanted) - index)
+        shown[key], left = _within(schema, share, DEEPEST if depth is None else depth)
+        room -= _cost(shown[key])
+        more += left if key == "input_schema" else []
+    if more:
+        shown["more"] = [path for path in more if len(path) <= 100][:_MAX_PATHS]
+        while shown["more"] and _cost(shown["more"]) > max(room, 0):
+            shown["more"] = shown["more"][: len(shown["more"]) // 2]
+    return shown
+
+
+def _parts(schema: Schema, fields: Sequence[str]) -> Schema:
+    """A schema with the fields at these paths alone, each under its path."""
+    properties = {path: _at(schema, path) for path in fields}
+    return {"type": "object", "properties": properties, "$defs": schema.get("$defs", {})}
+
+
+def _at(schema: Schema, path: str) -> Any:
+    node: Any = schema
+    for name in path.split("."):
+        found = next((one for one in _fields(node, schema, name, 0)), None)
+        if found is None:
+            raise UnknownFieldError(path)
+        node = found
+    return node
+
+
+def _fields(node: Any, root: Schema, name: str, depth: int) -> Iterator[Any]:
+    """The schemas of a field, in whichever part of a schema it stands; a list's are those of its items."""
+    node = _resolved(node, root)
+    if not isinstance(node, Mapping) or depth > DEEPEST:
+        return
+    properties = node.get("properties")
+    if isinstance(properties, Mapping) and name in properties:
+        yield properties[name]
+    inner = [
+        *(node.get(key) for key in ("items", "additionalProperties")),
+        *(one for key in ("allOf", "anyOf", "oneOf") for one in node.get(key) or ()),
+    ]
+    if name in {"*", "[]"}:
+        yield from (one for one in inner[:2] if isinstance(one, Mapping))
+    for one in inner:
+        yield from _fields(one, root, name, depth + 1)
+
+
+def _resolved(node: Any, root: Schema) -> Any:
+    for _ in range(DEEPEST):
+        if not isinstance(node, Mapping) or not isinstance(ref := node.get("$ref"), str):
+            return node
+        node = root.get("$defs", {}).get(ref.rpartition("/")[2], {})
+    return {}
+
+
+def _within(schema: Schema, room: int, deepest: int = DEEPEST) -> tuple[Schema, list[str]]:
+    """The schema as deep as fits, and the paths of what is left open."""
+    if deepest >= DEEPEST and _cost(schema) <= room:
+        return schema, []
+    low, high = 0, deepest
+    best = _Cut(schema, 0)
+    while low < high:
+        middle = (low + high + 1) // 2
+        cut = _Cut(schema, middle)
+        if _cost(cut.schema) <= room:
+            low, best = middle, cut
+        else:
+            high = middle - 1
+    return _narrow(best.schema, room), best.open
+
+
+def _narrow(schema: Schema, room: int) -> Schema:
+    """What has too many fields without their descriptions, and then without the last of those that are not required."""
+    if _cost(schema) <= room:
+        return schema
+    required = schema.get("required") or ()
+    properties = {
+        name: {key: one[key] for key in ("type", "enum") if key in one}
+        for name, one in schema.get("properties", {}).items()
+        if isinstance(one, Mapping)
+    }
+    spare = [name for name in properties if name not in required]
+    shown: Schema = {"type": "object", "properties": properties, "required": [*required]}
+    while spare and _cost(shown) > room:
+        kept, spare = spare[: len(spare) // 2], spare[: len(spare) // 2]
+        shown = {
+            **shown,
+            "properties": {name: one for name, one in properties.items() if name in required or name in kept},
+        }
+    return shown
+
+
+class _Cut:
+    """A schema down to a number of levels of fields. A definition stands once, as deep as the nearest reference to it allows."""
+
+    def __init__(self, root: Schema, limit: int) -> None:
+        self._root = root
+        self._limit = limit
+        self.open: list[str] = []
+        self._order = count()
+        self._waiting: list[tuple[int, int, str, str]] = []
+        built = self._node(root, 0, "")
+        definitions: dict[str, Any] = {}
+        while self._waiting:
+            depth, _, name, path = heapq.heappop(self._waiting)
+            if name not in definitions:
+                definitions[name] = self._node(root.get("$defs", {}).get(name, {}), depth, path)
+        self.schema: Schema = {**built, "$defs": definitions} if definitions else built
+
+    def _node(self, node: Any, depth: int, path: str) -> Any:
+        if not isinstance(node, Mapping):
+            return node
+        if depth > self._limit and self._deep(node):
+            self.open.append(path)
+            return self._left_open(node)
+        built: dict[str, Any] = {}
+        for key, value in node.items():
+            if key == "$ref" and isinstance(value, str):
+                heapq.heappush(self._waiting, (depth, next(self._order), value.rpartition("/")[2], path))
+                built[key] = value
+            elif key == "oneOf" and isinstance(value, Sequence) and "anyOf" not in node:
+                built["anyOf"] = [self._node(one, depth, path) for one in value]
+            elif key in _CONTRARY:
+                continue
+            elif key in _MAPS and isinstance(value, Mapping):
+                built[key] = {
+                    name: self._node(one, depth + 1, f"{path}.{name}" if path else name) for name, one in value.items()
+                }
+            elif key in _LISTS and isinstance(value, Sequence):
+                built[key] = [self._node(one, depth, path) for one in value]
+            elif key == "items":
+                built[key] = self._node(value, depth, path)
+            elif key == "additionalProperties":
+                built[key] = self._node(value, depth + 1, f"{path}.*" if path else "*")
+            else:
+                built[key] = value
+        return built
+
+    def _deep(self, node: Any) -> bool:
+        target = _resolved(node, self._root)
+        return isinstance(target, Mapping) and any(isinstance(target.get(key), (Mapping, list, tuple)) for key in _DEEP)
+
+    def _left_open(self, node: Mapping[str, Any]) -> dict[str, Any]:
+        target = _resolved(node, self._root)
+        words = node.get("description", target.get("description"))
+        said = f"{bounded(words, _MAX_WORDS)} " if isinstance(words, str) and words else ""
+        kind = {"type": target["type"]} if "type" in target else {}
+        return {**kind, "description": f"{said}(parts: describe_tool)"}

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from bench.build import measured
 from toolgen.builder.build import build
-from toolgen.gateway.tool_discovery import stand_ins, static_cost
+from toolgen.gateway.search_tools import stand_ins
+from toolgen.gateway.tool_discovery import static_cost
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "graphql"
 COLD_S, AGAIN_S, STATIC, STAND_INS = 8.0, 0.3, 60_000, 2_000

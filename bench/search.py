@@ -19,7 +19,8 @@ from typing import Any
 from bench.formats import CORPUS
 from bench.tokens import LARGE
 from toolgen.builder.build import build
-from toolgen.gateway.tool_discovery import stand_ins, static_cost
+from toolgen.gateway.search_tools import stand_ins
+from toolgen.gateway.tool_discovery import static_cost
 from toolgen.search import bm25 as engine
 from toolgen.search.bm25 import ToolIndex
 from toolgen.search.hybrid import HybridIndex

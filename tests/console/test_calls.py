@@ -104,3 +104,15 @@ def test_a_gateway_that_goes_ends_what_is_listened_to(tmp_path: Path) -> None:
         except httpx.TransportError:
             rest = []
         assert len(rest) < 100
+
+
+def test_a_hidden_tool_is_marked_and_its_story_says_what_would_open_it(home: House) -> None:
+    hidden = home.call("orders__create_order", {})
+    unknown = home.call("orders__get_nothing", {})
+    with client(home, "rita") as http:
+        rows = http.get("/console/calls").text
+        assert rows.count("(hidden)") == 1
+        story = http.get(f"/console/calls/{hidden.call_id}").text
+        assert "orders__create_order exists, and bot is told that it does not: no rule allows it to bot" in story
+        assert "suggested-bot-orders__create_order" in story
+        assert "Hidden:" not in http.get(f"/console/calls/{unknown.call_id}").text

@@ -545,7 +545,7 @@ def test_a_tool_too_large_to_be_listed_is_opened_by_describe_tool(tmp_path: Path
     async def main() -> None:
         async with Gateway.load(path) as gateway:
             bot = gateway.principal("bot")
-            shown = Listings(gateway.tool_calls).of(bot).page("anthropic", cursor="", limit=50)
+            shown = Listings(gateway).of(bot).page("anthropic", cursor="", limit=50)
             by_name = {tool["name"]: tool for tool in json.loads(orjson.dumps(shown.tools))}
             assert set(by_name) == {*BOT_SEES, "describe_tool"}
             inner = by_name["pets__get_pet"]["input_schema"]["properties"]["filter"]["properties"]["inner"]

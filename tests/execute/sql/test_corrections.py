@@ -58,9 +58,9 @@ def _database(found: Database | None) -> Database:
     return found
 
 
-def ask(location: str, database: Database, *statements: str) -> list[Error | None]:
+def ask(location: str, database: Database, *statements: str, scope: SqlScope | None = None) -> list[Error | None]:
     """What each statement ends with; None for one with rows."""
-    scope = SqlScope(tables={full_name(table): TableScope() for table in database.tables}, max_rows=5)
+    scope = scope or SqlScope(tables={full_name(table): TableScope() for table in database.tables}, max_rows=5)
 
     async def main() -> list[Error | None]:
         executor = SqlExecutor(location, permit=lambda _: Allow(rule="test"))
@@ -174,3 +174,12 @@ def test_a_statement_is_answered_with_what_to_write(
         assert error.code in {"sql_refused", "sql_failed"}
         assert told in error.suggestion, (engine, error)
         assert "toolgen_" not in error.suggestion.lower()
+
+
+def test_the_values_of_a_masked_column_are_not_told(locations: dict[str, tuple[str, Database]]) -> None:
+    scope = SqlScope(tables={"orders": TableScope(masks={"status": "status"})}, max_rows=5)
+    (error,) = ask(*locations["postgres"], "SELECT lower(id), status FROM orders", scope=scope)
+    assert error is not None
+    assert error.code == "sql_failed"
+    assert "paid" not in error.suggestion
+    assert "status" in error.suggestion

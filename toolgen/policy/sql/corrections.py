@@ -15,7 +15,7 @@ from toolgen.model.database import Column, Database
 from toolgen.model.result import bounded
 from toolgen.policy.sql.equivalents import EQUIVALENTS, function_advice
 from toolgen.policy.sql.grammar import called
-from toolgen.policy.sql.grants import full_name
+from toolgen.policy.sql.grants import SqlScope, find_table, full_name
 from toolgen.policy.sql.placeholders import CALL, SLOT
 from toolgen.policy.sql.refusal import shown
 
@@ -51,7 +51,9 @@ def alias_advice(identifier: exp.Expr, dialect: str) -> str:
     return f"{said}: repeat its expression{f', {written}' if written else ''}"
 
 
-def corrections(root: exp.Expr, columns: Iterable[str], functions: Iterable[str], database: Database) -> dict[str, str]:
+def corrections(
+    root: exp.Expr, columns: Iterable[str], functions: Iterable[str], database: Database, scope: SqlScope
+) -> dict[str, str]:
     """What to tell of a statement, by what an engine may find wrong with it: `grouping`, `function`, `types`."""
     dialect = database.dialect
     found: dict[str, str] = {}
@@ -61,27 +63,30 @@ def corrections(root: exp.Expr, columns: Iterable[str], functions: Iterable[str]
     if foreign:
         found["function"] = f"{foreign[0]}: {function_advice(foreign[0], dialect)}"
     used = frozenset(columns)
-    if used and (typed := [*_typed(database, used)]):
+    if used and (typed := [*_typed(database, scope, used)]):
         more = f" and {len(typed) - _MAX_TOLD} more" if len(typed) > _MAX_TOLD else ""
         found["types"] = f"the columns are {'; '.join(typed[:_MAX_TOLD])}{more}"
     return found
 
 
-def _typed(database: Database, used: frozenset[str]) -> Iterator[str]:
-    """The columns of a statement with their types, those of few values first."""
+def _typed(database: Database, scope: SqlScope, used: frozenset[str]) -> Iterator[str]:
+    """The columns of a statement with their types, those of few values first. Of a masked one the values are not told."""
     told: list[tuple[bool, str]] = []
-    for table in database.tables:
-        name = full_name(table)
-        told += ((not one.labels, _described(one)) for one in table.columns if f"{name}.{one.name}" in used)
+    for name, entry in scope.tables.items():
+        if (table := find_table(database, name)) is not None:
+            columns = (one for one in table.columns if f"{full_name(table)}.{one.name}" in used)
+            told += (_described(one, masked=one.name in entry.masks) for one in columns)
     return (text for _plain, text in sorted(told, key=lambda item: item[0]))
 
 
-def _described(column: Column) -> str:
-    if not column.labels:
-        return f"{shown(column.name)} {bounded(column.type, 40)}"
+def _described(column: Column, *, masked: bool) -> tuple[bool, str]:
+    """Whether it is told by its type alone, and what is told."""
+    if not column.labels or masked:
+        declared = column.type.partition("(")[0] if column.labels else column.type
+        return True, f"{shown(column.name)} {bounded(declared, 40)}"
     labels = ", ".join(f"'{shown(label)}'" for label in column.labels[:_MAX_LABELS])
     more = len(column.labels) - _MAX_LABELS
-    return f"{shown(column.name)} one of {labels}{f' and {more} more' if more > 0 else ''}"
+    return False, f"{shown(column.name)} one of {labels}{f' and {more} more' if more > 0 else ''}"
 
 
 def _grouping(root: exp.Expr, dialect: str) -> Iterator[str]:

@@ -112,7 +112,7 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
     resolver.resolve(root)
     columns = set(resolver.columns)
     called_functions = {called(node) for node in root.find_all(exp.Anonymous)}
-    advice = corrections(root, columns, called_functions, database)
+    advice = corrections(root, columns, called_functions, database, scope)
     if ordered and (limited or skip or "limit" in counts.values()):
         complete_order(root, database, columns)
     attributes: list[str] = []

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import jsonschema_rs
 
-from toolgen.model.schema import Schema
+from toolgen.model.schema import Schema, json_type
 
 __all__ = ["ALL_TYPES", "ANNOTATIONS", "Names", "View", "exact", "mentioned", "parts_of", "resolved", "type_of"]
 
@@ -257,21 +257,8 @@ def resolved(reference: str, root: Any) -> Any:
 
 def type_of(value: Any) -> str:
     """Which of `ALL_TYPES` a value has."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "integer" if value.is_integer() else "fraction"
-        case str():
-            return "string"
-        case Mapping():
-            return "object"
-        case _:
-            return "array"
+    kind = json_type(value)
+    return "fraction" if kind == "number" else kind
 
 
 def exact(value: Any) -> tuple[Hashable, ...]:

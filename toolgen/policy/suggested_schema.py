@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from toolgen.model.schema import Json
+from toolgen.model.schema import Json, json_type
 
 __all__ = ["HIDDEN", "Observed", "closed"]
 
@@ -123,19 +123,9 @@ def _escaped(character: str) -> str:
 
 
 def _kind(value: Json) -> str:
-    match value:
-        case bool():
-            return "boolean"
-        case None:
-            return "null"
-        case str():
-            return "string"
-        case int() | float():
-            return "number"
-        case Mapping():
-            return "object"
-        case _:
-            return "array"
+    """The JSON type of a value, where a whole number is a number like any other."""
+    kind = json_type(value)
+    return "number" if kind == "integer" else kind
 
 
 def _text(value: Json) -> str:

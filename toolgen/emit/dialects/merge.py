@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from toolgen.model.schema import json_type
+
 __all__ = ["ANNOTATIONS", "accepts_null", "kinds", "merged", "target", "unwrapped"]
 
 ANNOTATIONS = frozenset(
@@ -48,19 +50,9 @@ def kinds(schema: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def _kind(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
+    """The JSON type of a value, where a whole number is a number like any other."""
+    kind = json_type(value)
+    return "number" if kind == "integer" else kind
 
 
 def merged(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any] | None:

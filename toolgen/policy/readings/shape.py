@@ -12,9 +12,9 @@ from typing import Any
 
 import jsonschema_rs
 
-from toolgen.model.schema import Json, JsonObject, Schema
+from toolgen.model.schema import Json, JsonObject, Schema, json_type
 from toolgen.policy.arguments import Validator
-from toolgen.policy.readings.values import SCALARS, distinct, kind_of, kinds, number_of, referred, text_of
+from toolgen.policy.readings.values import SCALARS, distinct, kinds, number_of, referred, text_of
 
 __all__ = ["Shape", "Spelling", "coerced", "is_coerced", "is_open"]
 
@@ -216,4 +216,4 @@ def _scalar(shape: Shape, value: str | int | float, spelling: Spelling) -> Json:
     if spelling is Spelling.MEANT and not shape.counts:
         return value
     number = number_of(value) if isinstance(value, str) else value
-    return value if number is None or kind_of(number) not in shape.kinds else number
+    return value if number is None or json_type(number) not in shape.kinds else number

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 import orjson
 
-from toolgen.model.schema import Json, Schema
+from toolgen.model.schema import Json, Schema, json_type
 from toolgen.policy.arguments import whole
 
-__all__ = ["ALL", "SCALARS", "alike", "distinct", "kind_of", "kinds", "number_of", "parsed", "text_of"]
+__all__ = ["ALL", "SCALARS", "alike", "distinct", "kinds", "number_of", "parsed", "text_of"]
 
 ALL = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
 SCALARS = frozenset({"string", "integer", "number", "boolean"})
@@ -40,9 +40,9 @@ def kinds(schema: object, root: Schema, depth: int = 0) -> frozenset[str]:
     if declared is not None:
         found &= _declared([declared] if isinstance(declared, str) else declared)
     if "const" in schema:
-        found &= _declared({kind_of(schema["const"])})
+        found &= _declared({json_type(schema["const"])})
     if isinstance(schema.get("enum"), Sequence):
-        found &= _declared({kind_of(item) for item in schema["enum"]})
+        found &= _declared({json_type(item) for item in schema["enum"]})
     for keyword in ("anyOf", "oneOf"):
         if isinstance(schema.get(keyword), Sequence):
             found &= frozenset().union(*(kinds(item, root, depth + 1) for item in schema[keyword]))
@@ -67,25 +67,6 @@ def referred(reference: str, root: Schema) -> object:
 def _declared(types: Iterable[str]) -> frozenset[str]:
     named = frozenset(types)
     return named | {"integer"} if "number" in named else named
-
-
-def kind_of(value: object) -> str:
-    """The JSON type of a value; an integral number is an integer."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "integer" if value.is_integer() else "number"
-        case str():
-            return "string"
-        case Mapping():
-            return "object"
-        case _:
-            return "array"
 
 
 def text_of(value: Json) -> str:
@@ -132,7 +113,7 @@ def parsed(text: str, allowed: frozenset[str]) -> Json:
     """What a text says where it may be of these types other than text: a number, `true`, `null`, JSON. The text where it says nothing."""
     number = number_of(text)
     if number is not None:
-        return number if kind_of(number) in allowed else text
+        return number if json_type(number) in allowed else text
     match text.strip().casefold():
         case "true" | "false" as word if "boolean" in allowed:
             return word == "true"
@@ -149,14 +130,14 @@ def _json(text: str, allowed: frozenset[str]) -> Json:
         value: Json = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return text
-    return whole(value) if kind_of(value) in allowed else text
+    return whole(value) if json_type(value) in allowed else text
 
 
 def distinct(values: Iterable[Json]) -> list[Json]:
     """The values without those that are the same JSON as one before (`1` and `true` are equal to Python, and not the same)."""
     found: dict[tuple[str, str], Json] = {}
     for value in values:
-        found.setdefault((kind_of(value), text_of(value)), value)
+        found.setdefault((json_type(value), text_of(value)), value)
     return [*found.values()]
 
 

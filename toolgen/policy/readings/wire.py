@@ -16,10 +16,10 @@ from typing import TypeAlias, assert_never
 import msgspec
 
 from toolgen.model.http import JSON
-from toolgen.model.schema import Json
+from toolgen.model.schema import Json, json_type
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, HttpPart
 from toolgen.policy.readings.shape import Shape
-from toolgen.policy.readings.values import distinct, kind_of, parsed, text_of
+from toolgen.policy.readings.values import distinct, parsed, text_of
 
 __all__ = ["ABSENT", "MAX_COUNT", "Place", "ReadValue", "TooManyReadingsError", "meanings", "places"]
 
@@ -221,7 +221,7 @@ def _joined(place: Place, value: Json) -> list[Json]:
     found = _scalars(shape, text)
     if place.empty and not text:
         nothing: tuple[Json, ...] = ([], {})
-        found += (one for one in nothing if kind_of(one) in shape.kinds)
+        found += (one for one in nothing if json_type(one) in shape.kinds)
     if isinstance(value, Mapping) and "object" in shape.kinds:
         found += _objects(shape, {key: text_of(item) for key, item in value.items() if item is not None})
     if text.count(divider) > _MAX_PARTS and place.opens:
@@ -316,7 +316,7 @@ def _form(place: Place, value: Json) -> list[Json]:
 
 def _scalars(shape: Shape, text: str) -> list[Json]:
     """The values other than lists and objects that a text may be; JSON in it, where the description has room for that."""
-    return [value for value in distinct(_spelled(shape, text)) if kind_of(value) in shape.kinds]
+    return [value for value in distinct(_spelled(shape, text)) if json_type(value) in shape.kinds]
 
 
 def _lists(shape: Shape, texts: Sequence[str]) -> list[Json]:

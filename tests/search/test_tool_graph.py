@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from bench.formats import CORPUS
 from bench.search import APIS, steps_recall
+from tests.catalogs import http_tool
 from toolgen.builder.build import build
-from toolgen.model.tool import Tool
+from toolgen.model.tool import Effect, Tool
 from toolgen.search.bm25 import ToolIndex
 from toolgen.search.tool_roles import role_of_text, source_of
 
@@ -57,6 +58,31 @@ def found(tools: ToolIndex, query: str, limit: int = 10) -> list[str]:
 )
 def test_a_parameter_says_what_it_identifies(name: str, parameters: list[str], needs: set[tuple[str, ...]]) -> None:
     assert {wanted for wanted, _ in role_of_text(name, name, "", tuple(parameters)).needs} == needs
+
+
+@pytest.mark.parametrize(
+    ("name", "writes"),
+    [
+        ("search_films", False),
+        ("POST_search", False),  # as many searches are sent
+        ("post_search", False),
+        ("list_posts", False),
+        ("POST_films", True),
+        ("find_and_replace", True),
+        ("delete_found_films", True),
+    ],
+)
+def test_what_changes_something_is_told_by_its_verb(name: str, writes: bool) -> None:
+    assert role_of_text(name, name, "", ("query",)).writes is writes
+
+
+@pytest.mark.parametrize("effect", list(Effect))
+def test_a_destructive_tool_is_no_step_before(effect: Effect) -> None:
+    steps = [
+        http_tool("s__search_film", effect, {"query": {}}),
+        http_tool("s__shown", properties={"film_id": {}}, required=["film_id"]),
+    ]
+    assert ("s__search_film" in found(ToolIndex(steps), "shown")) is (effect is not Effect.DESTRUCTIVE)
 
 
 @pytest.mark.parametrize(

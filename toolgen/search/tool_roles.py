@@ -151,7 +151,7 @@ def role_of(tool: Tool) -> Role:
     known_of = _Known(
         about=_nouns(last),
         answers=_answered(tool.output_schema, _nouns(local)) if tool.output_schema else frozenset(),
-        writes=tool.effect is not Effect.READ,
+        effect=tool.effect,
         of_caller=last in _CALLER_PATHS,
     )
     role = _role(tool.source, local, tool.description, _parameters(tool), known_of)
@@ -168,7 +168,7 @@ class _Known:
 
     about: tuple[str, ...] = ()
     answers: frozenset[str] = frozenset()
-    writes: bool = False
+    effect: Effect = Effect.READ
     of_caller: bool = False
 
 
@@ -198,7 +198,10 @@ def _role(source: str, name: str, text: str, parameters: Iterable[_Parameter], k
         head=known.about or _nouns(_CONTEXT.split(name)[0]),
         answers=known.answers,
         described=frozenset(terms(text[:_MAX_TEXT])) if searches else frozenset(),
-        writes=(known.writes or bool(commands) or not _CHANGE.isdisjoint(said)) and not searches,
+        # A search is often sent as POST, and says so.
+        writes=known.effect is Effect.DESTRUCTIVE
+        or not _CHANGE.isdisjoint(said)
+        or (not searches and (known.effect is Effect.WRITE or bool(commands))),
         searches=searches,
         takes_text=takes_text,
         of_caller=known.of_caller or (not _CALLER.isdisjoint(split_words(name)) and _CALLERS.issuperset(named)),

@@ -78,6 +78,9 @@ def _paged(schema: Schema, binding: GraphQLBinding) -> Schema:
             }
     if binding.page and "first" in properties:
         changed["first"] = {**changed.get("first", properties["first"]), "default": binding.page}
+    if binding.fields in properties:  # whose braces a caller may leave out
+        asked = properties[binding.fields]
+        changed[binding.fields] = {key: one for key, one in asked.items() if key not in {"pattern", "contentMediaType"}}
     return {**schema, "properties": {**properties, **changed}} if changed else schema
 
 

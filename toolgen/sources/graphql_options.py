@@ -32,6 +32,7 @@ __all__ = [
 DEFAULT_MAX_PAGE = 100
 _NO_SCALARS: Mapping[str, Schema] = MappingProxyType({})
 _NAME = re.compile(r"[_A-Za-z][_0-9A-Za-z]*\Z")
+_COORDINATE = re.compile(r"[_0-9A-Za-z*?]{1,100}\.[_0-9A-Za-z*?]{1,100}\Z")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")  # RFC 9110, section 5.6.2
 _OWN_HEADERS = (GATEWAY_HEADERS - {"authorization", "cookie"}) | {"apollo-require-preflight", "user-agent"}
 _BUILT_IN = frozenset({"Int", "Float", "String", "Boolean", "ID"})  # the spec says what these are
@@ -62,6 +63,7 @@ class GraphKeys(msgspec.Struct, forbid_unknown_fields=True):
     queries: bool | _Queries | str | list[str] = False
     subscriptions: bool | _Subscriptions = False
     max_page: int | None = None
+    leave_out: list[str] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,7 @@ class SubscriptionOptions:
 class GraphOptions:
     """`operations` are files of trusted operations. `scalars` are JSON Schemas by scalar. `queries` opens the schema to documents that
     agents write, `subscriptions` to subscriptions; `None` for neither. `max_page` is the largest page that may be asked for, `None`
-    where toolgen.yaml says nothing.
+    where toolgen.yaml says nothing. `leave_out` are fields (`Type.field`, with globs) that no default selection reads.
     """
 
     operations: tuple[str, ...] = ()
@@ -97,6 +99,7 @@ class GraphOptions:
     queries: QueryLimits | None = None
     subscriptions: SubscriptionOptions | None = None
     max_page: int | None = None
+    leave_out: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
         """What is said, as JSON; nothing of what is not said, so that what a build was told stays what it was."""
@@ -111,6 +114,8 @@ class GraphOptions:
             said["subscriptions"] = {name: getattr(self.subscriptions, name) for name in SubscriptionOptions.__slots__}
         if self.max_page is not None:
             said["max_page"] = self.max_page
+        if self.leave_out:
+            said["leave_out"] = list(self.leave_out)
         return said
 
 
@@ -123,12 +128,17 @@ def graph_options(keys: GraphKeys, document: Document, path: tuple[str, ...], ro
         return GraphOptions()
     if keys.max_page is not None and keys.max_page < 1:
         raise ConfigError("max_page: takes a number above 0", where=document.where(*path, "max_page"))
+    for one in keys.leave_out:
+        if not _COORDINATE.match(one):
+            message = f"leave_out: takes fields as Type.field, with * and ?, not '{one[:60]}'"
+            raise ConfigError(message, where=document.where(*path, "leave_out"))
     return GraphOptions(
         operations=_operations(keys, root, document.where(*path, "operations")),
         scalars=MappingProxyType({name: _scalar(name, keys, document, path) for name in keys.scalars}),
         queries=_queries(keys.queries, document, path),
         subscriptions=_subscriptions(keys.subscriptions, document, path),
         max_page=keys.max_page,
+        leave_out=tuple(keys.leave_out),
     )
 
 

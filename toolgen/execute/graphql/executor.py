@@ -19,6 +19,7 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.errors import ToolgenError
 from toolgen.execute.base import Permit
 from toolgen.execute.graphql.budget import Budget, report_of
+from toolgen.execute.graphql.failed_fields import FailedFields, without
 from toolgen.execute.graphql.mutation_outcome import Asked
 from toolgen.execute.graphql.response import explain, read_answer
 from toolgen.execute.graphql.selection import choose_fields
@@ -143,6 +144,7 @@ class GraphQLExecutor:
         self._max_page = max_page
         self._documents: dict[str, DocumentNode] = {}
         self._budgets: dict[str, Budget] = {}
+        self._failed = FailedFields(clock)
         self._clock = clock
         self._http = HttpExecutor(
             schemes=schemes,
@@ -178,6 +180,7 @@ class GraphQLExecutor:
                     suggestion="set `endpoint:` of the source in toolgen.yaml and build again",
                 )
             )
+        left_out = self._failed.paths(call) if _by_default(call) else frozenset()
         request, files = self._request(call)
         if isinstance(sent, GraphQLBinding) and sent.subscription is not None:
             security = self._security_of(call.principal)
@@ -191,7 +194,8 @@ class GraphQLExecutor:
             request, dataclasses.replace(call, tool=tool, arguments=arguments), sent.endpoint
         )
         asked = _asked(sent, call, str(request["query"]))
-        return read_answer(outcome, asked) if isinstance(outcome, Success) else explain(outcome, asked)
+        answer = read_answer(outcome, asked) if isinstance(outcome, Success) else explain(outcome, asked)
+        return self._failed.noted(call, answer, left_out) if _by_default(call) else answer
 
     def preview(self, call: Call) -> JsonObject:
         """The request body: `{"query", "variables", "operationName"}`, and `files` where there are some.
@@ -259,6 +263,8 @@ class GraphQLExecutor:
         if isinstance(chosen, str):
             operation, more = self._choose(binding, chosen)
             variables |= more
+        elif _by_default(call) and (paths := self._failed.paths(call)):
+            operation = without(self._parsed(binding), paths)
         files: tuple[Upload, ...] = ()
         if binding.uploads:
             variables, files = extract(call.tool.input_schema, binding.variables, variables)
@@ -267,11 +273,14 @@ class GraphQLExecutor:
     def _choose(self, binding: GraphQLBinding, fields: str) -> tuple[str, JsonObject]:
         if self._graph is None:
             raise UnbindableError(f"the argument {binding.fields!r} needs the schema's index, which the manifest lacks")
+        return choose_fields(self._graph, binding, self._parsed(binding), fields, self._max_page)
+
+    def _parsed(self, binding: GraphQLBinding) -> DocumentNode:
+        """A stored operation, parsed once for each tool: the text of one operation, never of the schema."""
         stored = self._documents.get(binding.hash)
         if stored is None:
-            # Once for each tool: the text of one operation, never of the schema.
             stored = self._documents[binding.hash] = parse(binding.operation, no_location=True)
-        return choose_fields(self._graph, binding, stored, fields, self._max_page)
+        return stored
 
     def _check_pages(self, binding: GraphQLBinding, given: JsonObject) -> None:
         for name in binding.pages if self._max_page is not None else ():
@@ -304,6 +313,14 @@ def _bound(call: Call) -> _Bound:
     if not isinstance(binding, GraphQLBinding | GraphQLDocumentBinding):
         raise ToolgenError(f"the tool {call.tool.name} is not bound to GraphQL")
     return binding
+
+
+def _by_default(call: Call) -> bool:
+    """Whether a call reads the default fields of a tool that could be asked for others."""
+    binding = call.tool.binding
+    if not isinstance(binding, GraphQLBinding) or binding.type != "query" or not binding.fields:
+        return False
+    return not isinstance(call.arguments.get(binding.fields), str)
 
 
 def _asked(binding: _Bound, call: Call, query: str) -> Asked:

@@ -168,7 +168,7 @@ class _Maker:
         self._schema = schema
         self._brief = brief
         self._inputs = Inputs(Wording(scalars=config.graph.scalars, brief=brief))
-        self._selector = Selector(schema)
+        self._selector = Selector(schema, config.graph.leave_out)
         self._sizing = sizing_inputs(schema)
         self._room = _MAX_TOTAL
         self._digests: dict[str, str] = {}

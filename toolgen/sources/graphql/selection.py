@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import TypeAlias
 
 from graphql import (
@@ -94,8 +95,9 @@ Selection: TypeAlias = Selected | Fragment
 class Selector:
     """Default selections for the root fields of one schema."""
 
-    def __init__(self, schema: GraphQLSchema) -> None:
+    def __init__(self, schema: GraphQLSchema, leave_out: tuple[str, ...] = ()) -> None:
         self._schema = schema
+        self._leave_out = leave_out
         roots = (schema.query_type, schema.mutation_type, schema.subscription_type)
         self._roots = frozenset(root.name for root in roots if root is not None)
         self._fronts = self._roots | {one.name for root in roots if root is not None for one in root.interfaces}
@@ -218,6 +220,8 @@ class Selector:
             # Of a root, or of what may turn out to be one, only the identity is read: its fields have tools of their own.
             front = type_.name in self._fronts
             for name, field in type_.fields.items():
+                if any(fnmatchcase(f"{type_.name}.{name}", one) for one in self._leave_out):
+                    continue
                 if _is_usable(field) and (not front or identifies(str(field.type))):
                     (leaves if is_leaf_type(get_named_type(field.type)) else objects).append((name, field))
             leaves.sort(key=lambda one: _FIRST.get(one[0], len(_FIRST)))

@@ -213,7 +213,7 @@ def test_keys_that_nobody_has_are_tried_so_often_and_no_more(tmp_path: Path) -> 
         for number in range(40):
             statuses.append(sign_in(http, f"guess-{number}").status_code)
         assert statuses[:10] == [401] * 10
-        assert statuses[-1] == 429
+        assert statuses.count(429) > 10  # one more may be tried every few seconds, and a busy machine takes many
         # What was right before is still let in, elsewhere than at the console too.
         assert sign_in(http, KEYS["rita"]).status_code in {200, 429}
 

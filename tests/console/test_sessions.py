@@ -209,9 +209,11 @@ def test_the_store_of_sessions_holds_nothing_a_browser_could_show(home: House) -
 
 def test_keys_that_nobody_has_are_tried_so_often_and_no_more(tmp_path: Path) -> None:
     with house(tmp_path / "project") as home, client(home) as http:
-        statuses = []
-        for number in range(40):
-            statuses.append(sign_in(http, f"guess-{number}").status_code)
+        statuses = [sign_in(http, "guess").status_code]
+        while (
+            statuses[-1] == 401 and len(statuses) < 400
+        ):  # one more may be tried every second, and a busy machine takes long
+            statuses.append(sign_in(http, f"guess-{len(statuses)}").status_code)
         assert statuses[:10] == [401] * 10
         assert statuses[-1] == 429
         # What was right before is still let in, elsewhere than at the console too.

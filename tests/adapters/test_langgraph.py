@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -219,7 +220,7 @@ def test_an_argument_may_be_called_what_langchain_calls_its_own(name: str) -> No
 def _caller(fake: FakeGateway) -> Caller:
     class Known(FakeGateway):
         entered = True
-        governance = type("Governance", (), {"tool": staticmethod(lambda _name: None)})
+        current: Any = SimpleNamespace(governance=SimpleNamespace(tool=lambda _name: None))
 
         def principal(self, _name: str) -> Any:
             return "bot"

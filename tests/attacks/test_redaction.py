@@ -137,4 +137,4 @@ def test_no_answer_of_any_source_shows_what_is_redacted(tmp_path: Path) -> None:
         assert EMAIL not in json.dumps(answer).replace("\\", ""), answer
         assert base64.b64encode(EMAIL.encode()).decode() not in json.dumps(answer)
     assert answers[0]["data"] == {"viewer": {"email": "***"}}
-    assert answers[1]["data"]["data"] == {"viewer": {"email": "***", "name": None}}
+    assert answers[1]["data"] == {"viewer": {"email": "***", "name": None}}

@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -104,6 +105,12 @@ Auth = Mapping[str, SecretReference | Mapping[str, Any]]
 """By security scheme: the reference of the one value, or a mapping of OpenAPI-independent names to references and plain settings."""
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
+_OWNERS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("overlay", "server"), ("openapi",)),
+    "endpoint": ("graphql",),
+    "writes": ("sql",),
+    **dict.fromkeys(("trace", "http2"), ("openapi", "graphql")),
+}
 _KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
 
 
@@ -149,7 +156,8 @@ class SourceSettings:
 
 def read_source(document: Document, name: str, root: Path, warnings: list[str]) -> SourceSettings:
     """What stands below `sources.<name>`; what a person should know goes to `warnings`. Raises `ConfigError` with its line."""
-    where = document.where("sources", name)
+    here = partial(document.where, "sources", name)
+    where = here()
     if not SOURCE_NAME.match(name):
         raise ConfigError(
             f"'{short(name)}' is not a source name",
@@ -161,33 +169,19 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
     if len(given) != 1:
         raise ConfigError(f"source {name} must have exactly one of {', '.join(_KINDS)}", where=where)
     kind = given[0]
-    if source.overlay and kind != "openapi":
-        raise ConfigError("overlay: belongs to openapi sources", where=document.where("sources", name, "overlay"))
-    for key, owner in (("server", "openapi"), ("endpoint", "graphql")):
-        address = getattr(source, key)
-        if address and kind != owner:
-            raise ConfigError(f"{key}: belongs to {owner} sources", where=document.where("sources", name, key))
-        if address and not _is_origin(address):
-            raise ConfigError(
-                f"{key}: is not an http(s) URL without user name, query and fragment",
-                where=document.where("sources", name, key),
-            )
-    if source.writes and kind != "sql":
-        raise ConfigError("writes: belongs to sql sources", where=document.where("sources", name, "writes"))
-    for key in ("trace", "http2"):
-        if getattr(source, key) and kind not in {"openapi", "graphql"}:
-            raise ConfigError(
-                f"{key}: belongs to openapi and graphql sources", where=document.where("sources", name, key)
-            )
+    for key, owners in _OWNERS.items():
+        if getattr(source, key) and kind not in owners:
+            raise ConfigError(f"{key}: belongs to {' and '.join(owners)} sources", where=here(key))
+    for key in ("server", "endpoint"):
+        if (address := getattr(source, key)) and not _is_origin(address):
+            raise ConfigError(f"{key}: is not an http(s) URL without user name, query and fragment", where=here(key))
     if source.prefix and (kind, source.prefix) != ("python", "none"):
-        raise ConfigError(
-            "prefix: takes none, and belongs to python sources", where=document.where("sources", name, "prefix")
-        )
+        raise ConfigError("prefix: takes none, and belongs to python sources", where=here("prefix"))
     auth = {} if isinstance(source.auth, str) else dict(source.auth)
     if kind == "python" and source.auth:
         raise ConfigError(
             "auth: does not belong to python sources; a function has its credentials from its own surroundings",
-            where=document.where("sources", name, "auth"),
+            where=here("auth"),
         )
     if kind in {"graphql", "mcp"}:
         check_headers(auth, document, ("sources", name, "auth"))

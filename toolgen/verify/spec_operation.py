@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.verify.spec_references import References
+from toolgen.verify.well_formed import type_of, well_formed
 
 __all__ = ["ONE_FILE", "SERVER", "Described", "Descriptions"]
 
@@ -22,10 +21,6 @@ _DROPPED = frozenset(
     {"default", "description", "example", "examples", "externalDocs", "title", "xml", "$schema", "$id", "deprecated"}
 )
 # Swagger 2.0's collectionFormat -> OpenAPI 3's style and explode (3.0.4, appendix of the migration from 2.0); tsv has no successor.
-_TYPES = frozenset({"null", "boolean", "object", "array", "number", "string", "integer"})
-_SLOPPY_TYPES: Mapping[str, str] = {
-    "int": "integer", "long": "integer", "float": "number", "double": "number", "bool": "boolean", "file": "string"
-}  # fmt: skip
 _COLLECTIONS: Mapping[str, tuple[str, bool]] = {
     "ssv": ("spaceDelimited", False),
     "pipes": ("pipeDelimited", False),
@@ -228,7 +223,7 @@ class Descriptions:
     def _collection(self, one: Mapping[str, Any]) -> dict[str, Any]:
         """A single value has none; csv is what path, query and header have by nature when nothing is exploded."""
         if one.get("type") != "array":
-            single = one["in"] == "formData" or _type(one.get("type")) in ("string", "number", "integer", "boolean")
+            single = one["in"] == "formData" or type_of(one.get("type")) in ("string", "number", "integer", "boolean")
             return {} if single else {"explode": False}
         found = _COLLECTIONS.get(one.get("collectionFormat", "csv"))
         if found is None or (one["in"] != "query" and one["in"] != "formData" and found[1]):
@@ -281,7 +276,7 @@ class Descriptions:
                 built[key] = self._schema(value)
         if built.get("type") == "file":
             built = {**built, "type": "string", "format": "binary"}
-        built = _well_formed(built)
+        built = well_formed(built)
         return self._nullable(built) if built.get("nullable") is True else self._sendable(built)
 
     def _nullable(self, built: dict[str, Any]) -> dict[str, Any]:
@@ -341,92 +336,6 @@ class Descriptions:
                 self._schemas[self._names[ref]] = self._schema(self._documents.lookup(ref))
             except UnresolvedRefError:
                 continue  # of no tool, or the tool would not exist
-
-
-def _well_formed(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema without the keywords that no validator could use: openapi-core ends with an exception, or refuses every value, for one.
-
-    A pattern is one of ECMA's, which Python's `re` may not compile; that values fit those is not asked of openapi-core.
-    """
-    kept = {key: value for key, value in schema.items() if key not in _FORMS or _FORMS[key](value)}
-    if isinstance(schema.get("required"), list):
-        kept["required"] = [name for name in schema["required"] if isinstance(name, str)]
-    if "type" in kept and (said := _type(kept.pop("type"))):
-        kept["type"] = said
-    patterns = kept.get("patternProperties")
-    if isinstance(patterns, dict) and not all(map(_compiles, patterns)):
-        kept["patternProperties"] = {key: one for key, one in patterns.items() if _compiles(key)}
-        kept.pop("additionalProperties", None)
-        kept.pop("unevaluatedProperties", None)
-    return kept
-
-
-def _type(written: Any) -> Any:
-    """What a `type` says in JSON Schema's words; [] for nothing."""
-    if isinstance(written, list):
-        known = [one for one in map(_type, written) if isinstance(one, str)]
-        return known if len(known) == len(written) else []
-    word = _SLOPPY_TYPES.get(written, written) if isinstance(written, str) else None
-    return word if word in _TYPES else []
-
-
-def _compiles(pattern: Any) -> bool:
-    if not isinstance(pattern, str):
-        return False
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # of a class that means another thing to ECMA
-            re.compile(pattern)
-    except (re.error, OverflowError, RecursionError, Warning):
-        return False
-    return True
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_schema(value: Any) -> bool:
-    return isinstance(value, (dict, bool))
-
-
-def _are_schemas(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_schema, value))
-
-
-_FORMS: Mapping[str, Callable[[Any], bool]] = {
-    "enum": lambda value: isinstance(value, list) and bool(value),
-    "pattern": _compiles,
-    "multipleOf": lambda value: _is_number(value) and value > 0,
-    "required": lambda value: isinstance(value, list),
-    "items": lambda value: _is_schema(value) or isinstance(value, list),
-    "dependentRequired": lambda value: isinstance(value, dict) and all(isinstance(one, list) for one in value.values()),
-    **dict.fromkeys(("minimum", "maximum"), _is_number),
-    **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), lambda value: isinstance(value, (int, float))),
-    **dict.fromkeys(
-        (
-            "minLength",
-            "maxLength",
-            "minItems",
-            "maxItems",
-            "minProperties",
-            "maxProperties",
-            "minContains",
-            "maxContains",
-        ),
-        _is_count,
-    ),
-    **dict.fromkeys(("format", "contentEncoding", "contentMediaType"), lambda value: isinstance(value, str)),
-    **dict.fromkeys(("uniqueItems", "nullable", "readOnly", "writeOnly"), lambda value: isinstance(value, bool)),
-    **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), _are_schemas),
-    **dict.fromkeys(("properties", "patternProperties", "dependentSchemas"), lambda value: isinstance(value, dict)),
-    **dict.fromkeys(("additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"), _is_schema),
-    **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties"), _is_schema),
-}
 
 
 def _at(properties: Mapping[str, Any], name: Any) -> Any:

@@ -24,6 +24,7 @@ __all__ = [
     "suspicion",
     "title",
     "with_hint",
+    "with_own_words",
 ]
 
 MAX_DESCRIPTION_LENGTH = 800
@@ -276,3 +277,13 @@ _EMPTY_STEMS = _stems(_EMPTY_WORDS)
 
 def _sentence(text: str) -> str:
     return text if text.endswith(_ENDS) else f"{text}."
+
+
+def with_own_words(name: str, schema: Any) -> Any:
+    """The schema of a property, without words that say no more than its name."""
+    text = schema.get("description") if isinstance(schema, dict) else None
+    if not isinstance(text, str) or (shorter := brief(text, len(text), name)) == text:
+        return schema
+    return (
+        {**schema, "description": shorter} if shorter else {key: schema[key] for key in schema if key != "description"}
+    )

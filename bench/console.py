@@ -54,7 +54,7 @@ async def main(entries: int, rounds: int, budget: float) -> None:
         make_log(path.parent / "var" / "audit", entries)
         gateway, clock = Gateway.load(path), FixedClock(NOW)
         app = App(gateway)
-        app.open_console(lambda door: console_of(gateway, door, clock=clock))
+        app.open_console(lambda authentication: console_of(gateway, authentication, clock=clock))
         transport = httpx.ASGITransport(app)
         slow = []
         async with gateway, httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=600) as http:

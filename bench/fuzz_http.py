@@ -44,15 +44,15 @@ class Refused:
     """What is no request. Nothing behind it is read."""
 
 
-def read(parts: Iterable[bytes]) -> list[Seen | Refused]:
-    """What our reader makes of bytes that come in these parts."""
+def read(parts: Iterable[bytes], *, at_once: bool = False) -> list[Seen | Refused]:
+    """What our reader makes of bytes that come in these parts; `at_once` takes a body that is there whole as a connection does."""
     reader, found = RequestReader(), list[Seen | Refused]()
     head: Head | None = None
     body = b""
 
     def seen(of: Head, complete: bool) -> Seen:
         target = of.raw_path + (b"?" + of.query if of.query else b"")
-        headers = tuple((name, value.lower() if name == b"transfer-encoding" else value) for name, value in of.headers)
+        headers = tuple((name, value.lower() if name == b"transfer-encoding" else value) for name, value in of.lines)
         return Seen(of.method, target, headers, body, complete)
 
     try:
@@ -61,6 +61,10 @@ def read(parts: Iterable[bytes]) -> list[Seen | Refused]:
             while (event := reader.next()) is not Mark.MORE:
                 if isinstance(event, Head):
                     head, body = event, b""
+                    if at_once and (whole := reader.whole()) is not None:
+                        body = whole
+                        found.append(seen(event, True))
+                        head = None
                 elif isinstance(event, bytes):
                     body += event
                 elif head is not None:

@@ -1,22 +1,24 @@
-"""Whether tests notice: plants one small fault after the other in a module, and runs the tests that belong to it.
+"""Whether tests notice: plants one small fault after the other in a module, and runs the tests that come by it.
 
     python -m bench.mutants                                          (200 faults drawn from policy, pipeline, audit and gateway)
-    python -m bench.mutants --faults 500 --seed 7 --seconds 14400
+    python -m bench.mutants --faults 500 --seed 7 --seconds 14400 --results /tmp/faults.jsonl
     python -m bench.mutants toolgen/state/rate_limits.py toolgen/pipeline/stages/deliver.py
     python -m bench.mutants toolgen/yaml_file.py --tests tests/policy/document/test_policy.py --seconds 300
     python -m bench.mutants toolgen/state/*.py --most 40            (of each module, the same ones every time)
 
-Faults are planted in a copy of this checkout, never in it. A fault is dead when a test fails or does not come to an end; what lives
-stands at the end with file and line. Some do no harm (a cache that is asked twice): read each, and write the test that is missing.
-A drawn fault that the tests of its module let live is tried once more, with every test of its package and every one that imports it.
+Faults are planted in a copy of this checkout, never in it. One run without a fault finds out which tests come by each, how long these
+take, and which of them fail anyway. Then each fault meets the tests of its module that come by it, quick ones first, until one fails.
+What is left of drawn ones meets the tests of others in the same way. What lives stands at the end with file and line. Some do no harm
+(a cache that is asked twice): read each, and write the test that is missing. A run that was ended goes on where it was with the same
+--results; --again tries those that lived.
 Exits 1 where any fault of a named module lives, or more than 5 % of the drawn ones.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import contextlib
+import json
 import os
 import random
 import re
@@ -26,374 +28,376 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
 
-ROOT = Path(__file__).parent.parent
+import pytest
+
+from bench import faults as planting
+from bench.faults import Fault, faults_of, marked, planted
+
+ROOT = planting.ROOT
 DRAWN_FROM = ("policy", "pipeline", "audit", "gateway")
 MAX_LIVING = 0.05
-LEFT_OUT = shutil.ignore_patterns(".*", "var", "dist")
-COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-}
-OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Add,
-    ast.Div: ast.Mult,
-    ast.FloorDiv: ast.Mult,
-    ast.BitOr: ast.BitAnd,
-    ast.BitAnd: ast.BitOr,
-}
-NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
+LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", ".*_cache", ".hypothesis", "var", "dist")
+MAX_NEAR, MAX_FAR = 20.0, 240.0
+"""Seconds of tests that a fault meets at first, and after that."""
+_LEFT_OUT = {
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTEST_XDIST_WORKER",
+}  # of the environment: a copy's tests are a run of their own
+REPORT, CHOSEN = "TOOLGEN_MUTANTS_REPORT", "TOOLGEN_MUTANTS_CHOSEN"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """One that can be planted: the how-manieth of its module, where, and what it does."""
-
-    module: Path
-    number: int
-    line: int
-    what: str
+# As a plugin of pytest in the copies: it reports what ran, and leaves out what was not chosen.
 
 
-class Planter(ast.NodeTransformer):
-    """Plants the fault of this number, and lists what it could have planted."""
-
-    def __init__(self, module: Path, chosen: int = -1) -> None:
-        self.module = module
-        self.chosen = chosen
-        self.faults: list[Fault] = []
-
-    def _here(self, node: ast.AST, what: str) -> bool:
-        number = len(self.faults)
-        self.faults.append(Fault(module=self.module, number=number, line=getattr(node, "lineno", 0), what=what))
-        return number == self.chosen
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        for index, operator in enumerate(node.ops):
-            other = COMPARISONS[type(operator)]
-            if self._here(node, f"{type(operator).__name__} becomes {other.__name__}"):
-                node.ops[index] = other()
-        return self.generic_visit(node)
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        if self._here(node, "and becomes or" if isinstance(node.op, ast.And) else "or becomes and"):
-            node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-        for value in list(node.values) if len(node.values) > 1 else ():
-            if self._here(value, f"without `{ast.unparse(value)[:60]}`"):
-                node.values.remove(value)
-        return self.generic_visit(node)
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        other = OPERATORS.get(type(node.op))
-        texts = any(
-            isinstance(one, ast.Constant | ast.JoinedStr) and not _number(one) for one in (node.left, node.right)
-        )
-        if other is not None and not texts and self._here(node, f"{type(node.op).__name__} becomes {other.__name__}"):
-            node.op = other()
-        return self.generic_visit(node)
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        if isinstance(node.op, ast.Not) and self._here(node, "without not"):
-            return self.generic_visit(node.operand)
-        return self.generic_visit(node)
-
-    def _negated(self, node: Any) -> ast.AST:
-        if not isinstance(node.test, ast.Constant) and self._here(node.test, "condition negated"):
-            node.test = ast.UnaryOp(op=ast.Not(), operand=node.test)
-        return self.generic_visit(node)
-
-    visit_If = visit_While = visit_IfExp = _negated
-
-    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
-        for condition in list(node.ifs):
-            if self._here(condition, f"without `if {ast.unparse(condition)[:60]}`"):
-                node.ifs.remove(condition)
-        return self.generic_visit(node)
-
-    def visit_Return(self, node: ast.Return) -> ast.AST:
-        nothing = node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None)
-        if not nothing and self._here(node, "returns nothing"):
-            node.value = None
-        return self.generic_visit(node)
-
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        if isinstance(node.value, bool):
-            if self._here(node, f"{node.value} becomes {not node.value}"):
-                return ast.copy_location(ast.Constant(not node.value), node)
-        elif isinstance(node.value, int | float) and self._here(node, f"{node.value} becomes {node.value + 1}"):
-            return ast.copy_location(ast.Constant(node.value + 1), node)
-        return node
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST:
-        if isinstance(node.value, ast.Constant):  # a docstring
-            return node
-        if self._here(node, f"without `{ast.unparse(node)[:60]}`"):
-            return ast.copy_location(ast.Pass(), node)
-        return self.generic_visit(node)
-
-    def visit_Raise(self, node: ast.Raise) -> ast.AST:
-        if self._here(node, "raises nothing"):
-            return ast.copy_location(ast.Pass(), node)
-        return self.generic_visit(node)
-
-    def visit_Continue(self, node: ast.Continue) -> ast.AST:
-        return ast.copy_location(ast.Break(), node) if self._here(node, "continue becomes break") else node
-
-    def visit_Break(self, node: ast.Break) -> ast.AST:
-        return ast.copy_location(ast.Continue(), node) if self._here(node, "break becomes continue") else node
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        other = NAMES.get(node.id)
-        if other is not None and self._here(node, f"{node.id} becomes {other}"):
-            return ast.copy_location(ast.Name(id=other, ctx=node.ctx), node)
-        return node
-
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
-        return node  # a sentence for a person
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        if node.value is not None:
-            node.value = self.visit(node.value)
-        return node
-
-    def _body(self, node: Any) -> ast.AST:
-        """Without decorators and annotations: nothing runs there that a test could notice."""
-        for keyword in getattr(node, "keywords", ()):
-            if keyword.arg == "forbid_unknown_fields" and self._here(keyword.value, "takes unknown fields"):
-                keyword.value = ast.Constant(False)
-        node.body = [self.visit(one) for one in node.body]
-        if (arguments := getattr(node, "args", None)) is not None:
-            arguments.defaults = [self.visit(one) for one in arguments.defaults]
-            arguments.kw_defaults = [one and self.visit(one) for one in arguments.kw_defaults]
-        return node  # type: ignore[no-any-return]
-
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _body
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves tests that were not chosen, but for those that are new."""
+    if file := os.environ.get(CHOSEN):
+        said = json.loads(Path(file).read_text(encoding="utf-8"))
+        chosen, left_out = set(said["chosen"]), set(said["known"]) - set(said["chosen"])
+        items[:] = [item for item in items if item.nodeid in chosen or item.nodeid not in left_out]
 
 
-def _number(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, int | float)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """One line of JSON for each phase of a test."""
+    file = os.environ.get(REPORT)
+    if file and "PYTEST_XDIST_WORKER" not in os.environ:  # whose reports the first process gets
+        line = json.dumps([report.nodeid, report.outcome, report.duration])
+        with Path(file).open("a", encoding="utf-8") as lines:
+            lines.write(line + "\n")
 
 
-def faults_of(module: Path) -> list[Fault]:
-    """Everything that can be planted in a module, in the order it stands."""
-    planter = Planter(module)
-    planter.visit(ast.parse((ROOT / module).read_text(encoding="utf-8")))
-    return planter.faults
+@dataclass(slots=True, kw_only=True)
+class Reach:
+    """What one run without faults told: seconds of each test that passed, and who came by which fault."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    failing: set[str] = field(default_factory=set)
+    tests: dict[str, set[str]] = field(default_factory=dict)
+    """By `module:number`: ids of tests, files whose tests share a process that came by it, or "" for whoever imports it."""
+
+    def of(self, fault: Fault, own: Collection[str]) -> list[str]:
+        """Ids of the tests that come by a fault: the module's own before others, quick ones before slow ones."""
+        reached = self.tests.get(f"{fault.module}:{fault.number}", {""})
+        found = {
+            test
+            for test in self.seconds
+            if test in reached or (file := test.partition("::")[0]) in reached or ("" in reached and file in own)
+        }
+        return sorted(found, key=lambda test: (test.partition("::")[0] not in own, self.seconds[test]))
 
 
-def planted(fault: Fault) -> str:
-    """The module's text with the fault in it."""
-    tree = Planter(fault.module, fault.number).visit(ast.parse((ROOT / fault.module).read_text(encoding="utf-8")))
-    return ast.unparse(ast.fix_missing_locations(tree))
+def read_reach(report: Path, marks: Path) -> Reach:
+    """What the run wrote: the report of its tests, and the lines of the marks."""
+    reach = Reach()
+    for line in report.read_text(encoding="utf-8").splitlines():
+        test, outcome, seconds = json.loads(line)
+        if outcome == "failed":
+            reach.failing.add(test)
+        reach.seconds[test] = reach.seconds.get(test, 0.0) + seconds
+    for test in reach.failing:
+        del reach.seconds[test]
+    for line in marks.read_text(encoding="utf-8").splitlines():
+        module, number, in_pytest, at = line.split("\t")
+        test, _, phase = at.rpartition(" ")
+        # What a fixture does, or a process that a test started, may serve later tests of the file too.
+        exact = in_pytest == "1" and phase == "(call)"
+        reach.tests.setdefault(f"{module}:{number}", set()).add(test if exact else test.partition("::")[0])
+    return reach
+
+
+def _importing(module: Path, files: Sequence[Path]) -> list[Path]:
+    dotted, package = ".".join(module.with_suffix("").parts), ".".join(module.parts[:-1])
+    imported = re.compile(rf"from {re.escape(dotted)} import|from {re.escape(package)} import [^\n]*\b{module.stem}\b")
+    return [path for path in files if imported.search(path.read_text(encoding="utf-8"))]
 
 
 def tests_of(module: Path) -> list[str]:
     """The tests that belong to a module: files of its name (`test_x.py`, `test_x_…py`), or else those in their folder that import it."""
-    dotted, package = ".".join(module.with_suffix("").parts), ".".join(module.parts[:-1])
-    imported = re.compile(rf"from {re.escape(dotted)} import|from {re.escape(package)} import [^\n]*\b{module.stem}\b")
-    folder = Path("tests", *module.parts[1:-1])
-    beside = sorted((ROOT / folder).glob("test_*.py"))
-    own = [
-        path for path in beside if path.stem == f"test_{module.stem}" or path.stem.startswith(f"test_{module.stem}_")
-    ]
-    found = own or [path for path in beside if imported.search(path.read_text(encoding="utf-8"))]
-    return [str(path.relative_to(ROOT)) for path in found]
+    beside = sorted((ROOT / Path("tests", *module.parts[1:-1])).glob("test_*.py"))
+    own = [path for path in beside if f"{path.stem}_".startswith(f"test_{module.stem}_")]
+    return [str(path.relative_to(ROOT)) for path in own or _importing(module, beside)]
 
 
 def wider_tests_of(module: Path) -> list[str]:
     """Every test file that imports a module, and those of the nearest folder of its package that has any."""
-    dotted, package = ".".join(module.with_suffix("").parts), ".".join(module.parts[:-1])
-    imported = re.compile(rf"from {re.escape(dotted)} import|from {re.escape(package)} import [^\n]*\b{module.stem}\b")
-    files = sorted((ROOT / "tests").rglob("test_*.py"))
-    found = {path for path in files if imported.search(path.read_text(encoding="utf-8"))}
     folder = ROOT / Path("tests", *module.parts[1:-1])
     while not (beside := list(folder.glob("test_*.py"))):
         folder = folder.parent
-    return sorted(str(path.relative_to(ROOT)) for path in found.union(beside))
+    found = {*beside, *_importing(module, sorted((ROOT / "tests").rglob("test_*.py")))}
+    return sorted(str(path.relative_to(ROOT)) for path in found)
 
 
-def drawn(count: int, seed: int) -> dict[Path, list[Fault]]:
+def drawn(count: int, seed: int) -> list[Fault]:
     """So many faults of the packages that guard, by module; the same ones for a seed and a state of the code."""
     modules = sorted(path.relative_to(ROOT) for part in DRAWN_FROM for path in (ROOT / "toolgen" / part).rglob("*.py"))
-    pool = [fault for module in modules for fault in faults_of(module)]
-    chosen: dict[Path, list[Fault]] = {}
-    for fault in sorted(
-        random.Random(seed).sample(pool, min(count, len(pool))), key=lambda one: (one.module, one.number)
-    ):
-        chosen.setdefault(fault.module, []).append(fault)
-    return chosen
+    return _some([fault for module in modules for fault in faults_of(module)], count, seed)
 
 
-class Trials:
-    """Copies of the checkout, each of which tries one fault at a time."""
+def _some(faults: list[Fault], most: int, seed: int) -> list[Fault]:
+    return sorted(random.Random(seed).sample(faults, min(most, len(faults))), key=lambda one: (one.module, one.number))
 
-    def __init__(self, copies: Sequence[Path], tests: Sequence[str]) -> None:
-        self._tests = tests
-        self._free: SimpleQueue[Path] = SimpleQueue()
-        for copy in copies:
-            self._free.put(copy)
 
-    def notice(self, fault: Fault | None, seconds: float) -> bool:
-        """Whether the tests notice a fault; with none, whether they fail as they are."""
-        copy = self._free.get()
-        try:
-            if fault is None:
-                return self._fail(copy, seconds)
-            (copy / fault.module).write_text(planted(fault), encoding="utf-8")
-            try:
-                return self._fail(copy, seconds)
-            finally:
-                shutil.copy(ROOT / fault.module, copy / fault.module)
-        finally:
-            self._free.put(copy)
+class Copy:
+    """A copy of the checkout, in which one fault at a time is tried."""
 
-    def _fail(self, copy: Path, seconds: float) -> bool:
-        command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *self._tests]
+    def __init__(self, folder: Path) -> None:
+        self._root, self._temporary = folder / "c", folder / "t"
+        shutil.copytree(ROOT, self._root, ignore=LEFT_OUT)
+        (self._root / ".venv").symlink_to(ROOT / ".venv")
+        (folder / "shared").symlink_to(ROOT.parent / "shared")  # where tests look for the corpus
+        self._written = 0
+
+    def write(self, module: Path, text: str) -> None:
+        """Puts this text in place of a module's."""
+        (self._root / module).write_text(text, encoding="utf-8")
+        self._written += 1  # what was compiled goes by size and second, and two faults can have one of both
+        os.utime(self._root / module, (self._written, self._written))
+
+    def restore(self, module: Path) -> None:
+        """Puts back what stood there."""
+        shutil.copy2(ROOT / module, self._root / module)
+
+    def run(self, arguments: Sequence[str], seconds: float, **variables: str) -> int | None:
+        """The code that pytest exits with, or None where it did not come to an end in time."""
+        self._temporary.mkdir()
         process = subprocess.Popen(
-            command,
-            cwd=copy,
-            env={**os.environ, "PYTHONPATH": str(copy), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # each run begins again
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "bench.mutants", *arguments],
+            cwd=self._root,
+            env={
+                **{name: value for name, value in os.environ.items() if name not in _LEFT_OUT},
+                **variables,
+                "PYTHONPATH": str(self._root),
+                "TMPDIR": str(self._temporary),
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
         try:
-            return process.wait(seconds) != 0
+            return process.wait(seconds)
         except subprocess.TimeoutExpired:
-            return True
+            return None
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # the session that was begun for it, and what it started there
             process.wait()
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+def reach_of(copy: Copy, faults: Sequence[Fault], tests: Sequence[str], seconds: float, jobs: int) -> Reach:
+    """Runs these test files once, without a fault, in processes side by side."""
+    with tempfile.TemporaryDirectory() as folder:
+        report, marks = Path(folder) / "report", Path(folder) / "marks"
+        report.touch()
+        marks.touch()
+        modules = {fault.module: [one for one in faults if one.module == fault.module] for fault in faults}
+        for module, those in modules.items():
+            copy.write(module, marked(module, those, marks))
+        beside = ["-n", str(jobs), "--dist", "loadfile"] if jobs > 1 else []
+        if copy.run([*beside, *tests], seconds, **{REPORT: str(report)}) is None:
+            raise SystemExit(f"the tests did not come to an end in {seconds:.0f} seconds: {' '.join(tests)}")
+        for module in modules:
+            copy.restore(module)
+        return read_reach(report, marks)
+
+
+def notice(copy: Copy, fault: Fault, chosen: Sequence[str], reach: Reach) -> str:
+    """Which of these tests notices a fault first, or "". One of another module has to fail twice: load can fail it too."""
+    own = tests_of(fault.module)
+    copy.write(fault.module, planted(fault))
+    try:
+        while by := _first_failure(copy, chosen, reach) if chosen else "":
+            if by.partition("::")[0] in own or by not in reach.seconds or _first_failure(copy, [by], reach):
+                break
+            chosen = [test for test in chosen if test != by]
+        return by
+    finally:
+        copy.restore(fault.module)
+
+
+def _first_failure(copy: Copy, chosen: Sequence[str], reach: Reach) -> str:
+    """What does not come to an end is tried again with more time, as a busy machine is no fault either."""
+    files = list(dict.fromkeys(test.partition("::")[0] for test in chosen))
+    with tempfile.TemporaryDirectory() as folder:
+        report, choice = Path(folder) / "report", Path(folder) / "chosen"
+        report.touch()
+        choice.write_text(json.dumps({"chosen": chosen, "known": [*reach.seconds, *reach.failing]}))
+        patience = 30 + 5 * sum(reach.seconds[test] for test in chosen)
+        for seconds in (patience, 4 * patience):
+            code = copy.run(["-x", *files], seconds, **{REPORT: str(report), CHOSEN: str(choice)})
+            if code is not None:
+                break
+        if code in (0, 5):  # 5: no test
+            return ""
+        ended = map(json.loads, report.read_text().splitlines())
+        failed = next((test for test, outcome, _ in ended if outcome == "failed"), "no start")
+        return "no end" if code is None else failed
+
+
+@dataclass(slots=True, kw_only=True)
+class Results:
+    """What was found out about each fault, in a file that a later run goes on with."""
+
+    file: Path | None
+    noticed: dict[str, str] = field(default_factory=dict)
+    """Which test noticed a fault, or "" where it lives."""
+    left: set[str] = field(default_factory=set)
+    """What the tests of its module let live, and others have not met."""
+
+    def read(self, *, again: bool) -> None:
+        """Takes what an earlier run found out; `again`: but for what lived."""
+        if self.file is None or not self.file.exists():
+            return
+        for line in self.file.read_text(encoding="utf-8").splitlines():
+            found = json.loads(line)
+            self._take(found["fault"], found["by"], last=found["last"])
+        if again:
+            self.noticed = {fault: by for fault, by in self.noticed.items() if by}
+            self.left.clear()
+
+    def _take(self, fault: str, by: str, *, last: bool) -> None:
+        if by or last:
+            self.noticed[fault] = by
+        else:
+            self.left.add(fault)
+
+    def add(self, fault: Fault, by: str, *, last: bool) -> None:
+        """Takes what was found out; `last`: no other test meets it."""
+        self._take(key_of(fault), by, last=last)
+        if self.file is not None:
+            with self.file.open("a", encoding="utf-8") as lines:
+                lines.write(json.dumps({"fault": key_of(fault), "by": by, "last": last}) + "\n")
+
+
+def key_of(fault: Fault) -> str:
+    return f"{fault.module}:{fault.line}: {fault.what} ({fault.number})"
 
 
 @contextlib.contextmanager
-def copies(number: int, module: Path) -> Iterator[list[Path]]:
-    """With what is compiled already, but for the module that changes: two faults can have one size and one second."""
-    with tempfile.TemporaryDirectory(prefix="toolgen-mutants-") as folder:
-        made = [Path(folder) / str(index) for index in range(number)]
-        for copy in made:
-            shutil.copytree(ROOT, copy, ignore=LEFT_OUT)
-            for compiled in (copy / module).parent.glob(f"__pycache__/{module.stem}.*"):
-                compiled.unlink()
-        yield made
+def copies(number: int) -> Iterator[list[Copy]]:
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="mutants-", dir=memory) as folder:
+        yield [Copy(Path(folder) / str(index)) for index in range(number)]
 
 
-def some_of(module: Path, most: int) -> list[Fault]:
-    """At most so many faults of a module, taken from all over it, the same ones every time."""
-    faults = faults_of(module)
-    return sorted(random.Random(0).sample(faults, most), key=lambda one: one.number) if most < len(faults) else faults
+def upto(tests: Sequence[str], reach: Reach, most: float) -> list[str]:
+    """As many of these as take so many seconds together, and one at least."""
+    taken, left = [], most
+    for test in tests:
+        left -= reach.seconds[test]
+        if left < 0 and taken:
+            break
+        taken.append(test)
+    return taken
 
 
-def look_at(
-    module: Path, faults: Sequence[Fault], tests: Sequence[str], ends: float, jobs: int
-) -> tuple[list[Fault], int]:
-    """Which faults of a module live, and how many were tried before the time was over."""
-    with copies(jobs, module) as made, ThreadPoolExecutor(jobs) as threads:
-        trials = Trials(made, tests)
-        began = time.monotonic()
-        if trials.notice(None, max(1.0, ends - began)):
-            raise SystemExit(f"{module}: its tests fail, or take too long, without any fault: {' '.join(tests)}")
-        patience = 5 + 4 * (time.monotonic() - began)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One run that finds out what is come by, and then one for each fault."""
 
-        def lives(fault: Fault) -> bool | None:
-            return None if time.monotonic() >= ends else not trials.notice(fault, patience)
+    tests: dict[Path, list[str]]
+    """Files whose tests a module's faults meet."""
+    last: bool
+    ends: float
+    """When to stop, by the monotonic clock."""
+    jobs: int
 
-        found = list(threads.map(lives, faults))
-    return [fault for fault, alive in zip(faults, found, strict=True) if alive], sum(
-        alive is not None for alive in found
-    )
+    def look_at(self, faults: Sequence[Fault], results: Results) -> None:
+        """Tries each fault with the tests that come by it, until the time is over."""
+        files = sorted({file for fault in faults for file in self.tests[fault.module]})
+        if not files:
+            return
+        with copies(self.jobs) as made, ThreadPoolExecutor(self.jobs) as threads:
+            reach = reach_of(made[0], faults, files, max(1.0, self.ends - time.monotonic()), self.jobs)
+            free: SimpleQueue[Copy] = SimpleQueue()
+            for copy in made:
+                free.put(copy)
+
+            def one(fault: Fault) -> None:
+                copy = free.get()
+                try:
+                    if (by := self._notice(copy, fault, reach)) is not None:
+                        results.add(fault, by, last=self.last)
+                finally:
+                    free.put(copy)
+
+            list(threads.map(one, faults))
+
+    def _notice(self, copy: Copy, fault: Fault, reach: Reach) -> str | None:
+        """Which test notices a fault, "" for none, or None where no time was left to find out."""
+        if not self.last and f"{fault.module}:{fault.number}" not in reach.tests:
+            return ""  # none of these comes by it; in the last round it may be a process that cannot write marks
+        files = set(self.tests[fault.module])
+        known = reach.of(fault, files & set(tests_of(fault.module)) or files)
+        near = upto(known, reach, MAX_NEAR)
+        for chosen in (near, upto(known[len(near) :], reach, MAX_FAR)):
+            if time.monotonic() >= self.ends:
+                return None
+            if chosen and (by := notice(copy, fault, chosen, reach)):
+                return by
+        return ""
 
 
-def _say(sentence: str) -> None:
-    print(sentence, flush=True)
-
-
-def main(say: Callable[[str], None] = _say) -> int:
+def main(say: Callable[[str], None] = print) -> int:
     parser = argparse.ArgumentParser(description="Plants faults, and says which of them no test notices.")
     parser.add_argument(
         "modules", nargs="*", type=Path, help="without any, faults are drawn from the packages that guard"
     )
     parser.add_argument("--faults", type=int, default=200, help="how many are drawn")
     parser.add_argument("--seed", type=int, default=0, help="of the drawing")
-    parser.add_argument(
-        "--tests", nargs="+", default=[], help="in place of those that belong to the module by their names"
-    )
+    parser.add_argument("--tests", nargs="+", default=[], help="in place of those that belong to the module")
     parser.add_argument("--most", type=int, default=10_000, help="faults of each named module, taken from all over it")
     parser.add_argument(
         "--seconds", type=float, default=0.0, help="for everything together (default: 900, or 7200 for drawn ones)"
     )
     parser.add_argument("--jobs", type=int, default=1, help="copies of the checkout that are tried at once")
+    parser.add_argument("--results", type=Path, help="file to go on from, and to write to")
+    parser.add_argument("--again", action="store_true", help="try those that lived once more")
     options = parser.parse_args()
     ends = time.monotonic() + (options.seconds or (900 if options.modules else 7200))
-    if options.modules:
-        return named(options, ends, say)
-    return draw(options, ends, say)
+    results = Results(file=options.results)
+    results.read(again=options.again)
+    modules = [path.resolve().relative_to(ROOT) for path in options.modules]
+    if modules:
+        faults = [fault for module in modules for fault in _some(faults_of(module), options.most, 0)]
+    else:
+        faults = drawn(options.faults, options.seed)
+    tests = {fault.module: options.tests or tests_of(fault.module) for fault in faults}
+    if modules and not all(tests.values()):
+        nameless = ", ".join(str(module) for module, own in tests.items() if not own)
+        raise SystemExit(f"{nameless}: no test belongs to it by its name; say --tests")
+    first = [
+        fault for fault in faults if tests[fault.module] and key_of(fault) not in {*results.noticed, *results.left}
+    ]
+    Round(tests=tests, last=bool(modules), ends=ends, jobs=options.jobs).look_at(first, results)
+    if not modules:
+        wider = {fault.module: wider_tests_of(fault.module) for fault in faults}
+        rest = [fault for fault in faults if key_of(fault) not in results.noticed]
+        Round(tests=wider, last=True, ends=ends, jobs=options.jobs).look_at(rest, results)
+    return tell(faults, results, 0.0 if modules else MAX_LIVING, say)
 
 
-def named(options: argparse.Namespace, ends: float, say: Callable[[str], None]) -> int:
-    """Faults of the modules that were named, each with the tests of its own."""
-    lived = 0
-    for path in options.modules:
-        module = path.resolve().relative_to(ROOT)
-        tests = options.tests or tests_of(module)
-        if not tests:
-            say(f"{module}: no test belongs to it by its name; say --tests")
-            lived += 1
-            continue
-        faults = some_of(module, options.most)
-        living, tried = look_at(module, faults, tests, ends, options.jobs)
-        left = len(faults_of(module)) - tried
-        say(f"{module}: {tried - len(living)} of {tried} faults noticed" + (f", {left} not tried" if left else ""))
-        lived += tell(living, say)
-    return 1 if lived else 0
-
-
-def draw(options: argparse.Namespace, ends: float, say: Callable[[str], None]) -> int:
-    """Faults drawn from all packages that guard: the module's own tests first, then all of its package."""
-    living: list[Fault] = []
-    tried = 0
-    for module, faults in drawn(options.faults, options.seed).items():
-        own = tests_of(module)
-        left, done = look_at(module, faults, own, ends, options.jobs) if own else (faults, 0)
-        wider = [test for test in wider_tests_of(module) if test not in own]
-        if left and wider:
-            left, again = look_at(module, left, wider, ends, options.jobs)
-            done = max(done, again)
-        say(
-            f"{module}: {done - len(left)} of {done} faults noticed"
-            + (f", {len(faults) - done} not tried" if done < len(faults) else "")
-        )
-        tell(left[:done], say)
-        living += left[:done]
-        tried += done
-    share = len(living) / tried if tried else 1.0
-    say(f"{len(living)} of {tried} faults live: {share:.1%}, at most {MAX_LIVING:.0%}")
-    return 1 if share > MAX_LIVING else 0
-
-
-def tell(living: Sequence[Fault], say: Callable[[str], None]) -> int:
-    """Says where each fault is that lives; how many there are."""
-    for fault in living:
-        say(f"  {fault.module}:{fault.line}: {fault.what}")
-    return len(living)
+def tell(faults: Sequence[Fault], results: Results, most: float, say: Callable[[str], None]) -> int:
+    """Says of each module how many faults were noticed, and where those are that were not. Exits 1 where more than this share lives."""
+    tried = [fault for fault in faults if key_of(fault) in results.noticed]
+    living = [fault for fault in tried if not results.noticed[key_of(fault)]]
+    for module in dict.fromkeys(fault.module for fault in faults):
+        those = [fault for fault in tried if fault.module == module]
+        left = sum(fault.module == module for fault in faults) - len(those)
+        alive = [fault for fault in living if fault.module == module]
+        say(f"{module}: {len(those) - len(alive)} of {len(those)} noticed" + (f", {left} not tried" if left else ""))
+        for fault in alive:
+            say(f"  {fault.module}:{fault.line}: {fault.what}")
+    share = len(living) / len(tried) if tried else 1.0
+    say(f"{len(living)} of {len(tried)} faults live: {share:.1%}, at most {most:.0%}")
+    return 1 if share > most else 0
 
 
 if __name__ == "__main__":

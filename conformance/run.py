@@ -18,16 +18,15 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-
 from conformance import inspector
 from toolgen.gateway.asgi.app import App
-from toolgen.gateway.asgi.connections import Connections
-from toolgen.gateway.asgi.request import Receive, Scope, Send
-from toolgen.gateway.asgi.uvicorn_protocol import connecting
+from toolgen.gateway.asgi.connection import HttpConnection
+from toolgen.gateway.asgi.connections import Connections, HttpServer
+from toolgen.gateway.asgi.request import Request, Send
 from toolgen.gateway.service import Gateway
 from toolgen.server.sockets import bind
 
@@ -73,10 +72,9 @@ SUITES = (
 class Admitted(App):
     """The gateway behind a proxy that shows its key."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            scope["headers"] = [*scope["headers"], (b"authorization", f"Bearer {KEY}".encode())]
-        await super().__call__(scope, receive, send)
+    async def serve(self, request: Request, send: Send) -> None:
+        request.headers = {b"authorization": f"Bearer {KEY}".encode(), **request.headers}
+        await super().serve(request, send)
 
 
 def install_node() -> Path:
@@ -115,12 +113,12 @@ async def main(wanted: list[str], scenario: str, *, serve: bool) -> int:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
         async with Gateway.load(project / "toolgen.yaml") as gateway:
             app = Admitted(gateway)
-            config = uvicorn.Config(app, http=connecting(Connections()), ws="none", lifespan="off", log_config=None)
-            server = uvicorn.Server(config)
-            serving = asyncio.create_task(server.serve(sockets=[listener]))
+            server = HttpServer(app, Connections())
+            loop = asyncio.get_running_loop()
+            accepting = await loop.create_server(partial(HttpConnection, server), sock=listener)
             if serve:
                 print(url, flush=True)
-                await serving
+                await accepting.serve_forever()
             faults = 0
             for suite in SUITES:
                 if not wanted or suite.name in wanted:
@@ -131,8 +129,8 @@ async def main(wanted: list[str], scenario: str, *, serve: bool) -> int:
                 folder = await asyncio.to_thread(install, node, inspector.PACKAGE, inspector.VERSION)
                 faults += await inspector.session(node, folder, url)
             app.end_streams()
-            server.should_exit = True
-            await serving
+            accepting.close()
+            await server.drain(10)
     return 1 if faults else 0
 
 

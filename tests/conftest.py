@@ -4,7 +4,9 @@ with the same examples each time, however long one takes, and sweeps that take m
 
 from __future__ import annotations
 
+import gc
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,7 +54,6 @@ MAX_LENGTH = (
     "test_shared_calls",
     "test_wheel",
     "test_canaries_served",
-    "test_demo",
     "test_analysts",
     "test_bombs",
     "test_hostile",
@@ -77,6 +78,27 @@ def pytest_xdist_auto_num_workers() -> int | None:
         return None  # xdist reads it
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return 2 * processors
+
+
+_SWEEP = re.compile(r"hypothesis|\.sweep\b|\.exhaustive\b")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where all cases of sweeps are asked for, and nothing else, files without one are not imported: they are five of six."""
+    if not EXHAUSTIVE or not config.getoption("markexpr") or not collection_path.match("test_*.py"):
+        return None
+    return None if _SWEEP.search(collection_path.read_text(encoding="utf-8")) else True
+
+
+def pytest_collection_finish() -> None:
+    """What was collected lives until the end: the garbage collector need not look at some million objects again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Libraries look for what was left behind when the process ends."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from toolgen.clock import SystemClock
-from toolgen.state.buckets_redis import RedisBuckets
 from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.shared_buckets import SharedBuckets
 
 
 class RedisServer:
@@ -50,7 +50,7 @@ class RedisServer:
             self._process.wait()
             self._process = None
 
-    def buckets(self, password: str = "", *, lease_s: float = 20.0, **location: object) -> RedisBuckets:
+    def buckets(self, password: str = "", *, lease_s: float = 20.0, **location: object) -> SharedBuckets:
         """What one gateway process would count with."""
         where = RedisLocation(host="127.0.0.1", port=self.port, **location)  # type: ignore[arg-type]
-        return RedisBuckets(RedisLink(where, lambda: password), SystemClock(), lease_s=lease_s)
+        return SharedBuckets(RedisLink(where, lambda: password), SystemClock(), lease_s=lease_s)

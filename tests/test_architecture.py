@@ -20,7 +20,18 @@ LAYERS = {
     part: layer
     for layer, parts in enumerate(
         (
-            ("background", "canonical", "clock", "core_dumps", "errors", "files", "json_codec", "key_file", "units"),
+            (
+                "background",
+                "canonical",
+                "clock",
+                "core_dumps",
+                "errors",
+                "files",
+                "frames",
+                "json_codec",
+                "key_file",
+                "units",
+            ),
             ("model", "samples", "functions", "yaml_file"),
             ("sources", "emit", "policy", "execute", "audit", "state"),
             ("builder", "config", "lint", "pipeline", "responses", "search", "verify", "wiring"),
@@ -63,7 +74,9 @@ EXCEPTIONS = {
     ("toolgen.audit.index.postgres", "psycopg"): "indexes the logs of several gateways",
     ("toolgen.audit.index.database", "sqlite3"): "indexes the log",
     ("toolgen.cli.approvals", "httpx"): "answers at a gateway elsewhere, with its user's own key",
-    ("toolgen.cli.init", "sqlite3"): "writes the database of the project it makes",
+    ("toolgen.cli.demo.services", "sqlite3"): "writes the demo's database",
+    ("toolgen.cli.demo.story", "httpx"): "is the demo's agent, which calls the gateway",
+    ("toolgen.cli.new_project", "sqlite3"): "writes the database of the project it makes",
     ("toolgen.cli.diff", "subprocess"): "asks git for an older manifest",
     ("toolgen.mock.server", "socket"): "listens",
     ("toolgen.server.sockets", "socket"): "listens",
@@ -71,6 +84,7 @@ EXCEPTIONS = {
     ("toolgen.server.worker", "socket"): "is given what listens",
     ("toolgen.server.supervisor", "socket"): "hands out what listens",
     ("toolgen.server.supervisor", "create_subprocess_exec"): "starts this same program, once a worker",
+    ("toolgen.state.shared_counts", "socket"): "counts for the workers of one host, over pairs without a name",
     ("toolgen.state.sqlite_file", "sqlite3"): "opens the files of the five that follow",
     ("toolgen.state.idempotency", "sqlite3"): "keeps the idempotency keys that were used",
     ("toolgen.state.redis_connection", "redis"): "shares what is counted",
@@ -84,7 +98,8 @@ PIPELINE = {
     "toolgen.pipeline.middleware.compose": {"toolgen.pipeline.order"},
     "toolgen.pipeline.stages.deliver.Deliver": {"toolgen.pipeline.order", "toolgen.gateway.compiled_policy"},
     "toolgen.wiring.executors.make_executors": {"toolgen.gateway.service", "toolgen.wiring.preview"},
-    "toolgen.pipeline.order.call_pipeline": {"toolgen.gateway.compiled_policy"},
+    "toolgen.pipeline.order.call_pipeline": set(),
+    "toolgen.pipeline.order.Plans": {"toolgen.gateway.compiled_policy"},
     "toolgen.pipeline.order.Parts": {"toolgen.gateway.compiled_policy"},
 }
 MAY_TOUCH_SYSTEMS = {"execute", "sources"}
@@ -212,12 +227,25 @@ def use_faults(name: str, text: str) -> Iterator[str]:
                 if part not in MAY_TOUCH_SYSTEMS and not own and not database:
                     yield f"{name}:{node.lineno} takes hold of an executor: .{attribute}"
             case ast.Constant(
-                value="execute" | "executors" | "_executors" | "call_pipeline" | "_pipeline" | "dry_pipeline" | "_parts"
+                value="execute"
+                | "executors"
+                | "_executors"
+                | "call_pipeline"
+                | "_pipeline"
+                | "dry_pipeline"
+                | "_parts"
+                | "Plans"
             ):
                 if name != "toolgen.pipeline.order":  # its __all__
                     yield f"{name}:{node.lineno} names part of the pipeline in a string"
             case ast.Attribute(
-                attr="call_pipeline" | "_pipeline" | "dry_pipeline" | "_parts" | "deliver" as attribute
+                attr="call_pipeline"
+                | "_pipeline"
+                | "dry_pipeline"
+                | "_parts"
+                | "_plans"
+                | "Plans"
+                | "deliver" as attribute
             ) if part in {
                 "pipeline",
                 "responses",
@@ -306,6 +334,7 @@ def test_a_planted_import_is_found(name: str, text: str) -> None:
         ("toolgen.gateway.planted", "from toolgen.pipeline.stages.deliver import Deliver as D"),
         ("toolgen.gateway.planted", "from toolgen.pipeline.middleware import compose as c"),
         ("toolgen.gateway.planted", "from toolgen.pipeline.order import call_pipeline"),
+        ("toolgen.gateway.planted", "from toolgen.pipeline.order import Plans"),
         ("toolgen.cli.planted", "from toolgen.wiring.executors import make_executors as m"),
     ],
 )
@@ -394,24 +423,60 @@ def public_names(cls: type) -> set[str]:
 
 def test_the_gateway_has_a_small_surface() -> None:
     assert public_names(Gateway) == {
-        *("load", "short_session", "entered", "settings", "manifest", "policy", "current"),
+        *(
+            "load",
+            "from_openapi",
+            "from_functions",
+            "key",
+            "short_session",
+            "entered",
+            "settings",
+            "manifest",
+            "policy",
+            "current",
+        ),
         *("callers", "tool_calls", "operations"),  # the three protocols of gateway/protocol.py
         *("call", "preview", "principal", "approvals", "pausing", "unknown_outcomes"),
     }
 
 
 @pytest.mark.parametrize(
-    ("protocol", "most"), [(protocol.CallerLookup, 10), (protocol.ToolCalls, 9), (protocol.Operations, 9)]
+    ("protocol", "most"),
+    [
+        *((protocol.CallerLookup, 10), (protocol.ToolCalls, 9), (protocol.Operations, 9), (protocol.Facade, 3)),
+        *((protocol.People, 5), (protocol.AgentGateway, 3), (protocol.Project, 5), (protocol.Administration, 5)),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_the_protocols_of_front_ends_stay_narrow(protocol: type, most: int) -> None:
     assert len(public_names(protocol)) <= most
 
 
-def test_front_ends_take_the_protocols_and_not_the_gateway() -> None:
-    ends = ("toolgen.gateway.asgi.", "toolgen.gateway.rest.", "toolgen.gateway.mcp.")
+def test_others_take_the_protocols_and_not_the_gateway() -> None:
+    """Who starts a gateway makes one, and the doctor tries it out; nobody else sees the whole of it."""
+    ends = (
+        "toolgen.gateway.asgi.",
+        "toolgen.gateway.rest.",
+        "toolgen.gateway.mcp.",
+        "toolgen.adapters.",
+        "toolgen.console.",
+    )
     whole = [
         name
         for name, text in modules().items()
         if name.startswith(ends) and "toolgen.gateway.service.Gateway" in set(imports(name, text))
     ]
     assert whole == []
+
+
+def test_commands_make_a_gateway_and_hand_on_the_protocols() -> None:
+    named = [
+        f"{name}:{node.lineno}"
+        for name in modules()
+        if name.startswith("toolgen.cli.")
+        for node in nodes(modules()[name])
+        if isinstance(node, ast.arg)
+        and node.annotation is not None
+        and "Gateway" in ast.unparse(node.annotation).split()
+    ]
+    assert named == []

@@ -45,20 +45,24 @@ BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "listing": (("--rounds", "1"), ()),
     "mutants": (("--most", "1", "--seconds", "60", "toolgen/policy/limits.py"), ()),
     "path": (("--modules",), ()),
+    "peers": (("--rounds", "1", "--seconds", "1", "--plot", os.devnull), ()),
     "policy": ((), ()),
-    "rehearsal": (("--calls", "1000"), ()),
+    "replay": (("--calls", "1000"), ()),
     "search": ((), ("retrieval",)),
+    "size": ((), ()),
     "startup": (("--rounds", "1", "--only", "help"), ()),
     "tokens": ((), ()),
     "verify": ((str(CORPUS / "openapi"), "--only", "petstore", "--examples", "1"), ("openapi",)),
+    "workers": (("--rounds", "1", "--calls", "64"), ()),
 }
 
-PARTS = {"fuzz_sql_execute", "promises"}
+PARTS = {"faults", "fuzz_sql_execute", "promises"}
 """What other benches are made of."""
 
 
 def test_every_bench_is_run() -> None:
-    assert {path.stem for path in (ROOT / "bench").glob("*.py") if path.stem != "__init__"} == BENCHES.keys() | PARTS
+    modules = {path.stem for path in (ROOT / "bench").glob("*.py") if path.stem != "__init__"}
+    assert modules | {path.parent.name for path in (ROOT / "bench").glob("*/__main__.py")} == BENCHES.keys() | PARTS
 
 
 @pytest.mark.sweep
@@ -68,6 +72,8 @@ def test_a_bench_runs_to_its_end(name: str) -> None:
     arguments, parts = BENCHES[name]
     if missing := [part for part in parts if not (CORPUS / part).is_dir()]:
         pytest.skip(f"needs the shared corpus: {', '.join(missing)}")
+    if name == "peers" and not (ROOT / ".venv-peers" / ".installed").exists():
+        pytest.skip("FastMCP and MCP Toolbox are not installed: `make peers` installs them")
     ended = subprocess.run(
         [sys.executable, "-m", f"bench.{name}", *arguments],
         cwd=ROOT,

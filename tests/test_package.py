@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -29,3 +31,46 @@ def test_importing_the_package_imports_nothing_else_of_it() -> None:
     modules = set(shown.stdout.split())
     assert {name for name in modules if name.startswith("toolgen")} == {"toolgen"}
     assert modules & {"asyncio", "dataclasses", "msgspec", "orjson", "inspect"} == set()
+
+
+# What each of these needs is behind an extra: it is imported in a function, by what is asked to use it.
+BEHIND_EXTRAS = {
+    *(f"toolgen.adapters.{name}" for name in ("langgraph", "openai_agents", "pydantic_ai")),
+    *(f"toolgen.execute.sql.{name}" for name in ("duckdb", "mysql", "mysql_protocol", "postgres", "postgres_protocol")),
+    *(f"toolgen.sources.sql.{name}" for name in ("duckdb", "mysql", "mysql_rights", "postgres", "postgres_rights")),
+    *("toolgen.audit.index.postgres", "toolgen.execute.graphql.graphql_transport_ws", "toolgen.gateway.opentelemetry"),
+    "toolgen.verify.unmarshal",
+}
+WITHOUT = """
+import importlib, sys
+missing = set(sys.argv[1].split())
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in missing:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+for name in sys.argv[2].split():
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        print(name)
+"""
+
+
+def test_every_module_but_those_behind_extras_is_imported_without_any() -> None:
+    root = Path(__file__).parent.parent
+    extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = {entry.partition(">")[0].partition("[")[0].replace("-", "_") for one in extras.values() for entry in one}
+    packages = (named - {"openai_agents", "pydantic_ai_slim", "opentelemetry_api"}) | {
+        "agents",
+        "pydantic_ai",
+        "opentelemetry",
+    }
+    modules = [
+        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+        for path in sorted((root / "toolgen").rglob("*.py"))
+        if path.stem != "__main__"
+    ]
+    ran = [sys.executable, "-c", WITHOUT, " ".join(sorted(packages)), " ".join(modules)]
+    shown = subprocess.run(ran, capture_output=True, text=True, check=True, cwd=root)
+    assert set(shown.stdout.split()) == BEHIND_EXTRAS

@@ -84,6 +84,19 @@ def test_a_wheel_has_its_types_and_pages(installed: Path) -> None:
     assert (package / "py.typed").is_file()
 
 
+def test_the_demo_runs_from_a_wheel_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [str(installed), "-m", "toolgen", "demo"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "entries, intact" in done.stdout
+
+
 def test_mypy_strict_passes_a_program_that_uses_the_wheel(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "revealed.py").write_text(PROGRAM + REVEALED)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -69,9 +71,26 @@ TEXTS = re.compile(
     r"\b(courier|desk|errand|wallet|stand-ins?|at the door|the road|whoever|anew|for the record|which rule spoke|(?<!When )in doubt)\b",
     re.IGNORECASE,
 )
+# What those who change the code are told: in comments and docstrings.
+REMARKS = re.compile(
+    r"\b(courier|desk|errand|wallet|stand-ins?|(?:the|at|usual) doors?|the road|whoever|whomever|anew|hitherto|lest|rare requests?)\b",
+    re.IGNORECASE,
+)
 
 
-_PRIVATE = ("road", "patience", "steady", "wallet", "courier", "errand", "anew")
+_PRIVATE = (
+    "road",
+    "patience",
+    "steady",
+    "wallet",
+    "courier",
+    "errand",
+    "anew",
+    "doubts",
+    "desk(?!top)",
+    "door",
+    "rehears",
+)
 NAMES = re.compile(rf"(?:\b|_)(?i:{'|'.join(_PRIVATE)})|{'|'.join(word.title() for word in _PRIVATE)}|\bMeaning\b")
 
 
@@ -151,6 +170,22 @@ def test_messages_use_the_terms_of_the_field() -> None:
     said = {
         name: sorted({word.group() for text in strings(tree) if " " in text for word in TEXTS.finditer(text)})
         for name, tree in trees().items()
+    }
+    assert {name: words for name, words in said.items() if words} == {}
+
+
+def remarks(path: Path) -> Iterator[str]:
+    """The comments and docstrings of a module."""
+    text = path.read_text(encoding="utf-8")
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and token.string.startswith('"""')):
+            yield token.string
+
+
+def test_comments_and_docstrings_use_the_terms_of_the_field() -> None:
+    said = {
+        str(path.relative_to(ROOT)): sorted({word.group() for text in remarks(path) for word in REMARKS.finditer(text)})
+        for path in sorted((ROOT / "toolgen").rglob("*.py"))
     }
     assert {name: words for name, words in said.items() if words} == {}
 

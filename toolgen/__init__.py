@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from toolgen.functions.decorator import Audio, EmbeddedResource, Image, ToolContext, ToolError, tool
     from toolgen.gateway.service import Gateway
     from toolgen.search.bm25 import ToolIndex
+    from toolgen.server.http import serve
     from toolgen.wiring.preview import preview
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ __all__ = [
     "ToolIndex",
     "build",
     "preview",
+    "serve",
     "tool",
 ]
 
@@ -37,6 +39,7 @@ _HOMES = {
     "ToolIndex": "toolgen.search.bm25",
     "build": "toolgen.builder.build",
     "preview": "toolgen.wiring.preview",
+    "serve": "toolgen.server.http",
     "tool": "toolgen.functions.decorator",
 }
 

@@ -5,14 +5,25 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from toolgen.errors import CanonicalError
 
-__all__ = ["Recorded", "canonical", "decoded", "digest", "encodable", "encoded", "is_digest", "texts", "written_each"]
+__all__ = [
+    "Canonical",
+    "Recorded",
+    "canonical",
+    "decoded",
+    "digest",
+    "encodable",
+    "encoded",
+    "is_digest",
+    "texts",
+    "written_each",
+]
 
 # orjson with sorted keys already *is* RFC 8785 unless the value holds a number that the two write differently or a key outside the BMP
 # (keys sort by UTF-16 unit there). Looking for those costs less than writing the form out in Python.
@@ -28,6 +39,15 @@ class Recorded(str):
     """Text that stands in the record for another value. The same text is escaped where somebody sent it."""
 
     __slots__ = ()
+
+
+class Canonical:
+    """A value, inside of another, whose canonical form is known: what many values have in common is written once."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, value: object) -> None:
+        self.raw = canonical(value)
 
 
 def canonical(value: object) -> bytes:
@@ -55,10 +75,10 @@ def written(value: object) -> bytes:
     return _fast(value) or canonical(_spelled(value))
 
 
-def written_each(values: Sequence[dict[str, object]]) -> list[bytes]:
-    """`written` of each, looked at together: this is what every entry of the record passes."""
+def written_each(values: Sequence[dict[str, object]], others: Sequence[object]) -> list[bytes]:
+    """`written` of each, looked at together: this is what every entry of the record passes. `others` is what they hold besides text."""
     found: list[bytes] = []
-    if _same_in_orjson(values):
+    if _same_in_orjson(others):
         for value in values:
             try:
                 raw = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
@@ -78,7 +98,7 @@ def encodable(value: object) -> Any:
     """The same value with a form for everything, and another one for every other value: no two calls share a digest.
 
     Every whole number beyond ±(2**53 - 1) is `{"$integer": "…"}` or, when it came as a float, `{"$float": "…"}`: RFC 8785 writes 1e16
-    without an exponent, and whoever reads that gets an integer that has no form. Text that could be taken for a keyed digest is
+    without an exponent, and its reader gets an integer that has no form. Text that could be taken for a keyed digest is
     `{"$text": "…"}`, and an object that could be taken for one of these has one `$` more in its name. `decoded` is the way back.
     """
     return value if _as_it_is(value) else _encodable(value)
@@ -102,9 +122,11 @@ def _encodable(value: object) -> object:
             return _number_spelled(value)
 
 
-def decoded(value: Any) -> Any:
-    """What `encodable` made a recorded value of; a keyed digest, and whatever no `encodable` wrote, as it stands."""
+def decoded(value: Any, digest: Callable[[str], str] = str) -> Any:
+    """What `encodable` made a recorded value of; a keyed digest as `digest` makes it, and whatever no `encodable` wrote, as it stands."""
     match value:
+        case str():
+            return digest(value) if value.startswith(_DIGEST) else value
         case {"$integer": str(digits)} if len(value) == 1 and _is_number(int, digits):
             return int(digits)
         case {"$float": str(digits)} if len(value) == 1 and _is_number(float, digits):
@@ -114,11 +136,11 @@ def decoded(value: Any) -> Any:
         case Mapping() if len(value) == 1:
             [(name, item)] = value.items()
             own = name.startswith("$$") and _OWN_NAME.match(name)
-            return {name[1:] if own else name: decoded(item)}
+            return {name[1:] if own else name: decoded(item, digest)}
         case Mapping():
-            return {name: decoded(item) for name, item in value.items()}
+            return {name: decoded(item, digest) for name, item in value.items()}
         case list() | tuple():
-            return [decoded(item) for item in value]
+            return [decoded(item, digest) for item in value]
         case _:
             return value
 
@@ -185,10 +207,16 @@ def _fast(value: object) -> bytes:
     if not _same_in_orjson(value):
         return b""
     try:
-        raw = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        raw = orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=_known)
     except TypeError:
         return b""  # a key that is no string, or a lone surrogate: the slow way says which
     return raw if raw.isascii() or not any(lead in raw for lead in _OUTSIDE_BMP) else b""
+
+
+def _known(value: object) -> orjson.Fragment:
+    if isinstance(value, Canonical):
+        return orjson.Fragment(value.raw)
+    raise TypeError
 
 
 def _same_in_orjson(value: object) -> bool:
@@ -201,7 +229,7 @@ def _same_in_orjson(value: object) -> bool:
         below: list[Any] = []
         for item in level:
             kind = type(item)
-            if kind is str or kind is bool or item is None:
+            if kind is str or kind is bool or item is None or kind is Canonical:
                 continue
             if kind is dict:
                 below.extend(item.values())
@@ -236,6 +264,8 @@ def _write(value: object, parts: list[str], depth: int) -> None:
             parts.append(_number(value))
         case Mapping():
             _write_object(value, parts, depth)
+        case Canonical():
+            parts.append(value.raw.decode("utf-8"))
         case Sequence() if not isinstance(value, (bytes, bytearray)):
             parts.append("[")
             for index, item in enumerate(value):

@@ -222,7 +222,7 @@ def _caller(fake: FakeGateway) -> Caller:
         entered = True
         current: Any = SimpleNamespace(governance=SimpleNamespace(tool=lambda _name: None))
 
-        def principal(self, _name: str) -> Any:
+        def named(self, _name: str) -> Any:
             return "bot"
 
     gateway: Any = Known(tools=fake.tools)

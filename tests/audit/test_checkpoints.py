@@ -216,15 +216,29 @@ def forge_signature(line: bytes) -> bytes:
     return msgspec.json.encode(decoded | {"signature": letter + decoded["signature"][1:]})
 
 
-@pytest.mark.parametrize("change", [forge, forge_time, forge_signature])
-def test_a_changed_checkpoint_is_found(tmp_path: Path, change: Callable[[bytes], bytes]) -> None:
+def spell_signature(line: bytes) -> bytes:
+    """The same signature with a character that base64 has not: a second spelling of one statement."""
+    decoded = msgspec.json.decode(line)
+    return msgspec.json.encode(decoded | {"signature": "*" + decoded["signature"]})
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (forge, "signature"),
+        (forge_time, "signature"),
+        (forge_signature, "signature"),
+        (spell_signature, "unreadable"),
+    ],
+)
+def test_a_changed_checkpoint_is_found(tmp_path: Path, change: Callable[[bytes], bytes], kind: str) -> None:
     with_key(tmp_path)
     sign_often(tmp_path, 5)
     path = checkpoint_path(tmp_path, "gateway-1")
     lines = path.read_bytes().splitlines()
     path.write_bytes(b"\n".join([*lines[:2], change(lines[2]), *lines[3:], b""]))
     report = verify(tmp_path)
-    assert [(fault.kind, fault.file, fault.line) for fault in report.faults] == [("signature", path.name, 3)]
+    assert [(fault.kind, fault.file, fault.line) for fault in report.faults] == [(kind, path.name, 3)]
 
 
 def test_a_line_that_says_nothing_is_found_and_an_unfinished_one_is_not_a_fault(tmp_path: Path) -> None:

@@ -175,6 +175,7 @@ import asyncio, json, subprocess, sys
 from pathlib import Path
 from toolgen.audit.log import AuditLog
 from toolgen.audit.config import Plan
+from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
 from toolgen.clock import SystemClock
 from toolgen.errors import AuditError
@@ -188,15 +189,16 @@ async def main():
     log.open()
 
     async def add(event, number, text):
+        call = {"call_id": f"call_{number}"} if number is not None else {}
         try:
-            await log.append({"event": event, "call_id": f"call_{number}", "sql": text})
+            await log.append({"event": event, **call, "sql": text})
             return 1
         except AuditError as error:
             refused.append(error.message)
             return 0
 
     refused = []
-    begun = sum([await add("intent", number, "x" * 1000) for number in range(CALLS)])
+    begun = sum([await add("intent", number, "x" * 1000) for number in range(2 * CALLS)])
     size = 1 << 20
     with (folder / "filler").open("wb", buffering=0) as filler:
         while size:
@@ -206,12 +208,17 @@ async def main():
                 size //= 2
     # Some begin while others end, in the same batches, until nothing is left to begin with.
     found = await asyncio.gather(*(
-        add(event, number + (event == "intent") * CALLS, "x" * size)
+        add(event, number + (event == "intent") * 2 * CALLS, "x" * size)
         for number in range(CALLS) for event, size in (("outcome", 9000), ("intent", 4000))
     ))
     ended, begun_later = sum(found[::2]), sum(found[1::2])
-    later = sum([await add("outcome", CALLS + number, "x" * 9000) for number in range(CALLS) if found[1 + 2 * number]])
     fault = log.fault
+    # What no room was kept for takes none from the endings: neither what concerns the gateway itself nor what a call says on its way.
+    news = sum([await add("state", None, "x" * 5000) for _ in range(CALLS)])
+    attempts = sum(await asyncio.gather(*(add("attempt", CALLS + number, "x" * 300) for number in range(CALLS))))
+    later = sum([await add("outcome", 2 * CALLS + number, "x" * 9000) for number in range(CALLS) if found[1 + 2 * number]])
+    # Statements that became far longer than their calls let expect, until they fill what is left: then their digests stand for them.
+    long = sum([await add("outcome", CALLS + number, "x" * 60_000) for number in range(CALLS)])
     (folder / "filler").unlink()
     after = await add("intent", 9999, "x") + await add("outcome", 9999, "x")
     healed = log.fault
@@ -219,6 +226,8 @@ async def main():
     report = verify(folder)
     print(json.dumps({
         "begun": begun, "ended": ended, "refused": sorted(set(refused)), "full": begun_later < CALLS, "later": later == begun_later,
+        "news": news < CALLS, "attempts": attempts, "long": long,
+        "shortened": any(entry.get("sql", "").startswith("hmac-sha256:") for entry in entries(folder)),
         "fault": fault, "after": after, "healed": healed, "ok": report.ok, "torn": report.torn, "unfinished": len(report.unfinished),
     }))
 
@@ -230,11 +239,15 @@ asyncio.run(main())
 def test_what_was_begun_before_the_disk_was_full_ends_on_record(tmp_path: Path, segment_bytes: int) -> None:
     full = "the audit log cannot be written: No space left on device"
     assert in_namespace(tmp_path, str(segment_bytes), FULL_DISK) == {
-        "begun": 300,
+        "begun": 600,
         "ended": 300,
         "refused": [full],
         "full": True,
         "later": True,
+        "news": True,
+        "attempts": 300,
+        "long": 300,
+        "shortened": True,
         "fault": full,
         "after": 2,
         "healed": None,

@@ -16,7 +16,7 @@ import pytest
 from tests.audit.logs import PLAIN, add, in_segments, names, opened, write
 from toolgen.audit import segment as segment_module
 from toolgen.audit.config import Plan
-from toolgen.audit.files import closed_segments, pack
+from toolgen.audit.files import Tail, closed_segments, pack, tail_of
 from toolgen.audit.files import opened as opened_segment
 from toolgen.audit.reader import calls, entries, entry_at
 from toolgen.audit.verify import verify
@@ -92,6 +92,22 @@ def test_a_gateway_killed_while_it_closes_a_segment_goes_on(
     report = verify(tmp_path)
     assert (report.ok, report.torn) == (True, ())
     assert entry_at(tmp_path, 31)[0]["prev"] == entry_at(tmp_path, 30)[0]["hash"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "tail"),
+    [
+        ([b"\0\0", b"\0"], Tail.ZEROS),
+        ([b'{"seq":1\0', b"\0\0"], Tail.TORN),
+        ([b'{"seq":1}\n'], Tail.CHANGED),
+        ([b'"seq":1'], Tail.CHANGED),
+        ([b"\0\0", b'{"seq":1'], Tail.CHANGED),
+        ([b'{"seq":1\0', b'{"seq":2'], Tail.CHANGED),
+        ([b'{"seq"\0:1'], Tail.CHANGED),
+    ],
+)
+def test_behind_the_last_line_are_zeros_or_one_line_that_was_begun(parts: list[bytes], tail: Tail) -> None:
+    assert tail_of([[part] for part in parts]) is tail
 
 
 def test_packed_segments_hold_the_same_bytes_and_everything_reads_them(tmp_path: Path) -> None:

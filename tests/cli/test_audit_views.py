@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import csv
 import io
 import json
@@ -23,6 +24,7 @@ from tests.projects import make_project
 from toolgen.audit.log import AuditLog
 from toolgen.cli.main import cli
 from toolgen.clock import FixedClock
+from toolgen.errors import AuditError
 
 pytest.importorskip("ocsf_json_schema")
 from ocsf_json_schema import OcsfJsonSchemaEmbedded, get_ocsf_schema
@@ -140,6 +142,31 @@ def test_json_escapes_and_says_the_same(project: Path) -> None:
     assert json.loads(run("audit", "export", "--call", "call_3")[1].splitlines()[0])["tool"] == EVIL
 
 
+def test_a_list_fits_eighty_columns_and_breaks_no_name(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    header, *lines = run("audit", "list", "--tool", "*__*")[1].splitlines()
+    assert header.split() == ["seq", "time", "principal", "tool", "rule", "ended", "ms"]  # nobody acted for anybody
+    assert max(map(len, [header, *lines])) <= 80
+    assert "  bot        pets__get_pet  reads  upstream_timeout  90" in "\n".join(lines)
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = run("audit", "list", "--tool", "*__*")[1].splitlines()
+    assert narrow[0].split() == ["seq", "principal", "tool", "ended"] or max(map(len, narrow)) <= 60
+    assert "upstream_timeout" in "\n".join(narrow)
+
+
+def test_a_call_is_shown_whole_by_its_id(project: Path) -> None:
+    shown = json.loads(run("audit", "show", "call_2", "--json")[1])
+    assert [entry["event"] for entry in shown] == ["intent", "outcome"]
+    code, text = run("audit", "show", "call_2")
+    assert (code, text.count("call_2")) == (0, 2)
+
+
+@pytest.mark.parametrize(("which", "code"), [("call_nobody", 1), ("0", 2), ("9" * 30, 2)])
+def test_what_is_not_there_is_said(which: str, code: int, project: Path) -> None:
+    with pytest.raises(AuditError) if code == 1 else contextlib.nullcontext():
+        assert run("audit", "show", which)[0] == code
+
+
 def test_tables_have_colours_on_a_terminal_and_agents_none(project: Path) -> None:
     code = "from toolgen.cli import main; main(['audit', 'list'])"
     reading, writing = pty.openpty()
@@ -158,7 +185,7 @@ def test_tables_have_colours_on_a_terminal_and_agents_none(project: Path) -> Non
         assert child.wait() == 0
     os.close(reading)
     text = data.decode()
-    assert "\x1b[33mrefused" in text
+    assert "\x1b[33munknown_tool" in text
     plain = re.sub("\x1b\\[[0-9;]*m", "", text)
     assert not RAW.search(plain.replace("\r\n", "\n"))
     assert "\\x1b]0;owned" in plain

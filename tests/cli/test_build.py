@@ -100,6 +100,24 @@ def test_an_error_is_json_where_json_is_asked_for(
     assert toolgen("build", "nowhere.json").out == ""
 
 
+def test_formats_for_more_tools_than_a_model_takes_are_written_if_asked_for(
+    local: Path, monkeypatch: pytest.MonkeyPatch, toolgen: Run
+) -> None:
+    def written() -> set[str]:
+        return {path.name for path in (local / "generated").iterdir()}
+
+    assert toolgen("build").code == 0
+    assert written() == {"manifest.json", "anthropic.json", "mcp.json", "openai.json"}
+    monkeypatch.setattr("toolgen.cli.build.MAX_WRITTEN", 1)
+    monkeypatch.setattr("toolgen.emit.writer.build_key", str)
+    built = json.loads(toolgen("build", "--json").out)
+    assert "--format writes one" in built["remarks"]["formats"][0]
+    assert written() == {"manifest.json"}
+    assert toolgen("build", "--check").code == 0
+    assert toolgen("build", "--format", "mcp").code == 0
+    assert written() == {"manifest.json", "mcp.json"}
+
+
 def test_a_first_build_pins_what_it_fetched_and_a_second_changes_nothing(
     project: Path, served: Descriptions, toolgen: Run
 ) -> None:

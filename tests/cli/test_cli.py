@@ -174,24 +174,11 @@ def test_policy_check_advises_and_does_not_fail(project: Path, toolgen: Run) -> 
     checked = toolgen("policy", "check")
     assert checked.code == 0
     assert (
-        "advice: policies/more.yaml:1: rule x never speaks: its condition is always false; remove the rule"
+        "advice: policies/more.yaml:1: rule x never applies: its condition is always false; remove the rule"
         in checked.err
     )
     (advice,) = toolgen("policy", "check", "--json").json()["advice"]
     assert (advice["code"], advice["where"]) == ("never_speaks", "policies/more.yaml:1")
-
-
-def test_init_makes_a_project_that_works_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolgen: Run) -> None:
-    made = toolgen("init", str(tmp_path / "new"))
-    assert made.code == 0
-    key = made.out.rsplit(" ", 1)[1].strip()
-    monkeypatch.chdir(tmp_path / "new")
-    assert all(key not in path.read_text(encoding="utf-8") for path in Path().rglob("*.yaml"))
-    assert toolgen("build", "--json").code == 0
-    assert toolgen("policy", "check", "--json").json()["advice"] == []
-    assert toolgen("call", "notes__query", "sql=SELECT title FROM notes").json()["row_count"] == 2
-    assert toolgen("call", "notes__query", "sql=SELECT * FROM private_notes").code == 1
-    assert "already exists" in toolgen("init").err
 
 
 def build() -> None:
@@ -376,26 +363,6 @@ def test_names_of_tools_and_principals_cannot_write_to_the_terminal(project: Pat
 def test_a_policy_that_allows_nothing_shows_nothing(project: Path, toolgen: Run) -> None:
     (project / "policies" / "policy.yaml").write_text(json.dumps({**POLICY, "rules": []}), encoding="utf-8")
     assert toolgen("tools", "--as", "bot", "--json").json() == []
-
-
-def test_init_takes_names_and_places_as_they_are(
-    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch, toolgen: Run
-) -> None:
-    root = tmp_path / "odd"
-    (root / "specs").mkdir(parents=True)
-    spec = root / "specs" / "a: b #1.json"
-    spec.write_bytes((project / "specs" / "pets.json").read_bytes())
-    monkeypatch.chdir(root)
-    assert toolgen("init", "--openapi", f"specs/{spec.name}").code == 0
-    assert toolgen("build", "--json").json()["sources"][0]["tools"] == 2
-    assert toolgen("policy", "check").code == 0
-
-
-@pytest.mark.parametrize("directory", ["/dev/null", "/dev/null/x", "/proc/nowhere"])
-def test_init_where_nothing_can_be_written_is_one_sentence(toolgen: Run, directory: str) -> None:
-    ended = toolgen("init", directory)
-    assert ended.code == 1
-    assert re.fullmatch(r"toolgen: .*the project cannot be written: .*\n", ended.err), ended.err
 
 
 def test_a_principal_and_a_bare_manifest_do_not_go_together(project: Path, toolgen: Run) -> None:

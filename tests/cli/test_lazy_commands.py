@@ -99,7 +99,7 @@ def test_reading_the_audit_log_imports_no_gateway(name: str, project: Path) -> N
 def test_a_command_nobody_knows_is_misuse(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     done = runner(capfdbinary)("bulid")
     assert done.code == 2
-    assert "Error: No such command 'bulid'." in done.err
+    assert "Error: No such command 'bulid'. Did you mean 'build'?" in done.err
 
 
 @pytest.mark.parametrize(
@@ -107,6 +107,7 @@ def test_a_command_nobody_knows_is_misuse(capfdbinary: pytest.CaptureFixture[byt
     [
         ("toolgen ", "approvals audit build call"),
         ("toolgen au", "audit"),
+        ("toolgen comp", "completion"),
         ("toolgen audit s", "show stats"),
         ("toolgen audit verify --ke", "--key"),
         ("toolgen resume --rea", ""),
@@ -119,6 +120,13 @@ def test_a_shell_completes_commands_and_options(words: str, offered: str) -> Non
     values = [item.value for item in items]
     assert values[:4] == offered.split()
     assert all(item.help for item in items)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_for_each_shell_completes(shell: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    done = runner(capfdbinary)("completion", shell)
+    assert done.code == 0
+    assert "_TOOLGEN_COMPLETE" in done.out
 
 
 def test_completing_a_command_imports_none(tmp_path: Path) -> None:
@@ -137,3 +145,41 @@ def test_completing_a_command_imports_none(tmp_path: Path) -> None:
     modules = set(done.stderr.splitlines()[-1].split())
     assert "toolgen.cli.audit" not in modules
     assert parts(modules) & HEAVY == set()
+
+
+def with_json(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
+    """The words of every command that has `--json`."""
+    for name, command in group.commands.items():
+        loaded = command.load() if isinstance(command, LazyCommand) else command
+        if isinstance(loaded, click.Group):
+            yield from with_json(loaded, *path, name)
+        elif any(option.name == "as_json" for option in loaded.params):
+            yield (*path, name)
+
+
+def test_misuse_is_told_in_json_where_json_is_asked_for(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    toolgen, commands = runner(capfdbinary), list(with_json(cli))
+    assert len(commands) > 20
+    for words in commands:
+        ended = toolgen(*words, "--json", "--invented")
+        assert (ended.code, ended.json()["error"]["code"]) == (2, "usage"), words
+        assert "--invented" in ended.json()["error"]["message"], words
+        assert "Error: " in ended.err, words
+        plain = toolgen(*words, "--invented")
+        assert (plain.code, plain.out) == (2, ""), words
+
+
+@pytest.mark.parametrize("words", [("invented", "--json"), ("policy", "invented", "--json"), ("--json", "tools")])
+def test_misuse_of_a_group_is_told_in_json_too(
+    capfdbinary: pytest.CaptureFixture[bytes], words: tuple[str, ...]
+) -> None:
+    ended = runner(capfdbinary)(*words)
+    assert (ended.code, ended.json()["error"]["code"]) == (2, "usage")
+
+
+@pytest.mark.parametrize("words", [("mock", "--json"), ("tools", "--as", "bot", "--", "--json", "more")])
+def test_misuse_is_no_json_where_json_is_no_option(
+    capfdbinary: pytest.CaptureFixture[bytes], words: tuple[str, ...]
+) -> None:
+    ended = runner(capfdbinary)(*words)
+    assert (ended.code, ended.out) == (2, "")

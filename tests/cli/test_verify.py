@@ -58,12 +58,12 @@ def test_a_failed_tool_is_shown_with_its_smallest_example_and_ends_with_1(
     one = {"name": "ids", "in": "query", "schema": schema, "explode": False}
     path = tmp_path / "doc.json"
     path.write_text(json.dumps(document({"/e": {"get": operation(parameters=[one])}})), encoding="utf-8")
-    monkeypatch.setattr("toolgen.execute.http.parameter_styles._DELIMITERS", {"form": "%2C"})
+    monkeypatch.setattr("toolgen.execute.http.parameter_styles._DELIMITERS", {"form": ";"})
     assert run("verify", str(path)) == 1
     shown = capfd.readouterr().out
     assert "doc__do_it (#/paths/~1e/get)" in shown
     assert "arguments  {'ids': [0, 0]}" in shown
-    assert "sent       GET /e?ids=0%2C0" in shown
+    assert "sent       GET /e?ids=0;0" in shown
 
 
 def test_a_source_that_does_not_exist_is_one_clear_sentence(

@@ -110,7 +110,7 @@ def house(
             gateway = Gateway.load(path)
             change(gateway)
             app = App(gateway)
-            app.open_console(lambda door: console_of(gateway, door))
+            app.open_console(lambda authentication: console_of(gateway, authentication))
             async with gateway, listening(app, listener) as url:
                 started.append(House(gateway, url, seen, root, asyncio.get_running_loop()))
                 ready.set()

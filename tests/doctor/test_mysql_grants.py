@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolgen.model.database import Grant
-from toolgen.sources.sql.rights import parse_grants
+from toolgen.sources.sql.mysql_rights import parse_grants
 
 LINES: list[tuple[str, list[Grant], list[str]]] = [
     ("GRANT USAGE ON *.* TO `a`@`%` IDENTIFIED BY PASSWORD '*CANARY'", [], []),

@@ -127,7 +127,7 @@ PLANTED: dict[str, Planted] = {
     "pauses cover nothing": Planted(pauses.Pauses, "covering", lambda *_: None),
     "nobody is asked": Planted(guards.ApproveStage, "__call__", lets_on),
     "keys of repetition are forgotten": Planted(idempotency.LedgerStage, "__call__", passes),
-    "turns are endless": Planted(vars(turn_counter)["_MemorySeat"], "excess", nothing_async),
+    "turns are endless": Planted(turn_counter.MemorySeat, "excess", nothing_async),
     "intents are not recorded": Planted(record.Record, "_append_intent", nothing_async),
     "keys never expire": Planted(principals.Identity, "_known", unexpiring),
     "keys are never revoked": Planted(Credentials, "keys_revoked", lambda _: frozenset()),
@@ -190,7 +190,7 @@ def test_a_trial_that_would_not_notice_is_reported(root: Path) -> None:
 
     async def main() -> list[Trial]:
         attempts = attempts_on(Gateway.load(root / "toolgen.yaml"))
-        return [await tried(replace(attempt, make=blind, rehearsed=None)) for attempt in attempts]
+        return [await tried(replace(attempt, make=blind, unguarded=None)) for attempt in attempts]
 
     found = asyncio.run(main())
     assert all(not trial.ok and "proves nothing" in trial.detail for trial in found)

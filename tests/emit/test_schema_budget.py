@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import jsonschema_rs
@@ -22,7 +23,9 @@ from toolgen.emit.schema_budget import (
     described,
     listed,
 )
-from toolgen.model.tool import Tool
+from toolgen.model.shared_definitions import Closure, Definitions
+from toolgen.model.tool import Tool, absent, seal
+from toolgen.policy.arguments import Validator
 
 
 def deep(width: int, depth: int) -> dict[str, Any]:
@@ -136,3 +139,52 @@ def test_what_is_cut_accepts_whatever_the_whole_accepts(schema: Any, value: Any,
     cut = described(large(whole), {"depth": depth})["input_schema"]
     if jsonschema_rs.is_valid(whole, arguments):
         assert jsonschema_rs.is_valid(cut, arguments)
+
+
+@pytest.fixture(scope="module")
+def shared_tool() -> Tool:
+    """A tool that leads to more definitions than a tool has of its own: a tree of objects, each with a number and two of the next."""
+    schemas: dict[str, Any] = {
+        f"d{n}": {
+            "type": "object",
+            "properties": {
+                "number": {"type": "integer", "maximum": n},
+                "left": {"$ref": f"#/$defs/d{(2 * n + 1) % 400}"},
+                "right": {"anyOf": [{"$ref": f"#/$defs/d{(2 * n + 2) % 400}"}, {"type": "null"}]},
+            },
+        }
+        for n in range(400)
+    }
+    closure = Closure(Definitions(schemas), {"d0"})
+    schema = {"type": "object", "properties": {"body": {"$ref": "#/$defs/d0"}}, "required": ["body"], "$defs": closure}
+    return seal(msgspec.structs.replace(absent("t__set"), input_schema=schema))
+
+
+def test_what_thousands_share_is_listed_two_levels_deep(shared_tool: Tool) -> None:
+    shown = listed(shared_tool).input_schema
+    assert len(shown["$defs"]) < 10
+    assert shown["required"] == ["body"]
+    assert "describe_tool" in json.dumps(shown)
+    assert cost(listed(shared_tool)) <= cost(shared_tool) + 20 <= MAX_LISTED_TOKENS
+    assert listed(shared_tool).input_schema == shown
+    assert listed(shared_tool).digest == shared_tool.digest
+
+
+def test_what_is_listed_of_what_is_shared_takes_all_that_the_whole_takes(shared_tool: Tool) -> None:
+    shown, whole = Validator(listed(shared_tool).input_schema), Validator(shared_tool.input_schema)
+    value: Any = {"number": 0, "left": {"number": 1, "right": None, "left": {"left": {"number": 7}}}}
+    assert whole.accepts({"body": value})
+    assert shown.accepts({"body": value})
+    assert not whole.accepts({"body": {"left": {"left": {"left": {"number": 8}}}}})
+
+
+def test_what_is_shared_is_described_by_fields_and_depth(shared_tool: Tool) -> None:
+    by_default = described(shared_tool)
+    assert by_default["more"]
+    assert len(by_default["input_schema"]["$defs"]) > len(listed(shared_tool).input_schema["$defs"])
+    deep = described(shared_tool, {"depth": 8})
+    assert len(deep["input_schema"]["$defs"]) > len(by_default["input_schema"]["$defs"])
+    (part,) = described(shared_tool, {"fields": ["body.left.left"], "depth": 1})["input_schema"]["properties"].values()
+    assert part == {"$ref": "#/$defs/d3"}
+    with pytest.raises(UnknownFieldError):
+        described(shared_tool, {"fields": ["body.middle"]})

@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.execute.failing import (
     FINE,

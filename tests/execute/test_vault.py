@@ -112,13 +112,12 @@ def test_many_readers_share_a_request_and_later_ones_need_none(service: Service,
 
     assert set(asyncio.run(many())) == {VALUE}
     assert len(service.asked) == 1
-    known = secrets.known(REFERENCE)
-    assert known is not None
-    assert known.reveal() == VALUE
+    known = secrets.revealed(REFERENCE)
+    assert known == VALUE
     vault.secrets["github/app"]["token"] = "canary-rotated"
     assert fetch(secrets) == VALUE
     clock.advance(300)
-    assert secrets.known(REFERENCE) is None
+    assert secrets.revealed(REFERENCE) is None
     assert fetch(secrets) == "canary-rotated"
 
 
@@ -154,7 +153,7 @@ def test_a_lease_shorter_than_that_is_kept_to(service: Service, vault: DevVault)
     secrets = held(service, clock)
     fetch(secrets)
     clock.advance(20)
-    assert secrets.known(REFERENCE) is None
+    assert secrets.revealed(REFERENCE) is None
 
 
 def test_what_was_read_is_used_for_a_while_when_vault_is_down_and_not_when_it_says_no(
@@ -211,7 +210,7 @@ def test_only_a_vault_that_cannot_be_reached_leaves_a_secret_in_use(
             fetch(secrets, text)
         assert "canary" not in str(caught.value)
     with pytest.raises(SecretError):
-        secrets.known(REFERENCE)
+        secrets.revealed(REFERENCE)
     environment["VAULT_ADDR"] = "http://127.0.0.1:1"  # nor is it used again because Vault cannot be reached afterwards
     clock.advance(6)
     with pytest.raises(SecretError):
@@ -230,7 +229,7 @@ def test_a_login_that_is_refused_ends_what_was_read_by_earlier_ones_too(service:
     with pytest.raises(SecretError, match="did not log"):
         fetch(secrets)
     with pytest.raises(SecretError, match="did not log"):
-        secrets.known(parse_reference("${vault:secret/other#token}"))
+        secrets.revealed(parse_reference("${vault:secret/other#token}"))
 
 
 def test_a_token_that_was_taken_from_the_gateway_is_a_no(service: Service, vault: DevVault, tmp_path: Any) -> None:

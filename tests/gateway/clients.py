@@ -1,4 +1,5 @@
-"""Ways into a front end for tests: an HTTP client on the application itself, and a real server on a free loopback port."""
+"""Ways into a front end for tests: an HTTP client on the application itself, and real servers on a free loopback port: ours, and one that
+knows nothing of us and speaks ASGI."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Coroutine
+from functools import partial
 from typing import Any
 
 import httpx
@@ -13,8 +15,9 @@ import uvicorn
 
 from tests.gateway.gateways import KEY, FakeGateway
 from toolgen.gateway.asgi.app import App
-from toolgen.gateway.asgi.connections import Connections
-from toolgen.gateway.asgi.uvicorn_protocol import connecting
+from toolgen.gateway.asgi.connection import HttpConnection
+from toolgen.gateway.asgi.connections import Connections, HttpServer
+from toolgen.gateway.asgi.request import Handlers
 
 BASE = "http://127.0.0.1:8080"
 JSON = {"content-type": "application/json"}
@@ -25,22 +28,74 @@ def bearer(key: str = KEY) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
+ADAPTER = "asgi"
+"""How `client` brings requests to the application; the fixture `adapter` runs a test with each."""
+
+
 @contextlib.asynccontextmanager
 async def client(gateway: FakeGateway, *, key: str | None = KEY) -> AsyncIterator[httpx.AsyncClient]:
-    """httpx on the application, without a socket."""
-    transport = httpx.ASGITransport(App(gateway))
-    async with httpx.AsyncClient(transport=transport, base_url=BASE, headers=bearer(key) if key else {}) as http:
-        yield http
+    """httpx on the application: over ASGI without a socket, or on a connection of our own server."""
+    app, headers = App(gateway), bearer(key) if key else {}
+    async with contextlib.AsyncExitStack() as stack:
+        transport: httpx.AsyncBaseTransport = httpx.ASGITransport(app)
+        if ADAPTER == "connection":
+            url = await stack.enter_async_context(listening(app))
+            transport = _Wire(int(url.rpartition(":")[2]))
+        yield await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url=BASE, headers=headers))
+
+
+class _Wire(httpx.AsyncBaseTransport):
+    """Sends a request exactly as it is, whatever its headers say, on a connection of its own, and reads one answer."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        body = await request.aread()
+        line = b"%b %b HTTP/1.1" % (request.method.encode(), request.url.raw_path)
+        lines = [line, *(b"%b: %b" % field for field in request.headers.raw), b"", body]
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        try:
+            writer.write(b"\r\n".join(lines))
+            head = await reader.readuntil(b"\r\n\r\n")
+            status, *fields = head.decode("latin-1").split("\r\n")[:-2]
+            headers = [(name, value) for name, _, value in (field.partition(": ") for field in fields)]
+            length = int(next(value for name, value in headers if name == "content-length"))
+            content = await reader.readexactly(0 if request.method == "HEAD" else length)
+        finally:
+            writer.close()
+        return httpx.Response(int(status.split(" ")[1]), headers=headers, content=content)
 
 
 @contextlib.asynccontextmanager
 async def listening(
-    app: Any, listener: socket.socket | None = None, connections: Connections | None = None
+    app: Handlers, listener: socket.socket | None = None, connections: Connections | None = None
 ) -> AsyncIterator[str]:
     """The application on a real port, a free one where none is listened at yet; yields its URL."""
-    http = connecting(connections or Connections())
+    server = HttpServer(app, connections or Connections())
     listener = listener or socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, http=http, ws="none", lifespan="off", log_config=None, loop="none")
+    accepting = await asyncio.get_running_loop().create_server(partial(HttpConnection, server), sock=listener)
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        accepting.close()
+        await server.drain(10)
+
+
+@contextlib.asynccontextmanager
+async def served_by_uvicorn(app: Any) -> AsyncIterator[str]:
+    """The application as ASGI on a real port, behind somebody else's server; yields its URL."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        loop="none",
+        server_header=False,
+        proxy_headers=False,
+    )
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign]
     running = asyncio.create_task(server.serve(sockets=[listener]))

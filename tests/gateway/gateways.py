@@ -85,6 +85,7 @@ class FakeRecords:
     """The entries it was given, in their order; None for a log that cannot be read."""
 
     held: list[dict[str, Any]] | None
+    filler: Any = None
 
     def entries(self, wanted: Filter, limit: int, after: Cursor | None = None) -> Review:
         if self.held is None:
@@ -244,7 +245,7 @@ class FakeGateway:
 
     @property
     def approvals(self) -> Approvals:
-        """A desk at which nothing ever waits."""
+        """A queue in which nothing ever waits."""
         clock = SystemClock()
         store, log = SqliteInvocations(Path("/nonexistent/calls.db"), clock), AuditLog(Path("/nonexistent"), clock)
         return Approvals(store=store, log=log, current=NO_APPROVERS)

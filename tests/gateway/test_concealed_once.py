@@ -17,7 +17,7 @@ from toolgen.audit.entry import keyed_digest, seal
 from toolgen.audit.reader import digests_of, holds
 from toolgen.canonical import canonical
 from toolgen.model.call import Call, Principal
-from toolgen.pipeline.stages.record import Concealing
+from toolgen.pipeline.stages.record import AuditRedaction
 from toolgen.policy.redact import Plain, compile_path
 
 KEY = b"k" * 32
@@ -51,7 +51,7 @@ def recorded(
     """The entry of a call, read again."""
     tool = http_tool("pay__card", properties=properties)
     policy = cast("Any", SimpleNamespace(sensitive=tuple(sensitive), plain=plain))
-    concealing = Concealing(policy, catalog(tool), lambda value: keyed_digest(KEY, value))
+    concealing = AuditRedaction(policy, catalog(tool), lambda value: keyed_digest(KEY, value))
     call = Call(id="c", tool=tool, arguments=arguments, principal=Principal(id="bot"))
     kept = concealing.arguments(call)
     _, line = seal({"event": "intent", "arguments": kept}, seq=1, stream="s", time="t", prev="")

@@ -101,6 +101,31 @@ def test_a_rejection_is_seen_whatever_fields_the_caller_chose(path: Path) -> Non
     assert "input.title: can't be blank (BLANK)" in answer.error.message
 
 
+def test_a_payload_without_success_is_a_rejection_for_callers_and_the_record(path: Path) -> None:
+    made = calls(
+        path,
+        ("update", {"id": "1"}),
+        ("update", {"id": "no"}),
+        ("update", {"id": "no-archived", "fields": "{ lastSyncId }"}),
+        ("run_mutation", {"query": 'mutation { u: update(id: "no") { done: success } }'}),
+        ("update_all", {"ids": ["no", "2"]}),
+    )
+    told = ["ok", "rejected", "rejected", "rejected", "rejected"]
+    assert [code(one) for one in made] == told
+    assert outcomes(path) == [("ok", None), *[("error", "rejected")] * 4]
+    says = [one.error.message.removeprefix("the service took the call and said no: ") for one in made if one.error]
+    assert says == ["`success` is false", "`success` is false", "`done` is false", "`success` is false"]
+    again = [one.error.suggestion for one in made if one.error]
+    assert ["part of it may have taken effect" in one for one in again] == [False, False, False, True]
+    assert CHANGED == ["1", "2"]
+
+
+def test_what_a_payload_says_beside_no_success_is_told(path: Path) -> None:
+    [answer] = calls(path, ("update", {"id": "no-archived"}))
+    assert answer.error is not None
+    assert answer.error.message.endswith("said no: the issue is archived")
+
+
 def test_a_mutation_that_leads_to_the_root_says_of_which_type_its_answer_is(path: Path) -> None:
     documents = ("mutation { deleteAll { __typename } }", "mutation { deleteAll { issue(id: 1) { id } } }")
     told = calls(path, ("delete_all", {}), *(("run_mutation", {"query": one}) for one in documents))

@@ -9,11 +9,11 @@ import stat
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.execute.failing import FINE, Server, closed, hang, reset, saying
 from tests.execute.failing import call as plain_call

@@ -397,6 +397,17 @@ def test_random_key_ids_do_not_hammer_the_provider() -> None:
     run(main())
 
 
+def test_the_operator_is_told_which_key_set_cannot_be_had(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        source = Set("rsa")
+        source.down = True
+        refused = await identity_of("x://keys", fetch=source).authenticate(token())
+        assert isinstance(refused, Unaccepted)
+        assert "the key set x://keys cannot be used: it is down" in caplog.text
+
+    run(main())
+
+
 def test_a_new_key_is_found_and_one_taken_out_stops_working() -> None:
     async def main() -> None:
         source, clock = Set("rsa"), Clock()

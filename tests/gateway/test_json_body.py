@@ -10,7 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgen.gateway.json_body import MAX_BODY_SIZE, MAX_DEPTH, MAX_VALUES, Malformed, decode, encode, identifier
+from toolgen.gateway.json_body import (
+    MAX_BODY_SIZE,
+    MAX_DEPTH,
+    MAX_VALUES,
+    Malformed,
+    decode,
+    encode,
+    ended,
+    identifier,
+)
+from toolgen.model.result import Shape, Success
+from toolgen.pipeline.middleware import Trail
 
 
 class Body(msgspec.Struct, forbid_unknown_fields=True):
@@ -142,3 +153,16 @@ def test_a_member_that_stands_twice_is_refused_however_it_is_written(data: bytes
 def test_no_other_json_is_taken_for_such(value: object) -> None:
     data = json.dumps({"value": value}).encode()
     assert decode(data, dict) == {"value": value}
+
+
+@pytest.mark.parametrize(
+    ("told", "data", "partial"),
+    [
+        ({"data": {"a": 1}, "errors": [{"message": "m"}]}, {"a": 1}, [{"message": "m"}]),
+        ({"data": {"a": 1}, "errors": "hidden"}, {"a": 1}, [{"message": "hidden"}]),
+        ("[redacted]", "[redacted]", [{"message": "withheld"}]),
+    ],
+)
+def test_what_a_policy_hides_of_a_graphql_answer_leaves_an_envelope(told: Any, data: object, partial: object) -> None:
+    envelope = ended("t", "call_1", Success(data=told, shape=Shape.GRAPHQL), Trail(), 1.0)
+    assert (envelope.data, envelope.meta.partial) == (data, partial)

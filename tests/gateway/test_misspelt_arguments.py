@@ -84,6 +84,26 @@ def test_a_misspelt_argument_is_refused_where_it_would_change_more(
     assert f"[Left out, as the tool has no such argument: {asked}.]" in told
 
 
+@pytest.mark.parametrize(
+    ("member", "nearest", "refused"),
+    [
+        ("tenantid", "tenant_id", "/body/1/tenantid: there is no such argument (did you mean 'tenant_id'?)"),
+    ],
+)
+def test_a_misspelt_member_is_refused_as_an_argument_is(
+    tmp_path: Path, member: str, nearest: str, refused: str
+) -> None:
+    body = [{"tenant_id": "acme"}, {"tenant_id": "acme", member: "globex"}]
+    answer, changes, sent = called(tmp_path, POLICY, "orders__create_orders", {"body": body})
+    pointer = f"/body/1/{member}"
+    assert changes == [{"argument": pointer, "change": "dropped"}]
+    assert [dict(one) for one in answer.meta.dropped] == [
+        {"argument": pointer} | ({"nearest": nearest} if nearest else {})
+    ]
+    assert (answer.status, sent) == (("refused", 0) if refused else ("ok", 1))
+    assert (answer.error.message if answer.error else "") == refused
+
+
 def test_an_argument_that_the_gateway_sets_is_never_the_one_meant(tmp_path: Path) -> None:
     answer, _changes, sent = called(tmp_path, BOUND, "orders__create_order", {"tenant_ix": "x", "amount_cents": 5})
     assert (answer.status, sent) == ("ok", 1)

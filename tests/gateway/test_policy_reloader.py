@@ -311,7 +311,7 @@ def test_an_edit_that_breaks_the_reader_is_said_and_does_not_end_the_watching(
         async with Gateway.load(project) as gateway:
             before = gateway.policy.digest
             with monkeypatch.context() as patch:
-                patch.setattr(policy_reloader, "load_policy", breaks)
+                patch.setattr(service, "load_policy", breaks)
                 write(project, changed(sensitive=["$..card"]))
                 await until(lambda: gateway.operations.warnings() != () and notes(project) != [])
                 assert notes(project) == [("error", before)]

@@ -257,7 +257,7 @@ def test_every_scheme_is_shown_where_it_belongs(tmp_path: Path, service: Service
 async def shown_to_people(gateway: Gateway) -> list[str]:
     """What Prometheus reads, and every page of the console for somebody who may see all, each call's own among them."""
     app = App(gateway)
-    app.open_console(lambda door: console_of(gateway, door))
+    app.open_console(lambda authentication: console_of(gateway, authentication))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:8080") as http:
         pages = [await http.get("/metrics"), await http.get("/openapi.json", headers=bearer("key-of-rita"))]
         token = form_token((await http.get("/console/sign-in")).text)

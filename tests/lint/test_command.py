@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from tests.sources.openapi.readings import document
 from toolgen.cli.lint import command
-from toolgen.lint.lines import lines
+from toolgen.lint.check import lines
 
 PATHS = {
     "/a/{id}": {

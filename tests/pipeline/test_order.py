@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.catalogs import PETS, SHOP
 from tests.pipeline.stages.test_record import Concealed
@@ -75,7 +75,7 @@ class Executor:
     async def close(self) -> None: ...
 
 
-class Desk:
+class Approvals:
     """Keeps the questions it is asked."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class World:
         exchanged: bool = False,
         pauses: Path = Path("/nonexistent/pauses.json"),
     ) -> None:
-        self.journal, self.executor, self.desk = Journal(), Executor(), Desk()
+        self.journal, self.executor, self.approvals = Journal(), Executor(), Approvals()
         self.stands = True
         scope = SqlScope(tables={"customers": TableScope(columns=("id", "name"))})
         executors = {"pets": self.executor, "shop": self.executor}
@@ -129,7 +129,7 @@ class World:
                 expires_s=60.0,
                 answerable=lambda principal: answerable,
                 exchanged=lambda call: exchanged,
-                desk=self.desk,
+                approvals=self.approvals,
             ),
             meter=MeterStage(limits=limits, buckets=buckets, upstreams=Upstreams(FixedClock())),
             current=CurrentStage(stands=lambda call: self.stands),
@@ -256,7 +256,7 @@ def test_what_somebody_can_agree_to_waits_and_is_on_record_as_waiting(rules: lis
     arguments = {"petId": 1} if name == "pets__delete_pet" else {}
     assert isinstance(world.call(name, arguments), Pending)
     assert world.executor.calls == []
-    question = world.desk.questions[0]
+    question = world.approvals.questions[0]
     assert (question.call.arguments, question.roles, question.rule) == (arguments, {"ops"}, rules[0].id)
     assert [world.journal.entries[1][field] for field in ("verdict", "status", "code")] == [
         "ask",
@@ -268,7 +268,7 @@ def test_what_somebody_can_agree_to_waits_and_is_on_record_as_waiting(rules: lis
 def test_an_approval_opens_the_road_for_the_call_it_was_given_for_and_for_no_other() -> None:
     world = World(rule("ask"), answerable=True)
     world.call("pets__get_pet", {"petId": 1})
-    given = world.desk.questions[0].digest
+    given = world.approvals.questions[0].digest
     assert isinstance(world.call("pets__get_pet", {"petId": 1}, approval=given), Success)
     for name, arguments in [("pets__get_pet", {"petId": 2}), ("pets__list_pets", {})]:
         refused = world.call(name, arguments, approval=given)
@@ -301,7 +301,7 @@ def test_an_approval_is_bound_to_everything_that_was_agreed_to() -> None:
 def test_a_dry_run_shows_what_somebody_would_be_asked_about_and_asks_nobody() -> None:
     world = World(rule("ask"), answerable=True)
     assert world.call("pets__list_pets", {}, dry=True) == Success(data={"method": "GET"})
-    assert world.desk.questions == []
+    assert world.approvals.questions == []
     assert isinstance(World(rule("ask")).call("pets__list_pets", {}, dry=True), Cancelled)
 
 

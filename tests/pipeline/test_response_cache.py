@@ -86,21 +86,24 @@ def test_the_same_question_is_answered_once_a_lifetime_and_says_how_old_its_answ
 @pytest.mark.parametrize(
     ("other", "policy"),
     [
-        (replace(CALL, principal=BEN), "p1"),
-        (replace(CALL, principal=replace(ANN, on_behalf_of=BEN)), "p1"),
-        (replace(CALL, principal=replace(ANN, roles=frozenset({"admin"}))), "p1"),
-        (replace(CALL, principal=replace(ANN, attributes={"tenant": "globex"})), "p1"),
-        (replace(CALL, principal=replace(ANN, toolsets=frozenset({"safe"}))), "p1"),
-        (replace(CALL, arguments={"petId": 2}), "p1"),
-        (replace(CALL, arguments={"petId": "1"}), "p1"),
-        (replace(CALL, arguments={"petId": True}), "p1"),
-        (replace(CALL, arguments={"petId": 1, "x": None}), "p1"),
-        (replace(CALL, tool=msgspec.structs.replace(TOOL, digest="sha256:other")), "p1"),
-        (replace(CALL, statement=STATEMENT), "p1"),
-        (replace(CALL, statement=msgspec.structs.replace(STATEMENT, skip=5)), "p1"),
-        (replace(CALL, approval="sha256:agreed"), "p1"),
-        (replace(CALL, principal=replace(ANN, token=Secret("narrow"))), "p1"),
-        (replace(CALL, principal=replace(BEN, on_behalf_of=replace(ANN, token=Secret("narrow")))), "p1"),
+        (msgspec.structs.replace(CALL, principal=BEN), "p1"),
+        (msgspec.structs.replace(CALL, principal=replace(ANN, on_behalf_of=BEN)), "p1"),
+        (msgspec.structs.replace(CALL, principal=replace(ANN, roles=frozenset({"admin"}))), "p1"),
+        (msgspec.structs.replace(CALL, principal=replace(ANN, attributes={"tenant": "globex"})), "p1"),
+        (msgspec.structs.replace(CALL, principal=replace(ANN, toolsets=frozenset({"safe"}))), "p1"),
+        (msgspec.structs.replace(CALL, arguments={"petId": 2}), "p1"),
+        (msgspec.structs.replace(CALL, arguments={"petId": "1"}), "p1"),
+        (msgspec.structs.replace(CALL, arguments={"petId": True}), "p1"),
+        (msgspec.structs.replace(CALL, arguments={"petId": 1, "x": None}), "p1"),
+        (msgspec.structs.replace(CALL, tool=msgspec.structs.replace(TOOL, digest="sha256:other")), "p1"),
+        (msgspec.structs.replace(CALL, statement=STATEMENT), "p1"),
+        (msgspec.structs.replace(CALL, statement=msgspec.structs.replace(STATEMENT, skip=5)), "p1"),
+        (msgspec.structs.replace(CALL, approval="sha256:agreed"), "p1"),
+        (msgspec.structs.replace(CALL, principal=replace(ANN, token=Secret("narrow"))), "p1"),
+        (
+            msgspec.structs.replace(CALL, principal=replace(BEN, on_behalf_of=replace(ANN, token=Secret("narrow")))),
+            "p1",
+        ),
         (CALL, "p2"),
     ],
 )
@@ -117,8 +120,8 @@ def test_another_question_has_an_answer_of_its_own(other: Call, policy: str) -> 
 def test_arguments_in_another_order_are_the_same_question() -> None:
     async def scenario() -> int:
         cache, upstream = Cache(), Upstream()
-        await cache.ask(upstream, replace(CALL, arguments={"a": 1, "b": {"c": 1, "d": 2}}))
-        await cache.ask(upstream, replace(CALL, arguments={"b": {"d": 2, "c": 1}, "a": 1}))
+        await cache.ask(upstream, msgspec.structs.replace(CALL, arguments={"a": 1, "b": {"c": 1, "d": 2}}))
+        await cache.ask(upstream, msgspec.structs.replace(CALL, arguments={"b": {"d": 2, "c": 1}, "a": 1}))
         return upstream.asked
 
     assert asyncio.run(scenario()) == 1
@@ -201,9 +204,11 @@ def test_a_write_to_the_source_makes_what_was_read_before_worthless() -> None:
     async def scenario() -> None:
         cache, upstream = Cache(stale=600), Upstream()
         await cache.ask(upstream)
-        await cache.ask(Upstream(), replace(CALL, tool=WRITE, principal=BEN))
+        await cache.ask(Upstream(), msgspec.structs.replace(CALL, tool=WRITE, principal=BEN))
         assert (await cache.ask(upstream)).data == {"time": 2}
-        await cache.ask(Upstream(), replace(CALL, statement=msgspec.structs.replace(STATEMENT, writes="update")))
+        await cache.ask(
+            Upstream(), msgspec.structs.replace(CALL, statement=msgspec.structs.replace(STATEMENT, writes="update"))
+        )
         assert (await cache.ask(upstream)).data == {"time": 3}
 
     asyncio.run(scenario())
@@ -219,7 +224,7 @@ def test_what_is_read_while_a_write_is_under_way_is_not_taken_for_what_is_so_aft
             await gate.wait()
             return Success(data=None)
 
-        writing = asyncio.ensure_future(cache.ask(slow, replace(CALL, tool=WRITE)))
+        writing = asyncio.ensure_future(cache.ask(slow, msgspec.structs.replace(CALL, tool=WRITE)))
         await begun.wait()
         await cache.ask(upstream)
         gate.set()
@@ -332,7 +337,7 @@ def test_whoever_is_held_back_by_the_time_of_its_turn_sends_nothing() -> None:
             return Error(code="paused", message="m")
 
         first = asyncio.ensure_future(cache.ask(upstream))
-        second = asyncio.ensure_future(cache.ask(upstream, replace(CALL, withheld=paused)))
+        second = asyncio.ensure_future(cache.ask(upstream, msgspec.structs.replace(CALL, withheld=paused)))
         await upstream.holds(1)
         upstream.open.set()
         found = await asyncio.gather(first, second)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalogs import PETS
 from toolgen.model.call import Principal
-from toolgen.model.tool import Effect, absent
+from toolgen.model.tool import Effect, GraphQLSchemaBinding, absent
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
-from toolgen.policy.access import Access, Rule
+from toolgen.policy.access import Access, Rule, Toolset
 
 
 def rule(
@@ -162,3 +163,47 @@ def test_removing_an_allow_never_allows_more(rules: list[Rule], tool: str, argum
         if item.verdict == "allow":
             fewer = rules[:index] + rules[index + 1 :]
             assert STRICTNESS[word(decide(fewer, tool, arguments))] >= before
+
+
+TYPES = msgspec.structs.replace(
+    PETS.tools["pets__list_pets"],
+    name="pets__describe_types",
+    binding=GraphQLSchemaBinding(),
+    input_schema={"type": "object", "properties": {}},
+)
+OTHER = msgspec.structs.replace(TYPES, name="other__describe_types", source="other")
+WITH_TYPES = {**PETS.tools, TYPES.name: TYPES, OTHER.name: OTHER}
+
+
+@pytest.mark.parametrize(
+    ("rules", "who", "expected"),
+    [
+        ([rule("a", tools=["pets__list_pets"])], BOT, True),
+        ([rule("a", "ask", tools=["pets__list_pets"])], BOT, True),
+        ([rule("a", tools=["pets__list_pets"], to="user")], BOT, False),
+        ([rule("a", tools=["pets__list_pets"])], BOT_FOR_USER, False),
+        ([rule("a", tools=["pets__list_pets"]), rule("b", tools=["pets__list_pets"], to="user")], BOT_FOR_USER, True),
+        ([rule("a", tools=["pets__list_pets"]), rule("d", "deny", tools=["pets__describe_types"])], BOT, False),
+        ([rule("a", tools=["pets__list_pets"]), rule("d", "deny", tools=["pets__list_pets"])], BOT, False),
+        ([rule("d", "deny")], BOT, False),
+        ([], BOT, False),
+    ],
+)
+def test_who_may_call_a_tool_of_a_source_may_read_its_types(rules: list[Rule], who: Principal, expected: bool) -> None:
+    access = Access(rules, WITH_TYPES)
+    assert access.visible(who, TYPES) is expected
+    assert isinstance(access.decide(who, TYPES, {}), Allow) is expected
+    assert not access.visible(who, OTHER)
+
+
+def test_a_rule_about_the_tool_of_types_has_the_last_word() -> None:
+    rules = [rule("a", tools=["pets__list_pets"]), rule("b", "ask", tools=["pets__describe_types"])]
+    assert Access(rules, WITH_TYPES).decide(BOT, TYPES, {}) == Ask(rule="b", reason="rule b wants a person to agree")
+
+
+def test_a_toolset_that_leaves_the_tool_of_types_out_hides_it() -> None:
+    rules = [rule("a", tools=["pets__list_pets"])]
+    sets = {"some": Toolset(tools=frozenset({"pets__list_pets"}), roles=frozenset({"bot"}))}
+    access = Access(rules, WITH_TYPES, sets)
+    assert access.visible(BOT, PETS.tools["pets__list_pets"])
+    assert not access.visible(BOT, TYPES)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgen.policy.arguments import Validator, check_schema, repair
+from tests.sources.openapi.readings import document, operation, read
+from toolgen.policy.arguments import Validator, check_schema, meant_names, misspelt, repair
 
 SCHEMA = {
     "type": "object",
@@ -87,6 +90,96 @@ def test_unknown_arguments_are_dropped_unless_the_schema_has_its_say(extra: dict
     assert repaired.dropped == (() if kept else ("other",))
 
 
+ADDRESS: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}, "zip": {"type": "string"}}}
+NESTED: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "silent": ADDRESS,
+        "closed": {**ADDRESS, "additionalProperties": False},
+        "open": {**ADDRESS, "additionalProperties": True},
+        "others": {**ADDRESS, "additionalProperties": {"type": "integer"}, "properties": {"at": ADDRESS}},
+        "patterned": {**ADDRESS, "patternProperties": {"^x-": {}}},
+        "unnamed": {"type": "object"},
+        "anything": {},
+        "pointed": {"$ref": "#/$defs/Address"},
+        "cut": {"$ref": "#/$defs/Cut"},
+        "lost": {"$ref": "#/$defs/Lost"},
+        "listed": {"type": "array", "items": {"$ref": "#/$defs/Address"}},
+        "nullable": {"anyOf": [{"$ref": "#/$defs/Address"}, {"type": "null"}]},
+        "nullable list": {"oneOf": [{"type": "array", "items": ADDRESS}, {"type": "null"}]},
+        "chosen": {"oneOf": [ADDRESS, {"type": "object", "properties": {"street": {}}}]},
+        "composed": {"allOf": [{"$ref": "#/$defs/Address"}, {"properties": {"floor": {}}}]},
+        "described": {"allOf": [{"$ref": "#/$defs/Address"}, {"description": "Where."}]},
+        "composed open": {"allOf": [{"$ref": "#/$defs/Address"}, {"$ref": "#/$defs/Cut"}]},
+        "deep": {"type": "object", "properties": {"a": {"type": "object", "properties": {"b/c": ADDRESS}}}},
+        "round": {"$ref": "#/$defs/Round"},
+    },
+    "$defs": {
+        "Address": ADDRESS,
+        "Cut": {"description": "Anything."},
+        "Round": {
+            "type": "object",
+            "properties": {"next": {"$ref": "#/$defs/Round"}},
+            "allOf": [{"$ref": "#/$defs/Round"}],
+        },
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "sent", "dropped"),
+    [
+        ("silent", {"city": "a", "citty": "b"}, ["/silent/citty"]),
+        ("closed", {"citty": "b"}, []),  # for validation to refuse
+        ("open", {"citty": "b"}, []),
+        ("others", {"citty": 1, "at": {"city": "a", "zipp": 1}}, ["/others/at/zipp"]),
+        ("silent", {"city": "a", "bark": 1}, []),  # as a child of that schema may
+        ("patterned", {"x-a": 1, "citty": 2}, []),
+        ("unnamed", {"citty": "b"}, []),
+        ("anything", {"citty": {"a": 1}}, []),
+        ("pointed", {"citty": "b"}, ["/pointed/citty"]),
+        ("cut", {"citty": "b"}, []),
+        ("lost", {"citty": "b"}, []),
+        ("listed", [{"city": "a"}, {"citty": "b", "zip": "1"}], ["/listed/1/citty"]),
+        ("nullable", {"citty": "b"}, ["/nullable/citty"]),
+        ("nullable list", [{"citty": "b"}], ["/nullable list/0/citty"]),
+        ("chosen", {"citty": "b"}, []),
+        ("composed", {"floor": 1, "city": "a", "citty": "b"}, ["/composed/citty"]),
+        ("described", {"citty": "b"}, ["/described/citty"]),
+        ("composed open", {"citty": "b"}, []),
+        ("deep", {"a": {"b/c": {"city": "a", "z~/ip": 1}}}, ["/deep/a/b~1c/z~0~1ip"]),
+        ("round", {"next": {"next": {"x": 1}}}, []),
+        ("silent", "no object", []),
+        ("listed", {"citty": "b"}, []),
+    ],
+)
+def test_slips_are_dropped_where_the_schema_names_members(name: str, sent: Any, dropped: list[str]) -> None:
+    seen = repair(NESTED, {name: sent})
+    assert list(seen.dropped) == dropped
+    if not dropped:
+        assert seen.arguments == {name: sent}
+    else:
+        assert not any(one.rpartition("/")[2] in json.dumps(seen.arguments) for one in dropped)
+
+
+def test_of_very_many_unknown_members_none_is_a_slip() -> None:
+    others: dict[str, Any] = {f"colour{number}": number for number in range(100)}
+    assert repair(NESTED, {"silent": {**others, "citty": "b"}}).dropped == ()
+    assert repair(NESTED, {"silent": {"citty": "b", **others}}).dropped == ("/silent/citty",)
+
+
+def test_a_dropped_member_is_compared_with_its_siblings() -> None:
+    pointers = ["/silent/citty", "/listed/1/citty", "/deep/a/b~1c/zipp", "/silent/colour", "/nowhere/x", "/"]
+    assert list(meant_names(NESTED, pointers).values()) == ["city", "city", "zip", "", "", ""]
+
+
+def test_a_write_with_more_unknown_names_than_are_compared_is_refused(tmp_path: Path) -> None:
+    reading = read(tmp_path, document({"/e": {"post": operation()}, "/r": {"get": operation(operationId="reads")}}))
+    names = [f"n{number}" for number in range(101)]
+    assert {len(misspelt(tool, names)) for tool in reading.tools if tool.effect != "read"} == {1}
+    assert {len(misspelt(tool, names)) for tool in reading.tools if tool.effect == "read"} == {0}
+
+
 @given(st.text())
 def test_repair_never_raises(text: str) -> None:
     for name in SCHEMA["properties"]:
@@ -138,6 +231,18 @@ def test_alternatives_that_multiply_for_ever_are_refused_before_they_are_tried(k
     with pytest.raises(ValueError, match="could take more than"):
         Validator({"properties": {"a": {"items": {"$ref": "#/$defs/L0"}}}, "$defs": ladder(60, keyword)["$defs"]})
     assert Validator(ladder(6, keyword)).accepts(5) is (keyword != "oneOf")  # type: ignore[arg-type]
+
+
+def test_alternatives_that_stand_in_one_another_too_deep_are_refused() -> None:
+    def nested(depth: int) -> dict[str, Any]:
+        schema: dict[str, Any] = {"type": "integer"}
+        for _ in range(depth):
+            schema = {"anyOf": [schema]}
+        return schema
+
+    assert Validator(nested(50)).accepts(5)
+    with pytest.raises(ValueError, match="could take more than"):
+        Validator(nested(300))
 
 
 def test_a_definition_may_lead_to_itself_by_descending_and_not_otherwise() -> None:

@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 
 from tests.exhaustive import examples
 from tests.projects import POLICY, make_project
+from tests.sources.graphql.reading import read_sdl
 from toolgen.config.settings import load as load_settings
 from toolgen.gateway.project_files import catalog_of
 from toolgen.model.call import Principal
+from toolgen.model.manifest import SourceInfo, assemble
 from toolgen.policy.access import Access
 from toolgen.policy.document.policy import load
 from toolgen.policy.policy_fingerprint import concern_digest
+from toolgen.sources.graphql_options import GraphOptions, QueryLimits
 
 RULE = st.fixed_dictionaries(
     {
@@ -56,6 +59,31 @@ def test_two_policies_that_decide_a_call_differently_never_share_its_digest(tmp_
             assert before == after or digest != new
 
     check()
+
+
+def test_a_document_is_decided_by_every_field_it_may_ask_for(tmp_path: Path) -> None:
+    """A call of a document that waits for a person is void when a rule about another tool of its source changes."""
+    reading = read_sdl(tmp_path, "type Query { a: Int b: Int }", graph=GraphOptions(queries=QueryLimits()))
+    source = SourceInfo(kind="graphql", digest="", title="", version="")
+    manifest = assemble({"s": source}, reading.tools, [])
+    (tmp_path / "policies").mkdir()
+
+    def digests(verdict: str) -> dict[str, str]:
+        rules = [
+            {"id": "one", "to": ["bot"], "tools": ["s__run_query", "s__get_a"], "verdict": "allow"},
+            {"id": "other", "to": ["bot"], "tools": ["s__get_b"], "verdict": verdict},
+        ]
+        text = json.dumps({"principals": {"bot": {"roles": ["bot"]}}, "rules": rules})
+        (tmp_path / "policies" / "policy.yaml").write_text(text)
+        policy = load(tmp_path / "policies", manifest)
+        access = Access(policy.rules, manifest.tools, policy.toolsets)
+        who = Principal(id="bot", roles=frozenset({"bot"}))
+        return {
+            name: concern_digest(policy, access, manifest.tools, who, tool) for name, tool in manifest.tools.items()
+        }
+
+    before, after = digests("allow"), digests("deny")
+    assert {name for name in before if before[name] != after[name]} == {"s__run_query", "s__get_b"}
 
 
 def _covers(manifest: Any, rule: dict[str, Any], name: str) -> bool:

@@ -99,7 +99,9 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_the_rest() -> None:
     assert Validator({"properties": {}, "additionalProperties": False}).faults({"a": 1}) == (
         "arguments: 'a' is not known here; it takes no others",
     )
-    assert Validator({"additionalProperties": False}).faults({"a": 1}) == ("arguments: must be empty",)
+    nothing = {"additionalProperties": False}
+    assert Validator(nothing).faults({"a": 1}) == ("arguments: must be empty",)
+    assert Validator({"properties": {"inner": nothing}}).faults({"inner": {"a": 1}}) == ("/inner: must be empty",)
 
 
 @pytest.mark.parametrize("path", ["tenant", "body.tenant"])

@@ -13,6 +13,7 @@ from typing import Any
 
 from toolgen.config.settings import load as load_settings
 from toolgen.gateway.service import Gateway
+from toolgen.gateway.shared_state import WorkerSockets
 from toolgen.model.result import Envelope
 from toolgen.wiring.executors import make_command_server
 
@@ -97,7 +98,7 @@ def with_worker(path: Path, work: Callable[[Gateway], Awaitable[Any]]) -> Any:
         server = make_command_server(load_settings(path).sources)
         link = await server.connect()
         try:
-            async with Gateway.load(path, commands=link.detach()) as gateway:
+            async with Gateway.load(path, above=WorkerSockets(commands=link.detach())) as gateway:
                 return await work(gateway)
         finally:
             await server.close()

@@ -29,7 +29,10 @@ type Mutation {
   deleteAll: Query!
   reset: Reset
   note(text: String!): String!
+  update(id: ID!): UpdatePayload!
+  updateAll(ids: [ID!]!): [UpdatePayload!]!
 }
+type UpdatePayload { success: Boolean!  lastSyncId: Float  message: String  issue: Issue }
 type CreatePayload { ok: Boolean  issue: Issue  watchers: [User!]!  userErrors: [UserError!]!  related: [Issue!] }
 type ManyPayload { made: [Issue!]  errors: [String!]! }
 union Reset = Query | User
@@ -102,6 +105,14 @@ def _many(*_: Any) -> Answer:
     return {"made": [], "errors": ["title is taken", "body is missing"]}
 
 
+def _update(_: Any, id: str) -> Answer:  # noqa: A002 - as above
+    if id.startswith("no"):
+        message = "the issue is archived" if id == "no-archived" else None
+        return {"success": False, "lastSyncId": 7, "message": message, "issue": None}
+    CHANGED.append(id)
+    return {"success": True, "lastSyncId": 8, "message": "done", "issue": _issue(id)}
+
+
 def _note(_: Any, text: str) -> Any:
     CHANGED.append(text)
     return {"no": "text"}
@@ -122,6 +133,8 @@ _ROOT: Mapping[str, Callable[..., Any]] = {
     "deleteAll": lambda *_: CHANGED.append("deleted") or {"id": "root"},
     "reset": lambda *_: CHANGED.append("reset") or {"__typename": "Query", "id": "root"},
     "note": _note,
+    "update": _update,
+    "updateAll": lambda info, ids: [_update(info, one) for one in ids],
 }
 
 

@@ -11,13 +11,13 @@ import time
 
 from toolgen.clock import SystemClock
 from toolgen.policy.limits import Charge, Limit
-from toolgen.state.buckets_redis import RedisBuckets
 from toolgen.state.rate_limits import Refusal
 from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.shared_buckets import SharedBuckets
 
 
 async def main(port: int, seconds: float, rate: float, burst: int) -> None:
-    buckets = RedisBuckets(RedisLink(RedisLocation(host="127.0.0.1", port=port), lambda: ""), SystemClock())
+    buckets = SharedBuckets(RedisLink(RedisLocation(host="127.0.0.1", port=port), lambda: ""), SystemClock())
     charges = (
         Charge(Limit(id="one", per_second=rate, burst=burst), ("one",)),
         Charge(Limit(id="wide", per_second=1e6, burst=10**6), ("wide",)),

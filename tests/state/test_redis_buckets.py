@@ -17,9 +17,9 @@ from tests.exhaustive import EXHAUSTIVE
 from tests.redis_server import RedisServer
 from toolgen.clock import SystemClock
 from toolgen.policy.limits import Charge, Limit
-from toolgen.state.buckets_redis import RedisBuckets
 from toolgen.state.rate_limits import Hold, Refusal
 from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.shared_buckets import SharedBuckets
 
 HAMMER = Path(__file__).with_name("hammer.py")
 
@@ -217,7 +217,7 @@ def test_without_redis_calls_are_refused_or_share_and_afterwards_are_counted_aga
     async def main() -> None:
         changes: list[bool] = []
         link = RedisLink(RedisLocation(host="127.0.0.1", port=server.port), lambda: "")
-        buckets, other = RedisBuckets(link, SystemClock(), changes.append), server.buckets()
+        buckets, other = SharedBuckets(link, SystemClock(), changes.append), server.buckets()
         strict, shared = charge("strict"), charge("shared", burst=4, on_failure="share", concurrency=4)
         assert passed([await buckets.acquire((strict,)), await other.acquire((strict,))]) == 2
         await buckets._run((), beat=True)  # hears that there are two processes
@@ -262,7 +262,7 @@ def test_a_server_that_never_answers_is_one_that_cannot_be_reached() -> None:
 
         listener = await asyncio.start_server(silent, "127.0.0.1", 0)
         where = RedisLocation(host="127.0.0.1", port=listener.sockets[0].getsockname()[1])
-        buckets = RedisBuckets(RedisLink(where, lambda: ""), SystemClock())
+        buckets = SharedBuckets(RedisLink(where, lambda: ""), SystemClock())
         answers = await asyncio.gather(*(buckets.acquire((charge(),)) for _ in range(5)))
         assert {answer.reason for answer in answers if isinstance(answer, Refusal)} == {"unreachable"}
         await buckets.close()

@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from tests.redis_server import RedisServer
+from tests.state.test_shared_counts import workers
 from toolgen.clock import FixedClock
 from toolgen.errors import StateError
+from toolgen.state.count_connection import Link
 from toolgen.state.encryption import Seal
 from toolgen.state.history import Ledger, View, exact
-from toolgen.state.history_redis import Kept, SharedHistories, read, written
 from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.shared_counts import CountServer
+from toolgen.state.shared_histories import Kept, SharedHistories, read, written
 
 DAY = 86_400.0
 
@@ -30,12 +33,25 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
     server.stop()
 
 
-def using(server: RedisServer, work: Callable[[Callable[[], SharedHistories], FixedClock], Awaitable[None]]) -> None:
+@pytest.fixture(params=["redis", "above"])
+def place(request: pytest.FixtureRequest) -> RedisServer | None:
+    """Where histories are kept: in Redis, or in the process above the workers."""
+    return request.getfixturevalue("server") if request.param == "redis" else None
+
+
+def using(
+    server: RedisServer | None, work: Callable[[Callable[[], SharedHistories], FixedClock], Awaitable[None]]
+) -> None:
     async def main() -> None:
         clock, opened = FixedClock(), list[SharedHistories]()
+        above = CountServer(clock)
+        ends = await workers(above, 7)
+        links = [*ends]
 
         def worker() -> SharedHistories:
-            link = RedisLink(RedisLocation(host="127.0.0.1", port=server.port), lambda: "")
+            link: Link = links.pop()
+            if server is not None:
+                link = RedisLink(RedisLocation(host="127.0.0.1", port=server.port), lambda: "")
             opened.append(SharedHistories(link, lambda: Seal(b"k"), clock))
             return opened[-1]
 
@@ -45,6 +61,9 @@ def using(server: RedisServer, work: Callable[[Callable[[], SharedHistories], Fi
         finally:
             for item in opened:
                 await item.close()
+            for end in ends:
+                end.end()
+            await above.close()
 
     asyncio.run(main())
 
@@ -68,17 +87,17 @@ async def total(histories: SharedHistories, session: str = "") -> float:
         return histories.views("bot", session)[0 if session else 1].sum("pay", "cents")
 
 
-def test_of_many_workers_that_race_no_more_go_through_than_fit(server: RedisServer) -> None:
+def test_of_many_workers_that_race_no_more_go_through_than_fit(place: RedisServer | None) -> None:
     async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
         workers = [worker() for _ in range(6)]
         racing = [let_through(one, f"{index}-{call}", 40) for index, one in enumerate(workers) for call in range(20)]
         assert sum(await asyncio.gather(*racing)) == 40
         assert await total(worker()) == 40
 
-    using(server, work)
+    using(place, work)
 
 
-def test_how_calls_ended_is_settled_for_all_and_a_call_that_waited_flies_twice(server: RedisServer) -> None:
+def test_how_calls_ended_is_settled_for_all_and_a_call_that_waited_flies_twice(place: RedisServer | None) -> None:
     async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
         one, two = worker(), worker()
         assert await let_through(one, "asked", 100, 60)
@@ -99,10 +118,10 @@ def test_how_calls_ended_is_settled_for_all_and_a_call_that_waited_flies_twice(s
                     assert session.labels() == ["paid"]
                     break
 
-    using(server, work)
+    using(place, work)
 
 
-def test_sessions_are_apart_and_one_idle_for_a_day_has_no_answer(server: RedisServer) -> None:
+def test_sessions_are_apart_and_one_idle_for_a_day_has_no_answer(place: RedisServer | None) -> None:
     async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
         one, two = worker(), worker()
         assert await let_through(one, "a", 100, 10, "s")
@@ -117,7 +136,7 @@ def test_sessions_are_apart_and_one_idle_for_a_day_has_no_answer(server: RedisSe
         assert await total(two, "t") == 20  # in flight, as far as anybody knows
         assert await total(two) == 0
 
-    using(server, work)
+    using(place, work)
 
 
 def test_what_redis_forgot_has_no_answer_for_a_day_and_is_never_nothing(server: RedisServer) -> None:
@@ -206,7 +225,7 @@ def test_an_entry_that_is_none_of_ours_is_a_fault_of_that_party_alone(
         (name,) = [key async for key in redis.scan_iter("toolgen:history:p:*")]
         await redis.hset(name, mapping=entry)  # type: ignore[misc]
         for histories in (worker(), worker()):
-            with pytest.raises(StateError, match=r"what Redis says was called|changed there"):
+            with pytest.raises(StateError, match=r"what is said to have been called|changed there"):
                 await total(histories)
             async with histories.turn(("another",), "s") as turn:
                 while not await turn.commit():

@@ -10,10 +10,13 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.redis_server import RedisServer
+from tests.state.test_shared_counts import workers
 from toolgen.clock import FixedClock, SystemClock
 from toolgen.state import turn_counter as turns_module
+from toolgen.state.count_connection import Script
 from toolgen.state.redis_connection import RedisLink, RedisLocation
-from toolgen.state.turn_counter import FORGOTTEN_S, MAX_CALLS, Excess, MemoryTurns, RedisTurns, Turns
+from toolgen.state.shared_counts import CountClient, CountServer
+from toolgen.state.turn_counter import FORGOTTEN_S, MAX_CALLS, Excess, MemoryTurns, SharedTurns, Turns
 
 BOT = ("bot",)
 Scenario = Callable[[Callable[[], Turns]], Awaitable[None]]
@@ -27,31 +30,40 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     server.stop()
 
 
-def of_redis(server: RedisServer, prefix: str) -> RedisTurns:
+def of_redis(server: RedisServer, prefix: str) -> SharedTurns:
     where = RedisLocation(host="127.0.0.1", port=server.port, prefix=prefix)
-    return RedisTurns(2, RedisLink(where, lambda: ""), SystemClock())
+    return SharedTurns(2, RedisLink(where, lambda: ""), SystemClock())
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", "redis", "above"])
 def play(request: pytest.FixtureRequest, redis: RedisServer) -> Callable[[Scenario], None]:
     """Plays a scenario with two turns a conversation. Each gateway it makes shares the count; in memory there is one."""
 
     def played(scenario: Scenario) -> None:
-        prefix, memory, made = secrets.token_hex(4), MemoryTurns(2, FixedClock()), list[RedisTurns]()
+        prefix, memory, made = secrets.token_hex(4), MemoryTurns(2, FixedClock()), list[SharedTurns]()
+
+        links: list[CountClient] = []
 
         def gateway() -> Turns:
             if request.param == "memory":
                 return memory
-            made.append(of_redis(redis, prefix))
+            made.append(
+                of_redis(redis, prefix) if request.param == "redis" else SharedTurns(2, links.pop(), SystemClock())
+            )
             return made[-1]
 
         async def main() -> None:
+            above = CountServer(FixedClock())
+            links.extend(ends := await workers(above, 2))
             try:
                 async with asyncio.timeout(120):
                     await scenario(gateway)
             finally:
                 for one in made:
                     await one.close()
+                for end in ends:
+                    end.end()
+                await above.close()
 
         asyncio.run(main())
 
@@ -180,12 +192,16 @@ def test_many_callers_stay_within_bounds(monkeypatch: pytest.MonkeyPatch) -> Non
     asyncio.run(main())
 
 
-async def lapse(turns: RedisTurns) -> None:
+LAPSE = Script("lapse", "return redis.call('ZADD', KEYS[1], 'XX', 'CH', 1, ARGV[1])")
+
+
+async def lapse(turns: SharedTurns) -> None:
     """Lets the lease of all it has in flight be over, by the clock of Redis."""
+    assert isinstance(turns._link, RedisLink)
     probe = RedisLink(turns._link.location, lambda: "")
     (group,) = turns._groups.values()
-    flights = f"{turns._link.location.prefix}:turns:{group.name}:flights"
-    assert await probe.ask("return redis.call('ZADD', KEYS[1], 'XX', 'CH', 1, ARGV[1])", flights, group.lease) == 1
+    flights = f"{turns._link.prefix}:turns:{group.name}:flights"
+    assert await probe.ask(LAPSE, flights, group.lease) == 1
     await probe.close()
 
 

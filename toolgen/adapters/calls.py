@@ -10,7 +10,7 @@ import orjson
 from toolgen.emit.dialects import rooted
 from toolgen.errors import ConfigError, StateError
 from toolgen.gateway.json_body import data_json, data_text, encode, error_text
-from toolgen.gateway.service import Gateway
+from toolgen.gateway.protocol import AgentGateway
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.schema import Json, JsonObject
@@ -35,7 +35,7 @@ class Caller:
     `session` is the conversation its calls belong to, whose turns are counted; "" for none.
     """
 
-    gateway: Gateway
+    gateway: AgentGateway
     party: Party
     client: str
     session: str = ""
@@ -43,7 +43,7 @@ class Caller:
     def principal(self) -> Principal:
         """The principal as the policy has it now. Raises `ConfigError` when it has it no more."""
         if isinstance(self.party, str):
-            return self.gateway.principal(self.party)
+            return self.gateway.callers.named(self.party)
         found = self.gateway.callers.current(self.party)
         if found is None:
             raise ConfigError(f"the policy does not know the principal {self.party.id} (any more)")
@@ -80,7 +80,7 @@ class Caller:
     async def standing(self, name: str, call_id: str, wait_s: float) -> Envelope:
         """How a call that had to wait stands now, or ends within `wait_s` seconds. Never raises."""
         try:
-            found = await self.gateway.approvals.outcome(call_id, self.principal(), wait_s)
+            found = await self.gateway.tool_calls.approvals.outcome(call_id, self.principal(), wait_s)
         except ConfigError as error:
             return _refused(name, Error(code="forbidden", message=error.message, rule="default"))
         except StateError:
@@ -89,7 +89,7 @@ class Caller:
 
     async def withdraw(self, call_id: str) -> None:
         """Takes back a call that waits and is not wanted any more. Raises `ToolgenError`."""
-        await self.gateway.approvals.cancel(call_id, self.principal())
+        await self.gateway.tool_calls.approvals.cancel(call_id, self.principal())
 
     def changes_or_waits(self, name: str) -> bool:
         """Whether a call of this tool could change something, or have to wait for a person: then doing it twice is no small thing."""

@@ -11,14 +11,14 @@ from pydantic import PrivateAttr
 
 from toolgen.adapters.calls import Caller, Party, metadata_of, schema_of, text_of, waits_for_person
 from toolgen.canonical import digest, encodable
-from toolgen.gateway.service import Gateway
+from toolgen.gateway.protocol import AgentGateway
 from toolgen.model.result import Envelope
 from toolgen.model.tool import Tool
 
 __all__ = ["GatewayTool", "tools"]
 
 
-def tools(gateway: Gateway, principal: Party, *, session: str = "", wait_s: float = 30.0) -> list[BaseTool]:
+def tools(gateway: AgentGateway, principal: Party, *, session: str = "", wait_s: float = 30.0) -> list[BaseTool]:
     """The tools of one principal, as they are now: ask again for each agent. Raises `ConfigError` for a principal that is none.
 
     `session` names the conversation whose turns the gateway counts: none without it, as a thread may go on for ever.
@@ -88,7 +88,7 @@ def _place() -> tuple[str, str]:
 
 
 def _question(envelope: Envelope, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """What whoever runs the graph is told of a call that waits."""
+    """What the program that runs the graph is told of a call that waits."""
     error = envelope.error
     return {
         "call_id": envelope.call_id,

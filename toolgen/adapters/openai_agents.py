@@ -9,14 +9,14 @@ from agents.tool_context import ToolContext
 
 from toolgen.adapters.calls import Caller, Party, schema_of, text_of, waits_for_person
 from toolgen.gateway.json_body import Malformed
+from toolgen.gateway.protocol import AgentGateway
 from toolgen.gateway.rest.tool_call_batches import written_arguments
-from toolgen.gateway.service import Gateway
 from toolgen.model.tool import Tool as GatewayTool
 
 __all__ = ["tools"]
 
 
-def tools(gateway: Gateway, principal: Party, *, session: str = "", wait_s: float = 30.0) -> list[Tool]:
+def tools(gateway: AgentGateway, principal: Party, *, session: str = "", wait_s: float = 30.0) -> list[Tool]:
     """The tools of one principal, as they are now: ask again for each agent. Raises `ConfigError` for a principal that is none.
 
     `session` names the conversation whose turns the gateway counts: none without it. A call that waits for a person waits `wait_s` seconds

@@ -21,7 +21,7 @@ from pydantic_core import SchemaValidator, core_schema
 
 from toolgen.adapters.calls import Caller, Party, metadata_of, schema_of, text_of, waits_for_person, whole_data
 from toolgen.errors import ToolgenError
-from toolgen.gateway.service import Gateway
+from toolgen.gateway.protocol import AgentGateway
 from toolgen.model.result import Envelope, Error
 from toolgen.model.tool import Tool
 
@@ -40,14 +40,14 @@ class GatewayToolset(AbstractToolset[AgentDepsT]):
     `principal` is an id, a principal, or a function that finds it in the run's context, for agents that serve many users. `session` names
     the conversation whose turns the gateway counts, in the same ways: `lambda ctx: ctx.run_id` for each run its own.
 
-    A call that waits for a person raises `ApprovalRequired`, so that the run ends with `DeferredToolRequests`; it is kept at the gateway's
-    desk, where alone an answer counts (`decide`, the console, REST or the command line). Resumed with the requests' `metadata`, the run is
-    given how the call ended, for which it waits up to `wait_s` seconds.
+    A call that waits for a person raises `ApprovalRequired`, so that the run ends with `DeferredToolRequests`; it waits at
+    the gateway, and only there an answer counts (`decide`, the console, REST or the command line). Resumed with the requests' `metadata`,
+    the run is given how the call ended, for which it waits up to `wait_s` seconds.
     """
 
     def __init__(
         self,
-        gateway: Gateway,
+        gateway: AgentGateway,
         principal: Choice[AgentDepsT],
         *,
         id: str | None = "toolgen",  # noqa: A002 - pydantic-ai's word
@@ -100,15 +100,17 @@ class GatewayToolset(AbstractToolset[AgentDepsT]):
     async def decide(
         self, requests: DeferredToolRequests, answers: Mapping[str, bool], *, by: str, note: str = ""
     ) -> DeferredToolResults:
-        """Gives one person's answers (by tool call id) at the gateway's desk, and makes of them what the run is resumed with.
+        """Gives one person's answers (by tool call id) at the gateway, and makes of them what the run is resumed with.
 
         `by` is a principal with a role of `approvals.approvers`; who it is, your application has made sure of. Raises `ToolgenError` for an
         answer that did not count, `KeyError` for one to no call of these requests.
         """
-        approver = self._gateway.principal(by)
+        approver = self._gateway.callers.named(by)
         for tool_call_id, approve in answers.items():
             call_id = str(requests.metadata[tool_call_id]["call_id"])
-            done = await self._gateway.approvals.decide(call_id, approve=approve, note=note, principal=approver)
+            done = await self._gateway.tool_calls.approvals.decide(
+                call_id, approve=approve, note=note, principal=approver
+            )
             if isinstance(done, Error):
                 raise ToolgenError(f"{call_id}: {done.message}", suggestion=done.suggestion)
         # A call that was denied is resumed too: the gateway says so, with the note, and nothing is sent.

@@ -68,7 +68,7 @@ def read_statements(
 ) -> tuple[dict[str, Statements], list[Fault]]:
     """What was signed, by stream, and what is wrong with it: also every file with statements of a key that is not among `keys`.
 
-    Whoever writes a log again can take its public key away. So a statement that nobody can hold against a key is never passed over.
+    An attacker who writes a log again can take its public key away. So a statement that nobody can hold against a key is never passed over.
     """
     found: dict[str, Statements] = {name: Statements() for name in streams}
     faults: list[Fault] = []
@@ -197,7 +197,7 @@ class Witness:
             yield size, f"it is not the entry whose removal was signed at {removal.time}"
 
     def _held_untrusted(self, size: int) -> Iterator[tuple[int, str]]:
-        """Holds a checkpoint that no trusted key signed against the entry of its number: a contradiction is told, whoever signed."""
+        """Holds a checkpoint that no trusted key signed against the entry of its number: a contradiction counts, whichever key signed."""
         checkpoint = self._untrusted.get(size)
         if checkpoint is not None and self._seq == size and checkpoint.head != self._head:
             yield size, f"it is not the entry that a checkpoint of {checkpoint.time} names, which no trusted key signed"

@@ -67,12 +67,17 @@ def seal(fields: Entry, *, seq: int, stream: str, time: str, prev: str) -> tuple
     Raises `KeyError` for a field that is not in `FIELDS` and `CanonicalError` for a value that is not JSON.
     """
     parts: tuple[dict[str, object], ...] = ({}, {}, {"seq": seq, "stream": stream, "time": time})
+    others: list[object] = [seq]  # all but text
     for name, value in fields.items():
         part = parts[_PART[name]]
-        if value is not None and value not in _EMPTY:
+        if type(value) is str:
+            if value:
+                part[name] = value
+        elif value or (value is not None and value not in _EMPTY):
             part[name] = value
+            others.append(value)
     # Each field is written once: `hash` and `prev` are put between what is written already.
-    before, between, behind = written_each(parts)
+    before, between, behind = written_each(parts, others)
     before, between, behind = before[1:-1], between[1:-1], behind[1:-1]
     middle = b"%b," % between if between else b""
     first = b"%b," % before if before else b""
@@ -98,7 +103,7 @@ def unsealed(line: bytes, event: str, digest: str, prev: str) -> bytes | None:
 
 def timestamp(seconds: float) -> str:
     """RFC 3339 in UTC with microseconds, as audit entries carry it."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")[:26] + "Z"
 
 
 def keyed_digest(key: bytes, value: object) -> str:

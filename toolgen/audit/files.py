@@ -127,7 +127,7 @@ def segments(directory: Path, stream: str) -> Iterator[list[tuple[SegmentFile, B
 @contextmanager
 def opened(segment: SegmentFile, file: BinaryIO | None = None) -> Iterator[BinaryIO]:
     """The plain bytes of a segment, which may have been packed since it was listed. Raises `AuditError`; `DamagedError` too where
-    whoever reads them finds that they are none."""
+    their readers find that they are none."""
     try:
         if file is not None:
             yield file

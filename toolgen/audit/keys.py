@@ -168,7 +168,7 @@ def _pem(key: Ed25519PublicKey) -> bytes:
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:
-    """Puts a file in place at once: whoever reads it sees the old one or the new one."""
+    """Puts a file in place at once: a reader sees the old one or the new one."""
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)

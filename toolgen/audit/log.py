@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolgen.audit.config import Plan
+from toolgen.audit.ending_room import ENDING_BYTES, EndingRoom, shortened
 from toolgen.audit.entry import Entry, seal, timestamp
 from toolgen.audit.files import MAX_LINE_LENGTH
 from toolgen.audit.maintenance import Maintenance
@@ -24,7 +25,6 @@ _STREAMS = 64
 _MAX_BATCH = 256
 _RETRY_S = 1.0
 _MAX_WAIT_S = 30.0
-_ENDING_BYTES = 8 * 1024  # and twice the intent, in which the statement is that the ending tells again
 
 Position = tuple[str, int]
 """Stream and sequence number: where an entry stands."""
@@ -36,12 +36,15 @@ Waiting = tuple[Entry, "asyncio.Future[Position]"]
 class Batch:
     """Entries that are made durable together: their lines, their hashes, and the head they leave.
 
-    `begins`: a call begins with it. `due`: the segment is to be closed before it is written.
+    `room`: how many bytes were kept for each, and whether they are enough. `begins`: for one they are not, as for the beginning of a
+    call. `due`: the segment is to be closed before it is
+    written.
     """
 
     waiting: list[Waiting]
     data: bytes = b""
     hashes: Sequence[str] = ()
+    room: Sequence[tuple[int, bool]] = ()
     head: Head = field(default_factory=Head)
     time: float = 0.0
     reserve: int = 0
@@ -75,8 +78,7 @@ class AuditLog:
         self._retry: asyncio.TimerHandle | None = None
         self._broken: str | None = "the audit log is not open"
         self._full = ""
-        self._reserved: dict[str, int] = {}  # bytes for the endings of calls that were begun, by call
-        self._reserve = 0
+        self._room = EndingRoom()
         self.key = b""
 
     @property
@@ -169,7 +171,7 @@ class AuditLog:
         if self._segment is None or self._broken is not None or self._segment.changed():
             try:
                 self._open(self._acknowledged)
-            except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits is told
+            except Exception as error:  # noqa: BLE001 - whatever it is, those who wait are told
                 known = (
                     error if isinstance(error, AuditError) else AuditError(f"the audit log cannot be opened: {error!r}")
                 )
@@ -192,9 +194,11 @@ class AuditLog:
         self._writer.put(lambda: self._write(batch), lambda error: loop.call_soon_threadsafe(self._end, batch, error))
 
     def _end(self, batch: Batch, error: AuditError | None) -> None:
-        if isinstance(error, _FullError) and batch.begins:
-            self._waiting[:0] = [item for item in batch.waiting if not _is_intent(item)]  # for these there is room
-            batch = Batch(waiting=[item for item in batch.waiting if _is_intent(item)])
+        if isinstance(error, _FullError):
+            again = self._that_fit(batch)
+            tried = {id(future) for _, future in again}
+            self._waiting[:0] = again
+            batch = Batch(waiting=[item for item in batch.waiting if id(item[1]) not in tried], begins=batch.begins)
         elif error is None and batch.begins:
             self._full = ""
         seq = batch.head.seq - len(batch.waiting)
@@ -209,7 +213,8 @@ class AuditLog:
         if error is not None:
             self._try_later()
             for entry, _ in batch.waiting:
-                self._released(entry)
+                if entry.get("event") == "intent":
+                    self._room.release(entry)
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._begin)
         else:
@@ -227,12 +232,12 @@ class AuditLog:
         ready: list[Waiting] = []
         data = bytearray()
         hashes: list[str] = []
-        begins = False
+        room: list[tuple[int, bool]] = []
         for item in waiting:
             event = item[0].get("event")
             try:
                 if event == "intent" and self._maintenance is not None and (why := self._maintenance.blocked()):
-                    raise AuditError(why)  # noqa: TRY301 - it is told to whoever waits, as every other fault
+                    raise AuditError(why)  # noqa: TRY301 - those who wait are told of it, as of every other fault
                 sealed, line = seal(item[0], seq=seq + 1, stream=self._stream, time=time, prev=digest)
                 if len(line) > MAX_LINE_LENGTH:
                     raise AuditError("it would be longer than any entry may be")  # noqa: TRY301 - as above
@@ -241,12 +246,8 @@ class AuditLog:
                     expected = isinstance(error, CanonicalError | AuditError)
                     item[1].set_exception(error if expected else AuditError(f"an entry is malformed: {error!r}"))
                 continue
-            if event == "intent":
-                begins = True
-                self._reserved[item[0].get("call_id", "")] = size = _ENDING_BYTES + 2 * len(line)
-                self._reserve += size
-            elif event == "outcome":
-                self._released(item[0])
+            kept = self._room.add(item[0], len(line))
+            room.append((kept, kept >= len(line)))
             seq, digest = seq + 1, sealed
             ready.append(item)
             hashes.append(digest)
@@ -259,14 +260,22 @@ class AuditLog:
             hashes=hashes,
             head=head,
             time=now,
-            reserve=self._reserve,
-            begins=begins,
+            reserve=self._room.total,
+            room=room,
+            begins=not all(fits for _, fits in room),
             due=segment.size > 0 and (old or segment.size >= self._plan.segment_bytes),
         )
 
-    def _released(self, entry: Entry) -> None:
-        """Keeps no more room for the ending of a call."""
-        self._reserve -= self._reserved.pop(entry.get("call_id", ""), 0)
+    def _that_fit(self, batch: Batch) -> list[Waiting]:
+        """What of a batch for which there was no room is written all the same: that for which enough was kept, and endings whose statement
+        was longer than anybody could expect, without it."""
+        found: list[Waiting] = []
+        for (entry, future), (kept, fits) in zip(batch.waiting, batch.room, strict=True) if batch.begins else ():
+            told = entry if fits else shortened(entry, self.key)
+            if told is not None:
+                self._room.restore(entry, kept)
+                found.append((told, future))
+        return found
 
     def _write(self, batch: Batch) -> AuditError | None:
         """Runs in the thread or in place; nothing else touches the segment meanwhile."""
@@ -352,7 +361,7 @@ class AuditLog:
             raise AuditError("the entry was not recorded in time") from None
 
     def _try_later(self) -> None:
-        """Looks again without being asked: whoever balances load sends nothing to a gateway that is not ready."""
+        """Looks again without being asked: a load balancer sends nothing to a gateway that is not ready."""
         if self._retry is None and (self._broken is not None or self._full):
             self._retry = asyncio.get_running_loop().call_later(_RETRY_S, self._try_again)
 
@@ -363,7 +372,7 @@ class AuditLog:
                 self._open(self._acknowledged)
         elif self._full and not self._writing and self._segment is not None:
             with contextlib.suppress(OSError):
-                self._segment.reserve(self._reserve + _ENDING_BYTES)
+                self._segment.reserve(self._room.total + ENDING_BYTES)
                 self._full = ""
         self._try_later()
 
@@ -373,10 +382,6 @@ class AuditLog:
 
 class _FullError(AuditError):
     """There was no room, and nothing was written: what is shorter may still be."""
-
-
-def _is_intent(item: Waiting) -> bool:
-    return item[0].get("event") == "intent"
 
 
 def _cannot_be_written(error: OSError | ValueError) -> str:

@@ -51,12 +51,14 @@ class Segment:
     """The file a stream is written to. One process holds the stream's lock at a time.
 
     Blocks of zeros are written ahead, because a file whose size does not change is synced ten times faster, and because what is begun has
-    to have room to end; a clean close cuts them off, and whoever reads the file stops at the first zero byte.
+    to have room to end; a clean close cuts them off, and a reader of the file stops at the first zero byte.
     """
 
     def __init__(self, directory: Path, stream: str) -> None:
         self.stream = stream
         self.path = active_path(directory, stream)
+        self._name = str(self.path)
+        self._inode = (0, 0)
         self.head = Head()
         self.torn = 0
         self.first = 1
@@ -90,7 +92,7 @@ class Segment:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._close_file()
             created = not self.path.exists()
-            self._fd = os.open(self.path, _FLAGS, 0o600)
+            self._use(os.open(self.path, _FLAGS, 0o600))
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # what earlier versions hold instead
             if mark is None or not held or not self._go_on(mark):
                 self._recover()
@@ -151,7 +153,8 @@ class Segment:
             begun.unlink(missing_ok=True)
             raise
         os.close(self._fd)
-        self._fd, self.size, self._allocated = fd, 0, allocated
+        self._use(fd)
+        self.size, self._allocated = 0, allocated
         self.first, self.since = self.head.seq + 1, None
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         sync_directory(self.path.parent)
@@ -164,11 +167,11 @@ class Segment:
     def changed(self) -> bool:
         """Whether somebody moved, deleted or cut the file while it was written to."""
         try:
-            there, here = os.stat(self.path), os.fstat(self._fd)
+            there = os.stat(self._name)
         except OSError:
             return True
-        moved = there.st_ino != here.st_ino or there.st_dev != here.st_dev
-        return moved or here.st_size != self._allocated
+        # The file that is open keeps its inode number from every other file, so what the name leads to says all there is to know.
+        return (there.st_dev, there.st_ino, there.st_size) != (*self._inode, self._allocated)
 
     def close(self) -> None:
         """Cuts the preallocated zeros off, syncs and lets the lock go."""
@@ -196,10 +199,14 @@ class Segment:
         except OSError:
             return False
 
+    def _use(self, fd: int) -> None:
+        status = os.fstat(fd)
+        self._fd, self._inode = fd, (status.st_dev, status.st_ino)
+
     def _close_file(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
-            self._fd = -1
+            self._fd, self._inode = -1, (0, 0)
 
     def _put(self, data: bytes, offset: int) -> None:
         written = 0

@@ -15,9 +15,10 @@ from toolgen.builder.callability import check_auth, uncallable
 from toolgen.config.settings import SourceSettings, from_mapping, from_specs, password_of, settings_digest
 from toolgen.errors import DescriptionError
 from toolgen.model.manifest import Manifest, Problem, assemble
+from toolgen.model.shared_definitions import Closure
 from toolgen.model.shown_schema import outline
 from toolgen.model.tool import GraphQLBinding, HttpBinding, Tool
-from toolgen.policy.arguments import check_schema
+from toolgen.policy.arguments import SharedCheck, check_schema
 from toolgen.sources.base import Reading, SourceConfig, is_remote
 from toolgen.sources.mcp import read_mcp
 from toolgen.sources.openapi import read_openapi
@@ -95,12 +96,19 @@ def usable(reading: Reading) -> Reading:
     kept: list[Tool] = []
     unusable: list[Problem] = []
     checked: set[str] = set()  # types that tools share, which are compiled with the first that takes them
+    shared: dict[int, SharedCheck] = {}
     for tool in reading.tools:
-        shared = isinstance(tool.binding, GraphQLBinding) and tool.binding.whole != ""
-        names = tool.input_schema["$defs"].keys() if shared else frozenset()
-        schema = outline(tool.input_schema, frozenset(names) - checked) if shared else tool.input_schema
-        checked |= names
-        if (fault := check_schema(schema)) is None:
+        schema, definitions = tool.input_schema, tool.input_schema.get("$defs")
+        if isinstance(definitions, Closure):
+            if id(definitions.shared) not in shared:
+                shared[id(definitions.shared)] = SharedCheck(definitions.shared)
+            fault = shared[id(definitions.shared)].fault(schema)
+        else:
+            if isinstance(tool.binding, GraphQLBinding) and tool.binding.whole:
+                schema = outline(schema, frozenset(schema["$defs"]) - checked)
+                checked |= tool.input_schema["$defs"].keys()
+            fault = check_schema(schema)
+        if fault is None:
             kept.append(tool)
             continue
         message = f"its arguments could not be checked: {fault}; the operation has no tool"

@@ -15,6 +15,7 @@ from toolgen.model.auth_schemes import HEADERS, SCHEMES, chosen, fits, sendable,
 from toolgen.model.manifest import Problem, SecurityScheme
 from toolgen.model.names import nearest
 from toolgen.model.schema import Schema
+from toolgen.model.shared_definitions import Closure
 from toolgen.model.tool import HttpBinding, Tool
 
 __all__ = ["check_auth", "names_in_short", "obstacle", "uncallable", "unpaid"]
@@ -78,10 +79,11 @@ def uncallable(
     tools: Iterable[Tool], schemes: Mapping[str, SecurityScheme], problems: Iterable[Problem]
 ) -> list[Problem]:
     """A warning for each tool of a source that no call to could ever succeed, whatever is configured."""
+    possible: dict[int, _Possible] = {}
     headers = {one.origin: one.message for one in problems if one.code == "gateway_header"}
     found = []
     for tool in tools:
-        if reason := obstacle(tool, schemes) or headers.get(tool.origin, ""):
+        if reason := obstacle(tool, schemes, possible) or headers.get(tool.origin, ""):
             message = f"{tool.name} can never be called: {reason}"
             found.append(
                 Problem(level="warning", source=tool.source, origin=tool.origin, code="uncallable", message=message)
@@ -89,8 +91,8 @@ def uncallable(
     return found
 
 
-def obstacle(tool: Tool, schemes: Mapping[str, SecurityScheme]) -> str:
-    """Why no call of a tool could succeed; "" where one might."""
+def obstacle(tool: Tool, schemes: Mapping[str, SecurityScheme], possible: dict[int, _Possible] | None = None) -> str:
+    """Why no call of a tool could succeed; "" where one might. `possible` is kept from one tool to the next."""
     if isinstance(tool.binding, HttpBinding):
         if not any(_reachable(server) for server in tool.binding.servers):
             return "its description names no server that can be asked; set `server:` for its source in toolgen.yaml"
@@ -98,7 +100,7 @@ def obstacle(tool: Tool, schemes: Mapping[str, SecurityScheme]) -> str:
             lacking = [_unshowable(option, schemes) for option in tool.binding.security]
             if all(lacking):
                 return lacking[0]
-    if name := _Possible(tool.input_schema).missing():
+    if name := _missing(tool.input_schema, {} if possible is None else possible):
         return f"no value exists for its required argument {name!r}"
     return ""
 
@@ -139,6 +141,22 @@ def names_in_short(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
+def _missing(schema: Schema, known: dict[int, _Possible]) -> str:
+    """The first required argument without a possible value; "" where there is none."""
+    required = schema.get("required", ())
+    if not required:
+        return ""
+    definitions: Any = schema.get("$defs", {})
+    if isinstance(definitions, Closure):
+        if id(definitions.shared) not in known:
+            known[id(definitions.shared)] = _Possible(definitions.shared.schemas)
+        possible = known[id(definitions.shared)]
+    else:
+        possible = _Possible(definitions)
+    properties = schema.get("properties", {})
+    return next((name for name in required if not possible.has_value(properties.get(name, True))), "")
+
+
 class _Possible:
     """Whether values exist for a schema. What it does not understand it takes to be possible: only what is certain is told.
 
@@ -146,24 +164,13 @@ class _Possible:
     starting with none of them.
     """
 
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
-        definitions = schema.get("$defs")
-        self._definitions: Mapping[str, Any] = definitions if isinstance(definitions, Mapping) else {}
+    def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._known: set[str] = set()
-        while found := {
-            name for name, one in self._definitions.items() if name not in self._known and self._has_value(one)
-        }:
+        while found := {name for name, one in definitions.items() if name not in self._known and self.has_value(one)}:
             self._known |= found
 
-    def missing(self) -> str:
-        """The first required argument without a possible value; "" where there is none."""
-        properties = self._schema.get("properties", {})
-        return next(
-            (name for name in self._schema.get("required", ()) if not self._has_value(properties.get(name, True))), ""
-        )
-
-    def _has_value(self, schema: Any) -> bool:
+    def has_value(self, schema: Any) -> bool:
+        """Whether a schema that refers to these definitions has a value."""
         if not isinstance(schema, Mapping):
             return schema is not False
         ref = schema.get("$ref")
@@ -171,9 +178,9 @@ class _Possible:
             return False
         if schema.get("not") in ({}, True) or schema.get("enum") == []:
             return False
-        if not all(map(self._has_value, schema.get("allOf", ()))):
+        if not all(map(self.has_value, schema.get("allOf", ()))):
             return False
-        if any(key in schema and not any(map(self._has_value, schema[key])) for key in ("anyOf", "oneOf")):
+        if any(key in schema and not any(map(self.has_value, schema[key])) for key in ("anyOf", "oneOf")):
             return False
         written = schema.get("type", _TYPES)
         return any(self._of_type(kind, schema) for kind in ((written,) if isinstance(written, str) else written))
@@ -181,9 +188,9 @@ class _Possible:
     def _of_type(self, kind: str, schema: Mapping[str, Any]) -> bool:
         if kind == "object":
             properties = schema.get("properties", {})
-            return all(self._has_value(properties.get(name, True)) for name in schema.get("required", ()))
+            return all(self.has_value(properties.get(name, True)) for name in schema.get("required", ()))
         if kind == "array" and schema.get("minItems", 0) > 0:
             return schema.get("maxItems", 1) > 0 and (
-                "prefixItems" in schema or self._has_value(schema.get("items", True))
+                "prefixItems" in schema or self.has_value(schema.get("items", True))
             )
         return True

@@ -16,6 +16,7 @@ from toolgen.cli.options import as_json, config, default_principal
 from toolgen.cli.output import print_json, printable
 from toolgen.errors import ConfigError, ToolgenError
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
+from toolgen.gateway.protocol import Administration
 from toolgen.gateway.rest.calls import approval_json
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error
@@ -102,35 +103,41 @@ def _decide(call_id: str, decision: str, note: str, principal: str | None, url: 
         click.echo("approved; the gateway carries it out")
 
 
-async def _waiting(gateway: Gateway, principal: str | None) -> list[dict[str, object]]:
-    desk = gateway.approvals
+async def _waiting(gateway: Administration, principal: str | None) -> list[dict[str, object]]:
+    queue = gateway.tool_calls.approvals
     try:
         if principal is not None:
-            found = await desk.answerable(gateway.principal(principal))
+            found = await queue.answerable(gateway.callers.named(principal))
         else:
-            found = tuple(item for item in await desk.store.unfinished() if item.status == "pending")
+            found = tuple(item for item in await queue.store.unfinished() if item.status == "pending")
     finally:
-        await desk.store.close()
+        await queue.store.close()
     return [approval_json(item) for item in found]
 
 
-async def _answer(gateway: Gateway, call_id: str, decision: str, note: str, who: str) -> str:
+async def _answer(gateway: Administration, call_id: str, decision: str, note: str, who: str) -> str:
     """How the call stands after the answer: an approved one is watched for a moment, as a running gateway begins with it at once."""
-    desk = gateway.approvals
+    queue = gateway.tool_calls.approvals
     async with gateway.short_session():
-        answer = await desk.decide(call_id, approve=decision == "approve", note=note, principal=gateway.principal(who))
+        answer = await queue.decide(
+            call_id, approve=decision == "approve", note=note, principal=gateway.callers.named(who)
+        )
         if isinstance(answer, Error):
             raise ToolgenError(answer.message, suggestion=answer.suggestion)
         loop = asyncio.get_running_loop()
         until = loop.time() + _MAX_WAIT_S
         while answer.status == "approved" and loop.time() < until:
             await asyncio.sleep(0.1)
-            answer = await desk.store.get(call_id) or answer
+            answer = await queue.store.get(call_id) or answer
     return answer.status
 
 
-def _approvers(gateway: Gateway) -> tuple[str, ...]:
-    return tuple(name for name in gateway.callers.principals if gateway.approvals.may_answer(gateway.principal(name)))
+def _approvers(gateway: Administration) -> tuple[str, ...]:
+    return tuple(
+        name
+        for name in gateway.callers.principals
+        if gateway.tool_calls.approvals.may_answer(gateway.callers.named(name))
+    )
 
 
 def _alone(principal: str | None) -> None:

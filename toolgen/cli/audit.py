@@ -24,11 +24,11 @@ from toolgen.audit.verify import verify as verify_log
 from toolgen.cli.audit_reports import dir_option, filled, filters
 from toolgen.cli.lazy import LazyCommand
 from toolgen.cli.options import as_json, config
-from toolgen.cli.output import cell, json_line, portion, print_json, print_table, printable
+from toolgen.cli.output import cell, coloured, json_line, portion, print_fitted, print_json, print_table, printable
 from toolgen.config.settings import load as load_settings
 from toolgen.errors import AuditError
 
-__all__ = ["list_calls", "show", "tail"]
+__all__ = ["list_calls", "print_calls", "show", "tail"]
 
 _FOUND = ("stream", "seq", "time", "event", "call_id", "principal", "on_behalf_of", "tool")
 
@@ -68,7 +68,10 @@ _ELSEWHERE = (
         attribute="reconcile",
     ),
     LazyCommand(
-        "show", "toolgen.cli.audit", "Show the entry with the number SEQ, as it is in the log.", attribute="show"
+        "show",
+        "toolgen.cli.audit",
+        "Show the entry with the number SEQ, or every entry of the call CALL_ID, as it is in the log.",
+        attribute="show",
     ),
     LazyCommand(
         "stats",
@@ -226,19 +229,8 @@ def _verify_proof(
         )
 
 
-_COLUMNS = (
-    "seq",
-    "time",
-    "principal",
-    "on_behalf_of",
-    "tool",
-    "verdict",
-    "rule",
-    "status",
-    "code",
-    "hidden",
-    "duration_ms",
-)
+_CALLS = ("seq", "time", "principal", "for", "tool", "rule", "ended", "hidden", "ms")
+_LESS = ("ms", "for", "rule", "time")  # what a narrow terminal goes without, in this order
 _TOLD = (
     "event",
     "principal",
@@ -264,6 +256,8 @@ _COLOURS: Mapping[str, str] = {
     "unfinished": "bold red",
 }
 _LOOK_S = 0.5
+_MAX_DIGITS = 12
+_MAX_ENTRIES = 1000  # of one call
 
 
 @click.command("list")
@@ -281,22 +275,36 @@ def list_calls(limit: int, wanted: Filter, directory: Path | None, as_json: bool
         if as_json:
             print_json(rows)
         else:
-            _print_calls(rows)
+            print_calls(rows)
 
 
 @click.command("show")
-@click.argument("seq", type=click.IntRange(1, 2**40 - 1))
+@click.argument("which", metavar="SEQ|CALL_ID")
 @click.option("--stream", default="", help="Which stream, where several have an entry of this number.")
 @dir_option
 @as_json
 @config
-def show(seq: int, stream: str, directory: Path | None, as_json: bool, config_path: str) -> None:
-    """Show the entry with the number SEQ, as it is in the log."""
+def show(which: str, stream: str, directory: Path | None, as_json: bool, config_path: str) -> None:
+    """Show the entry with the number SEQ, or every entry of the call CALL_ID, as it is in the log."""
+    numbered = which.isascii() and which.isdigit()
+    if numbered and (len(which) > _MAX_DIGITS or not int(which)):
+        raise click.BadParameter(f"{which[:20]} is no number of an entry", param_hint="SEQ")
     with filled(directory, config_path) as index:
-        entry = _the_one(index.find(seq, stream), seq)
-        if as_json:
-            print_json(entry)
+        if numbered:
+            entries = [_the_one(index.find(int(which), stream), int(which))]
         else:
+            found = index.entries(Filter(call_id=which, stream=stream), limit=_MAX_ENTRIES).rows
+            entries = sorted(found, key=lambda entry: (entry["time"], entry["seq"]))
+            if not entries:
+                raise AuditError(
+                    f"there is no call {printable(which[:60])}", suggestion="`toolgen audit tail` shows ids"
+                )
+        if as_json:
+            print_json(entries[0] if numbered else entries)
+            return
+        for number, entry in enumerate(entries):
+            if number:
+                click.echo()
             print_table(("field", "value"), [(name, cell(value)) for name, value in entry.items()])
 
 
@@ -361,37 +369,30 @@ def _print_line(entry: Mapping[str, Any], *, as_json: bool) -> None:
         click.echo(json_line(entry), nl=False)
     else:
         words = [f"{entry.get('stream')}#{entry.get('seq')}", *(entry.get(name) for name in _TOLD)]
-        text = "  ".join(_styled(word) for word in words if word not in (None, ""))
+        text = "  ".join(coloured(printable(word), _COLOURS) for word in words if word not in (None, ""))
         click.echo(f"{printable(entry.get('time'))}  {text}")
     sys.stdout.flush()
 
 
-def _styled(word: object) -> str:
-    """A word in its colour. click takes colours out where there is no terminal."""
-    text = printable(word)
-    colour = _COLOURS.get(text)
-    return (
-        text if colour is None else click.style(text, fg=colour.removeprefix("bold "), bold=colour.startswith("bold"))
+def print_calls(rows: Sequence[Mapping[str, Any]]) -> None:
+    """A line for each call."""
+    cells = [_call_cells(row) for row in rows]
+    colours = {ended[-3]: _COLOURS.get(str(row.get("status")), "") for ended, row in zip(cells, rows, strict=True)}
+    print_fitted(_CALLS, cells, _LESS, {text: colour for text, colour in colours.items() if colour})
+
+
+def _call_cells(row: Mapping[str, Any]) -> list[str]:
+    """What became of a call is its error's code, or else its status; a time is that of this year's month, day, hour and so on, in UTC."""
+    took = row.get("duration_ms")
+    cells = (
+        row["seq"],
+        str(row["time"])[5:19].replace("T", " "),
+        row.get("principal"),
+        row.get("on_behalf_of"),
+        row.get("tool"),
+        row.get("rule"),
+        row.get("code") or row.get("status"),
+        "true" if row.get("hidden") else "",
+        "" if took is None else f"{took:.0f}",
     )
-
-
-def _print_calls(rows: Sequence[Mapping[str, Any]]) -> None:
-    if not sys.stdout.isatty():
-        print_table(_COLUMNS, [[row.get(column) for column in _COLUMNS] for row in rows])
-        return
-    # Only here, because importing it takes as long as a search.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    shown = [
-        name for name in _COLUMNS if name in {"seq", "time"} or any(row.get(name) not in (None, "") for row in rows)
-    ]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in shown:
-        table.add_column(name, justify="right" if name in {"seq", "duration_ms"} else "left", overflow="fold")
-    for row in rows:
-        cells = [printable(row.get(name)) for name in shown]
-        # As texts, so that nothing an agent wrote is taken for markup.
-        table.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in cells))
-    Console().print(table)
+    return [printable(cell) for cell in cells]

@@ -20,11 +20,12 @@ import orjson
 from toolgen.builder.callability import names_in_short, unpaid
 from toolgen.cli.output import print_table, printable
 from toolgen.emit.formats import remarks, render, tokens
-from toolgen.emit.schema_budget import listed
+from toolgen.emit.schema_budget import cost, listed
 from toolgen.emit.writer import MANIFEST, Record, Row
 from toolgen.errors import CanonicalError
 from toolgen.model.manifest import Manifest, Problem, SourceInfo
 from toolgen.model.mcp import parts_of, read_listing
+from toolgen.model.shared_definitions import Closure
 from toolgen.model.tool import Tool
 from toolgen.sources.pins import Pin
 
@@ -45,6 +46,7 @@ __all__ = [
     "summarize",
     "summarize_unchanged",
     "to_dict",
+    "tokens_of",
 ]
 
 AS_PINNED = "as pinned"
@@ -100,7 +102,7 @@ class Summary:
 
 def summarize(
     built: Built,
-    formats: Iterable[str],
+    formats: Sequence[str],
     changed: Sequence[str],
     started: float,
     difference: Difference | None,
@@ -113,6 +115,9 @@ def summarize(
     """
     manifest = built.manifest
     said = {name: said for name in formats if (said := remarks(name, manifest.tools.values()))}
+    if not formats:
+        count = len(manifest.tools)
+        said["formats"] = (f"no model takes {count:,} tools at once, so none was written; --format writes one",)
     if told := _calls(manifest, credentials):
         said["calls"] = told
     by_source: dict[str, list[Tool]] = {name: [] for name in built.operations}
@@ -126,7 +131,7 @@ def summarize(
             tools=len(tools),
             skipped=built.operations[name] - len(tools),
             problems=problems[name],
-            tokens=_tokens(tools),
+            tokens=tokens_of(tools),
             seconds=round(built.seconds[name], 3),
             server=_server(manifest.sources[name]),
         )
@@ -251,8 +256,10 @@ def _cells(row: Row) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _tokens(tools: Sequence[Tool]) -> int:
+def tokens_of(tools: Sequence[Tool]) -> int:
     """What a model reads when all of them are offered to it, without output schemas: names, descriptions and arguments."""
-    return sum(
-        tokens(orjson.dumps(shaped, default=dict).decode()) for shaped in render("anthropic", map(listed, tools))
+    shared = [tool for tool in tools if isinstance(tool.input_schema.get("$defs"), Closure)]
+    others = (tool for tool in tools if not isinstance(tool.input_schema.get("$defs"), Closure))
+    return sum(map(cost, shared)) + sum(
+        tokens(orjson.dumps(shaped, default=dict).decode()) for shaped in render("anthropic", map(listed, others))
     )

@@ -17,8 +17,10 @@ import click
 from toolgen.cli.options import as_json, config, default_principal, json_object
 from toolgen.cli.output import print_json
 from toolgen.gateway.policy_replay import hidden_note
+from toolgen.gateway.protocol import Administration, Project
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
+from toolgen.model.names import nearest
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject, Schema
 from toolgen.policy.arguments import repair
@@ -35,12 +37,12 @@ class Caller:
     claims: Mapping[str, Any]
     user_claims: Mapping[str, Any]
 
-    def principal(self, gateway: Gateway) -> Principal:
+    def principal(self, gateway: Project) -> Principal:
         """The principal that is meant. Raises `ConfigError` when there is none, or more than one could be."""
         name = default_principal(gateway.callers.principals, self.name)
         if self.user_claims and self.user is None:
             raise click.UsageError("--user-claims goes with --on-behalf-of")
-        return gateway.principal(name, self.user, claims=self.claims, user_claims=self.user_claims)
+        return gateway.callers.named(name, self.user, claims=self.claims, user_claims=self.user_claims)
 
 
 def caller(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,10 +107,12 @@ def command(
     unknown = envelope.error is not None and envelope.error.code == "unknown_tool"
     if unknown and (note := hidden_note(gateway.current.governance, gateway.manifest, who, tool, arguments)):
         click.echo(f"for the operator: {note}", err=True)
+    elif unknown and (near := nearest(tool, [one.name for one in gateway.tool_calls.catalog(who)])):
+        click.echo(f" {near}", err=True)
     sys.exit(0 if envelope.status == "ok" else 1)
 
 
-def read_arguments(gateway: Gateway, tool: str, given: str | None, pairs: tuple[str, ...]) -> dict[str, Any]:
+def read_arguments(gateway: Project, tool: str, given: str | None, pairs: tuple[str, ...]) -> dict[str, Any]:
     """The arguments of a command: those of `--args`, and NAME=VALUE typed by the tool's schema."""
     whole, values = json_object(given, "--args"), _values(pairs)
     known = gateway.manifest.tools.get(tool)
@@ -116,11 +120,11 @@ def read_arguments(gateway: Gateway, tool: str, given: str | None, pairs: tuple[
     return {**whole, **_typed(schema, values)}
 
 
-async def _call(gateway: Gateway, tool: str, arguments: JsonObject, who: Principal, dry_run: bool) -> Envelope:
+async def _call(gateway: Administration, tool: str, arguments: JsonObject, who: Principal, dry_run: bool) -> Envelope:
     if dry_run:
         return await gateway.preview(tool, arguments, principal=who)
     async with gateway.short_session():
-        return await gateway.call(tool, arguments, principal=who, client="toolgen-cli")
+        return await gateway.tool_calls.call(tool, arguments, principal=who, client="toolgen-cli")
 
 
 def _explain(envelope: Envelope) -> None:

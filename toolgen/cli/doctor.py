@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from toolgen.cli.install import connections
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
 from toolgen.doctor.examination import DatabaseReport, Report, examine
@@ -26,14 +27,19 @@ def command(as_json: bool, config_path: str) -> None:
     Nothing is dialled but loopback, and all but one call is made in a gateway of doctor's own. Then asks each
     database, with the source's own credentials, what its account may do, and prints the statements that make one which fits the policy.
     References to secrets that do not resolve here are said as well; they are no failure, for secrets may be where only the gateway runs.
-    So are tools that no call could succeed for: without a server, a credential, or a value for a required argument.
+    So are tools that no call could succeed for: without a server, a credential, or a value for a required argument. Of clients that
+    `toolgen install` set up it says whether they connected.
     The refused call stands in the project's audit log. Exits 1 when something failed or an account can do more than the policy opens.
     """
-    report = asyncio.run(examine(Gateway.load(config_path)))
+    gateway = Gateway.load(config_path)
+    report = asyncio.run(examine(gateway))
+    clients = list(connections(gateway.settings))
     if as_json:
-        print_json(report.to_dict())
+        print_json({**report.to_dict(), "clients": clients})
     else:
         _print(report)
+        for client in clients:
+            click.echo(f"client: {_clean(client)}")
     sys.exit(0 if report.ok else 1)
 
 

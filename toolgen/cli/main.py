@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import json
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +17,8 @@ from toolgen.errors import ToolgenError
 
 __all__ = ["main"]
 
+_ASKED = "toolgen.cli.json"
+
 _COMMANDS = (
     LazyCommand("approvals", "toolgen.cli.approvals", "List calls that wait for approval, and approve or deny them."),
     LazyCommand("audit", "toolgen.cli.audit", "Read and verify the audit log of every call."),
@@ -23,6 +27,12 @@ _COMMANDS = (
         "call",
         "toolgen.cli.call",
         "Call TOOL.",
+    ),
+    LazyCommand("completion", "toolgen.cli.completion", "Print the script that completes commands in a shell."),
+    LazyCommand(
+        "demo",
+        "toolgen.cli.demo.command",
+        "Play a small shop, its gateway and an agent that is not always well-behaved, on this machine alone.",
     ),
     LazyCommand(
         "diff", "toolgen.cli.diff", "Say what changed from OLD to NEW, tool by tool; exit 1 when something breaks."
@@ -35,8 +45,9 @@ _COMMANDS = (
     LazyCommand(
         "init",
         "toolgen.cli.init",
-        "Make a working project in DIR: toolgen.yaml, specs/ and policies/, with one principal and its key.",
+        "Make a project: toolgen.yaml, a policy that allows the reads, and a key.",
     ),
+    LazyCommand("install", "toolgen.cli.install", "Put the gateway among the servers of an MCP client."),
     LazyCommand(
         "keys",
         "toolgen.cli.keys",
@@ -53,7 +64,7 @@ _COMMANDS = (
         "toolgen.cli.pause",
         "Refuse calls from now on, in every process of the project; without an option, list what is paused.",
     ),
-    LazyCommand("policy", "toolgen.cli.policy", "Check, explain, rehearse and extend the policy."),
+    LazyCommand("policy", "toolgen.cli.policy", "Check, explain, replay and extend the policy."),
     LazyCommand(
         "resume",
         "toolgen.cli.pause",
@@ -71,11 +82,49 @@ _COMMANDS = (
         "toolgen.cli.tools",
         "List tools, or search them.",
     ),
+    LazyCommand("up", "toolgen.cli.up", "Build the project and serve it, with a key for as long as it runs."),
     LazyCommand("verify", "toolgen.cli.verify", "Prove tools against their descriptions; nothing is sent."),
 )
 
 
-@click.group(commands=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """The commands. Misuse is told in JSON as well where JSON is asked for, and a word that is none with the one that it resembles."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        options = args[: args.index("--")] if "--" in args else args
+        ctx.meta[_ASKED] = "--json" in options
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            self._told(ctx, error)
+            raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            self._told(ctx, error)
+            raise
+
+    def _told(self, ctx: click.Context, error: click.UsageError) -> None:
+        command = error.ctx.command if error.ctx is not None else self
+        has_json = any(option.name == "as_json" for option in command.params)
+        if ctx.meta[_ASKED] and (has_json or isinstance(command, click.Group)):
+            click.echo(json.dumps({"error": {"code": "usage", "message": error.format_message()}}, indent=2))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = difflib.get_close_matches(args[0], self.commands, n=1)
+            if not close:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean '{close[0]}'?", ctx) from error
+
+
+@click.group(cls=_Commands, commands=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="toolgen")
 def cli() -> None:
     """Turn API descriptions into tools for LLM agents, and govern every call to them."""

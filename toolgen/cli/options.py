@@ -14,9 +14,12 @@ import msgspec
 from toolgen.cli.output import print_json
 from toolgen.errors import ConfigError, ToolgenError
 
-__all__ = ["as_json", "config", "default_principal", "json_object"]
+__all__ = ["KEY_VARIABLE", "as_json", "config", "default_principal", "json_object"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+KEY_VARIABLE = "TOOLGEN_KEY"
+"""The environment variable that clients read a principal's key from."""
 
 
 def config(function: F) -> F:

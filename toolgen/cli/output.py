@@ -6,9 +6,10 @@ Progress of long work: a line on a terminal that goes when the work is done, and
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import click
@@ -16,13 +17,23 @@ import orjson
 
 from toolgen.json_codec import carried
 
-__all__ = ["cell", "counted", "json_line", "portion", "print_json", "print_table", "printable", "progress"]
+__all__ = [
+    "cell",
+    "counted",
+    "json_line",
+    "portion",
+    "print_fitted",
+    "print_json",
+    "print_table",
+    "printable",
+    "progress",
+]
 
 
 def print_json(value: object) -> None:
     """Indented JSON and a line end, on standard output."""
     if sys.stdout is None:
-        return  # closed by whoever started us: there is nobody to print for
+        return  # closed by the process that started us: there is nobody to print for
     text = _dumped(value, orjson.OPT_INDENT_2)
     sys.stdout.buffer.write("\n".join(map(_escaped, text.split("\n"))).encode() + b"\n")
 
@@ -58,6 +69,32 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None
     widths = [max(len(row[index]) for row in table) for index in range(len(header))]
     for row in table:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def print_fitted(
+    header: Sequence[str], rows: Sequence[Sequence[str]], less: Sequence[str], colours: Mapping[str, str]
+) -> None:
+    """Columns in the width of the terminal (80 in a pipe), on standard output. Empty ones are left out, and those of `less`, in their
+    order, until the rest fits; no cell is broken. `colours` are those of whole cells. Programs read `--json`."""
+    shown = [index for index in range(len(header)) if any(row[index] for row in rows) or not rows]
+    widths = {index: max(len(cell) for cell in (header[index], *(row[index] for row in rows))) for index in shown}
+    wide = shutil.get_terminal_size().columns
+    for name in less:
+        if sum(widths[index] + 2 for index in shown) - 2 <= wide:
+            break
+        shown = [index for index in shown if header[index] != name]
+    for number, row in enumerate([header, *rows]):
+        cells = [row[index].ljust(widths[index]) for index in shown]
+        line = "  ".join(coloured(cell, colours) if number else click.style(cell, bold=True) for cell in cells)
+        click.echo(line.rstrip())
+
+
+def coloured(cell: str, colours: Mapping[str, str]) -> str:
+    """A cell in its colour. click takes colours out where there is no terminal."""
+    colour = colours.get(cell.rstrip())
+    if colour is None:
+        return cell
+    return click.style(cell, fg=colour.removeprefix("bold "), bold=colour.startswith("bold") or None)
 
 
 def cell(value: object) -> object:

@@ -145,7 +145,7 @@ def _record(settings: Settings, event: str, changed: Sequence[Pause]) -> None:
 
 
 def _user() -> str:
-    """Whoever runs this, as the machine knows them."""
+    """The user who runs this, as the machine knows them."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -1,9 +1,10 @@
-"""`toolgen policy`: what the policy says, checked, explained, rehearsed on the record and suggested from it."""
+"""`toolgen policy`: what the policy says, checked, explained, replayed over the audit log and suggested from it."""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import click
@@ -20,6 +21,7 @@ from toolgen.gateway.policy_replay import hidden_note, missing_rule, replay, sug
 from toolgen.gateway.service import Gateway
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
+from toolgen.model.schema import Json
 from toolgen.model.verdict import Allow, Ask
 from toolgen.pipeline.input_validation import meant
 from toolgen.pipeline.stages.access import imagined
@@ -27,7 +29,7 @@ from toolgen.policy.advice import advise
 from toolgen.policy.document.policy import documents
 from toolgen.policy.document.rules import earlier_call
 from toolgen.policy.document.schema import EarlierShape
-from toolgen.policy.explain import EarlierCall, SelfTest, explain, readings_shown, why_hidden
+from toolgen.policy.explain import Considered, EarlierCall, SelfTest, explain, readings_shown, why_hidden
 
 _UNAUTHENTICATED = (
     "unauthenticated"  # what a reviewer of the policy must know of a build: calls that nobody answers for
@@ -37,7 +39,7 @@ _SHOWN = 20
 
 @click.group()
 def command() -> None:
-    """Check, explain, rehearse and extend the policy."""
+    """Check, explain, replay and extend the policy."""
 
 
 @command.command("check")
@@ -113,7 +115,7 @@ def explain_call(
     as_json: bool,
     config_path: str,
 ) -> None:
-    """Say how a call to TOOL is decided: every rule, and what made it speak or kept it silent.
+    """Say how a call to TOOL is decided: every rule, and why it applies or not.
 
     No call came before it but those of --after, the first one first.
     """
@@ -149,14 +151,18 @@ def explain_call(
             shown |= {"hidden": True, "why_hidden": hidden, "suggested": missing}
         print_json({**shown, "readings": readings, "rules": [rule.to_dict() for rule in rules]})
         return
-    for name, values in readings.items():
-        click.echo(f"reads  {name}: {', '.join(msgspec.json.encode(value).decode() for value in values)}")
-    for rule in rules:
-        mark = ("shadow" if rule.shadow else "speaks") if rule.speaks else "silent"
-        click.echo(f"{mark:7}{rule.verdict:6}{rule.rule} ({rule.where}, for {rule.party}): {rule.why}")
+    _print_rules(readings, rules)
     click.echo(f"{word} by {verdict.rule}{f': {reason}' if reason else ''}")
     if hidden:
         click.echo(f"hidden: {hidden_note(gateway.current.governance, gateway.manifest, who, tool, bound.arguments)}")
+
+
+def _print_rules(readings: Mapping[str, list[Json]], rules: list[Considered]) -> None:
+    for name, values in readings.items():
+        click.echo(f"reads    {name}: {', '.join(msgspec.json.encode(value).decode() for value in values)}")
+    for rule in rules:
+        mark = ("shadow" if rule.shadow else "applies") if rule.speaks else "-"
+        click.echo(f"{mark:9}{rule.verdict:6}{rule.rule} ({rule.where}, for {rule.party}): {rule.why}")
 
 
 @command.command("replay")

@@ -13,6 +13,7 @@ from toolgen.cli.options import as_json, config, default_principal
 from toolgen.cli.output import print_json, printable
 from toolgen.errors import ToolgenError
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
+from toolgen.gateway.protocol import Administration
 from toolgen.gateway.service import Gateway
 
 __all__ = ["reconcile"]
@@ -62,22 +63,22 @@ def reconcile(
     click.echo(f"recorded: {call_id} {found.replace('_', ' ')}")
 
 
-async def _open(gateway: Gateway) -> list[dict[str, Any]]:
+async def _open(gateway: Administration) -> list[dict[str, Any]]:
     try:
         return await gateway.unknown_outcomes.open()
     finally:
         await gateway.unknown_outcomes.close()
 
 
-async def _settle(gateway: Gateway, call_id: str, found: str, who: str, note: str) -> None:
-    if not gateway.callers.may_review(gateway.principal(who)):
+async def _settle(gateway: Administration, call_id: str, found: str, who: str, note: str) -> None:
+    if not gateway.callers.may_review(gateway.callers.named(who)):
         raise ToolgenError(f"{who} does not have the role reviewer", suggestion="name somebody who has with --as")
     async with gateway.short_session():
         await gateway.unknown_outcomes.settle(call_id, found, by=who, note=note)
 
 
-def _reviewers(gateway: Gateway) -> tuple[str, ...]:
-    return tuple(name for name in gateway.callers.principals if gateway.callers.may_review(gateway.principal(name)))
+def _reviewers(gateway: Administration) -> tuple[str, ...]:
+    return tuple(name for name in gateway.callers.principals if gateway.callers.may_review(gateway.callers.named(name)))
 
 
 def _print(rows: Sequence[Mapping[str, Any]]) -> None:

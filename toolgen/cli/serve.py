@@ -2,49 +2,80 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from toolgen.cli.call import Caller, caller
+from toolgen.cli.greeting import greeting
+from toolgen.cli.install import note_client
 from toolgen.cli.options import config
+from toolgen.gateway.protocol import Administration
 from toolgen.gateway.service import Gateway
-from toolgen.server.http import Front, check_reach, serve, serve_stdio
+from toolgen.server.http import Front, check_reach, say_ready, serve, serve_stdio
+from toolgen.server.logs import LEVELS, Logs, configure, form_of
 from toolgen.server.supervisor import check_workers, serve_workers
 
 
 @click.command()
 @click.option("--stdio", is_flag=True, help="Speak MCP over standard input and output instead of HTTP.")
+@click.option("--client", default="", hidden=True, help="The client that `toolgen install` wrote this for.")
 @caller
 @click.option("--host", metavar="HOST", help="Address to listen on; gateway.host by default.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Port to listen on, 0 for a free one; gateway.port by default."
 )
 @click.option("--workers", type=int, help="Processes that share the port; gateway.workers by default.")
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), help="Text on a terminal and JSON in a pipe by default."
+)
+@click.option(
+    "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="The least that is logged."
+)
 @config
 def command(
-    stdio: bool, caller: Caller, host: str | None, port: int | None, workers: int | None, config_path: str
+    stdio: bool,
+    client: str,
+    caller: Caller,
+    host: str | None,
+    port: int | None,
+    workers: int | None,
+    log_format: str | None,
+    log_level: str,
+    config_path: str,
 ) -> None:
     """Serve the project's tools over MCP (/mcp) and REST (/v1). With --stdio, --as says whom the client is."""
+    logs = (form_of(log_format), log_level)
+    configure(logs)
     gateway = Gateway.load(config_path)
     for warning in gateway.settings.warnings:
         click.echo(f"warning: {warning}", err=True)
     if stdio and workers is not None:
         raise click.UsageError("--workers share a port, and --stdio has none")
     if stdio:
+        note_client(gateway.settings, client)
         serve_stdio(gateway, caller.principal(gateway))
     elif caller.name or caller.user:
         raise click.UsageError("--as and --on-behalf-of go with --stdio; over HTTP each caller shows its own key")
     else:
-        _listen(gateway, host, port, workers)
+        _listen(gateway, host, port, workers, logs)
 
 
-def _listen(gateway: Gateway, host: str | None, port: int | None, workers: int | None) -> None:
+def _listen(gateway: Administration, host: str | None, port: int | None, workers: int | None, logs: Logs) -> None:
     settings = gateway.settings
     host, port = host or settings.host, settings.port if port is None else port
     count = settings.workers if workers is None else workers
-    check_workers(settings, count)
+    check_workers(count)
     if count == 1:
-        serve(gateway, host=host, port=port, front=Front.of(settings))
+        ready = partial(_greet, gateway) if logs[0] == "text" else say_ready
+        serve(gateway, host=host, port=port, front=Front.of(settings), ready=ready)
         return
     check_reach(gateway, host)
-    if not serve_workers(settings, host=host, port=port, count=count):
+    if not serve_workers(settings, host=host, port=port, count=count, logs=logs):
         raise SystemExit(1)
+
+
+def _greet(gateway: Administration, url: str) -> None:
+    """For a person; the first line is the one that programs wait for."""
+    for line in greeting(gateway, url):
+        click.echo(line, err=True)

@@ -13,6 +13,7 @@ from toolgen.cli.call import Caller, caller
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
 from toolgen.errors import ConfigError, PolicyError
+from toolgen.gateway.protocol import Project
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal, Statement
 from toolgen.model.database import Database
@@ -87,7 +88,7 @@ def _judged(
     return guard_change(text, values, database=database, scope=scope, attributes=attributes)
 
 
-def _scope(gateway: Gateway, dialect: str | None, source: str | None) -> tuple[Database, SqlScope]:
+def _scope(gateway: Project, dialect: str | None, source: str | None) -> tuple[Database, SqlScope]:
     """The database that is meant and what the policy opens of it. Raises `ConfigError` when it is not clear which."""
     databases = {name: info.database for name, info in gateway.manifest.sources.items() if info.database is not None}
     if source is None:
@@ -115,7 +116,7 @@ def _scope(gateway: Gateway, dialect: str | None, source: str | None) -> tuple[D
     return database, scope
 
 
-def _principal(gateway: Gateway, caller: Caller, scope: SqlScope) -> Principal:
+def _principal(gateway: Project, caller: Caller, scope: SqlScope) -> Principal:
     """Who asks; nobody in particular when no row filter wants to know."""
     if caller.name is None and not row_attributes(scope):
         return Principal(id="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from toolgen.search.bm25 import ToolIndex
 from toolgen.search.hybrid import index_of
 
 _MAX_HITS = 10
+_MIN_DESCRIPTION = 11  # as wide as its title
 
 
 @click.command()
@@ -61,7 +63,7 @@ def command(
     elif as_json:
         print_json([{"name": tool.name, "effect": tool.effect, "description": tool.description} for tool in tools])
     else:
-        print_table(("tool", "effect", "description"), [(tool.name, tool.effect, _line(tool)) for tool in tools])
+        _print(tools)
     if hidden:
         click.echo(f"the policy hides {hidden} of {len(manifest.tools)} tools from {caller.name}", err=True)
 
@@ -95,6 +97,15 @@ def _found(settings: Settings | None, tools: Sequence[Tool], text: str) -> Seque
     return [by_name[hit.id] for hit in (index or ToolIndex(tools)).search(text[:MAX_QUERY_LENGTH], _MAX_HITS)]
 
 
-def _line(tool: Tool) -> str:
+def _print(tools: Sequence[Tool]) -> None:
+    """A line for each tool in the width of the terminal, whose description is cut; its name is not."""
+    taken = (
+        max((len(tool.name) for tool in tools), default=0) + max((len(tool.effect) for tool in tools), default=0) + 4
+    )
+    room = max(_MIN_DESCRIPTION, shutil.get_terminal_size().columns - taken)
+    print_table(("tool", "effect", "description"), [(tool.name, tool.effect, _line(tool, room)) for tool in tools])
+
+
+def _line(tool: Tool, room: int) -> str:
     first = tool.description.splitlines()[0] if tool.description else ""
-    return first if len(first) <= 80 else first[:79] + "…"
+    return first if len(first) <= room else first[: room - 1].rstrip() + "…"

@@ -37,8 +37,9 @@ def command(sources: tuple[str, ...], examples: int, seed: str, as_json: bool, c
 
     Every tool is compared with its operation: arguments, answer, server, credentials, effect; what `tools:` of toolgen.yaml overrides
     comes later and is not compared. Then arguments are generated for it and bound; what openapi-core, and a second reader written from
-    the specification, read in the request must be those arguments again. GraphQL operations are checked with graphql-core. SOURCE is a
-    source of toolgen.yaml or a description's file; without one, every source is proved. Exits 1 when a tool failed.
+    the specification, read in the request must be those arguments again. GraphQL operations are checked with graphql-core. A tool fails
+    where two judges agree; what one alone says is unproven, with the reason. SOURCE is a source of toolgen.yaml or a description's file;
+    without one, every source is proved. Exits 1 when a tool failed.
     """
     reports = [
         verify_source(source.config, examples=examples, seed=seed, password=password_of(source))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,7 +14,7 @@ from toolgen.model.names import SOURCE_NAME
 from toolgen.sources.base import SourceKind
 from toolgen.sources.naming import words
 
-__all__ = ["kind_of", "name_for"]
+__all__ = ["described_as", "kind_of", "name_for", "title_name"]
 
 _LOOKED_AT = 65_536
 _MIN_LENGTH, _MAX_LENGTH = 3, 20
@@ -26,6 +26,8 @@ _GENERIC = frozenset(
     specification specifications specs stable swagger the this to v version with yaml yml
     """)
 )
+# What the last part of a URL's path says of it.
+_ENDPOINTS: Mapping[str, SourceKind] = {"graphql": "graphql", "mcp": "mcp"}
 _VERSION = re.compile(r"v?[0-9]+|beta[0-9]*|alpha[0-9]*")
 _JSON_TITLE = re.compile(rb'"info"\s*:\s*\{(?:[^{}]|\{[^{}]*\})*?"title"\s*:\s*"((?:[^"\\]|\\.){1,200})"', re.DOTALL)
 _YAML_INFO = re.compile(
@@ -33,8 +35,23 @@ _YAML_INFO = re.compile(
 )
 
 
+def described_as(spec: str, root: Path) -> tuple[SourceKind, str]:
+    """The kind of a description, and how toolgen.yaml names it: a file that is a database by its URL, anything else as it was given."""
+    head = b"" if "://" in spec else _head(root / spec)[:16]
+    if head.startswith(b"SQLite format 3\0"):
+        return "sql", f"sqlite:///{spec}"
+    if head[8:12] == b"DUCK":
+        return "sql", f"duckdb:///{spec}"
+    return kind_of(spec, root), spec
+
+
 def kind_of(spec: str, root: Path) -> SourceKind:
     """By what the file is, not by its ending alone: a GraphQL schema, a database, or else an OpenAPI document."""
+    if (
+        spec.startswith(("http://", "https://"))
+        and (last := urlsplit(spec).path.rstrip("/").rsplit("/", 1)[-1]) in _ENDPOINTS
+    ):
+        return _ENDPOINTS[last]
     if "://" in spec and not spec.startswith(("http://", "https://")):
         return "sql"
     if spec.endswith((".graphql", ".graphqls", ".gql")):
@@ -58,16 +75,25 @@ def name_for(spec: str, root: Path, kind: SourceKind, taken: Collection[str]) ->
     return name
 
 
-def _better(stem: str, base: str, path: Path) -> str:
-    """A name of the title's words, if it is better than one of the file's name."""
-    said = _telling(re.sub(r"\([^()]*\)|['’]s\b", " ", _title(_head(path))))
+def title_name(path: Path) -> str:
+    """A name of the words of `info.title`, "" where the document has no title that says what it is of."""
     name = ""
-    for word in said:
+    for word in _said(path):
         longer = f"{name}_{word}" if name else word
         if len(longer) > _MAX_LENGTH:
             break
         name = longer
-    if len(name) < _MIN_LENGTH or not SOURCE_NAME.match(name):
+    return name if len(name) >= _MIN_LENGTH and SOURCE_NAME.match(name) else ""
+
+
+def _said(path: Path) -> list[str]:
+    return _telling(re.sub(r"\([^()]*\)|['’]s\b", " ", _title(_head(path))))
+
+
+def _better(stem: str, base: str, path: Path) -> str:
+    """A name of the title's words, if it is better than one of the file's name."""
+    name, said = title_name(path), _said(path)
+    if not name:
         return ""
     own = _telling(base)
     more = set(said) < {*own, *words(base), *base.split("_")}

@@ -14,7 +14,7 @@ import msgspec
 
 from toolgen.canonical import digest
 from toolgen.config.audit import AuditSettings, GivenAudit, read_audit
-from toolgen.config.bare_specs import kind_of, name_for
+from toolgen.config.bare_specs import described_as, name_for
 from toolgen.config.gateway import (
     ConsoleSettings,
     GivenConsole,
@@ -44,6 +44,7 @@ __all__ = [
     "Settings",
     "SourceSettings",
     "build_options",
+    "from_data",
     "from_mapping",
     "from_specs",
     "load",
@@ -164,6 +165,11 @@ def load(path: str | Path = "toolgen.yaml") -> Settings:
     return _settings(read(file, file.name, ConfigError), file.resolve())
 
 
+def from_data(data: Mapping[str, Any], path: Path) -> Settings:
+    """The settings that toolgen.yaml at `path` would give, were this in it. Raises `ConfigError` as `load` does."""
+    return _settings(Document(path.name, dict(data), {}), path)
+
+
 def from_mapping(sources: Mapping[str, Any], root: Path) -> Mapping[str, SourceSettings]:
     """The sources of a mapping shaped like toolgen.yaml's `sources:`, relative to `root`."""
     document = Document("sources", {"sources": dict(sources)}, {})
@@ -172,10 +178,10 @@ def from_mapping(sources: Mapping[str, Any], root: Path) -> Mapping[str, SourceS
 
 def from_specs(specs: tuple[str, ...], root: Path) -> Mapping[str, SourceSettings]:
     """Sources for bare descriptions, as in `toolgen build specs/petstore.yaml`: kind and name by looking."""
-    entries: dict[str, dict[str, str]] = {}
+    entries: dict[str, dict[str, Any]] = {}
     for spec in specs:
-        kind = kind_of(spec, root)
-        entries[name_for(spec, root, kind, entries)] = {kind: spec}
+        kind, location = described_as(spec, root)
+        entries[name_for(location, root, kind, entries)] = {kind: {"url": spec} if kind == "mcp" else location}
     return from_mapping(entries, root)
 
 

@@ -156,33 +156,9 @@ class SourceSettings:
 
 def read_source(document: Document, name: str, root: Path, warnings: list[str]) -> SourceSettings:
     """What stands below `sources.<name>`; what a person should know goes to `warnings`. Raises `ConfigError` with its line."""
-    here = partial(document.where, "sources", name)
-    where = here()
-    if not SOURCE_NAME.match(name):
-        raise ConfigError(
-            f"'{short(name)}' is not a source name",
-            where=where,
-            suggestion="use up to 20 lower-case letters, digits and _, starting with a letter",
-        )
-    source = decode(document, ("sources", name), _Source, ConfigError)
-    given = [kind for kind in _KINDS if getattr(source, kind) is not None]
-    if len(given) != 1:
-        raise ConfigError(f"source {name} must have exactly one of {', '.join(_KINDS)}", where=where)
-    kind = given[0]
-    for key, owners in _OWNERS.items():
-        if getattr(source, key) and kind not in owners:
-            raise ConfigError(f"{key}: belongs to {' and '.join(owners)} sources", where=here(key))
-    for key in ("server", "endpoint"):
-        if (address := getattr(source, key)) and not _is_origin(address):
-            raise ConfigError(f"{key}: is not an http(s) URL without user name, query and fragment", where=here(key))
-    if source.prefix and (kind, source.prefix) != ("python", "none"):
-        raise ConfigError("prefix: takes none, and belongs to python sources", where=here("prefix"))
+    where = document.where("sources", name)
+    source, kind = _decoded(document, name)
     auth = {} if isinstance(source.auth, str) else dict(source.auth)
-    if kind == "python" and source.auth:
-        raise ConfigError(
-            "auth: does not belong to python sources; a function has its credentials from its own surroundings",
-            where=here("auth"),
-        )
     if kind in {"graphql", "mcp"}:
         check_headers(auth, document, ("sources", name, "auth"))
     server = McpServer() if source.mcp is None else read_mcp(source.mcp, document, name, warnings, bool(source.auth))
@@ -219,6 +195,36 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
     )
 
 
+def _decoded(document: Document, name: str) -> tuple[_Source, SourceKind]:
+    """What is written of a source and which kind it is of, once no key belongs to another kind."""
+    here = partial(document.where, "sources", name)
+    if not SOURCE_NAME.match(name):
+        raise ConfigError(
+            f"'{short(name)}' is not a source name",
+            where=here(),
+            suggestion="use up to 20 lower-case letters, digits and _, starting with a letter",
+        )
+    source = decode(document, ("sources", name), _Source, ConfigError)
+    given = [kind for kind in _KINDS if getattr(source, kind) is not None]
+    if len(given) != 1:
+        raise ConfigError(f"source {name} must have exactly one of {', '.join(_KINDS)}", where=here())
+    kind = given[0]
+    for key, owners in _OWNERS.items():
+        if getattr(source, key) and kind not in owners:
+            raise ConfigError(f"{key}: belongs to {' and '.join(owners)} sources", where=here(key))
+    for key in ("server", "endpoint"):
+        if (address := getattr(source, key)) and not _is_origin(address):
+            raise ConfigError(f"{key}: is not an http(s) URL without user name, query and fragment", where=here(key))
+    if source.prefix and (kind, source.prefix) != ("python", "none"):
+        raise ConfigError("prefix: takes none, and belongs to python sources", where=here("prefix"))
+    if kind == "python" and source.auth:
+        raise ConfigError(
+            "auth: does not belong to python sources; a function has its credentials from its own surroundings",
+            where=here("auth"),
+        )
+    return source, kind
+
+
 def _overlays(document: Document, name: str, source: _Source, root: Path) -> tuple[str, ...]:
     given = [source.overlay] if isinstance(source.overlay, str) else source.overlay
     for path in given:
@@ -230,11 +236,9 @@ def _overlays(document: Document, name: str, source: _Source, root: Path) -> tup
 def _queries(document: Document, name: str, source: _Source, root: Path) -> tuple[QueryFiles, ...]:
     """Which files hold named queries. What the globs match is a matter of the build: a gateway serves what was built."""
     path = ("sources", name, "queries")
-    if source.sql is None:
-        return ()  # what the key says of a GraphQL source, and that no other has it, is seen to with its other keys
     given = source.queries
-    if given is False:
-        return ()
+    if source.sql is None or given is False:
+        return ()  # what the key says of a GraphQL source, and that no other has it, is seen to with its other keys
     if not isinstance(given, (str, list)):
         raise ConfigError(
             "queries: of a database takes files or globs",
@@ -274,9 +278,7 @@ def _refs(document: Document, name: str, given: list[str], kind: SourceKind) -> 
 
 
 def _filter(given: _Filter | None) -> Mapping[str, Any]:
-    if given is None:
-        return MappingProxyType({})
-    built = msgspec.to_builtins(given)
+    built = {} if given is None else msgspec.to_builtins(given)
     return MappingProxyType({key: tuple(value) for key, value in built.items()})
 
 

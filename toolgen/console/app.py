@@ -19,9 +19,9 @@ from toolgen.console.records import IndexRecords, Records
 from toolgen.console.sign_in import Provider, SignInPages
 from toolgen.errors import AuditError, StateError
 from toolgen.gateway.approvals import of_party
-from toolgen.gateway.asgi.authentication import Door
+from toolgen.gateway.asgi.authentication import Authentication
 from toolgen.gateway.asgi.request import Rejected, Request, Response, Stream, too_crowded
-from toolgen.gateway.service import Gateway
+from toolgen.gateway.protocol import Administration
 from toolgen.state.sessions import Session, Sessions
 from toolgen.wiring.identity_providers import make_asker
 
@@ -67,7 +67,7 @@ def _admin(person: Person) -> bool:
 
 
 def _anybody(person: Person) -> bool:
-    """Whoever is welcome may see and call what the policy lets it call: that is no matter of the console's roles."""
+    """A person who is welcome may see and call what the policy lets it call: that is no matter of the console's roles."""
     return person.welcome
 
 
@@ -100,8 +100,8 @@ class Console:
 
     def __init__(
         self,
-        gateway: Gateway,
-        door: Door,
+        gateway: Administration,
+        authentication: Authentication,
         *,
         records: Records,
         provider: Provider | None = None,
@@ -114,7 +114,7 @@ class Console:
         self._verification = Verification(gateway.settings.audit_dir, clock)
         self._context = ConsoleContext(gateway=gateway, records=records, verification=self._verification, clock=clock)
         self._live = calls.Live(records)
-        self._desk = SignInPages(gateway, door, self._sessions, provider=provider, clock=clock)
+        self._sign_in = SignInPages(gateway, authentication, self._sessions, provider=provider, clock=clock)
 
     async def close(self) -> None:
         """Lets go of what is open."""
@@ -152,19 +152,19 @@ class Console:
         if path.startswith("/static/"):
             request.take("GET")
             return asset(path.removeprefix("/static/"))
-        if response := await self._desk.answer(request, path):
+        if response := await self._sign_in.answer(request, path):
             return response
         found = await self._signed_in(request)
         if found is None:
             if request.method == "GET" and path in {"", "/"}:
                 return redirect(f"{ROOT}/sign-in")
-            return self._desk.ended(request)
+            return self._sign_in.ended(request)
         person, session = found
-        request.accept()
+        request.accepted = True
         if path == "/sign-out":
             request.take("POST")
             _check_form(session, await form_of(request))
-            return await self._desk.leave(request, person)
+            return await self._sign_in.leave(request, person)
         if path in {"", "/"}:
             request.take("GET")
             return redirect(f"{ROOT}/{'overview' if person.viewer else 'approvals' if person.approver else 'tools'}")
@@ -206,7 +206,7 @@ class Console:
 
     async def _signed_in(self, request: Request) -> tuple[Person, Session] | None:
         """Who is signed in, as the policy in force has them; a session ends when it does, or its key or token is revoked."""
-        token = self._desk.token_of(request)
+        token = self._sign_in.token_of(request)
         session = await self._sessions.of(token) if token else None
         if session is None:
             return None
@@ -249,7 +249,7 @@ def _rejected(rejected: Rejected) -> Response:
     )
 
 
-def console_of(gateway: Gateway, door: Door, *, clock: Clock = _CLOCK) -> Console:
+def console_of(gateway: Administration, authentication: Authentication, *, clock: Clock = _CLOCK) -> Console:
     """The console as the project's settings have it."""
     settings = gateway.settings.console.sign_in
     provider = None
@@ -257,4 +257,4 @@ def console_of(gateway: Gateway, door: Door, *, clock: Clock = _CLOCK) -> Consol
         asker = make_asker(gateway.current.permit, settings.client_secret)
         provider = Provider(settings, asker.ask, asker.secret)
     records = IndexRecords(gateway.settings, clock, gateway.operations.records.filler)
-    return Console(gateway, door, records=records, provider=provider, clock=clock)
+    return Console(gateway, authentication, records=records, provider=provider, clock=clock)

@@ -77,7 +77,7 @@ def _hidden_note(visit: Visit, call: Row) -> str:
     name, arguments = str(call.get("tool", "")), call.get("arguments")
     given = {key: decoded(item) for key, item in arguments.items()} if isinstance(arguments, Mapping) else {}
     try:
-        who = visit.gateway.principal(str(call.get("principal", "")), str(call.get("on_behalf_of") or "") or None)
+        who = visit.gateway.callers.named(str(call.get("principal", "")), str(call.get("on_behalf_of") or "") or None)
     except ConfigError:
         return f"{name} existed, and was hidden from its caller"
     note = hidden_note(visit.gateway.current.governance, visit.gateway.manifest, who, name, given)
@@ -139,7 +139,7 @@ _STATUS = {"forbidden": 403, "not_found": 404, "conflict": 409, "expired": 409}
 async def listed(visit: Visit) -> Response:
     """GET /console/approvals"""
     done = visit.request.parameters("done").get("done", "")
-    waiting = await visit.gateway.approvals.answerable(visit.person.principal)
+    waiting = await visit.gateway.tool_calls.approvals.answerable(visit.person.principal)
     return visit.page(
         "approvals.html", at="approvals", waiting=waiting, done=done if done in {"approve", "deny"} else ""
     )
@@ -160,7 +160,7 @@ async def answer(visit: Visit) -> Response:
         raise Rejected(409, "conflict", "this is not the call that was on your page", suggestion="look at it again")
     if len(note) > MAX_NOTE_LENGTH:
         return await _shown(visit, known, fault=f"The note has more than {MAX_NOTE_LENGTH} characters.", note=note)
-    told = await visit.gateway.approvals.decide(
+    told = await visit.gateway.tool_calls.approvals.decide(
         known.id, approve=decision == "approve", note=note, principal=visit.person.principal
     )
     if isinstance(told, Error):
@@ -170,7 +170,7 @@ async def answer(visit: Visit) -> Response:
 
 async def _waiting(visit: Visit) -> Invocation:
     """The call of the path, when this person may answer for it; otherwise the same as none at all."""
-    found = await visit.gateway.approvals.answerable(visit.person.principal)
+    found = await visit.gateway.tool_calls.approvals.answerable(visit.person.principal)
     known = next((item for item in found if item.id == visit.part), None)
     if known is None:
         raise Rejected(

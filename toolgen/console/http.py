@@ -25,7 +25,7 @@ from toolgen.config.gateway import ConsoleSettings
 from toolgen.console.records import Records
 from toolgen.errors import AuditError, place_of
 from toolgen.gateway.asgi.request import Rejected, Request, Response
-from toolgen.gateway.service import Gateway
+from toolgen.gateway.protocol import Administration
 from toolgen.model.call import Principal
 from toolgen.model.prompt_injection import ANY_INVISIBLE, spelled
 from toolgen.state.sessions import Session
@@ -195,7 +195,7 @@ def cookie_header(cookie: Cookie, value: str, *, age_s: float | None = None) -> 
 
 
 def cookies(request: Request) -> Mapping[str, str]:
-    """The cookies of a request. One that comes twice is none: whoever can set cookies for a parent domain could have added it."""
+    """The cookies of a request. One that comes twice is none: an attacker who can set cookies for a parent domain could have added it."""
     found: dict[str, str] = {}
     twice: set[str] = set()
     for part in request.text(b"cookie").split(";"):
@@ -316,7 +316,7 @@ class Person:
 class ConsoleContext:
     """What pages are made from."""
 
-    gateway: Gateway
+    gateway: Administration
     records: Records
     verification: Verification
     clock: Clock
@@ -336,7 +336,7 @@ class Visit:
     form: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
 
     @property
-    def gateway(self) -> Gateway:
+    def gateway(self) -> Administration:
         return self.context.gateway
 
     @property
@@ -364,13 +364,13 @@ class Visit:
         )
 
 
-def person_of(gateway: Gateway, settings: ConsoleSettings, principal: Principal) -> Person:
-    """What a principal may do in the console: nothing, unless one of its roles says so. Whoever acts for another does it elsewhere."""
+def person_of(gateway: Administration, settings: ConsoleSettings, principal: Principal) -> Person:
+    """What a principal may do in the console: nothing, unless one of its roles says so. Those who act for another do it elsewhere."""
     alone = principal.on_behalf_of is None
     admin = alone and not settings.admins.isdisjoint(principal.roles)
     return Person(
         principal=principal,
         viewer=admin or (alone and not settings.viewers.isdisjoint(principal.roles)),
-        approver=gateway.approvals.may_answer(principal),
+        approver=gateway.tool_calls.approvals.may_answer(principal),
         admin=admin,
     )

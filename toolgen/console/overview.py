@@ -170,7 +170,7 @@ async def show(visit: Visit) -> Response:
     until = (visit.now // step + 1) * step  # whole steps, so that a reload moves nothing but the newest
     figures = await visit.context.records.figures(since=until - length, until=until, steps=steps)
     refused = await visit.context.records.calls(Filters(status="refused", since=until - length), limit=8)
-    waiting = await visit.gateway.approvals.answerable(visit.person.principal)
+    waiting = await visit.gateway.tool_calls.approvals.answerable(visit.person.principal)
     return visit.page(
         "overview.html",
         at="overview",

@@ -111,7 +111,7 @@ async def explained(visit: Visit) -> Response:
 
 def _decided(visit: Visit) -> Response:
     gateway, form = visit.gateway, visit.form
-    who = gateway.principal(form.get("principal", "").strip(), form.get("on_behalf_of", "").strip() or None)
+    who = gateway.callers.named(form.get("principal", "").strip(), form.get("on_behalf_of", "").strip() or None)
     name = form.get("tool", "").strip()
     tool = gateway.manifest.tools.get(name)
     if tool is None:

@@ -18,10 +18,10 @@ from toolgen.clock import Clock
 from toolgen.config.gateway import SignIn
 from toolgen.console.http import Cookie, Header, Person, cookie_header, cookies, form_of, page, person_of, redirect
 from toolgen.gateway.approvals import party_of
-from toolgen.gateway.asgi.authentication import Door
+from toolgen.gateway.asgi.authentication import Authentication
 from toolgen.gateway.asgi.request import LOOPBACK_HOSTS, Rejected, Request, Response
 from toolgen.gateway.identity.jwt import RefusedTokenError, read_token
-from toolgen.gateway.service import Gateway
+from toolgen.gateway.protocol import Administration
 from toolgen.model.call import Principal
 from toolgen.model.secret import Secret
 from toolgen.state.sessions import Attempt, Session, Sessions
@@ -35,7 +35,7 @@ _MAX_CODE_LENGTH = 4096
 
 
 class ProviderError(Exception):
-    """A provider that cannot be used. The text is for whoever signs in, and holds nothing the provider sent."""
+    """A provider that cannot be used. The text is for the person who signs in, and holds nothing the provider sent."""
 
 
 class Provider:
@@ -165,11 +165,17 @@ class SignInPages:
     """Begins and ends sessions. Attempts with keys that nobody has are held back as everywhere in the gateway, address by address."""
 
     def __init__(
-        self, gateway: Gateway, door: Door, sessions: Sessions, *, provider: Provider | None, clock: Clock
+        self,
+        gateway: Administration,
+        authentication: Authentication,
+        sessions: Sessions,
+        *,
+        provider: Provider | None,
+        clock: Clock,
     ) -> None:
         self._gateway = gateway
         self._settings = gateway.settings.console
-        self._door = door
+        self._authentication = authentication
         self._sessions = sessions
         self._provider = provider
         self._clock = clock
@@ -248,7 +254,7 @@ class SignInPages:
         if not 0 < len(credential) <= _MAX_KEY_LENGTH:
             return self._form(request, status=400, fault="Type your key.")
         try:
-            principal = await self._door.admit(request, credential)
+            principal = await self._authentication.admit(request, credential)
         except Rejected as rejected:
             wait = tuple(item for item in rejected.headers if item[0] == b"retry-after")
             fault = {
@@ -328,7 +334,7 @@ class SignInPages:
         except ProviderError as error:
             return self._form(request, status=502, fault=f"{provider.name} did not sign you in: {error}.")
         try:
-            principal = self._door.accepted(request, await self._gateway.callers.signed_in(token))
+            principal = self._authentication.accepted(request, await self._gateway.callers.signed_in(token))
         except Rejected:
             return self._form(
                 request, status=403, fault=f"The gateway's policy does not accept who {provider.name} says you are."

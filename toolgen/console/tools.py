@@ -1,4 +1,4 @@
-"""Tools with their schemas, and trying one: through the same stages as every call, as whoever is signed in.
+"""Tools with their schemas, and trying one: through the same stages as every call, as the person who is signed in.
 
 A form made from a tool's schema, and the arguments that come back in it.
 """
@@ -196,7 +196,7 @@ async def call(visit: Visit) -> Response:
         arguments = arguments_of(offered.input_schema, visit.form)
     except FormError as error:
         return _shown(visit, tool, fault=str(error))
-    envelope = await visit.gateway.call(
+    envelope = await visit.gateway.tool_calls.call(
         tool.name,
         arguments,
         principal=visit.person.principal,

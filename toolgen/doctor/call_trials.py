@@ -16,7 +16,7 @@ from toolgen.pipeline.stages.access import RedactStage
 from toolgen.pipeline.stages.guards import ApproveStage, ArgumentsStage, PauseStage
 from toolgen.pipeline.stages.idempotency import LedgerStage
 from toolgen.pipeline.stages.rate_limit import LimitStage, TurnStage
-from toolgen.pipeline.stages.record import Concealing, Record
+from toolgen.pipeline.stages.record import AuditRedaction, Record
 from toolgen.policy.access import Access, Judgement
 from toolgen.policy.binding import Bound
 
@@ -260,7 +260,7 @@ async def _answered(place: Scratch) -> str:
 @CALL_ATTEMPTS.add_in_scratch(
     "sensitive arguments",
     "what policy and schema call sensitive is in the record as a digest alone",
-    Concealing,
+    AuditRedaction,
     "arguments",
     lambda _self, call: call.arguments,
 )

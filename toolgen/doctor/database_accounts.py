@@ -14,8 +14,15 @@ from dataclasses import dataclass
 from toolgen.model.database import Database, Grant, Rights, Sequence, Table
 from toolgen.model.database_url import ServerLocation
 from toolgen.policy.sql.filters import columns_of, read_filter
-from toolgen.policy.sql.grants import SqlScope, TableScope, find_table, fold_column, full_name, visible_columns
-from toolgen.policy.sql.names import DEFAULT_SCHEMA
+from toolgen.policy.sql.grants import (
+    DEFAULT_SCHEMA,
+    SqlScope,
+    TableScope,
+    find_table,
+    fold_column,
+    full_name,
+    visible_columns,
+)
 
 __all__ = ["Finding", "cascading", "excess", "fitting_account", "lacking", "needs", "password_hint", "row_hints"]
 

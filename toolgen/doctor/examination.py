@@ -43,7 +43,7 @@ from toolgen.model.database_url import ServerLocation, parse_location
 from toolgen.model.verdict import Verdict
 from toolgen.policy.access import Access
 from toolgen.policy.sql.grants import SqlScope
-from toolgen.sources.sql.rights import read_rights
+from toolgen.sources.sql.read import read_rights
 
 __all__ = ["DatabaseReport", "Report", "attempts_on", "examine", "run_trials"]
 
@@ -67,7 +67,7 @@ def attempts_on(gateway: Gateway) -> tuple[Attempt, ...]:
         shown="a call that no rule of the project allows was refused, and the refusal is in its record",
         guards=guards,
         make=partial(_denied, gateway),
-        rehearsed=partial(_denied_in_a_twin, gateway),
+        unguarded=partial(_denied_in_a_twin, gateway),
     )
     return (
         denied,

@@ -1,6 +1,6 @@
 """Attempts to be somebody: with keys and tokens that nobody should take.
 
-Attempts at the console: forms that another site sends in the name of whoever is signed in.
+Attempts at the console: forms that another site sends in the name of the person who is signed in.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ async def _forged_forms() -> str:
     policy: dict[str, Any] = {"principals": {"admin": _ADMIN}, "rules": [], "approvals": None}
     async with scratch(policy=policy, console={"admins": ["admin"]}) as place:
         app = App(place.gateway)
-        app.open_console(lambda door: console_of(place.gateway, door))
+        app.open_console(lambda authentication: console_of(place.gateway, authentication))
         browser = _Browser(app)
         try:
             await browser.sign_in(_KEY)

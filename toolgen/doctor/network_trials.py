@@ -176,7 +176,7 @@ async def _redirected(redirects: str, *, elsewhere: bool) -> str:
 
 @dataclass(slots=True)
 class _Listener:
-    """What was asked on loopback, and where it sends whoever asks."""
+    """What was asked on loopback, and where it sends a client that asks."""
 
     port: int = 0
     location: str = ""

@@ -272,7 +272,7 @@ class Attempt:
     shown: str
     guards: tuple[Guard, ...]
     make: _Make
-    rehearsed: _Make | None = None
+    unguarded: _Make | None = None
     """What is attempted without the guards, where `make` would do real harm then."""
 
 
@@ -306,7 +306,7 @@ async def tried(attempt: Attempt) -> Trial:
     """The attempt without its guards, then with them. An error in either is a failure: nothing was proved."""
     try:
         with without(attempt.guards):
-            noticed = await (attempt.rehearsed or attempt.make)()
+            noticed = await (attempt.unguarded or attempt.make)()
         got_through = await attempt.make() if noticed else ""
     except (ToolgenError, UselessError) as error:
         return Trial(name=attempt.name, ok=False, detail=f"could not be made: {error}")

@@ -15,12 +15,14 @@ from toolgen.model.schema import Json, JsonObject
 from toolgen.model.shown_schema import shown
 from toolgen.model.tool import Effect, McpBinding, Tool
 
-__all__ = ["DEFAULT_FORMATS", "FORMATS", "MAX_TOOLS", "remarks", "render", "tokens"]
+__all__ = ["DEFAULT_FORMATS", "FORMATS", "MAX_TOOLS", "MAX_WRITTEN", "remarks", "render", "tokens"]
 
 MAX_TOOLS: Mapping[str, int] = MappingProxyType({"openai": 128, "openai-strict": 128})
 """How many tools a provider takes in one request, where it says so."""
 DEFAULT_FORMATS = ("anthropic", "mcp", "openai")
 """What a build writes besides the manifest when nobody asks for more."""
+MAX_WRITTEN = 5_000
+"""Tools of a manifest, of which more are written in a format only where somebody asks for it."""
 
 
 def mcp_tool(tool: Tool) -> JsonObject:

@@ -17,6 +17,7 @@ import orjson
 from toolgen.emit.formats import tokens
 from toolgen.model.result import bounded
 from toolgen.model.schema import Schema
+from toolgen.model.shared_definitions import Closure
 from toolgen.model.tool import Tool
 
 __all__ = ["DEEPEST", "MAX_DESCRIBED_TOKENS", "MAX_LISTED_TOKENS", "UnknownFieldError", "cost", "described", "listed"]
@@ -25,6 +26,9 @@ MAX_LISTED_TOKENS = 8_000
 """A tool that costs more is listed without its deep parts."""
 MAX_DESCRIBED_TOKENS = 4_000
 DEEPEST = 20
+_SHARED_DEPTH = (
+    2  # levels of fields of a tool that are listed where thousands of definitions follow: its arguments, and theirs
+)
 _MAX_ASKED_TOKENS = 32_000
 _MAX_PATHS = 30
 _MAX_WORDS = 60
@@ -44,8 +48,14 @@ class UnknownFieldError(Exception):
     """A path leads to no field of a schema."""
 
 
+class _TooLargeError(Exception):
+    pass
+
+
 def cost(tool: Tool) -> int:
-    """What a tool costs a model that is told of it, in tokens."""
+    """What a tool costs a model that is told of it, in tokens; of one with shared definitions what is listed of it."""
+    if isinstance(closure := tool.input_schema.get("$defs"), Closure):
+        return _cost({"name": tool.name, "description": tool.description}) + _nearest(tool.input_schema, closure)[1]
     return _cost({"name": tool.name, "description": tool.description, "input_schema": tool.input_schema})
 
 
@@ -55,6 +65,10 @@ def _cost(value: Any) -> int:
 
 def listed(tool: Tool) -> Tool:
     """The tool as it is listed: itself, or with an input schema of which the deep parts are open."""
+    if isinstance(tool.input_schema.get("$defs"), Closure):
+        return msgspec.structs.replace(
+            tool, input_schema=_within(tool.input_schema, MAX_LISTED_TOKENS, _SHARED_DEPTH)[0]
+        )
     # No text has more tokens than bytes, and counting those is quick.
     if len(orjson.dumps(tool.input_schema, default=dict)) < MAX_LISTED_TOKENS // 2 or cost(tool) <= MAX_LISTED_TOKENS:
         return tool
@@ -137,18 +151,38 @@ def _resolved(node: Any, root: Schema) -> Any:
 
 def _within(schema: Schema, room: int, deepest: int = DEEPEST) -> tuple[Schema, list[str]]:
     """The schema as deep as fits, and the paths of what is left open."""
-    if deepest >= DEEPEST and _cost(schema) <= room:
+    shared = isinstance(schema.get("$defs"), Closure)
+    if deepest >= DEEPEST and not shared and _cost(schema) <= room:
         return schema, []
     low, high = 0, deepest
     best = _Cut(schema, 0)
     while low < high:
-        middle = (low + high + 1) // 2
-        cut = _Cut(schema, middle)
+        middle = (
+            low + 1 if shared else (low + high + 1) // 2
+        )  # the whole of what thousands of tools share is never looked at
+        try:
+            cut = _Cut(schema, middle, room)
+        except _TooLargeError:
+            high = middle - 1
+            continue
         if _cost(cut.schema) <= room:
             low, best = middle, cut
         else:
             high = middle - 1
     return _narrow(best.schema, room), best.open
+
+
+def _nearest(schema: Schema, closure: Closure) -> tuple[Schema, int]:
+    """The schema two levels deep, or as deep as fits, and its tokens. What is cut of a definition is kept for the next tool."""
+    best = schema
+    for limit in range(_SHARED_DEPTH, -1, -1):
+        cut = _Cut(schema, limit, known=closure.shared.known)
+        best = cut.schema
+        spent = cut.tokens + _cost({key: part for key, part in best.items() if key != "$defs"})
+        if spent <= MAX_LISTED_TOKENS:
+            return best, spent
+    narrow = _narrow(best, MAX_LISTED_TOKENS)
+    return narrow, _cost(narrow)
 
 
 def _narrow(schema: Schema, room: int) -> Schema:
@@ -175,10 +209,17 @@ def _narrow(schema: Schema, room: int) -> Schema:
 class _Cut:
     """A schema down to a number of levels of fields. A definition stands once, as deep as the nearest reference to it allows."""
 
-    def __init__(self, root: Schema, limit: int) -> None:
+    def __init__(
+        self, root: Schema, limit: int, room: int | None = None, known: dict[object, Any] | None = None
+    ) -> None:
+        """Raises `_TooLargeError` where it has more parts than `room`. With `known`, where definitions are kept from one cut to the next,
+        `tokens` is what they cost, and nothing is said of what is open."""
         self._root = root
+        self._left = room
+        self._known = known
         self._limit = limit
         self.open: list[str] = []
+        self.tokens = 0
         self._order = count()
         self._waiting: list[tuple[int, int, str, str]] = []
         built = self._node(root, 0, "")
@@ -186,12 +227,32 @@ class _Cut:
         while self._waiting:
             depth, _, name, path = heapq.heappop(self._waiting)
             if name not in definitions:
-                definitions[name] = self._node(root.get("$defs", {}).get(name, {}), depth, path)
+                definitions[name] = self._definition(name, depth, path)
         self.schema: Schema = {**built, "$defs": definitions} if definitions else built
+
+    def _definition(self, name: str, depth: int, path: str) -> Any:
+        written = self._root.get("$defs", {}).get(name, {})
+        if self._known is None:
+            return self._node(written, depth, path)
+        key = (_Cut, name, depth, self._limit)
+        if key not in self._known:
+            outer, self._waiting = self._waiting, []
+            built = self._node(written, depth, path)
+            self._known[key] = (built, _cost({name: built}), [(one[0], one[2]) for one in sorted(self._waiting)])
+            self._waiting = outer
+        built, tokens_, following = self._known[key]
+        self.tokens += tokens_
+        for below, other in following:
+            heapq.heappush(self._waiting, (below, next(self._order), other, path))
+        return built
 
     def _node(self, node: Any, depth: int, path: str) -> Any:
         if not isinstance(node, Mapping):
             return node
+        if self._left is not None:
+            self._left -= 1
+            if self._left < 0:
+                raise _TooLargeError
         if depth > self._limit and self._deep(node):
             self.open.append(path)
             return self._left_open(node)

@@ -138,8 +138,11 @@ def refuse_foreign(directory: Path) -> None:
 
 def _pretty(value: object) -> bytes:
     """Two spaces, one newline at the end; keys stay in the order they have a meaning in. A long file has a line for each tool."""
+    lined = _lined(value, "", 2)  # indented, it is several times as long
+    if len(lined) > _MAX_INDENTED:
+        return lined + b"\n"
     written = orjson.dumps(value, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    return written if len(written) <= _MAX_INDENTED else _lined(value, "", 2) + b"\n"
+    return written if len(written) <= _MAX_INDENTED else lined + b"\n"
 
 
 def _lined(value: object, indent: str, levels: int) -> bytes:

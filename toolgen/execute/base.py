@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+import msgspec
+
 from toolgen.model.call import Call
 from toolgen.model.result import Failed, Refused, Success
 from toolgen.model.schema import JsonObject
@@ -31,8 +33,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Destination:
+class Destination(msgspec.Struct, frozen=True, kw_only=True):
     """A place on the network. `address` is an IP address literal once it was resolved, and "" before.
 
     `service`: a redirect is asked about before the place that it leads to. A database's address is written into toolgen.yaml and a key

@@ -64,7 +64,7 @@ class Job:
         return True
 
     def settle(self, value: Any, error: BaseException | None) -> None:
-        """Whoever waits for the job has its answer."""
+        """The call that waits for the job has its answer."""
         if self.done.done():
             return
         if error is None:
@@ -73,7 +73,7 @@ class Job:
             self.done.set_exception(error)
 
     async def ending(self, seconds: float) -> None:
-        """Waits a little for a function that was told to end, and whose first `done` was cancelled with whoever waited for it."""
+        """Waits a little for a function that was told to end, and whose first `done` was cancelled with the call that waited for it."""
         self.given_up = True
         self.done = self.home.create_future()
         try:

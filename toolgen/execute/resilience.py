@@ -7,10 +7,10 @@ import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-import msgspec
+from msgspec.structs import replace
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.execute.base import Executor, ResilienceConfig
@@ -177,7 +177,7 @@ class ResilientExecutor:
                 outcome = await (self._inner.execute(call) if seconds is None else self._bounded(line, call, seconds))
             finally:
                 _give_back(line)
-            ending = _ending(outcome)
+            ending = Ending.ANSWERED if isinstance(outcome, Success) else _ending(outcome)
         finally:
             if breaker is not None:
                 breaker.leave(epoch, ending, began)
@@ -245,7 +245,7 @@ def _in_doubt(call: Call, outcome: Success | Failed, *, sent: bool) -> Success |
     """
     if not sent or not isinstance(outcome, Failed):
         return outcome
-    delivery = msgspec.structs.replace(outcome.delivery, unsent=False)
+    delivery = replace(outcome.delivery, unsent=False)
     status = delivery.status
     final = isinstance(status, int) and 400 <= status < 500 and status not in _UNDECIDED
     harmless = call.tool.idempotent or call.tool.effect is Effect.READ or bool(call.idempotency_key)
@@ -259,9 +259,7 @@ def _in_doubt(call: Call, outcome: Success | Failed, *, sent: bool) -> Success |
     return replace(outcome, error=error, delivery=delivery)
 
 
-def _ending(outcome: Success | Failed | Refused) -> Ending:
-    if isinstance(outcome, Success):
-        return Ending.ANSWERED
+def _ending(outcome: Failed | Refused) -> Ending:
     if isinstance(outcome, Refused):
         return Ending.SILENT
     delivery = outcome.delivery
@@ -285,7 +283,7 @@ async def _withheld(call: Call) -> Error | None:
 
 def _not_again(failed: Failed, held: Error) -> Failed:
     """What is known of the call is how it failed before, and why that was its last attempt."""
-    error = msgspec.structs.replace(
+    error = replace(
         failed.error,
         message=f"{failed.error.message}; it was not sent again: {held.message}",
         suggestion=held.suggestion or failed.error.suggestion,
@@ -298,7 +296,7 @@ def _told(outcome: Success | Failed, tried: list[Mapping[str, str | float]]) -> 
     return (
         replace(
             outcome,
-            delivery=msgspec.structs.replace(outcome.delivery, attempts=len(tried) + 1, retried=tuple(tried)),
+            delivery=replace(outcome.delivery, attempts=len(tried) + 1, retried=tuple(tried)),
         )
         if tried
         else outcome
@@ -308,7 +306,7 @@ def _told(outcome: Success | Failed, tried: list[Mapping[str, str | float]]) -> 
 def _later(failed: Failed, tried: list[Mapping[str, str | float]], wait: float) -> Success | Failed:
     """A failure that there is no point in trying to mend before `wait` is over."""
     wait = round(max(wait, failed.error.retry_after_s or 0.0), 3)
-    return _told(replace(failed, error=msgspec.structs.replace(failed.error, retry_after_s=wait)), tried)
+    return _told(replace(failed, error=replace(failed.error, retry_after_s=wait)), tried)
 
 
 def _give_back(line: _Line) -> None:

@@ -293,8 +293,8 @@ class Secrets:
         self._vault = Vault(environment, permit=permit, clock=clock)
         self._keyring: dict[str, tuple[float, str]] = {}
 
-    def known(self, reference: SecretReference) -> Secret | None:
-        """The value, where it can be had without waiting for anybody; None where `fetch` must be asked.
+    def revealed(self, reference: SecretReference) -> str | None:
+        """The value itself, for a request that is put together now, where it can be had without waiting; None where `fetch` must be asked.
 
         Raises `SecretError`, naming the reference, when there is no value or an empty one.
         """
@@ -307,24 +307,24 @@ class Secrets:
                 missing = f"the secret file {reference.locator} is empty or cannot be read"
             case "vault":
                 found = self._vault.known(reference.locator)
-                return None if found is None else Secret(reference.prefix + found)
+                return None if found is None else reference.prefix + found
             case "keyring":
                 entry = self._keyring.get(reference.locator)
                 if entry is None or entry[0] <= self._clock.monotonic():
                     return None
-                return Secret(reference.prefix + entry[1])
+                return reference.prefix + entry[1]
             case _:
                 value = reference.locator
                 missing = "a secret in toolgen.yaml is empty"
         if not value:
             raise SecretError(missing, suggestion=_SUGGESTION)
-        return Secret(reference.prefix + value)
+        return reference.prefix + value
 
     async def fetch(self, reference: SecretReference) -> Secret:
-        """The value, wherever it is. Raises `SecretError` as `known` does."""
-        known = self.known(reference)
+        """The value, wherever it is. Raises `SecretError` as `revealed` does."""
+        known = self.revealed(reference)
         if known is not None:
-            return known
+            return Secret(known)
         if reference.provider == "vault":
             return Secret(reference.prefix + await self._vault.read(reference.locator))
         value = await asyncio.to_thread(read_keyring, reference.locator)
@@ -333,9 +333,9 @@ class Secrets:
 
     def resolve(self, reference: SecretReference) -> Secret:
         """The same for who cannot await: a build, a command. Waits where it has to."""
-        known = self.known(reference)
+        known = self.revealed(reference)
         if known is not None:
-            return known
+            return Secret(known)
         with ThreadPoolExecutor(max_workers=1) as aside:  # there may be a loop in this thread already
             return aside.submit(lambda: asyncio.run(self.fetch(reference))).result()
 

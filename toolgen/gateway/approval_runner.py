@@ -15,9 +15,9 @@ from toolgen.gateway.approvals import LEASE_S, Approvals, of_party
 from toolgen.gateway.compiled_policy import Governance
 from toolgen.model.call import Call, parties
 from toolgen.model.result import Envelope, Error
+from toolgen.state.count_connection import UnreachableError
 from toolgen.state.invocations import Invocation
 from toolgen.state.pauses import Pauses, SharedPauses
-from toolgen.state.redis_connection import UnreachableError
 
 __all__ = ["KEPT_S", "Runner"]
 
@@ -155,7 +155,7 @@ class Runner:
             del self._claims[claimed.id]
 
     async def _settle(self, call_id: str, envelope: Envelope) -> None:
-        """Whoever carried a call out knows how it ended. Where others had to give it up meanwhile, what its caller was told stands."""
+        """Who carried a call out knows how it ended. Where others had to give it up meanwhile, what its caller was told stands."""
         while (known := await self._store.get(call_id)) is not None and known.status != "ended":
             error = envelope.error
             unbegun = envelope.status == "refused" and error is not None and error.code in _NOT_BEGUN

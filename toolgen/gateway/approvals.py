@@ -45,7 +45,7 @@ _UNKEPT = Error(
 
 
 class Approvals:
-    """The desk where calls wait. `current` has the policy as it is now: an answer counts only under the policy it was asked under."""
+    """Calls that wait for a person. `current` has the policy as it is now: an answer counts only under the policy it was asked under."""
 
     def __init__(self, *, store: Invocations, log: AuditLog, current: CurrentPolicy) -> None:
         self.store = store
@@ -269,7 +269,7 @@ class Approvals:
         return Envelope(status="pending", tool=known.tool, call_id=known.id, data=None, error=error, meta=meta)
 
     def announce(self) -> None:
-        """Wakes whoever waits for a change."""
+        """Wakes all that wait for a change."""
         news, self.news = self.news, asyncio.Event()
         news.set()
 

@@ -28,6 +28,10 @@ class Review:
 class Records(Protocol):
     """What front ends read the record by. All of it takes a disk's time, so it belongs into a thread. Raises `AuditError`."""
 
+    @property
+    def filler(self) -> Filler:
+        """What brings the index up to date."""
+
     def entries(self, wanted: Filter, limit: int, after: Cursor | None = None) -> Review:
         """Entries, newest first. Raises `ConfigError` for a cursor of another listing."""
 

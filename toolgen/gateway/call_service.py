@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -108,7 +108,7 @@ class Callers:
         return self._current.governance.identity.named(name, on_behalf_of, claims=claims, user_claims=user_claims)
 
     def current(self, principal: Principal) -> Principal | None:
-        """The same principal as the policy in force has it, or None when that has it no more: for whoever keeps one for long."""
+        """The same principal as the policy in force has it, or None when that has it no more: for those who keep one for long."""
         return self._current.governance.current(principal)
 
     def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
@@ -143,8 +143,7 @@ class Callers:
         return principal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What a caller wants called, once the caller is known."""
 
     name: str
@@ -153,7 +152,7 @@ class Asked:
 
 
 class Running:
-    """The calls under way: each runs to its end, whoever goes away, unless its trail says that its caller's absence ends it."""
+    """The calls under way: each runs to its end if its caller disconnects, unless its trail says that its caller's absence ends it."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Result]] = set()
@@ -168,7 +167,7 @@ class Running:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            trail.presence.leave()  # whoever is cancelled here waits no more
+            trail.presence.leave()  # the caller that is cancelled here waits no more
             raise
 
     async def ended(self) -> None:
@@ -230,7 +229,7 @@ class Calls:
         return self._discovery.offered(self.catalog(principal))
 
     async def search(self, principal: Principal, query: str, limit: int) -> tuple[Tool, ...] | Error:
-        """The tools this principal may call that fit a request in words, best first; an error for whoever searches too often."""
+        """The tools this principal may call that fit a request in words, best first; an error for a caller that searches too often."""
         return await self._discovery.find(principal, self.catalog(principal), query, limit)
 
     async def call(  # noqa: PLR0913 - as the protocol has it
@@ -270,7 +269,7 @@ class Calls:
             asked.name, given, asked.principal, session or connection, client, parent, idempotency_key
         )
         if presence is not None and presence.trace is not None:
-            call = replace(call, trace=presence.trace)
+            call = msgspec.structs.replace(call, trace=presence.trace)
         if reading.cursor:
             return await self._answering.read_on(governance, call, reading.cursor)
         trail = Trail(presence=presence or Presence())
@@ -298,7 +297,7 @@ class Calls:
         if isinstance(reading, Error):
             return unmade(asked.name, reading)
         call = governance.call(asked.name, given, asked.principal)
-        return await self.rehearse(governance, call)
+        return await self.dry_run(governance, call)
 
     async def asked(
         self, governance: Governance, name: str, arguments: JsonObject, principal: Principal | str
@@ -354,7 +353,7 @@ class Calls:
             return envelope
         return await self._fall_back(governance, call, envelope, other)
 
-    async def rehearse(self, governance: Governance, call: Call) -> Envelope:
+    async def dry_run(self, governance: Governance, call: Call) -> Envelope:
         """What `carry_out` would send, after every guard has had its say. Sends, counts and records nothing."""
         started = self._clock.monotonic()
         result = await self._guided(governance, call, await governance.dry_pipeline(call, Trail()))
@@ -366,7 +365,7 @@ class Calls:
         """The call that is made instead of one that failed: a call like any other, so the policy may refuse it."""
         name, arguments = other
         made = governance.call(name, arguments, call.principal, call.session, call.client, call.id)
-        made = made if call.trace is None else replace(made, trace=call.trace)
+        made = made if call.trace is None else msgspec.structs.replace(made, trace=call.trace)
         envelope = await self.carry_out(governance, made, last=True)
         return envelope if self._fallbacks.better(envelope) else failed
 

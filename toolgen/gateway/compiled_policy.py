@@ -24,23 +24,23 @@ from toolgen.model.verdict import Deny, Verdict
 from toolgen.pipeline.graphql_documents import GuardParts, document_guards
 from toolgen.pipeline.input_validation import Meant, meant
 from toolgen.pipeline.middleware import Trail
-from toolgen.pipeline.order import Parts, call_pipeline, dry_pipeline, inspection
+from toolgen.pipeline.order import Parts, Plans, dry_pipeline, inspection
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.access import AccessStage, Earlier, RedactStage, imagined
 from toolgen.pipeline.stages.deliver import Deliver, Preview
 from toolgen.pipeline.stages.guards import (
     STALE,
+    ApprovalQueue,
     ApproveStage,
     ArgumentsStage,
     CurrentStage,
-    Desk,
     InspectStage,
     PauseStage,
 )
 from toolgen.pipeline.stages.idempotency import LedgerStage, key_digest
 from toolgen.pipeline.stages.inspect_guards import destination_of, sql_verdict
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
-from toolgen.pipeline.stages.record import Concealing, Record, Users
+from toolgen.pipeline.stages.record import AuditRedaction, Record, Users
 from toolgen.policy.access import Access
 from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.binding import Bound
@@ -57,10 +57,10 @@ from toolgen.responses.answer_argument import ARGUMENT, WHOLE, Reading, offering
 from toolgen.responses.pagination import Pagings
 from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
 from toolgen.state.history import Histories
-from toolgen.state.history_redis import SharedHistories
 from toolgen.state.idempotency import Ledger
 from toolgen.state.pauses import Pauses, SharedPauses
 from toolgen.state.rate_limits import Buckets, Upstreams
+from toolgen.state.shared_histories import SharedHistories
 
 __all__ = ["CurrentPolicy", "Governance", "Runtime"]
 
@@ -69,7 +69,7 @@ _MAX_PLACES = 1024  # whose verdicts are kept: a policy that is in force never c
 
 @dataclass(slots=True)
 class CurrentPolicy:
-    """The policy in force. Whoever begins a call keeps that call's `governance` to its end."""
+    """The policy in force. Code that begins a call keeps that call's `governance` to its end."""
 
     governance: Governance = field(init=False)
     _changes: asyncio.Event = field(default_factory=asyncio.Event)
@@ -96,10 +96,12 @@ class CurrentPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """What outlives a policy: the project, its log and executors, and everything that is counted. `current` is the policy by now."""
+    """What outlives a policy: the project, its log and executors, and everything that is counted. `current` is the policy by now, and
+    `read_policy` reads what it may have become."""
 
     settings: Settings
     manifest: Manifest
+    read_policy: Callable[[], Policy]
     clock: Clock
     log: AuditLog
     executors: Mapping[str, Executor]
@@ -109,7 +111,7 @@ class Runtime:
     histories: Histories
     shared_histories: SharedHistories | None
     pauses: Pauses | SharedPauses
-    desk: Desk
+    approvals: ApprovalQueue
     key_sets: KeySets
     caching: Caching | None = None
     ledger: Ledger | None = None
@@ -138,11 +140,11 @@ class Governance:
         self._clock, self._metrics = runtime.clock, runtime.metrics
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
         self._pause = PauseStage(pauses=runtime.pauses, tolerant=_tolerant(policy))
-        self._concealing = Concealing(policy, runtime.manifest, self._digest_of)
+        self._concealing = AuditRedaction(policy, runtime.manifest, self._digest_of)
         # Whether this policy opens an address, and on behalf of which source it is asked.
         self.permit = lru_cache(_MAX_PLACES)(partial(_permitted, policy.egress))
         parts = self._parts(runtime)
-        self._pipeline = call_pipeline(parts)
+        self._pipeline = Plans(parts)
         self.dry_pipeline = dry_pipeline(parts)
         self.inspected = inspection(parts)
 
@@ -173,7 +175,7 @@ class Governance:
         return None if found is None else replace(found, toolsets=principal.toolsets)
 
     def by_now(self, principal: Principal | str) -> Principal | str | None:
-        """Whoever was let in under another policy as this one has them: a request may take longer than a policy lasts."""
+        """A caller that was let in under another policy, as this one has it: a request may take longer than a policy lasts."""
         if isinstance(principal, str) or principal.under in {None, self.identity.mark}:
             return principal
         return self.current(principal)
@@ -244,7 +246,7 @@ class Governance:
         )
 
     def tool(self, name: str) -> Tool | None:
-        """The catalog's tool of this name, whoever may see it."""
+        """The catalog's tool of this name, whether or not a caller may see it."""
         return self._tools.get(name)
 
     async def withheld(self, call: Call) -> Error | None:
@@ -333,7 +335,7 @@ class Governance:
                 expires_s=policy.approval.expires_s,
                 answerable=self._answerable,
                 exchanged=runtime.exchanged,
-                desk=runtime.desk,
+                approvals=runtime.approvals,
                 elicits=policy.approval.elicits,
             ),
             meter=MeterStage(limits=limits, buckets=runtime.buckets, upstreams=runtime.upstreams),

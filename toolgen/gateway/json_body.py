@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 import msgspec
 import orjson
+from msgspec.structs import replace
 
 from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.call import Call
@@ -82,7 +82,7 @@ class Malformed(ValueError):  # noqa: N818  (what it says of the body, not of us
 def decode(data: bytes, kind: type[T]) -> T:
     """The JSON value in `data` as `kind`. Raises `Malformed`; its text never holds a value that was sent.
 
-    A member that stands twice is refused (RFC 7493, section 2.3): whoever looks at a body before us may have read the other one.
+    A member that stands twice is refused (RFC 7493, section 2.3): a proxy that looks at a body before us may have read the other one.
     """
     openings = data.count(b"[") + data.count(b"{")
     if openings > MAX_DEPTH and _deeper_than(data, MAX_DEPTH):
@@ -192,8 +192,8 @@ def data_text(envelope: Envelope, data: bytes) -> str:
     text = envelope.data if isinstance(envelope.data, str) else data.decode("utf-8")
     if envelope.meta.partial:
         text += f"\n\n[Some of it is missing: {bounded(encode(envelope.meta.partial).decode('utf-8'), _MAX_ANSWER_IN_ERROR_LENGTH)}]"
-    if left_out := dropped_text(envelope):
-        text = f"{text}\n\n[{left_out}]"
+    if envelope.meta.dropped:
+        text = f"{text}\n\n[{dropped_text(envelope)}]"
     if not envelope.meta.truncated and not envelope.meta.next_cursor:
         return text
     where = f" at {envelope.meta.cut_at}" if envelope.meta.cut_at else ""
@@ -249,7 +249,9 @@ def invalid(message: str) -> Error:
 
 def enveloped(call: Call, result: Result, trail: Trail, duration_ms: float) -> Envelope:
     """The envelope of a call that was made, whatever became of it; under the id of the first, where it was a repetition."""
-    envelope = ended(call.tool.name, trail.replays or call.id, _documented(call, result), trail, duration_ms)
+    if not isinstance(result, Success):
+        result = _documented(call, result)
+    envelope = ended(call.tool.name, trail.replays or call.id, result, trail, duration_ms)
     if not call.dropped:
         return envelope
     told = meant_names(call.tool.input_schema, call.dropped[:_MAX_DROPPED], call.bound)
@@ -257,7 +259,7 @@ def enveloped(call: Call, result: Result, trail: Trail, duration_ms: float) -> E
         {"argument": bounded(name, _MAX_NAME_LENGTH)} | ({"nearest": nearest} if nearest else {})
         for name, nearest in told.items()
     )
-    return msgspec.structs.replace(envelope, meta=msgspec.structs.replace(envelope.meta, dropped=dropped))
+    return replace(envelope, meta=replace(envelope.meta, dropped=dropped))
 
 
 def _documented(call: Call, result: Result) -> Result:
@@ -265,7 +267,7 @@ def _documented(call: Call, result: Result) -> Result:
     match result, call.tool.binding:
         case Failed(error=error) | Refused(error=error), HttpBinding(help_url=str(url)) if not error.help_url:
             if isinstance(result, Failed) or error.code == "validation":
-                return replace(result, error=msgspec.structs.replace(error, help_url=url))
+                return replace(result, error=replace(error, help_url=url))
     return result
 
 
@@ -283,7 +285,7 @@ def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: fl
         partial: Sequence[object] | None = None
         if result.shape is Shape.GRAPHQL:
             data, partial = _beside(data)
-        meta = msgspec.structs.replace(
+        meta = replace(
             meta,
             truncated=result.truncated,
             next_cursor=result.next_cursor,

@@ -7,8 +7,9 @@ import resource
 import sys
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from toolgen.execute.base import FunctionCounts
 from toolgen.model.result import Result, Success
@@ -91,68 +92,87 @@ class Metrics:
 
         `restarts` is how often each background task that ever failed was started again.
         """
-        same = {"worker": worker}
-        lines = [
-            *_family("toolgen_calls_total", "counter", "Calls that ended, by how."),
-            *(
-                _sample("toolgen_calls_total", {"status": status, "code": code, **same}, count)
-                for (status, code), count in sorted(self._calls.items())
+        families = (
+            *self._of_calls(),
+            _Family(
+                "toolgen_background_restarts_total",
+                "counter",
+                "Background tasks that failed and were started again.",
+                [({"task": task}, count) for task, count in sorted(restarts.items())],
             ),
-            *_family("toolgen_calls_in_flight", "gauge", "Calls that have not ended."),
-            _sample("toolgen_calls_in_flight", same, self._in_flight),
-            *_family(
-                "toolgen_call_duration_seconds", "histogram", "How long calls took, from the record to the record."
-            ),
-            *(
-                line
-                for status, durations in sorted(self._durations.items())
-                for line in _histogram("toolgen_call_duration_seconds", {"status": status, **same}, durations)
-            ),
-            *_family("mcp_server_operation_duration_seconds", "histogram", "How long MCP requests took."),
-            *(
-                line
-                for (method, error), durations in sorted(self._operations.items())
-                for line in _histogram(
-                    "mcp_server_operation_duration_seconds",
-                    {"mcp_method_name": method, "error_type": error, **same},
-                    durations,
-                )
-            ),
-            *_family("toolgen_http_responses_total", "counter", "Answers to requests of any kind."),
-            *(
-                _sample("toolgen_http_responses_total", {"status": str(status), **same}, count)
-                for status, count in sorted(self._responses.items())
-            ),
-            *_family(
-                "toolgen_background_restarts_total", "counter", "Background tasks that failed and were started again."
-            ),
-            *(
-                _sample("toolgen_background_restarts_total", {"task": task, **same}, count)
-                for task, count in sorted(restarts.items())
-            ),
-            *_family("toolgen_ready", "gauge", "1 while calls are taken."),
-            _sample("toolgen_ready", same, int(ready)),
-            *_of_functions(functions, same),
-            *self._process(same),
-        ]
+            _Family("toolgen_ready", "gauge", "1 while calls are taken.", [({}, int(ready))]),
+            *_of_functions(functions),
+            *self._of_the_process(),
+        )
+        lines = [line for family in families for line in family.lines({"worker": worker})]
         return ("\n".join(lines) + "\n").encode("utf-8")
 
-    def _process(self, same: Mapping[str, str]) -> Iterator[str]:
+    def _of_calls(self) -> Iterator[_Family]:
+        """Calls of tools, MCP requests, and answers over HTTP."""
+        yield _Family(
+            "toolgen_calls_total",
+            "counter",
+            "Calls that ended, by how.",
+            [({"status": status, "code": code}, count) for (status, code), count in sorted(self._calls.items())],
+        )
+        yield _Family("toolgen_calls_in_flight", "gauge", "Calls that have not ended.", [({}, self._in_flight)])
+        yield _Family(
+            "toolgen_call_duration_seconds",
+            "histogram",
+            "How long calls took, from the record to the record.",
+            [({"status": status}, took) for status, took in sorted(self._durations.items())],
+        )
+        yield _Family(
+            "mcp_server_operation_duration_seconds",
+            "histogram",
+            "How long MCP requests took.",
+            [
+                ({"mcp_method_name": method, "error_type": error}, took)
+                for (method, error), took in sorted(self._operations.items())
+            ],
+        )
+        yield _Family(
+            "toolgen_http_responses_total",
+            "counter",
+            "Answers to requests of any kind.",
+            [({"status": str(status)}, count) for status, count in sorted(self._responses.items())],
+        )
+
+    def _of_the_process(self) -> Iterator[_Family]:
         """What Prometheus's own clients say of a process, as far as this system tells."""
         used = resource.getrusage(resource.RUSAGE_SELF)
-        yield from _family("process_cpu_seconds_total", "counter", "CPU time, of the user and the system.")
-        yield _sample("process_cpu_seconds_total", same, used.ru_utime + used.ru_stime)
-        yield from _family("process_start_time_seconds", "gauge", "When it began, in seconds since the epoch.")
-        yield _sample("process_start_time_seconds", same, self._began)
+        cpu_s = used.ru_utime + used.ru_stime
+        yield _Family("process_cpu_seconds_total", "counter", "CPU time, of the user and the system.", [({}, cpu_s)])
+        began = "When it began, in seconds since the epoch."
+        yield _Family("process_start_time_seconds", "gauge", began, [({}, self._began)])
         if sys.platform == "linux":
-            pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-            yield from _family("process_resident_memory_bytes", "gauge", "Memory that is resident.")
-            yield _sample("process_resident_memory_bytes", same, pages * os.sysconf("SC_PAGE_SIZE"))
-            yield from _family("process_open_fds", "gauge", "Open file descriptors.")
-            yield _sample("process_open_fds", same, len(os.listdir("/proc/self/fd")))
+            size = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            yield _Family("process_resident_memory_bytes", "gauge", "Memory that is resident.", [({}, size)])
+            opened = len(os.listdir("/proc/self/fd"))
+            yield _Family("process_open_fds", "gauge", "Open file descriptors.", [({}, opened)])
 
 
-def _of_functions(counts: FunctionCounts, same: Mapping[str, str]) -> Iterator[str]:
+class _Family(NamedTuple):
+    """One metric: what it is, and its samples by their labels."""
+
+    name: str
+    kind: str
+    text: str
+    samples: Sequence[tuple[Mapping[str, str], float | _Durations]]
+
+    def lines(self, same: Mapping[str, str]) -> Iterator[str]:
+        """In Prometheus's text format, each sample with the labels that are the `same` for all."""
+        yield f"# HELP {self.name} {self.text}"
+        yield f"# TYPE {self.name} {self.kind}"
+        for own, value in self.samples:
+            labels = {**own, **same}
+            if isinstance(value, _Durations):
+                yield from _histogram(self.name, labels, value)
+            else:
+                yield _sample(self.name, labels, value)
+
+
+def _of_functions(counts: FunctionCounts) -> Iterator[_Family]:
     for name, kind, text, value in (
         ("threads", "gauge", "Threads taken by functions.", counts.threads),
         ("threads_lost", "gauge", "Threads in which functions run that were given up.", counts.threads_lost),
@@ -160,8 +180,7 @@ def _of_functions(counts: FunctionCounts, same: Mapping[str, str]) -> Iterator[s
         ("loops_lost", "gauge", "Event loops that async functions block for good.", counts.loops_lost),
         ("loop_blocked_total", "counter", "How often an async function blocked others.", counts.loops_blocked),
     ):
-        yield from _family(f"toolgen_function_{name}", kind, text)
-        yield _sample(f"toolgen_function_{name}", same, value)
+        yield _Family(f"toolgen_function_{name}", kind, text, [({}, value)])
 
 
 def _histogram(name: str, labels: Mapping[str, str], durations: _Durations) -> Iterator[str]:
@@ -171,10 +190,6 @@ def _histogram(name: str, labels: Mapping[str, str], durations: _Durations) -> I
         yield _sample(f"{name}_bucket", {**labels, "le": bound}, count)
     yield _sample(f"{name}_sum", labels, durations.total)
     yield _sample(f"{name}_count", labels, count)
-
-
-def _family(name: str, kind: str, text: str) -> tuple[str, str]:
-    return f"# HELP {name} {text}", f"# TYPE {name} {kind}"
 
 
 def _sample(name: str, labels: Mapping[str, str], value: float) -> str:

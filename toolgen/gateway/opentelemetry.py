@@ -1,6 +1,6 @@
 """Spans of OpenTelemetry, named and filled as its conventions for MCP have it; behind the extra `otel`, which is its API alone.
 
-Where they go is said by whoever starts the gateway, as for any program: `opentelemetry-instrument toolgen serve`.
+The operator who starts the gateway says where they go, as for any program: `opentelemetry-instrument toolgen serve`.
 """
 
 from __future__ import annotations

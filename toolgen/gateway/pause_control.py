@@ -13,7 +13,7 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.state.pauses import Pause, Pauses, SharedPauses
 
-__all__ = ["MAX_REASON_LENGTH", "Pausing", "check", "entry_of", "with_one", "without"]
+__all__ = ["MAX_REASON_LENGTH", "PauseControl", "check", "entry_of", "with_one", "without"]
 
 MAX_REASON_LENGTH = 500
 Edit = Callable[[tuple[Pause, ...]], tuple[Pause, ...]]
@@ -43,7 +43,7 @@ def check(given: Pause, callers: KnownCallers, manifest: Manifest) -> None:
 
 
 def entry_of(event: str, pause: Pause, *, by: str, client: str) -> dict[str, Any]:
-    """What the record says of a pause that began (`pause`) or ended (`resume`), and of whoever did that."""
+    """What the record says of a pause that began (`pause`) or ended (`resume`), and of the person who did that."""
     about = {"principal": pause.principal, "source": pause.source, "tool": pause.tool, "reason": pause.reason}
     arguments = {name: value for name, value in about.items() if value} | {"by": by}
     return {"event": event, "client": client, "arguments": arguments, "status": "ok"}
@@ -60,7 +60,7 @@ def without(ended: Collection[Pause]) -> Edit:
     return lambda known: tuple(item for item in known if item.target not in gone)
 
 
-class Pausing:
+class PauseControl:
     """By the people of a gateway that runs. `pauses` is what holds for everybody, `local` this machine's file."""
 
     def __init__(

@@ -17,7 +17,6 @@ from toolgen.background import Background
 from toolgen.errors import ToolgenError
 from toolgen.gateway.compiled_policy import Governance, Runtime
 from toolgen.policy.document.policy import Policy
-from toolgen.policy.document.policy import load as load_policy
 from toolgen.policy.key_list import without_revoked
 
 __all__ = ["INTERVAL_S", "PolicyReloader", "State", "state_of", "watch"]
@@ -25,7 +24,9 @@ __all__ = ["INTERVAL_S", "PolicyReloader", "State", "state_of", "watch"]
 INTERVAL_S = 0.2
 """A change is acted on once it has rested for this long: a key that is revoked stops working within a second."""
 
-_RESTLESS = 3  # looks at which a change is acted on though files keep changing: whoever writes on and on holds back no revocation
+_RESTLESS = (
+    3  # looks at which a change is acted on though files keep changing: writing on and on holds back no revocation
+)
 
 State: TypeAlias = tuple[tuple[str, int, int, int, int], ...]
 """What `stat` says of every file of a directory. The time of its inode is among it, which no program can set back."""
@@ -112,7 +113,7 @@ class PolicyReloader:
         """
         async with self._reloading:
             try:
-                policy = await asyncio.to_thread(load_policy, self._directory, self._runtime.manifest)
+                policy = await asyncio.to_thread(self._runtime.read_policy)
             except Exception as error:  # noqa: BLE001 - also a fault of ours in reading it: the next edit must still be looked at
                 said = str(error) if isinstance(error, ToolgenError) else f"reading it failed ({type(error).__name__})"
                 self.unread = f"an edit of the policy is not in force: {said}"

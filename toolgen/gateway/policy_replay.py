@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from toolgen.audit.reader import calls
-from toolgen.canonical import decoded, is_digest
+from toolgen.canonical import Recorded, decoded, is_digest
 from toolgen.clock import FixedClock
 from toolgen.config.settings import Settings
 from toolgen.errors import ConfigError
@@ -32,7 +32,7 @@ from toolgen.policy.suggested_schema import closed
 from toolgen.state.history import Histories
 from toolgen.wiring.executors import Exchanges
 
-__all__ = ["Rehearsed", "Suggested", "hidden_note", "missing_rule", "replay", "suggest"]
+__all__ = ["Replayed", "Suggested", "hidden_note", "missing_rule", "replay", "suggest"]
 
 _BY_POLICY = frozenset({"forbidden", "unknown_tool"})
 _BY_GUARD = frozenset({"sql_refused", "egress_refused"})
@@ -43,7 +43,7 @@ _MAX_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rehearsed:
+class Replayed:
     """A recorded call decided again. `now` is `undecidable` where the record does not hold what a rule would ask for; `why` says what.
 
     `before` is `unasked` where something else refused the call and the record does not say what the rules would have.
@@ -67,7 +67,7 @@ class Rehearsed:
         return asdict(self)
 
 
-def replay(settings: Settings, manifest: Manifest, governance: Governance, since: float) -> list[Rehearsed]:
+def replay(settings: Settings, manifest: Manifest, governance: Governance, since: float) -> list[Replayed]:
     """Every recorded call since a moment (seconds since the epoch), one after the other, each with the earlier ones behind it.
 
     Calls that were in flight together are taken in the order of their intents. Raises `AuditError` when there is no log.
@@ -75,7 +75,7 @@ def replay(settings: Settings, manifest: Manifest, governance: Governance, since
     return asyncio.run(_replayed(settings, manifest, governance, since))
 
 
-async def _replayed(settings: Settings, manifest: Manifest, governance: Governance, since: float) -> list[Rehearsed]:
+async def _replayed(settings: Settings, manifest: Manifest, governance: Governance, since: float) -> list[Replayed]:
     clock = FixedClock()
     earlier = Earlier(histories=Histories(clock), clock=clock, labels=governance.policy.labels)
     exchanges = Exchanges(settings.sources, partial(assigned, governance.policy.assignments))
@@ -125,7 +125,9 @@ def suggest(settings: Settings, manifest: Manifest, governance: Governance, sinc
             recorded = row.get("arguments") or {}
             decided = governance.access.decide(party, manifest.tools[tool], _read(recorded))
             if party.roles and not isinstance(decided, (Allow, Ask)):
-                wanted.setdefault((_rarest(party.roles, governance), tool), _Wanted()).add(name, _read(recorded))
+                wanted.setdefault((_rarest(party.roles, governance), tool), _Wanted()).add(
+                    name, _read(recorded, Recorded)
+                )
     return [
         _suggested(role, tool, seen, manifest, governance)
         for (role, tool), seen in sorted(wanted.items(), key=lambda item: item[0])
@@ -155,7 +157,7 @@ def missing_rule(
 def hidden_note(
     governance: Governance, manifest: Manifest, principal: Principal, tool: str, arguments: JsonObject
 ) -> str:
-    """What whoever runs the gateway should know of a call that was refused as unknown: that the tool exists, and what would open it."""
+    """What the operator should know of a call that was refused as unknown: that the tool exists, and what would open it."""
     known = manifest.tools.get(tool)
     why = "" if known is None else why_hidden(governance.access, principal, known)
     if not why:
@@ -179,7 +181,7 @@ class _Wanted:
         self.arguments.append(arguments)
 
 
-async def _inspected(call: Call, again: Rehearsed, governance: Governance, hidden: str) -> Rehearsed:
+async def _inspected(call: Call, again: Replayed, governance: Governance, hidden: str) -> Replayed:
     """The same once the guards of SQL, GraphQL and egress have had their say: what they refuse, no rule allows.
 
     `hidden` is what the record has of the call as a digest alone, or "".
@@ -192,7 +194,7 @@ async def _inspected(call: Call, again: Rehearsed, governance: Governance, hidde
     return replace(again, now="deny", rule=result.error.rule or result.error.code, why=result.error.message)
 
 
-def _for_want_of_a_token(row: Mapping[str, Any], call: Call | None, again: Rehearsed, exchanges: Exchanges) -> bool:
+def _for_want_of_a_token(row: Mapping[str, Any], call: Call | None, again: Replayed, exchanges: Exchanges) -> bool:
     """Whether a call was refused because it would wait for a person, and nobody keeps its caller's token meanwhile: the rules had said
     "ask". The record names the rule that asked."""
     refused = row.get("status") == "refused" and row.get("code") == "forbidden" and row.get("rule") == again.rule
@@ -201,12 +203,12 @@ def _for_want_of_a_token(row: Mapping[str, Any], call: Call | None, again: Rehea
 
 def _again(
     row: Mapping[str, Any], manifest: Manifest, governance: Governance, earlier: Earlier
-) -> tuple[Call | None, Rehearsed]:
+) -> tuple[Call | None, Replayed]:
     name, who = str(row.get("tool", "")), str(row.get("principal", ""))
     before = _before(row, governance)
 
-    def told(now: str, rule: str = "", why: str = "") -> Rehearsed:
-        return Rehearsed(
+    def told(now: str, rule: str = "", why: str = "") -> Replayed:
+        return Replayed(
             seq=int(row.get("seq", 0)),
             time=str(row.get("time", "")),
             principal=who,
@@ -310,9 +312,9 @@ def _recorded(row: Mapping[str, Any]) -> dict[str, Any]:
     return _unbound(row.get("arguments") or {}, row.get("bound") or ())
 
 
-def _read(recorded: Any) -> dict[str, Any]:
-    """The values that recorded arguments, or attributes, stand for."""
-    return {name: decoded(item) for name, item in recorded.items()} if isinstance(recorded, Mapping) else {}
+def _read(recorded: Any, digest: Callable[[str], str] = str) -> dict[str, Any]:
+    """The values that recorded arguments, or attributes, stand for; keyed digests as `digest` makes them."""
+    return {name: decoded(item, digest) for name, item in recorded.items()} if isinstance(recorded, Mapping) else {}
 
 
 def _unbound(arguments: Mapping[str, Any], bound: Any) -> dict[str, Any]:

@@ -1,25 +1,36 @@
-"""What front ends, the console and the command line may ask of the gateway: who calls, what they may call, and how the process is doing."""
+"""What others may ask of the gateway, as narrow protocols: nobody but who starts it and who tries it out takes the whole `Gateway`.
+
+Front ends take a `Facade`: who calls, what they may call, how the process is doing. Adapters of agent frameworks take an `AgentGateway`.
+The console and the command line take a `Project`, which is what was loaded, or an `Administration`, which acts on it.
+"""
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Protocol, Self
 
+from toolgen.config.settings import Settings
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.audit_reader import Records
-from toolgen.gateway.identity import Unaccepted
+from toolgen.gateway.compiled_policy import CurrentPolicy
+from toolgen.gateway.identity import NO_CLAIMS, Claims, Unaccepted
 from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.pause_control import PauseControl
 from toolgen.gateway.response_shaping import Fetched
 from toolgen.gateway.tracing import Spans
+from toolgen.gateway.unknown_outcomes import UnknownOutcomes
 from toolgen.model.call import Principal
+from toolgen.model.manifest import Manifest
 from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
 from toolgen.pipeline.middleware import Presence
 from toolgen.policy.credentials import TokenRule
+from toolgen.policy.document.policy import Policy
 from toolgen.state.encryption import Seal
 
-__all__ = ["CallerLookup", "Facade", "Operations", "ToolCalls"]
+__all__ = ["Administration", "AgentGateway", "CallerLookup", "Facade", "Operations", "People", "Project", "ToolCalls"]
 
 
 class CallerLookup(Protocol):
@@ -43,7 +54,7 @@ class CallerLookup(Protocol):
         """The principal behind a client certificate, given as the header of a proxy that is trusted to have verified it."""
 
     def current(self, principal: Principal) -> Principal | None:
-        """The same principal as the policy has it by now, or None when it has it no more: for whoever keeps one for long."""
+        """The same principal as the policy has it by now, or None when it has it no more: for those who keep one for long."""
 
     def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
         """The principal as it acts for a user, by name or as a token of its own proved it; None when the policy does not say it may."""
@@ -86,7 +97,7 @@ class ToolCalls(Protocol):
         """One call, through every stage. Never raises.
 
         `session` is the conversation that the caller named; `connection` the transport's own id, which stands in for one where none was.
-        It runs to its end when whoever awaits it is cancelled, or `presence` says that they have left; but what only reads a database
+        It runs to its end when the task that awaits it is cancelled, or `presence` says that they have left; but what only reads a database
         is ended then, there too, and is on record as `cancelled`.
         """
 
@@ -106,7 +117,7 @@ class ToolCalls(Protocol):
 
     @property
     def approvals(self) -> Approvals:
-        """The desk where calls wait for a person."""
+        """The queue of calls that wait for a person."""
 
 
 class Operations(Protocol):
@@ -164,3 +175,79 @@ class Facade(Protocol):
     @property
     def operations(self) -> Operations:
         """How the process is doing."""
+
+
+class People(CallerLookup, Protocol):
+    """Who calls, and who there is: what the console and the command line ask of `callers`."""
+
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """The ids of the policy's principals."""
+
+    @property
+    def issuers(self) -> tuple[str, ...]:
+        """The names of the issuers whose users the policy knows."""
+
+    def named(
+        self, name: str, on_behalf_of: str | None = None, *, claims: Claims = NO_CLAIMS, user_claims: Claims = NO_CLAIMS
+    ) -> Principal:
+        """A principal by its id, for those who run the gateway. Raises `ConfigError` when there is none."""
+
+    async def signed_in(self, token: str) -> Principal | Unaccepted:
+        """The person that an id token of the console's client signs in to the console, or why nobody."""
+
+    async def note_session(self, code: str, principal: str, client: str) -> None:
+        """Records that somebody signed in to the console, or out of it, from an address."""
+
+
+class AgentGateway(Facade, Protocol):
+    """The gateway in the process of an agent, as an adapter sees it: the program names the principal, and opens the gateway."""
+
+    @property
+    def entered(self) -> bool:
+        """Whether the program opened the gateway."""
+
+    @property
+    def current(self) -> CurrentPolicy:
+        """The policy in force."""
+
+    @property
+    def callers(self) -> People:
+        """Who calls."""
+
+
+class Project(Protocol):
+    """A project as it was loaded, and the policy that holds by now."""
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def manifest(self) -> Manifest: ...
+    @property
+    def policy(self) -> Policy: ...
+    @property
+    def current(self) -> CurrentPolicy: ...
+    @property
+    def callers(self) -> People: ...
+
+
+class Administration(Facade, Project, Protocol):
+    """What the people who run a gateway do there. A command has it open for as long as a `short_session` lasts."""
+
+    def short_session(self) -> AbstractAsyncContextManager[object]:
+        """Opens the gateway for one command: calls are made and recorded; what others approved is left to a gateway that stays."""
+
+    async def preview(self, name: str, arguments: JsonObject, *, principal: Principal | str) -> Envelope:
+        """What a call would send, secrets masked. Sends, counts and records nothing."""
+
+    @property
+    def callers(self) -> People:
+        """Who calls, and who there is."""
+
+    @property
+    def pausing(self) -> PauseControl:
+        """Pauses of tools, sources and principals."""
+
+    @property
+    def unknown_outcomes(self) -> UnknownOutcomes:
+        """Calls of which nobody knows whether they took effect."""

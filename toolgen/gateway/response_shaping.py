@@ -10,13 +10,14 @@ import base64
 import binascii
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import orjson
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from msgspec.structs import replace
 
 from toolgen.canonical import digest, encodable
 from toolgen.errors import AuditError, StateError
@@ -31,7 +32,7 @@ from toolgen.pipeline.middleware import Trail
 from toolgen.responses.answer_argument import Position, Reading, cut, path_text, size_of
 from toolgen.responses.pagination import Pagings, joined, next_link
 from toolgen.state.pauses import Pauses, SharedPauses
-from toolgen.state.stored_answers import EXPIRES_S, KEY_BYTES, KeptAnswers
+from toolgen.state.stored_answers import EXPIRES_S, KEY_BYTES, StoredAnswers
 
 __all__ = ["SCHEME", "SHOWN", "Answering", "Fetched"]
 
@@ -71,7 +72,7 @@ class Answering:
     """`record` makes an entry durable and raises `AuditError`; `run` sends a call through the whole pipeline."""
 
     def __init__(
-        self, *, store: KeptAnswers, pauses: Pauses | SharedPauses, pagings: Pagings, record: _Note, run: _Run
+        self, *, store: StoredAnswers, pauses: Pauses | SharedPauses, pagings: Pagings, record: _Note, run: _Run
     ) -> None:
         self._store = store
         self._pauses = pauses

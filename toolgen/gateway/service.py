@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Mapping
+import weakref
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from toolgen.audit.log import AuditLog
 from toolgen.background import Background, FaultLog
@@ -22,28 +23,31 @@ from toolgen.gateway.audit_reader import ProjectRecords
 from toolgen.gateway.call_service import Callers, Calls, Running
 from toolgen.gateway.compiled_policy import CurrentPolicy, Runtime
 from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets
-from toolgen.gateway.pause_control import Pausing
+from toolgen.gateway.in_process import InProcess, of_functions, of_openapi
+from toolgen.gateway.pause_control import PauseControl
 from toolgen.gateway.policy_reloader import PolicyReloader, State, state_of
 from toolgen.gateway.project_files import caching_of, catalog_of, fallbacks_of, pagings_of, pauses_of, seal_file
 from toolgen.gateway.response_shaping import Answering
-from toolgen.gateway.shared_state import share
+from toolgen.gateway.shared_state import WorkerSockets, share
 from toolgen.gateway.status import Status
+from toolgen.gateway.synchronous import SyncGateway
 from toolgen.gateway.tool_discovery import Discovery
 from toolgen.gateway.tracing import Spans
-from toolgen.gateway.unknown_outcomes import Doubts
-from toolgen.model.call import Principal
+from toolgen.gateway.unknown_outcomes import UnknownOutcomes
+from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
 from toolgen.pipeline.middleware import Presence
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy import load as load_policy
+from toolgen.responses.pagination import Pagings
 from toolgen.search.hybrid import meaning_of
 from toolgen.state.encryption import seal_of
 from toolgen.state.history import Histories
 from toolgen.state.pauses import SharedPauses
 from toolgen.state.rate_limits import Upstreams
-from toolgen.state.stored_answers import KeptAnswers
+from toolgen.state.stored_answers import StoredAnswers
 from toolgen.wiring.checkpoint_sinks import plan_of
 from toolgen.wiring.executors import (
     Backing,
@@ -62,12 +66,16 @@ _logger = logging.getLogger(__name__)
 class Gateway:
     """A project, loaded: its catalog, its policy, its executors and its audit log.
 
-    What others need of it are three protocols (protocol.py): `callers`, `tool_calls` and `operations`. The rest is for those who run it:
-    `call`, `preview`, `principal`, `approvals`, `pausing`, `unknown_outcomes` and the policy in force.
+    Others are given a part of it as a protocol (protocol.py): front ends and adapters `callers`, `tool_calls` and `operations`, the console
+    and commands the project and `pausing`, `unknown_outcomes` and `preview` beside.
 
     An asynchronous context manager: entering opens the audit log, leaving waits for the calls in flight and closes everything.
-    `stand_in` carries calls out, by source, in place of what the settings name: for rehearsals that must reach nobody.
-    `commands` is the descriptor of a socket to the process that holds the commands of MCP servers for several workers.
+    `stand_in` carries calls out, by source, in place of what the settings name: for trial runs that must reach nobody.
+    `above` are the ways of one of several workers to the process above it.
+    `read_policy` is how the policy is read again when its files change, where that is more than to read them. `key` is the API key of the
+    only principal, of a gateway that was made in Python.
+
+    In code that is not asynchronous, `with gateway as calls:` gives a `SyncGateway`, whose `call` waits.
     """
 
     def __init__(
@@ -79,29 +87,29 @@ class Gateway:
         clock: Clock | None = None,
         state: State | None = None,
         stand_in: Mapping[str, Executor] | None = None,
-        commands: int | None = None,
+        above: WorkerSockets | None = None,
+        read_policy: Callable[[], Policy] | None = None,
+        key: str = "",
     ) -> None:
-        self.settings = settings
-        self.manifest = manifest
+        self.settings, self.manifest, self.key = settings, manifest, key
         clock = clock or SystemClock()
         self.current = current = CurrentPolicy()
         self._log = log = AuditLog(settings.audit_dir, clock, plan_of(settings.audit, current.permit, clock))
+        self._running, self._background = Running(), Background()
+        self._meaning = meaning_of(settings, manifest.tools.values())
         functions = make_function_runtime()
+        exchanges = Exchanges(settings.sources, current.assigned)
         backing = Backing(
             assigned=current.assigned,
             folder=settings.state_dir / "oauth",
             clock=clock,
             functions=functions,
-            commands=None if commands is None else make_command_client(commands),
+            commands=None if above is None else make_command_client(above.commands),
         )
         self._executors = stand_in or make_executors(settings.sources, manifest, current.permit, backing)
-        exchanges = Exchanges(settings.sources, current.assigned)
-        self._meaning = meaning_of(settings, manifest.tools.values())
-        self._running = Running()
-        self._background = background = Background()
         self.operations = status = Status(
             log=log,
-            background=background,
+            background=self._background,
             troubles=self._troubles,
             functions=functions,
             drain_s=settings.drain_s,
@@ -110,69 +118,94 @@ class Gateway:
         )
         self.callers = Callers(current, status.note, exchanges=bool(exchanges))
         pauses = pauses_of(settings)
-        self._shared = shared = share(settings, clock, status.state_changed, pauses, background)
-        self.pausing = Pausing(shared.pauses, pauses, log.append, clock, self.callers, manifest)
+        counts = None if above is None else above.counts
+        self._shared = shared = share(settings, clock, status.state_changed, pauses, self._background, counts)
+        self.pausing = PauseControl(shared.pauses, pauses, log.append, clock, self.callers, manifest)
         self.approvals = Approvals(store=shared.invocations, log=log, current=current)
         pagings = pagings_of(settings, manifest)
-        self._answering = Answering(
-            store=KeptAnswers(settings.state_dir / "answers.db", clock),
-            pauses=shared.pauses,
+        self._answering = self._made_answering(clock, pagings)
+        self.tool_calls = self._made_calls(clock)
+        self._runner = self._made_runner(clock)
+        self.unknown_outcomes = self._made_unknown_outcomes(clock)
+        self._runtime = self._made_runtime(clock, exchanges.concern, pagings, read_policy)
+        self.entered = False
+        self._reloader = PolicyReloader(policy, self._runtime, status.note, state, self._background)
+        status.reloader = self._reloader
+
+    def _made_answering(self, clock: Clock, pagings: Pagings) -> Answering:
+        return Answering(
+            store=StoredAnswers(self.settings.state_dir / "answers.db", clock),
+            pauses=self._shared.pauses,
             pagings=pagings,
-            record=log.append,
+            record=self._log.append,
             run=self._running.run,
         )
-        self.tool_calls = Calls(
+
+    def _made_calls(self, clock: Clock) -> Calls:
+        return Calls(
             running=self._running,
             answering=self._answering,
-            discovery=Discovery(above=settings.search_above, clock=clock, meaning=self._meaning),
-            fallbacks=fallbacks_of(settings, manifest),
+            discovery=Discovery(above=self.settings.search_above, clock=clock, meaning=self._meaning),
+            fallbacks=fallbacks_of(self.settings, self.manifest),
             approvals=self.approvals,
             clock=clock,
-            current=current,
-            turns=shared.turns,
-            make_seal=lambda: seal_of(seal_file(settings)),
+            current=self.current,
+            turns=self._shared.turns,
+            make_seal=lambda: seal_of(seal_file(self.settings)),
         )
-        self._runner = Runner(
+
+    def _made_runner(self, clock: Clock) -> Runner:
+        return Runner(
             approvals=self.approvals,
-            pauses=shared.pauses,
+            pauses=self._shared.pauses,
             clock=clock,
             carry_out=self.tool_calls.carry_out,
-            background=background,
+            background=self._background,
         )
-        self.unknown_outcomes = Doubts(
-            directory=settings.audit_dir,
-            manifest=manifest,
-            notes=log,
-            ledger=shared.ledger,
+
+    def _made_unknown_outcomes(self, clock: Clock) -> UnknownOutcomes:
+        return UnknownOutcomes(
+            directory=self.settings.audit_dir,
+            manifest=self.manifest,
+            notes=self._log,
+            ledger=self._shared.ledger,
             clock=clock,
-            identity=lambda: current.governance.identity,
+            identity=lambda: self.current.governance.identity,
         )
-        runtime = self._runtime = Runtime(
+
+    def _made_runtime(
+        self,
+        clock: Clock,
+        exchanged: Callable[[Call], bool],
+        pagings: Pagings,
+        read_policy: Callable[[], Policy] | None,
+    ) -> Runtime:
+        shared, settings, manifest = self._shared, self.settings, self.manifest
+        return Runtime(
             settings=settings,
             manifest=manifest,
+            read_policy=read_policy or (lambda: load_policy(settings.policies, manifest)),
             clock=clock,
-            log=log,
+            log=self._log,
             executors=self._executors,
-            exchanged=exchanges.concern,
+            exchanged=exchanged,
             buckets=shared.buckets,
             upstreams=Upstreams(clock),
             histories=Histories(clock),
             shared_histories=shared.histories,
             pauses=shared.pauses,
-            desk=self.approvals,
-            key_sets=KeySets(make_fetch(current.permit), clock),
-            caching=caching_of(settings, manifest, clock),
+            approvals=self.approvals,
+            key_sets=KeySets(make_fetch(self.current.permit), clock),
+            caching=caching_of(self.settings, self.manifest, clock),
             pagings=pagings,
             ledger=shared.ledger,
-            ledger_key=shared.ledger_key or (lambda: log.key),
-            metrics=status.metrics,
-            current=current,
+            ledger_key=shared.ledger_key or (lambda: self._log.key),
+            metrics=self.operations.metrics,
+            current=self.current,
         )
-        self.entered = False
-        self._reloader = status.reloader = PolicyReloader(policy, runtime, status.note, state, background)
 
     @classmethod
-    def load(cls, path: str | Path = "toolgen.yaml", *, commands: int | None = None) -> Self:
+    def load(cls, path: str | Path = "toolgen.yaml", *, above: WorkerSockets | None = None) -> Self:
         """Loads a project: generated/ as it was built, or the descriptions themselves where nothing was generated yet.
 
         Raises a `ToolgenError` naming file, line or pointer for whatever is wrong with toolgen.yaml, the catalog or the policy.
@@ -181,7 +214,57 @@ class Gateway:
         manifest = catalog_of(settings)
         state = state_of(settings.policies)  # before they are read: what changes meanwhile is read again
         policy = load_policy(settings.policies, manifest)
-        return cls(settings=settings, manifest=manifest, policy=policy, state=state, commands=commands)
+        return cls(settings=settings, manifest=manifest, policy=policy, state=state, above=above)
+
+    @classmethod
+    def from_openapi(
+        cls,
+        spec: str | Path | Mapping[str, Any],
+        *,
+        allow: Sequence[str] = ("read",),
+        credentials: str | Mapping[str, Any] | None = None,
+        server: str = "",
+        name: str = "",
+        record: str | Path | None = None,
+    ) -> Self:
+        """A gateway over one OpenAPI document (a path, a URL or the document), without a project: the principal `agent` may call the tools
+        with the effects of `allow`, and requests reach the document's servers, or `server`, and no other place.
+
+        `credentials` is the one credential that the document asks for, or several by security scheme, as under `auth:`. `record` is the
+        folder of the audit log; without one it is in a temporary folder that goes with the gateway. Raises `ToolgenError`.
+        """
+        return cls._in_process(
+            of_openapi(spec, name=name, server=server, allow=allow, credentials=credentials, record=record)
+        )
+
+    @classmethod
+    def from_functions(
+        cls,
+        *functions: Callable[..., Any],
+        allow: Sequence[str] = ("read", "write"),
+        name: str = "functions",
+        record: str | Path | None = None,
+    ) -> Self:
+        """A gateway over functions of this program, whose tools are called as they are. What `from_openapi` says holds here too.
+
+        A function that `@tool` did not mark counts as one that writes. Raises `ConfigError` for one that cannot be a tool.
+        """
+        return cls._in_process(of_functions(functions, name=name, allow=allow, record=record))
+
+    @classmethod
+    def _in_process(cls, parts: InProcess) -> Self:
+        made = cls(settings=parts.settings, manifest=parts.manifest, policy=parts.policy, key=parts.key)
+        weakref.finalize(made, parts.discard)
+        return made
+
+    def __enter__(self) -> SyncGateway:
+        self._synchronous = SyncGateway(self)
+        return self._synchronous
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._synchronous.close()
 
     async def __aenter__(self) -> Self:
         if self._meaning is not None:

@@ -1,4 +1,4 @@
-"""What outlives a call, and where: in this process and the project's files, or in Redis for all that share it, as `state:` says."""
+"""What outlives a call, and where: in the project's files and in this process or the one above it, or in Redis, as `state:` says."""
 
 from __future__ import annotations
 
@@ -13,18 +13,29 @@ from toolgen.clock import Clock
 from toolgen.config.gateway import StateSettings
 from toolgen.config.settings import Settings
 from toolgen.gateway.project_files import pauses_of, seal_file
-from toolgen.state.buckets_redis import RedisBuckets
+from toolgen.state.count_connection import Link
 from toolgen.state.encryption import Seal, seal_of
-from toolgen.state.history_redis import SharedHistories
 from toolgen.state.idempotency import Ledger, RedisLedger, SqliteLedger
 from toolgen.state.invocations import Invocations, SqliteInvocations
 from toolgen.state.invocations_redis import BegunCalls, RedisInvocations
 from toolgen.state.pauses import Pauses, SharedPauses
 from toolgen.state.rate_limits import Buckets, MemoryBuckets, WaitingBuckets
 from toolgen.state.redis_connection import RedisClock, RedisLink
-from toolgen.state.turn_counter import MemoryTurns, RedisTurns, Turns
+from toolgen.state.shared_buckets import SharedBuckets
+from toolgen.state.shared_counts import CountClient
+from toolgen.state.shared_histories import SharedHistories
+from toolgen.state.turn_counter import MemoryTurns, SharedTurns, Turns
 
-__all__ = ["Shared", "share", "shared_pauses"]
+__all__ = ["Shared", "WorkerSockets", "share", "shared_pauses"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSockets:
+    """The ways of one of several workers to the process above it, as descriptors: to the commands of MCP servers, and to what all workers
+    count together. None where that is counted in Redis."""
+
+    commands: int
+    counts: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +54,7 @@ class Shared:
     ledger_key: Callable[[], bytes] | None
     background: Background
     clock: RedisClock | None = None
+    counts: CountClient | None = None
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def start(self) -> None:
@@ -67,31 +79,43 @@ class Shared:
         await self.buckets.close()
         await self.invocations.close()
         await self.ledger.close()
+        if self.counts is not None:
+            self.counts.end()
 
 
 def share(
-    settings: Settings, clock: Clock, changed: Callable[[bool], None], local: Pauses, background: Background
+    settings: Settings,
+    clock: Clock,
+    changed: Callable[[bool], None],
+    local: Pauses,
+    background: Background,
+    counts: int | None = None,
 ) -> Shared:
-    """The places that `state:` names; nothing is opened yet. `changed` is told when what is counted is lost, and found again."""
+    """The places that `state:` names; nothing is opened yet. `changed` is told when what is counted is lost, and found again. `counts` is
+    `WorkerSockets.counts`: all else that workers of one host share is in files."""
     state = settings.state
     if state is None:
+        client = None if counts is None else CountClient(counts)
         return Shared(
-            buckets=WaitingBuckets(MemoryBuckets(clock)),
+            buckets=WaitingBuckets(
+                MemoryBuckets(clock) if client is None else SharedBuckets(client, clock, changed, background=background)
+            ),
             invocations=SqliteInvocations(settings.state_dir / "calls.db", clock),
             pauses=local,
-            histories=None,
-            turns=_turns(settings, clock, background),
+            histories=None if client is None else SharedHistories(client, _sealing(settings), clock),
+            turns=_turns(settings, clock, background, client),
+            counts=client,
             ledger=SqliteLedger(settings.state_dir / "keys.db", clock),
             ledger_key=None,
             background=background,
         )
     sealing, shared_clock = cache(_sealing(settings)), RedisClock(_link(state), clock)
     return Shared(
-        buckets=WaitingBuckets(RedisBuckets(_link(state), clock, changed, background=background)),
+        buckets=WaitingBuckets(SharedBuckets(_link(state), clock, changed, background=background)),
         invocations=RedisInvocations(_link(state), _sealing(settings), BegunCalls(settings.state_dir / "begun.db")),
         pauses=SharedPauses(_link(state), _sealing(settings), clock, local, background),
         histories=SharedHistories(_link(state), _sealing(settings), shared_clock),
-        turns=_turns(settings, clock, background),
+        turns=_turns(settings, clock, background, _link(state)),
         ledger=RedisLedger(_link(state), sealing),
         ledger_key=lambda: sealing().ledger,
         background=background,
@@ -99,14 +123,12 @@ def share(
     )
 
 
-def _turns(settings: Settings, clock: Clock, background: Background) -> Turns | None:
+def _turns(settings: Settings, clock: Clock, background: Background, link: Link | None) -> Turns | None:
     """Where turns of conversations are counted; None where nobody asks for that."""
     if settings.turn_limit == math.inf:
         return None
-    limit, state = int(settings.turn_limit), settings.state
-    if state is None:
-        return MemoryTurns(limit, clock)
-    return RedisTurns(limit, _link(state), clock, background=background)
+    limit = int(settings.turn_limit)
+    return MemoryTurns(limit, clock) if link is None else SharedTurns(limit, link, clock, background=background)
 
 
 def shared_pauses(settings: Settings, clock: Clock) -> SharedPauses | None:

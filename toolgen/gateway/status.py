@@ -92,12 +92,14 @@ class Status:
     def leave(self) -> None:
         """From now on functions have the drain time to end, but for what it takes to record and answer their calls, and to close."""
         if self._leaving is None:
-            seconds = self.drain_s - min(_CLOSING_S, self.drain_s / 2)
+            seconds = self.drain_s - min(_CLOSING_S, 0.75 * self.drain_s)
             self._leaving = asyncio.get_running_loop().call_later(seconds, self._functions.give_up)
 
     def state_changed(self, reachable: bool) -> None:
-        """Records that Redis was lost or found: in between, limits refuse, or are shares of this process."""
-        self._uncounted = "" if reachable else "Redis, where limits are counted, cannot be reached"
+        """Records that what counts limits was lost or found: in between, limits refuse, or are shares of this process."""
+        self._uncounted = (
+            "" if reachable else "what counts limits (Redis, or the process above the workers) cannot be reached"
+        )
         note = asyncio.create_task(self.note({"event": "state", "status": "ok" if reachable else "error"}))
         self._notes.add(note)
         note.add_done_callback(self._notes.discard)

@@ -84,7 +84,7 @@ class Discovery:
         return self._shelf(catalog).stands_in
 
     def answers(self, name: str, catalog: tuple[Tool, ...]) -> bool:
-        """Whether the search tool of this name does its work for whoever has this catalog, listed by now or not.
+        """Whether the search tool of this name does its work for callers with this catalog, listed by now or not.
 
         A client keeps a list for as long as it likes, and another worker may have given it: an edit of the policy that makes a catalog
         short enough to be listed takes nothing from those that search it. Where no catalog is ever too long, `describe_tool` alone

@@ -16,7 +16,7 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, HttpBinding
 from toolgen.state.idempotency import Claim, Ledger
 
-__all__ = ["EVENT", "HAPPENED", "Doubts", "Notes"]
+__all__ = ["EVENT", "HAPPENED", "Notes", "UnknownOutcomes"]
 
 EVENT = "reconcile"
 HAPPENED = ("happened", "did_not_happen")
@@ -42,7 +42,7 @@ class Notes(Protocol):
     async def append(self, fields: Mapping[str, Any]) -> tuple[str, int]: ...
 
 
-class Doubts:
+class UnknownOutcomes:
     """Over the record and the ledger of a project. What a person found is an entry of the record, and the first one stands.
 
     `identity` is that of the policy in force: it knows who is whom.

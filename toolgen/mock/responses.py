@@ -157,7 +157,7 @@ def _choose(endpoint: Endpoint, code: int) -> tuple[int, Answer] | None:
         return (code, found) if found else None
     ranked = [one for digit in ("2", "D", "3") for one in sorted(answers) if one.startswith(digit)]
     if not ranked:
-        return None  # nothing but failures is described, and they are there for whoever asks for them
+        return None  # nothing but failures is described, and they are there for clients that ask for them
     status = ranked[0].replace("DEFAULT", "200").replace("X", "0")
     return int(status) if re.fullmatch("[23][0-9][0-9]", status) else 200, answers[ranked[0]]
 

@@ -148,7 +148,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Principal:
     """Somebody whose credential was verified, and whom they act for. Both must be allowed, both are recorded.
 
-    `toolsets` names the sets of tools that the caller narrowed itself to: it sees what is in all of them. `proof` is None for whoever
+    `toolsets` names the sets of tools that the caller narrowed itself to: it sees what is in all of them. `proof` is None for one that
     needed no credential, and makes nobody another: a principal is the same by each of its keys. `token` is the one it was known by, kept
     only where a source exchanges it for one of its own (RFC 8693), in this process alone and written nowhere. `origin` is None where
     the policy itself says what it has. `under` tells the reading of the policy that made it what it is; None where no gateway did.
@@ -243,8 +243,7 @@ class Described:
     counting: Statement | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One call to one tool, with the arguments every stage sees: `repaired`, `dropped` and `left_out` (null for
     "not given") say what was changed in what was sent.
 
@@ -255,8 +254,8 @@ class Call:
     why it could not, and then the arguments are as they were sent. `approval` is the digest of what a
     person agreed to: the gateway alone sets it, when it carries out a call that had to wait. `idempotency_key` is what the caller's key
     became: a digest over the caller, the tool and that key, so that no two callers' keys are ever the same. `trace` is the place in a
-    trace that the request has, None where its sender named none. `line` is the way back to whoever waits, for functions. `withheld` says
-    why the call may not be sent any more, None where it may: for whoever sends it later than at once, or again. `hidden`: there is such a
+    trace that the request has, None where its sender named none. `line` leads back to the client that waits, for functions. `withheld` says
+    why the call may not be sent any more, None where it may: for code that sends it later than at once, or again. `hidden`: there is such a
     tool, and this principal may not see it; only the record says so.
     """
 
@@ -282,5 +281,5 @@ class Call:
     graph: Graph | None = None
     sampling: Sampling | None = None
     counting: Statement | None = None
-    line: Line | None = field(default=None, compare=False, repr=False)
-    withheld: Callable[[Call], Awaitable[Error | None]] | None = field(default=None, compare=False, repr=False)
+    line: Line | None = None
+    withheld: Callable[[Call], Awaitable[Error | None]] | None = None

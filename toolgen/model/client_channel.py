@@ -1,4 +1,4 @@
-"""The way back to whoever waits for a call: what a function may say or ask while it runs."""
+"""The way back to the client that waits for a call: what a function may say or ask while it runs."""
 
 from __future__ import annotations
 

@@ -32,6 +32,7 @@ PAGE_SIZES = frozenset(
 
 _WHOLE = re.compile(r"-?[0-9]{1,30}\Z")
 
+_SUCCESS = frozenset({"success", "succeeded", "successful", "ok"})
 UPLOAD = "Upload"
 """The scalar of files: the name that the multipart request specification and every server give it."""
 
@@ -109,11 +110,16 @@ def identifies(type_: str) -> bool:
     return type_.strip("!") == "ID"
 
 
-def rejects(name: str, *, listed: bool, entity: bool) -> bool:
-    """Whether a field of what a mutation answers with says why the service did not do it: a list called `userErrors`, or, of a payload
-    that is not itself the thing that was changed, `errors` and the like. An `entity` has an id, and its errors may be old ones."""
+def rejects(name: str, type_: str, *, entity: bool, depth: int) -> bool:
+    """Whether a field of what a mutation answers with says why, or that, the service did not do it: a list called `userErrors`, and of a
+    payload that is not itself the thing that was changed `errors` and the like, and directly below the root field a Boolean `success`.
+
+    `type_` is as SDL writes it. An `entity` has an id, and its errors may be old ones. `depth` is the number of fields above.
+    """
     plain = name.replace("_", "").lower()
-    return listed and (plain.endswith("usererrors") or (plain.endswith("errors") and not entity))
+    if type_.rstrip("!") == "Boolean":
+        return depth == 1 and not entity and plain in _SUCCESS
+    return type_.startswith("[") and (plain.endswith("usererrors") or (plain.endswith("errors") and not entity))
 
 
 def named(type_: str) -> str:

@@ -14,7 +14,8 @@ from toolgen.model.database import Database
 from toolgen.model.graphql_schema import Graph
 from toolgen.model.schema import Schema
 from toolgen.model.shown_schema import closure, outline
-from toolgen.model.tool import GraphQLBinding, Tool, seal
+from toolgen.model.stored_schemas import MAX_REPEATED, Opened, Stored
+from toolgen.model.tool import GraphQLBinding, Seals, Tool
 
 __all__ = ["FORMAT", "Level", "Manifest", "Problem", "SecurityScheme", "SourceInfo", "assemble", "load"]
 
@@ -50,6 +51,7 @@ class SourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where tools came from. `digest` is of the description as read, `settings` of what toolgen.yaml said about the source then.
 
     `definitions` are input types that several tools share (by name), and what tools take whose schemas refer to them (by origin).
+    `parts` are what the schemas of a large source have in common, by digest (`model/stored_schemas.py`).
     """
 
     kind: str
@@ -61,6 +63,7 @@ class SourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     graph: Graph | None = None
     settings: str = ""
     definitions: dict[str, Schema] = {}
+    parts: dict[str, Schema] = {}
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,23 +85,29 @@ class Manifest:
     format: int = FORMAT
 
     def to_dict(self) -> dict[str, object]:
-        """The JSON form of contracts.md."""
-        built: dict[str, object] = msgspec.to_builtins(
-            _Document(
-                format=self.format,
-                digest=self.digest,
-                sources=dict(self.sources),
-                tools=[*map(_in_parts, self.tools.values())],
-                problems=list(self.problems),
-            )
-        )
-        return built
+        """The JSON form of contracts.md. Schemas in it are those of the tools."""
+        stored = {name: Stored() for name, source in self.sources.items() if source.parts}
+        return {
+            "format": self.format,
+            "digest": self.digest,
+            "sources": {name: msgspec.to_builtins(source) for name, source in self.sources.items()},
+            "tools": [_in_parts(tool, stored.get(tool.source)).to_dict() for tool in self.tools.values()],
+            "problems": msgspec.to_builtins(self.problems),
+        }
 
 
 def assemble(sources: Mapping[str, SourceInfo], tools: Iterable[Tool], problems: Iterable[Problem]) -> Manifest:
     """Seals the tools and orders everything, so that the same input always makes the same bytes."""
-    sealed = [seal(tool) for tool in sorted(tools, key=lambda tool: tool.name)]
+    seals = Seals()
+    sealed = [seals.seal(tool) for tool in sorted(tools, key=lambda tool: tool.name)]
     infos = {name: sources[name] for name in sorted(sources)}
+    for name, info in infos.items():
+        if seals.sizes.get(name, 0) > MAX_REPEATED:
+            stored = Stored()
+            for tool in sealed:
+                if tool.source == name:
+                    _in_parts(tool, stored)
+            infos[name] = msgspec.structs.replace(info, parts=dict(sorted(stored.parts.items())))
     ordered = tuple(sorted(problems))
     return Manifest(
         digest=_digest(infos, sealed, ordered),
@@ -120,10 +129,21 @@ def load(data: bytes, *, where: str) -> Manifest:
         raise ManifestError(f"is not a manifest: {error}", where=where, suggestion=again) from error
     if document.format != FORMAT:
         raise ManifestError(f"has format {document.format}, this toolgen reads {FORMAT}", where=where, suggestion=again)
-    tools = {tool.name: _whole(tool, document.sources) for tool in document.tools}
-    for tool in tools.values():
-        if seal(tool).digest != tool.digest:
-            raise ManifestError(f"tool {tool.name} was changed after the build", where=where, suggestion=again)
+    opened = {name: Opened(source.definitions, source.parts) for name, source in document.sources.items()}
+    seals = Seals()
+    tools: dict[str, Tool] = {}
+    for stored in document.tools:
+        try:
+            tool = tools[stored.name] = _whole(stored, document.sources.get(stored.source), opened.get(stored.source))
+            fits = seals.seal(tool).digest == tool.digest
+        except (
+            KeyError,
+            AttributeError,
+            TypeError,
+        ):  # what it is stored in parts of is not there, or is something else
+            fits = False
+        if not fits:
+            raise ManifestError(f"tool {stored.name} was changed after the build", where=where, suggestion=again)
     problems = tuple(document.problems)
     if len(tools) != len(document.tools) or _digest(document.sources, document.tools, problems) != document.digest:
         raise ManifestError("its digest does not fit its content", where=where, suggestion=again)
@@ -135,23 +155,29 @@ def load(data: bytes, *, where: str) -> Manifest:
     )
 
 
-def _in_parts(tool: Tool) -> Tool:
-    """The tool as a file has it: one that is stored in parts with objects in place of the types that it shares with others."""
+def _in_parts(tool: Tool, stored: Stored | None) -> Tool:
+    """The tool as a file has it, without what it has in common with others of its source."""
     binding = tool.binding
-    if not isinstance(binding, GraphQLBinding) or not binding.whole:
+    if isinstance(binding, GraphQLBinding) and binding.whole:
+        return msgspec.structs.replace(tool, input_schema=outline(tool.input_schema))
+    if stored is None:
         return tool
-    return msgspec.structs.replace(tool, input_schema=outline(tool.input_schema))
+    output = None if tool.output_schema is None else stored.of(tool.output_schema)
+    return msgspec.structs.replace(tool, input_schema=stored.of(tool.input_schema), output_schema=output)
 
 
-def _whole(tool: Tool, sources: Mapping[str, SourceInfo]) -> Tool:
-    """The tool of a file with its whole schema, the definitions in it shared between the tools of a source."""
-    binding, source = tool.binding, sources.get(tool.source)
-    if not isinstance(binding, GraphQLBinding) or not binding.whole or source is None:
+def _whole(tool: Tool, source: SourceInfo | None, opened: Opened | None) -> Tool:
+    """The tool of a file with its whole schemas, the definitions in them shared between the tools of a source."""
+    if source is None or opened is None:
         return tool
-    top = source.definitions.get(tool.origin)
-    if top is None:
-        return tool
-    return msgspec.structs.replace(tool, input_schema={**top, "$defs": closure(top, source.definitions)})
+    binding = tool.binding
+    if isinstance(binding, GraphQLBinding) and binding.whole:
+        top = source.definitions.get(tool.origin)
+        if top is None:
+            return tool
+        return msgspec.structs.replace(tool, input_schema={**top, "$defs": closure(top, source.definitions)})
+    output = None if tool.output_schema is None else opened.of(tool.output_schema)
+    return msgspec.structs.replace(tool, input_schema=opened.of(tool.input_schema), output_schema=output)
 
 
 def _digest(sources: Mapping[str, SourceInfo], tools: Iterable[Tool], problems: tuple[Problem, ...]) -> str:

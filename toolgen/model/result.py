@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, TypeAlias
 
@@ -100,8 +99,7 @@ UNTRIED = Delivery()
 """Of a call that no executor knows anything of."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Success:
+class Success(msgspec.Struct, frozen=True, kw_only=True):
     """The system answered; `delivery` says how.
 
     `age_s`: it answered so many seconds ago, to the same question. `cut_at` is the JSONPath at which the rest of a long answer begins.
@@ -117,24 +115,21 @@ class Success:
     shape: Shape = Shape.WHOLE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
+class Pending(msgspec.Struct, frozen=True, kw_only=True):
     """The call waits for somebody: a person's approval, a device, an authorization."""
 
     status: ClassVar[str] = "pending"
     error: Error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """The gateway did not let the call through; nothing was sent."""
 
     status: ClassVar[str] = "refused"
     error: Error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
     """The call was let through and did not succeed. `data` is what the system said, when it said something worth reading.
 
     The message of the error has the system's own words behind its first colon, if anywhere; `quotes`: it has no others.
@@ -148,8 +143,7 @@ class Failed:
     quotes: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cancelled:
+class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody called it off, or nobody was there to agree."""
 
     status: ClassVar[str] = "cancelled"

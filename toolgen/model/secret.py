@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from toolgen.errors import SecretError
 
-__all__ = ["MASK", "Secret", "SecretReference", "parse_reference"]
+__all__ = ["MASK", "Secret", "SecretReference", "Unprinted", "parse_reference"]
 
 MASK = "***"
 # Before it, what some headers have before their secret: `token ${env:NAME}`, `session=${env:NAME}`.
@@ -56,6 +59,16 @@ class Secret:
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a Secret is not pickled")
+
+
+class Unprinted(msgspec.Struct, frozen=True, kw_only=True):
+    """What may hold a secret among its fields: neither `repr` nor rich, which asks msgspec for them, prints any."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(***)"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return []
 
 
 def parse_reference(text: str) -> SecretReference:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
 from typing import TypeAlias
 
 import msgspec
 
-from toolgen.canonical import digest
-from toolgen.model.schema import Json, JsonObject, Schema
+from toolgen.canonical import Canonical, digest
+from toolgen.model.schema import Schema
+from toolgen.model.shared_definitions import Closure
+from toolgen.model.stored_schemas import unshared
 
 __all__ = [
     "Binding",
@@ -28,6 +29,7 @@ __all__ = [
     "HttpPart",
     "McpBinding",
     "NoBinding",
+    "Seals",
     "SqlBinding",
     "Tool",
     "absent",
@@ -125,13 +127,6 @@ class HttpBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     @property
     def kind(self) -> str:
         return "http"
-
-    def values(self, arguments: JsonObject) -> Iterator[tuple[HttpParameter, Json]]:
-        """Each parameter with what is sent for it: an argument, None where it is not given, or what toolgen.yaml says."""
-        for one in self.parameters:
-            yield one, arguments.get(one.argument)
-        if isinstance(self.constants, tuple):
-            yield from ((one.parameter, one.value) for one in self.constants)
 
 
 class GraphQLSubscription(msgspec.Struct, frozen=True, kw_only=True):
@@ -298,18 +293,62 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         return isinstance(self.binding, HttpBinding) and self.binding.formats != "loose"
 
     def to_dict(self) -> dict[str, object]:
-        """The JSON form, with the JSON's names (`in`, not `in_`)."""
-        built: dict[str, object] = msgspec.to_builtins(self)
-        return built
+        """The JSON form, with the JSON's names (`in`, not `in_`). Its schemas are the tool's own.
+
+        Where a schema is one of a large source, text stands for the definitions that it shares.
+        """
+        built = _fields(self)
+        built |= {"input_schema": unshared(self.input_schema), "digest": self.digest}
+        return {name: built[name] for name in self.__struct_fields__}
+
+
+class Seals:
+    """Seals tools. A definition that several of them have is looked at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[object, Canonical]] = {}
+        self.sizes: dict[str, int] = {}
+        """By source, how many bytes of definitions its sealed tools have of their own, repeated or not."""
+
+    def seal(self, tool: Tool) -> Tool:
+        """The same tool with its digest. Raises `KeyError` where its schema leads to a definition that is not there."""
+        content = _fields(tool)
+        if tool.output_schema is not None:
+            content["output_schema"] = self._part(tool.output_schema, tool.source)
+        if isinstance(tool.binding, GraphQLBinding) and tool.binding.whole:
+            del content["input_schema"]  # its digest is in the binding
+        else:
+            content["input_schema"] = self._part(tool.input_schema, tool.source)
+        return msgspec.structs.replace(tool, digest=digest(content))
+
+    def _part(self, schema: Schema, source: str) -> object:
+        match schema.get("$defs"):
+            case Closure() as shared:
+                # No `$defs` is a text: of no other schema is this the digest.
+                return {**schema, "$defs": shared.digest}
+            case dict() as definitions:
+                written = {name: self._written(one) for name, one in definitions.items()}
+                self.sizes[source] = self.sizes.get(source, 0) + sum(len(one.raw) for one in written.values())
+                return {**schema, "$defs": written}
+            case _:
+                return schema
+
+    def _written(self, value: object) -> Canonical:
+        known = self._known.get(id(value))
+        if known is None:
+            known = self._known[id(value)] = (value, Canonical(value))  # kept, so that nothing else has its id
+        return known[1]
 
 
 def seal(tool: Tool) -> Tool:
     """The same tool with the digest of everything else in it: what approvals, pins and the audit refer to."""
+    return Seals().seal(tool)
+
+
+def _fields(tool: Tool) -> dict[str, object]:
+    """All but the digest, as JSON; the schemas as they are."""
     content = {name: getattr(tool, name) for name in tool.__struct_fields__ if name != "digest"}
-    content |= {"effect": tool.effect.value, "binding": msgspec.to_builtins(tool.binding)}
-    if isinstance(tool.binding, GraphQLBinding) and tool.binding.whole:
-        del content["input_schema"]  # its digest is in the binding
-    return msgspec.structs.replace(tool, digest=digest(content))
+    return content | {"effect": tool.effect.value, "binding": msgspec.to_builtins(tool.binding)}
 
 
 def absent(name: str) -> Tool:

@@ -100,7 +100,7 @@ class DocumentGuard:
             roots=tuple(roots),
             rejections=checked.rejections,
         )
-        return replace(call, document=document), verdict
+        return msgspec.structs.replace(call, document=document), verdict
 
     def _validator(self, tool: Tool) -> Validator:
         if tool.digest not in self.validators:

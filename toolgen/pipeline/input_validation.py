@@ -6,8 +6,8 @@ Arguments as they were sent become arguments as they were meant, before anything
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+import msgspec
 import orjson
 
 from toolgen.emit.dialects import without_absent
@@ -93,8 +93,7 @@ def _kind(value: object) -> str:
 _NONE: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Meant:
+class Meant(msgspec.Struct, frozen=True, kw_only=True):
     """What every stage sees, and the top-level arguments that are other than they were sent, for the audit log.
 
     `repaired` were text that spells out the declared type, `dropped` are unknown to the schema, `left_out` held null for "not given".

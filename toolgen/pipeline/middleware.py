@@ -153,16 +153,20 @@ class Stage(Protocol):
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result: ...
 
 
-def compose(stages: Sequence[Stage], last: Next) -> Next:
-    """One function that sends a call through all the stages, the first outermost, and then to `last`."""
+def compose(stages: Sequence[Stage | None], last: Next) -> Next:
+    """One function that sends a call through all the stages that there are, the first outermost, and then to `last`."""
     pipeline = last
     for stage in reversed(stages):
-        pipeline = partial(stage, proceed=pipeline)
+        if stage is not None:
+            pipeline = partial(stage, proceed=pipeline)
     return pipeline
 
 
-def guarded(*guards: Guard) -> Stage:
-    """A stage that asks one guard after the other; the first one that does not let the call on has the last word."""
+def guarded(*all_guards: Guard | None) -> Stage | None:
+    """A stage that asks one guard after the other; the first one that does not let the call on has the last word. None without guards."""
+    guards = tuple(guard for guard in all_guards if guard is not None)
+    if not guards:
+        return None
 
     async def ask(call: Call, trail: Trail, proceed: Next) -> Result:
         for guard in guards:

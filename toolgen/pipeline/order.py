@@ -1,14 +1,19 @@
 """The one order every call goes through. Those that only judge are `guarded`, the others act on the way in and out. Read it aloud:
 
+Calls alike go by a plan, compiled once, without the stages that would let each of them pass as it is.
+
 record -> turn -> pause -> limit -> access -> arguments -> inspect -> ledger -> approve -> meter -> pause -> current -> redact -> deliver
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Collection
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from toolgen.model.call import Call
+from toolgen.model.call import Call, Principal
 from toolgen.model.result import Result, Success
+from toolgen.model.tool import Tool
 from toolgen.pipeline.middleware import Next, Trail, compose, guarded
 from toolgen.pipeline.stages.access import AccessStage, RedactStage
 from toolgen.pipeline.stages.deliver import Deliver, Preview
@@ -17,7 +22,10 @@ from toolgen.pipeline.stages.idempotency import LedgerStage
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
 from toolgen.pipeline.stages.record import Record
 
-__all__ = ["Parts", "call_pipeline", "dry_pipeline", "inspection"]
+__all__ = ["Parts", "Plans", "call_pipeline", "dry_pipeline", "inspection"]
+
+_T = TypeVar("_T")
+_MAX_PLANS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,31 +48,81 @@ class Parts:
     preview: Preview
 
 
-def call_pipeline(parts: Parts) -> Next:
-    """What a call goes through."""
+def call_pipeline(parts: Parts, idle: Collection[object] = ()) -> Next:
+    """What a call goes through, but for the `idle` ones of the parts."""
+
+    def busy(part: _T) -> _T | None:
+        return None if any(part is one for one in idle) else part
+
     return compose(
         (
             parts.record,
             guarded(parts.turn, parts.pause),
             parts.limit,
             parts.access,
-            guarded(parts.arguments, parts.inspect),
-            parts.ledger,
-            guarded(parts.approve),
+            guarded(parts.arguments, busy(parts.inspect)),
+            busy(parts.ledger),
+            guarded(busy(parts.approve)),
             parts.meter,
             # Paused again: meanwhile the call may have waited at a limit, or turned out to be a document of other tools' fields.
             guarded(parts.pause, parts.current),
-            parts.redact,
+            busy(parts.redact),
         ),
         parts.deliver,
     )
+
+
+class Plans:
+    """The pipeline under one policy. Calls of principals with the same roles to the same tool share a plan.
+
+    What is left out is what this policy and this tool settle: a destination that is open, an answer of which nothing is hidden, a verdict
+    that is the same whatever the arguments. Everything that changes while the policy is in force is asked at every call, as are the
+    arguments. A call with anything unusual about it (a user it acts for, toolsets, an idempotency key, an approval) takes every stage.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts, self._whole = parts, call_pipeline(parts)
+        self._plans: dict[tuple[str, frozenset[str]], tuple[Tool, Next]] = {}
+
+    def __call__(self, call: Call, trail: Trail) -> Awaitable[Result]:
+        """The call through every stage that has something to say about it."""
+        who, tool = call.principal, call.tool
+        if (
+            who.on_behalf_of is not None
+            or who.toolsets
+            or call.idempotency_key
+            or call.approval
+            or call.denied is not None
+        ):
+            return self._whole(call, trail)
+        found = self._plans.get((tool.name, who.roles))
+        if found is None or found[0] is not tool:
+            return self._planned(who, tool)(call, trail)
+        return found[1](call, trail)
+
+    def _planned(self, who: Principal, tool: Tool) -> Next:
+        parts = self._parts
+        if not parts.access.access.visible(who, tool):
+            return self._whole  # nothing is kept of the names that strangers make up
+        idle: list[object] = [parts.ledger]
+        if parts.redact.idle(tool):
+            idle.append(parts.redact)
+        if parts.inspect.idle(tool):
+            idle.append(parts.inspect)
+            if parts.access.access.allows(who, tool):  # inspecting may ask too, whatever the rules say
+                idle.append(parts.approve)
+        if len(self._plans) >= _MAX_PLANS:
+            self._plans.clear()
+        plan = call_pipeline(parts, idle)
+        self._plans[tool.name, who.roles] = (tool, plan)
+        return plan
 
 
 def dry_pipeline(parts: Parts) -> Next:
     """What a dry run goes through: every guard, but nothing is counted, sent or recorded."""
     earlier = parts.access.earlier
     access = replace(parts.access, earlier=None if earlier is None else earlier.looking())
-    return compose((access, guarded(parts.arguments, parts.inspect, parts.approve.rehearse)), parts.preview)
+    return compose((access, guarded(parts.arguments, parts.inspect, parts.approve.dry_run)), parts.preview)
 
 
 def inspection(parts: Parts) -> Next:

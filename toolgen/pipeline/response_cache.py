@@ -1,4 +1,4 @@
-"""Answers of reads that toolgen.yaml lets us keep: given again to whoever asked the same, as the same, under the same policy."""
+"""Answers of reads that toolgen.yaml lets us keep: given again to callers that asked the same, as the same, under the same policy."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import hashlib
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 
 import orjson
+from msgspec.structs import replace
 
 from toolgen.canonical import canonical, encodable
 from toolgen.clock import Clock

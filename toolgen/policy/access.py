@@ -10,9 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import msgspec
+
 from toolgen.model.call import Principal
 from toolgen.model.schema import JsonObject
-from toolgen.model.tool import Effect, Tool
+from toolgen.model.tool import Effect, GraphQLSchemaBinding, Tool
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.policy.binding import Binder, Bound, bind, without_bound
 from toolgen.policy.cel.expression import Facts, History, Reads, read_together
@@ -45,8 +47,7 @@ UNKNOWN = Deny(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
+class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """What a condition may ask about besides the call itself: the time (seconds since the epoch) and earlier calls.
 
     The earlier calls are those of the caller. `user` has those made by, or for, whom the caller acts for; without it they are the same.
@@ -67,11 +68,12 @@ class Circumstances:
 
 
 NOWHERE = Circumstances()
+DESCRIBES = "types-of-callable-tools"
+"""The rule by which the types of a GraphQL source are shown, where the policy says nothing of the tool that shows them."""
 NO_TOOLSETS: Mapping[str, Toolset] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict on a call, and what else the record should know. `readings` are those of its arguments, None where there is one."""
 
     verdict: Verdict
@@ -81,13 +83,14 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """The rules about one tool for one set of roles."""
+    """The rules about one tool for one set of roles. `settled`: they allow every call, whatever its arguments."""
 
     rules: tuple[CompiledRule, ...]
     shadows: tuple[CompiledRule, ...]
     binding: tuple[Rule, ...]
     could: bool
     reads: Reads  # by their conditions
+    settled: Allow | None = None
 
 
 _NOTHING = _About((), (), (), False, read_together(()))
@@ -103,6 +106,7 @@ class Access:
         self._shadowed = any(compiled.rule.shadow for compiled in self._rules)
         self._tools = tools
         self._toolsets = toolsets
+        self._describing = [tool for tool in tools.values() if isinstance(tool.binding, GraphQLSchemaBinding)]
         self._by_roles: dict[frozenset[str], dict[str, _About]] = {}
 
     def visible(self, principal: Principal, tool: Tool) -> bool:
@@ -113,6 +117,10 @@ class Access:
                 return False
             party = party.on_behalf_of
         return True
+
+    def allows(self, principal: Principal, tool: Tool) -> bool:
+        """Whether a principal for itself may call the tool whatever the arguments, as long as these have few enough readings."""
+        return self._about(principal, tool).settled is not None
 
     def bound(self, principal: Principal, tool: Tool) -> tuple[Binder, ...]:
         """The arguments of a tool that the gateway sets for a principal and whom it acts for: those of every rule about the tool,
@@ -149,10 +157,14 @@ class Access:
         notes: list[Note] = []
         verdict: Verdict = UNKNOWN
         readings: Readings | None = None
-        if self.visible(principal, tool):
+        alone = principal.on_behalf_of is None and not principal.toolsets
+        about = self._about(principal, tool)
+        if about.could if alone else self.visible(principal, tool):
             try:
                 readings = readings_of(tool, arguments)
-                if principal.on_behalf_of is None:
+                if alone and about.settled is not None:
+                    verdict = about.settled
+                elif alone:
                     verdict = self._decide(principal, tool, arguments, readings, circumstances, notes)
                 else:
                     parties = circumstances.each(principal)
@@ -206,7 +218,6 @@ class Access:
     ) -> Verdict:
         about = self._about(principal, tool)
         speaking: list[CompiledRule] = []
-        says: list[Verdict] = []
         asked: _Asked | None = None
         for compiled in about.rules:
             if compiled.conditional:
@@ -214,18 +225,12 @@ class Access:
                 if not asked.speaks(compiled, notes):
                     continue
             speaking.append(compiled)
-            says.append(compiled.says)
-        verdict = strictest(says)
-        match verdict:
-            case Allow() if tool.effect is Effect.DESTRUCTIVE:
-                named = [one.rule for one in speaking if one.rule.verdict == "allow" and one.rule.names_destructive]
-                if named:
-                    return Allow(rule=named[0].id)
-                return Ask(rule=verdict.rule, reason="the tool is destructive and no rule allows that outright")
-            case Deny(rule="default"):
-                return _unmet(about.rules, arguments, readings)
-            case _:
-                return verdict
+        verdict = _said(speaking, tool)
+        return (
+            _unmet(about.rules, arguments, readings)
+            if isinstance(verdict, Deny) and verdict.rule == "default"
+            else verdict
+        )
 
     def _within(self, toolsets: frozenset[str], tool: Tool) -> bool:
         """Whether a tool is in all the sets a caller asked for; none is in a set that does not exist."""
@@ -245,10 +250,35 @@ class Access:
             if compiled.rule.roles & roles:
                 for name in compiled.tools if open_to is None else compiled.tools & open_to:
                     about.setdefault(name, []).append(compiled)
-        return {name: _gathered(found) for name, found in about.items()}
+        table = {name: _gathered(found, self._tools[name]) for name, found in about.items()}
+        for tool in self._describing:
+            known = table.get(tool.name)
+            silent = known is None or not known.rules
+            if silent and (open_to is None or tool.name in open_to) and self._may_call_of(tool.source, table):
+                shadows = () if known is None else tuple(known.shadows)
+                table[tool.name] = _gathered([_describes(tool, roles), *shadows], tool)
+        return table
+
+    def _may_call_of(self, source: str, table: Mapping[str, _About]) -> bool:
+        return any(about.could and self._tools[name].source == source for name, about in table.items())
 
 
-def _gathered(found: list[CompiledRule]) -> _About:
+def _describes(tool: Tool, roles: frozenset[str]) -> CompiledRule:
+    """A principal that may call a tool of a GraphQL source may read the types of what it takes, where no rule speaks of that."""
+    rule = Rule(
+        id=DESCRIBES,
+        roles=roles,
+        tools=(tool.name,),
+        effects=frozenset({Effect.READ}),
+        names_destructive=False,
+        arguments=None,
+        verdict="allow",
+        where="",
+    )
+    return CompiledRule(rule, {tool.name: tool})
+
+
+def _gathered(found: list[CompiledRule], tool: Tool) -> _About:
     rules = tuple(compiled for compiled in found if not compiled.rule.shadow)
     forbidden = any(compiled.rule.verdict == "deny" and not compiled.conditional for compiled in rules)
     return _About(
@@ -257,7 +287,26 @@ def _gathered(found: list[CompiledRule]) -> _About:
         binding=tuple(compiled.rule for compiled in rules if compiled.rule.bind),
         could=not forbidden and any(compiled.rule.verdict != "deny" for compiled in rules),
         reads=read_together(one.rule.when for one in found if one.rule.when is not None),
+        settled=None if any(compiled.conditional for compiled in rules) else _settled(rules, tool),
     )
+
+
+def _settled(rules: Iterable[CompiledRule], tool: Tool) -> Allow | None:
+    """What rules say that all speak, where that is an Allow."""
+    verdict = _said(rules, tool)
+    return verdict if isinstance(verdict, Allow) else None
+
+
+def _said(speaking: Iterable[CompiledRule], tool: Tool) -> Verdict:
+    """What the rules that speak say together. A destructive tool asks unless one of them allows that outright."""
+    speaking = tuple(speaking)
+    verdict = strictest(compiled.says for compiled in speaking)
+    if not isinstance(verdict, Allow) or tool.effect is not Effect.DESTRUCTIVE:
+        return verdict
+    named = [one.rule for one in speaking if one.rule.verdict == "allow" and one.rule.names_destructive]
+    if named:
+        return Allow(rule=named[0].id)
+    return Ask(rule=verdict.rule, reason="the tool is destructive and no rule allows that outright")
 
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:

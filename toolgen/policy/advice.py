@@ -1,4 +1,4 @@
-"""What a policy says and perhaps does not mean: advice for whoever writes it, each with its line and what to write. It refuses nothing.
+"""What a policy says and perhaps does not mean: advice for its author, each with its line and what to write. It refuses nothing.
 
 Advice on bound arguments: where else a tool, or a GraphQL schema below it, has a name that says the same and that nobody binds.
 """
@@ -159,12 +159,12 @@ def _about_rule(rule: Rule, tools: list[Tool], policy: Policy, manifest: Manifes
 
 
 def _never(rule: Rule, tools: list[Tool], policy: Policy) -> Iterator[Remark]:
-    """Why a rule can never speak, or speaks where nothing depends on it."""
+    """Why a rule can never apply, or applies where nothing depends on it."""
     if rule.when is not None and rule.when.source.strip() == "false":
         yield Remark(
             code="never_speaks",
             path=("when",),
-            message=f"rule {rule.id} never speaks: its condition is always false",
+            message=f"rule {rule.id} never applies: its condition is always false",
             suggestion="remove the rule, or write the condition that is meant",
         )
     if rule.arguments is not None:

@@ -116,7 +116,7 @@ def _never(rule: Rule, path: tuple[str, ...], why: str) -> Remark:
     return Remark(
         code="never_speaks",
         path=path,
-        message=f"rule {rule.id} never speaks: {why}",
+        message=f"rule {rule.id} never applies: {why}",
         suggestion="correct it after what `toolgen tools --format manifest` shows of the arguments, or remove the rule",
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jsonschema_rs
@@ -12,12 +11,15 @@ import msgspec
 from toolgen.model.names import near
 from toolgen.model.result import bounded
 from toolgen.model.schema import Json, JsonObject, Schema
+from toolgen.model.shared_definitions import Closure, Definitions, references
 from toolgen.model.tool import Effect, Tool
+from toolgen.policy.members import Members, json_types, pointer_step
 from toolgen.policy.validation_messages import sentences
 
 __all__ = [
     "CHECKED_FORMATS",
     "Repaired",
+    "SharedCheck",
     "Validator",
     "check_schema",
     "excess",
@@ -33,6 +35,8 @@ _MAX_DEPTH = 64
 _MAX_VALUES = 50_000
 _EXACT = 2**53  # beyond it a float stands for several integers
 _MAX_WORK = 1_000_000
+_MAX_UNKNOWN = 100  # names that are compared with the known ones
+_TOO_MUCH = f"validating one value against it could take more than {_MAX_WORK} steps"
 _APPLIED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"})
 CHECKED_FORMATS = frozenset({"date", "date-time", "email", "uuid", "uri", "hostname", "ipv4", "ipv6"})
 _UNCHECKED = dict.fromkeys(
@@ -63,9 +67,9 @@ _TYPES: Mapping[type, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repaired:
-    """Arguments as every stage sees them. `repaired` and `dropped` name top-level arguments, for the audit log."""
+class Repaired(msgspec.Struct, frozen=True, kw_only=True):
+    """Arguments as every stage sees them. `repaired` and `dropped` are for the audit log: names of arguments, and of what was dropped
+    within one the JSON pointer."""
 
     arguments: JsonObject
     repaired: tuple[str, ...]
@@ -102,10 +106,12 @@ def repair(schema: Schema, arguments: JsonObject) -> Repaired:
     that is an integer becomes one (`7.0` to 7), however deep it stands: it is the same number, and other text. A selection of GraphQL
     is given the braces that it lacks (`id title` to `{ id title }`). An argument the schema
     does not know is dropped, unless the schema says what to do with such arguments (`additionalProperties`, `patternProperties`) or
-    hides its properties behind a combinator.
+    hides its properties behind a combinator. So is a member of an object within an argument that looks like a slip of one that the
+    object's schema names; other members that it is silent of are sent. One that forbids them refuses the call.
     """
     properties = schema.get("properties", {})
     drops = _SAYS_OF_OTHERS.isdisjoint(schema)
+    within: Members | None = None
     kept: dict[str, Json] = {}
     repaired: list[str] = []
     dropped: list[str] = []
@@ -116,28 +122,38 @@ def repair(schema: Schema, arguments: JsonObject) -> Repaired:
             continue
         kept[name] = whole(value)
         if isinstance(value, str) and isinstance(declared, Mapping):
-            better = _parsed(value, _types(declared, schema, 0))
+            better = _parsed(value, json_types(declared, schema, 0))
             if better is None and _lacks_braces(value, declared):
                 better = (f"{{ {value} }}",)
             if better is not None:
                 kept[name] = better[0]
                 repaired.append(name)
+        if isinstance(declared, Mapping) and isinstance(kept[name], (Mapping, list, tuple)):
+            within = within or Members(schema)
+            kept[name] = within.known(kept[name], declared, f"/{pointer_step(name)}", dropped)
     return Repaired(arguments=kept, repaired=tuple(repaired), dropped=tuple(dropped))
 
 
 def meant_names(schema: Schema, dropped: Iterable[str], bound: Iterable[str] = ()) -> dict[str, str]:
     """For each argument that was dropped the one that was probably meant, or ""; never a `bound` one, which the gateway sets."""
     known = [name for name in schema.get("properties", {}) if name not in bound]
-    return {name: near(name, known) for name in dropped}
+    within = Members(schema)
+    return {
+        name: within.nearest(name) if name.startswith("/") and name[1:] not in known else near(name, known)
+        for name in dropped
+    }
 
 
 def misspelt(tool: Tool, dropped: Iterable[str], bound: Iterable[str] = ()) -> tuple[str, ...]:
     """What is wrong with dropped arguments of a tool that changes something: without a filter that is misspelt it would change more."""
+    names = tuple(dropped)
     if tool.effect is Effect.READ:
         return ()
+    if len(names) > _MAX_UNKNOWN:
+        return (f"/: there are {len(names)} arguments that the tool does not have",)
     return tuple(
-        f"/{bounded(name, 64)}: there is no such argument (did you mean '{meant}'?)"
-        for name, meant in meant_names(tool.input_schema, dropped, bound).items()
+        f"/{bounded(name.removeprefix('/'), 64)}: there is no such argument (did you mean '{meant}'?)"
+        for name, meant in meant_names(tool.input_schema, names, bound).items()
         if meant
     )
 
@@ -170,11 +186,48 @@ def _lacks_braces(value: str, declared: Schema) -> bool:
 
 def check_schema(schema: Schema) -> str | None:
     """Why something is no usable JSON Schema 2020-12, or None when it is one."""
+    if isinstance(closure := schema.get("$defs"), Closure):
+        return SharedCheck(closure.shared).fault(schema)
+    return _fault(schema)
+
+
+def _fault(schema: Schema) -> str | None:
     try:
         Validator({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         return str(error).splitlines()[0][:200]
     return None
+
+
+class SharedCheck:
+    """As `check_schema` for the schemas of a source that share definitions: each of these is looked at once."""
+
+    def __init__(self, shared: Definitions) -> None:
+        self._shared = shared
+        self._work = _Work({"$defs": shared.schemas})
+        self._checked = 0
+        self._faults: dict[str, str] = {}
+        self._tops: list[Schema] = []  # which live as long as what is known of them
+
+    def fault(self, schema: Schema) -> str | None:
+        """Why a schema that leads to some of them is not usable, or None."""
+        closure = schema["$defs"]
+        new = closure.bits & ~self._checked
+        for name in self._shared.named(new):
+            if found := self._fault(self._shared.schemas.get(name, False)):
+                self._faults[name] = found
+        self._checked |= new
+        broken = (fault for name, fault in self._faults.items() if name in closure)
+        self._tops.append({key: part for key, part in schema.items() if key != "$defs"})
+        return next(broken, None) or self._fault(self._tops[-1])
+
+    def _fault(self, schema: Schema | bool) -> str | None:
+        """Of a schema alone: what it refers to has a place, and is looked at by itself."""
+        if isinstance(schema, bool):
+            return None if schema else "it refers to what is not defined"
+        if self._work.most(schema) > _MAX_WORK:
+            return _TOO_MUCH
+        return _fault({**schema, "$defs": dict.fromkeys(references(schema), True)})
 
 
 class Validator:
@@ -190,10 +243,12 @@ class Validator:
 
     def __init__(self, schema: Schema, *, formats: bool = True) -> None:
         plain: Any = dict(schema)
+        if isinstance(closure := schema.get("$defs"), Closure):
+            plain["$defs"] = dict(closure)
         self._schema = schema
         said: Any = {"offline": True, "validate_formats": formats, "formats": _UNCHECKED if formats else None}
-        if _Work(schema).most() > _MAX_WORK:
-            raise ValueError(f"validating one value against it could take more than {_MAX_WORK} steps")
+        if _Work(schema).most(schema) > _MAX_WORK:
+            raise ValueError(_TOO_MUCH)
         try:
             options: Any = jsonschema_rs.RegexOptions()
             self._compiled = jsonschema_rs.Draft202012Validator(plain, pattern_options=options, **said)
@@ -221,20 +276,20 @@ class _Work:
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._known: dict[int, int] = {}
-        self._most = 0
 
-    def most(self) -> int:
-        """The largest count of any schema in the document."""
-        stack: list[object] = [self._root]
-        while stack and self._most <= _MAX_WORK:
+    def most(self, schema: Schema) -> int:
+        """The largest count of any schema in one of the document, or the document itself."""
+        most = 0
+        stack: list[object] = [schema]
+        while stack and most <= _MAX_WORK:
             item = stack.pop()
             if isinstance(item, Mapping):
                 if not _APPLIED.isdisjoint(item):
-                    self._most = max(self._most, self._of(item, 0))
+                    most = max(most, self._of(item, 0))
                 stack.extend(item.values())
             elif isinstance(item, (list, tuple)):
                 stack.extend(item)
-        return self._most
+        return most
 
     def _of(self, schema: object, depth: int) -> int:
         if not isinstance(schema, Mapping):
@@ -257,28 +312,6 @@ class _Work:
         )
         self._known[id(schema)] = min(work, _MAX_WORK + 1)
         return self._known[id(schema)]
-
-
-def _types(schema: Mapping[str, Any], root: Schema, depth: int) -> frozenset[str]:
-    """The JSON types a property may have, or nothing when that cannot be told."""
-    if depth > 8:
-        return frozenset()
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and reference.startswith("#/$defs/"):
-        target = root.get("$defs", {}).get(reference.removeprefix("#/$defs/"))
-        return _types(target, root, depth + 1) if isinstance(target, Mapping) else frozenset()
-    declared = schema.get("type")
-    if isinstance(declared, str):
-        return frozenset({declared})
-    if isinstance(declared, Sequence):
-        return frozenset(declared)
-    for keyword in ("anyOf", "oneOf"):
-        branches = schema.get(keyword)
-        if isinstance(branches, Sequence) and branches:
-            found = [_types(branch, root, depth + 1) for branch in branches if isinstance(branch, Mapping)]
-            if len(found) == len(branches) and all(found):
-                return frozenset().union(*found)
-    return frozenset()
 
 
 def _parsed(text: str, types: frozenset[str]) -> tuple[Json] | None:

@@ -31,8 +31,7 @@ class Binder:
     party: Principal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class Bound(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments with those set that rules bind, and their names; `denied` when they cannot be set as the policy wants."""
 
     arguments: JsonObject

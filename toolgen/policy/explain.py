@@ -1,4 +1,4 @@
-"""Calls held against a policy without being made: why every rule speaks or not, and the tests that a policy file carries."""
+"""Calls held against a policy without being made: why every rule applies or not, and the tests that a policy file carries."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def explain(
 
 
 def why_hidden(access: Access, principal: Principal, tool: Tool) -> str:
-    """Why a principal is told that there is no such tool, for whoever runs the gateway; "" where it may see the tool."""
+    """Why a principal is told that there is no such tool, for the operator; "" where it may see the tool."""
     party: Principal | None = principal
     while party is not None:
         rules = [one.rule for one in access.considered(party, tool) if not one.rule.shadow]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
@@ -20,14 +21,15 @@ from toolgen.policy.document.principals import PrincipalSections
 from toolgen.policy.document.schema import FileShape
 from toolgen.yaml_file import Document, decode, read
 
-__all__ = ["FILE", "KeyList", "editing", "revoke", "without_revoked"]
+__all__ = ["FILE", "KeyList", "editing", "new_key", "revoke", "without_revoked"]
 
 FILE = "keys.yaml"
 
 _HEADER = "# Written by `toolgen keys`: the keys that are accepted, as their SHA-256, and what is revoked.\n"
 _ASIDE = "# Written by `toolgen keys`, as keys.yaml could not be: what is revoked. Move it there once keys.yaml is repaired.\n"
+_PREFIX = "tgk_"  # so that secret scanners know one when they see it
 _SECTIONS = ("keys", "revoked")
-_READABLE = 0o644  # whoever the gateway runs as has to learn what is revoked, and there is nothing in it to hide
+_READABLE = 0o644  # the user the gateway runs as has to learn what is revoked, and there is nothing in it to hide
 
 
 @dataclass(slots=True)
@@ -36,6 +38,12 @@ class KeyList:
 
     keys: list[dict[str, Any]] = field(default_factory=list)
     revoked: list[dict[str, Any]] = field(default_factory=list)
+
+
+def new_key() -> tuple[str, str]:
+    """A new API key, and its SHA-256 in hex, which is all that a policy has of it."""
+    key = _PREFIX + secrets.token_urlsafe(32)
+    return key, hashlib.sha256(key.encode("ascii")).hexdigest()
 
 
 @contextlib.contextmanager

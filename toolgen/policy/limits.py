@@ -96,6 +96,16 @@ class Limits:
             made.append(Charge(limit, key, found))
         return tuple(made)
 
+    def fixed(self, call: Call) -> bool:
+        """Whether all calls of this principal's to this tool take the same, whatever the arguments and attributes."""
+        costs = self._costs.get(call.tool.name, ())
+        plain = all(ATTRIBUTE not in name for limit in self._limits for name in limit.per)
+        return (
+            plain
+            and not isinstance(call.tool.binding, NoBinding)
+            and not any(isinstance(cost, tuple) for cost in costs)
+        )
+
     def _computed(self, limit: Limit, costs: Sequence[Cost], call: Call) -> float | Deny:
         unknown = isinstance(call.tool.binding, NoBinding)
         given = {} if unknown else call.arguments  # those of no tool are worth nothing

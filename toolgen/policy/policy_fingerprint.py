@@ -27,7 +27,7 @@ def concern_digest(policy: Policy, access: Access, tools: Mapping[str, Tool], pr
     otherwise, and with no other: a rule about another tool, a new principal, a test or a comment leaves it as it is.
 
     What depends on the arguments or on earlier calls is in it as the expression that asks for them. Which keys and tokens are accepted
-    is no part of any digest: whoever may not call any more is told so when the call is made.
+    is no part of any digest: a caller that may not call any more is told so when the call is made.
     """
     about = tuple(_judged(tool, tools))
     conditional = any(rule.when is not None for rule in _rules(access, principal, about))

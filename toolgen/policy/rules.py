@@ -1,4 +1,4 @@
-"""One rule of a policy, compiled: what it is about, when it speaks, and what it says where a condition has no answer.
+"""One rule of a policy, compiled: what it is about, when it applies, and what it says where a condition has no answer.
 
 The JSON Schema of a rule's `arguments:`: strict, because a misspelt keyword would narrow nothing.
 """
@@ -154,7 +154,7 @@ _GLOB = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule of a policy. It speaks about a call when role, tool and effect fit, `arguments`, if given, accepts the arguments, and
+    """One rule of a policy. It applies to a call when role, tool and effect fit, `arguments`, if given, accepts the arguments, and
     `when`, if given, holds.
 
     `bind` has the expression of each argument (a path of names, joined by dots) that the gateway sets. `shadow`: decides nothing.
@@ -179,7 +179,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What a decision leaves for the audit log besides its verdict: a shadow rule that spoke, or a condition that had no answer."""
+    """What a decision leaves for the audit log besides its verdict: a shadow rule that applied, or a condition that had no answer."""
 
     rule: str
     verdict: str
@@ -188,7 +188,7 @@ class Note:
 
 
 class CompiledRule:
-    """A rule with its schema compiled; `says` is its verdict once it speaks, `reads` the arguments that decide whether it does, None for
+    """A rule with its schema compiled; `says` is its verdict once it applies, `reads` the arguments that decide whether it does, None for
     all of them."""
 
     __slots__ = ("_alike", "conditional", "reads", "rule", "says", "tools", "validator")
@@ -204,13 +204,13 @@ class CompiledRule:
         self.tools = frozenset(name for name in found if tools[name].effect in rule.effects)
 
     def speaks(self, arguments: JsonObject, facts: Facts, notes: list[Note]) -> bool:
-        """Whether the rule is about this call. Where its condition has no answer, a rule that allows is silent and any other speaks."""
+        """Whether the rule is about this call. Where its condition has no answer, a rule that allows does not apply and any other does."""
         if self.validator is not None and not self.validator.accepts(arguments):
             return False
         return self._holds(facts, notes)
 
     def speaks_of(self, readings: Readings, facts: Callable[[JsonObject], Facts], notes: list[Note]) -> bool:
-        """The same where the arguments can be read in several ways: a rule that allows speaks if it does so about every reading that
+        """The same where the arguments can be read in several ways: a rule that allows applies if it does so to every reading that
         counts for it, and any other if it does about one. Raises `TooManyReadingsError`."""
         allows = self.rule.verdict == "allow"
         return all(self.heeds(one, facts, notes) == allows for one in self.heeded(readings)) == allows

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
+from toolgen.canonical import Recorded
 from toolgen.model.schema import Json, json_type
 
-__all__ = ["HIDDEN", "Observed", "closed"]
+__all__ = ["Observed", "closed"]
 
-HIDDEN: Final = "hmac-sha256:"
-"""How a value begins that the record holds as a keyed digest alone."""
 _MAX_VALUES = 10
 _MAX_RUNS = 12
 _META: Final = "\\^$.|?*+()[]{}/"
@@ -23,7 +22,10 @@ Observed = tuple[dict[str, Any], list[str]]
 
 
 def closed(seen: Sequence[Mapping[str, Json]], path: str = "") -> Observed:
-    """The schema of objects like these: no other member, those that all of them have required, each member as narrow as its values."""
+    """The schema of objects like these: no other member, those that all of them have required, each member as narrow as its values.
+
+    A value that the record holds as a keyed digest alone is `Recorded`; the same text may be somebody's own.
+    """
     names = sorted({name for one in seen for name in one})
     required = [name for name in names if all(name in one for one in seen)]
     properties: dict[str, Any] = {}
@@ -133,7 +135,7 @@ def _text(value: Json) -> str:
 
 
 def _is_hidden(value: object) -> bool:
-    if isinstance(value, str):
-        return value.startswith(HIDDEN)
+    if isinstance(value, Recorded):
+        return True
     items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return any(map(_is_hidden, items))

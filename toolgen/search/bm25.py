@@ -133,7 +133,7 @@ class ToolIndex:
                 scores[id_] = scores.get(id_, 0.0) + weight * worth
         if limit < 1 or not scores:
             return {}
-        # A name and a source add at most so much, so whoever stands further below the last that will be shown cannot come up.
+        # A name and a source add at most so much, so a tool that scores further below the last that will be shown cannot come up.
         least = heapq.nlargest(max(limit, _JUDGED), scores.values())[-1] / (1 + _COVERAGE) / (1 + _SOURCE)
         return {
             id_: score * (1 + _COVERAGE * self._coverage(id_, asked)) for id_, score in scores.items() if score >= least

@@ -7,7 +7,6 @@ import contextlib
 import gc
 import io
 import logging
-import math
 import os
 import resource
 import signal
@@ -20,7 +19,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO
 
-import uvicorn
 import uvloop
 
 from toolgen.config.gateway import Networks
@@ -28,16 +26,16 @@ from toolgen.config.settings import ClientCertificates, Settings
 from toolgen.console.app import console_of
 from toolgen.errors import ConfigError, place_of
 from toolgen.gateway.asgi.app import App
-from toolgen.gateway.asgi.connections import MAX_COUNT, RESERVE, Connections
+from toolgen.gateway.asgi.connection import HttpConnection
+from toolgen.gateway.asgi.connections import MAX_COUNT, RESERVE, Connections, HttpServer
 from toolgen.gateway.asgi.request import ANY_HOST, LOOPBACK_HOSTS
-from toolgen.gateway.asgi.uvicorn_protocol import connecting
 from toolgen.gateway.mcp.stdio import serve_streams
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.server.sockets import BACKLOG, bind, is_loopback, url_of
 
-__all__ = ["Front", "check_reach", "serve", "serve_stdio", "serve_worker"]
+__all__ = ["Front", "check_reach", "say_ready", "serve", "serve_stdio", "serve_worker"]
 
 _logger = logging.getLogger(__name__)
 
@@ -64,15 +62,36 @@ class Front:
 _NOTHING = Front()
 
 
-def serve(gateway: Facade, *, host: str = "127.0.0.1", port: int = 8080, front: Front = _NOTHING) -> None:
-    """Serves until SIGINT or SIGTERM, then lets the calls in flight end. `port` 0 takes a free one; the ready line names it.
+def say_ready(url: str) -> None:
+    """The line on standard error that programs wait for."""
+    print(f"toolgen is listening on {url}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _say_ready(gateway: Facade, url: str) -> None:
+    if isinstance(gateway, Gateway) and gateway.key:
+        (principal,) = gateway.callers.principals
+        print(f"key of {principal}, while this runs: {gateway.key}", file=sys.stderr)  # noqa: T201
+    say_ready(url)
+
+
+def serve(
+    gateway: Facade,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    front: Front = _NOTHING,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serves until SIGINT or SIGTERM, then lets the calls in flight end. `port` 0 takes a free one; `ready` is given the URL once it
+    accepts connections. Of a gateway that was made in Python the key is said once as well.
 
     Raises `ConfigError` when the address cannot be had, or when it is public and nobody could authenticate.
     """
     check_reach(gateway, host)
     listener = bind(host, port)
     try:
-        _run(_serve(gateway, listener, _app(gateway, host, front), front, lambda: _say(listener)))
+        app = _app(gateway, host, front)
+        _run(_serve(gateway, listener, app, front, lambda: (ready or partial(_say_ready, gateway))(url_of(listener))))
     finally:
         listener.close()
 
@@ -88,7 +107,7 @@ def serve_worker(
 ) -> None:
     """Serves as one of several processes, on a socket that the first of them opened; `ready` is called once it accepts connections.
 
-    `lifeline` is the end of a pipe whose other end that process holds: when it is gone, this one ends as upon SIGTERM, so that no
+    `lifeline` is the end of a pipe whose other end that process holds: when it is gone, this one ends as on SIGTERM, so that no
     worker is left behind on the port.
     """
     app = _app(gateway, host, front)
@@ -126,41 +145,58 @@ def _app(gateway: Facade, host: str, front: Front) -> App:
     return app
 
 
-def _say(listener: socket.socket) -> None:
-    print(f"toolgen is listening on {url_of(listener)}", file=sys.stderr, flush=True)  # noqa: T201
-
-
 def serve_stdio(gateway: Facade, principal: Principal) -> None:
     """Serves MCP to the one process at the other end of standard input and output, as `principal`, until it closes its end."""
     _run(_serve_stdio(gateway, principal))
 
 
 async def _serve(gateway: Facade, listener: socket.socket, app: App, front: Front, ready: Callable[[], None]) -> None:
-    config = uvicorn.Config(
-        app,
-        loop="none",
-        http=connecting(Connections(proxies=front.proxies, most=_most_connections())),
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        backlog=BACKLOG,
-        timeout_graceful_shutdown=math.ceil(gateway.operations.drain_s),
-    )
-
-    def closing() -> None:
-        gateway.operations.leave()
-        app.end_streams()
-
+    server = HttpServer(app, Connections(proxies=front.proxies, most=_most_connections()))
     async with gateway:
-        with _reloading(gateway):
+        with _reloading(gateway), _until_told() as (told, told_again):
             spare_the_collector()
             try:
-                await _Server(config, ready, closing).serve(sockets=[listener])
+                loop = asyncio.get_running_loop()
+                accepting = await loop.create_server(partial(HttpConnection, server), sock=listener, backlog=BACKLOG)
+                ready()
+                stopped_by = await told
+                gateway.operations.leave()
+                app.end_streams()
+                accepting.close()
+                await _either(server.drain(gateway.operations.drain_s), told_again.wait())
             finally:
                 await app.close()
+    _logger.info("stopped: %s", stopped_by.name)
+
+
+async def _either(*waits: Coroutine[object, object, object]) -> None:
+    """Returns as soon as one of them has; the others are cancelled."""
+    tasks = [asyncio.ensure_future(one) for one in waits]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+
+
+@contextlib.contextmanager
+def _until_told() -> Iterator[tuple[asyncio.Future[signal.Signals], asyncio.Event]]:
+    """SIGINT or SIGTERM, which ends the serving, and a SIGINT after that, which ends it at once."""
+    loop = asyncio.get_running_loop()
+    told: asyncio.Future[signal.Signals] = loop.create_future()
+    told_again = asyncio.Event()
+
+    def hear(number: signal.Signals) -> None:
+        if not told.done():
+            told.set_result(number)
+        elif number == signal.SIGINT:
+            told_again.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, hear, number)
+    try:
+        yield told, told_again
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
 
 
 def _most_connections() -> int:
@@ -235,38 +271,7 @@ def _private_streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
         sink.close()
 
 
-class _Server(uvicorn.Server):
-    """uvicorn, which says when it accepts connections and leaves ending the process to us."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], closing: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
-        self._closing = closing
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._closing()
-        await super().shutdown(sockets)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        self._ready()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """uvicorn raises the signal again once it has stopped, which would end the process before the audit log is closed."""
-        loop = asyncio.get_running_loop()
-        signals = (signal.SIGINT, signal.SIGTERM)
-        for number in signals:
-            loop.add_signal_handler(number, self.handle_exit, number, None)
-        try:
-            yield
-        finally:
-            for number in signals:
-                loop.remove_signal_handler(number)
-
-
 def _run(main: Coroutine[object, object, None]) -> None:
-    logging.getLogger("uvicorn.error").addFilter(_without_text)
     before = set(threading.enumerate())
     code = 1
     try:
@@ -282,14 +287,6 @@ def _told(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """A fault that nobody waited for. The loop's own words for it quote the text of the error, and what it was called with."""
     error = context.get("exception")
     _logger.error("a task in the background failed: %s", place_of(error) if error is not None else "no exception")
-
-
-def _without_text(record: logging.LogRecord) -> bool:
-    """The type and place of an error in place of its text: whatever went wrong may quote what a caller sent."""
-    if record.exc_info and record.exc_info[1] is not None:
-        record.msg, record.args = f"{record.getMessage().strip()}: {place_of(record.exc_info[1])}", ()
-        record.exc_info = record.exc_text = None
-    return True
 
 
 def _end_without(before: set[threading.Thread], code: int) -> None:

@@ -16,7 +16,7 @@ BACKLOG = 2048
 
 
 def bind_shared(host: str, port: int, count: int) -> list[socket.socket]:
-    """Listening sockets on one port, one for each of several processes; whoever opens them keeps them open, so that what waits to be
+    """Listening sockets on one port, one for each of several processes; who opens them keeps them open, so that what waits to be
     accepted outlives a process.
 
     On Linux the kernel shares connections out between them. Elsewhere it would not, and all are the same socket. That the port is free is

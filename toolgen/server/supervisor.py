@@ -1,9 +1,10 @@
 """Several gateway processes behind one port, and the one that looks after them: it starts them, holds the commands of MCP servers for
-all of them, and serves nothing itself."""
+all of them, counts for them where no Redis does, and serves nothing itself."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -13,10 +14,13 @@ from asyncio.subprocess import PIPE, Process
 import msgspec
 import uvloop
 
+from toolgen.clock import SystemClock
 from toolgen.config.settings import Settings
 from toolgen.errors import ConfigError
+from toolgen.server.logs import Logs
 from toolgen.server.sockets import bind_shared, reopen, url_of
 from toolgen.server.worker import READY, Orders
+from toolgen.state.shared_counts import CountServer
 from toolgen.wiring.executors import make_command_server
 
 __all__ = ["MAX_WORKERS", "check_workers", "serve_workers"]
@@ -29,19 +33,13 @@ _STABLE_S = 60.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def check_workers(settings: Settings, count: int) -> None:
-    """Raises `ConfigError` for a number of processes that this project cannot be served by."""
+def check_workers(count: int) -> None:
+    """Raises `ConfigError` for a number of processes that no project is served by."""
     if not 1 <= count <= MAX_WORKERS:
         raise ConfigError(f"{count} workers: takes 1 to {MAX_WORKERS}", suggestion="use one for each processor core")
-    if count > 1 and settings.state is None:
-        raise ConfigError(
-            f"{count} workers cannot share `state: memory`: each would count limits and earlier calls by itself",
-            where=str(settings.path),
-            suggestion="set state: redis://…, or serve with one worker",
-        )
 
 
-def serve_workers(settings: Settings, *, host: str, port: int, count: int) -> bool:
+def serve_workers(settings: Settings, *, host: str, port: int, count: int, logs: Logs = ("json", "info")) -> bool:
     """Serves a project in `count` processes until SIGINT or SIGTERM, which each obeys as a single one would; whether all ended well.
 
     One that dies is started again, after ever longer pauses if it dies again and again. SIGHUP goes to all.
@@ -50,7 +48,7 @@ def serve_workers(settings: Settings, *, host: str, port: int, count: int) -> bo
     listeners = bind_shared(host, port, count)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_Workers(settings, host, listeners).run())
+            return runner.run(_Workers(settings, host, listeners, logs).run())
     finally:
         for listener in listeners:
             listener.close()
@@ -59,9 +57,11 @@ def serve_workers(settings: Settings, *, host: str, port: int, count: int) -> bo
 class _Workers:
     """The processes, by the number of their socket."""
 
-    def __init__(self, settings: Settings, host: str, listeners: list[socket.socket]) -> None:
+    def __init__(self, settings: Settings, host: str, listeners: list[socket.socket], logs: Logs) -> None:
+        self._logs = logs
         self._config = settings.path
         self._commands = make_command_server(settings.sources)
+        self._counts = CountServer(SystemClock()) if settings.state is None else None
         self._host = host
         self._listeners = listeners
         self._family, self._address = listeners[0].family, listeners[0].getsockname()
@@ -80,6 +80,8 @@ class _Workers:
             await asyncio.wait(tasks)
         finally:
             await self._commands.close()
+            if self._counts is not None:
+                await self._counts.close()
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)
         for task in tasks:
@@ -132,9 +134,18 @@ class _Workers:
     async def _one(self, index: int) -> int:
         """One process from its start to its end; its exit code."""
         listener = self._listeners[index]
-        with await self._commands.connect() as commands:
+        with contextlib.ExitStack() as given:
+            commands = given.enter_context(await self._commands.connect()).fileno()
+            counts = None
+            if self._counts is not None:
+                counts = given.enter_context(await self._counts.connect()).fileno()
             orders = Orders(
-                config=str(self._config), listener=listener.fileno(), host=self._host, commands=commands.fileno()
+                config=str(self._config),
+                listener=listener.fileno(),
+                host=self._host,
+                commands=commands,
+                counts=counts,
+                logs=self._logs,
             )
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -144,7 +155,7 @@ class _Workers:
                 msgspec.json.encode(orders).decode(),
                 stdin=PIPE,
                 stdout=PIPE,
-                pass_fds=(listener.fileno(), commands.fileno()),
+                pass_fds=(listener.fileno(), commands, *(() if counts is None else (counts,))),
                 start_new_session=True,  # a terminal's Ctrl-C reaches it through this process, once
             )
         self._running[index] = process

@@ -12,7 +12,9 @@ import msgspec
 from toolgen.core_dumps import forbid_core_dumps
 from toolgen.errors import ToolgenError
 from toolgen.gateway.service import Gateway
+from toolgen.gateway.shared_state import WorkerSockets
 from toolgen.server.http import Front, serve_worker
+from toolgen.server.logs import Logs, configure
 
 __all__ = ["READY", "Orders", "main"]
 
@@ -21,21 +23,24 @@ READY = b"ready\n"
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker is told, as JSON in its one argument: which project, on which socket (a descriptor), by which name it is reached, and
-    over which socket (a descriptor) it reaches the commands of MCP servers."""
+    over which sockets (descriptors) it reaches the commands of MCP servers and what all workers count (None: in Redis)."""
 
     config: str
     listener: int
     host: str
     commands: int
+    counts: int | None
+    logs: Logs = ("json", "info")
 
 
 def main() -> None:
-    """Loads the project and serves it, until a signal or the end of whoever started it.
+    """Loads the project and serves it, until a signal or the end of the process that started it.
 
     Standard input is the lifeline, standard output where it says that it accepts connections; what a tool prints goes to standard error.
     """
     forbid_core_dumps()
     orders = msgspec.json.decode(sys.argv[1], type=Orders)
+    configure(orders.logs)
     said = os.dup(1)
     os.dup2(2, 1)
 
@@ -49,7 +54,7 @@ def main() -> None:
     os.close(nothing)
     os.set_inheritable(lifeline, False)
     try:
-        gateway = Gateway.load(orders.config, commands=orders.commands)
+        gateway = Gateway.load(orders.config, above=WorkerSockets(commands=orders.commands, counts=orders.counts))
         with socket.socket(fileno=orders.listener) as listener:
             serve_worker(
                 gateway,

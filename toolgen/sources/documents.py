@@ -24,9 +24,11 @@ _MAX_REMOTE = 100
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _NO_REMOTE = Remote()
 # Keywords whose value is no schema but an object or a list of them, or of names and values.
-_CONTAINERS = (
-    *("properties", "patternProperties", "dependentSchemas", "dependentRequired"),
-    *("allOf", "anyOf", "oneOf", "prefixItems", "required", "enum"),
+_CONTAINERS = frozenset(
+    {
+        *("properties", "patternProperties", "dependentSchemas", "dependentRequired"),
+        *("allOf", "anyOf", "oneOf", "prefixItems", "required", "enum"),
+    }
 )
 
 
@@ -161,8 +163,12 @@ class Documents:
 
         Raises `UnresolvedRefError`.
         """
+        if _CONTAINERS.isdisjoint(schema):  # as most are, and this is asked of each many times
+            return schema
         references = [
-            key for key in _CONTAINERS if type(one := schema.get(key)) is dict and isinstance(one.get("$ref"), str)
+            key
+            for key, one in schema.items()
+            if type(one) is dict and isinstance(one.get("$ref"), str) and key in _CONTAINERS
         ]
         return schema if not references else {**schema, **{key: self.opened(schema[key]) for key in references}}
 

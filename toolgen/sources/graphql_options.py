@@ -21,6 +21,7 @@ from toolgen.yaml_file import Document
 
 __all__ = [
     "DEFAULT_MAX_PAGE",
+    "ChosenSelection",
     "GraphKeys",
     "GraphOptions",
     "QueryLimits",
@@ -31,6 +32,7 @@ __all__ = [
 
 DEFAULT_MAX_PAGE = 100
 _NO_SCALARS: Mapping[str, Schema] = MappingProxyType({})
+_NO_SELECTIONS: Mapping[str, ChosenSelection] = MappingProxyType({})
 _NAME = re.compile(r"[_A-Za-z][_0-9A-Za-z]*\Z")
 _COORDINATE = re.compile(r"[_0-9A-Za-z*?]{1,100}\.[_0-9A-Za-z*?]{1,100}\Z")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")  # RFC 9110, section 5.6.2
@@ -55,6 +57,10 @@ class _Subscriptions(msgspec.Struct, forbid_unknown_fields=True):
     seconds: float = 30.0
 
 
+class _Tool(msgspec.Struct, forbid_unknown_fields=True):
+    selection: str
+
+
 class GraphKeys(msgspec.Struct, forbid_unknown_fields=True):
     """The keys of a source in toolgen.yaml that only a GraphQL source may have. A database has `queries` too: files of named ones."""
 
@@ -64,6 +70,7 @@ class GraphKeys(msgspec.Struct, forbid_unknown_fields=True):
     subscriptions: bool | _Subscriptions = False
     max_page: int | None = None
     leave_out: list[str] = []
+    tools: dict[str, _Tool] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +95,19 @@ class SubscriptionOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenSelection:
+    """What the tool of a root field reads by default, as toolgen.yaml says it; `where` is its file and line."""
+
+    text: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphOptions:
     """`operations` are files of trusted operations. `scalars` are JSON Schemas by scalar. `queries` opens the schema to documents that
     agents write, `subscriptions` to subscriptions; `None` for neither. `max_page` is the largest page that may be asked for, `None`
     where toolgen.yaml says nothing. `leave_out` are fields (`Type.field`, with globs) that no default selection reads.
+    `selections` are by tool: its name, also without the source's, or its root field (`Query.product`).
     """
 
     operations: tuple[str, ...] = ()
@@ -100,6 +116,7 @@ class GraphOptions:
     subscriptions: SubscriptionOptions | None = None
     max_page: int | None = None
     leave_out: tuple[str, ...] = ()
+    selections: Mapping[str, ChosenSelection] = field(default_factory=lambda: _NO_SELECTIONS)
 
     def to_dict(self) -> dict[str, object]:
         """What is said, as JSON; nothing of what is not said, so that what a build was told stays what it was."""
@@ -116,6 +133,8 @@ class GraphOptions:
             said["max_page"] = self.max_page
         if self.leave_out:
             said["leave_out"] = list(self.leave_out)
+        if self.selections:
+            said["tools"] = {name: {"selection": one.text} for name, one in self.selections.items()}
         return said
 
 
@@ -139,11 +158,17 @@ def graph_options(keys: GraphKeys, document: Document, path: tuple[str, ...], ro
         subscriptions=_subscriptions(keys.subscriptions, document, path),
         max_page=keys.max_page,
         leave_out=tuple(keys.leave_out),
+        selections=MappingProxyType(
+            {
+                name: ChosenSelection(text=one.selection, where=document.where(*path, "tools", name, "selection"))
+                for name, one in sorted(keys.tools.items())
+            }
+        ),
     )
 
 
 def _operations(keys: GraphKeys, root: Path, where: str) -> tuple[str, ...]:
-    """The files themselves, so that a new one is seen by whoever asks whether anything has changed."""
+    """The files themselves, so that a new one is seen by a check for changes."""
     found: dict[str, None] = {}
     for pattern in [keys.operations] if isinstance(keys.operations, str) else keys.operations:
         if not pattern or "://" in pattern or Path(pattern).is_absolute():

@@ -13,7 +13,7 @@ __all__ = ["ABBREVIATIONS", "assign", "from_identifier", "from_route", "singular
 
 _WORD = re.compile(r"[A-Z]+s?(?=[A-Z][a-z]|[^A-Za-z]|\Z)[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+|[A-Z]+")
 _BRANDS = re.compile(r"(?<![A-Z])(?:OAuth|GraphQL|GitHub|GitLab|OpenAPI|PayPal|MySQL|IPv[46])")
-# How often those whose shortened names are equal are shortened anew.
+# How often those whose shortened names are equal are shortened again.
 _ROUNDS = 8
 _NOBODY: Mapping[str, int] = MappingProxyType({})
 # What a reader recognises at once; the first way to make a long name fit.
@@ -205,9 +205,11 @@ def assign(
     # The prefix has said it already.
     names = {key: "_".join(parts) for key, parts in whole.items() if len("_".join(parts)) <= room}
     _shorten(names, {key: _without(parts, source) for key, parts in whole.items() if key not in names}, whole, room)
+    taken = set(names.values())
     for key in order:
         if key not in names:
-            names[key] = _numbered(_without(whole[key], source), room, set(names.values()))
+            names[key] = _numbered(_without(whole[key], source), room, taken)
+            taken.add(names[key])
     return {key: join(source, names[key]) for key in candidates}
 
 
@@ -266,10 +268,8 @@ def _shorten(
     now = dict(ever)  # those who have in this one
     waiting = dict(long)
     for _ in range(_ROUNDS):
-        counts = {
-            id(keys): Counter(word for key in keys for word in set(whole[key]))
-            for keys in (*ever.values(), *now.values())
-        }
+        groups = {id(keys): keys for key in waiting for keys in (ever[key], now[key])}
+        counts = {name: Counter(word for key in keys for word in set(whole[key])) for name, keys in groups.items()}
         found = {
             key: (_fit(parts, room, counts[id(now[key])], counts[id(ever[key])]),) for key, parts in waiting.items()
         }

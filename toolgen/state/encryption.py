@@ -1,4 +1,4 @@
-"""What lies in Redis is sealed: whoever reads that server reads no arguments, and what it changes there is not taken for ours."""
+"""What lies in Redis is sealed: a reader of that server reads no arguments, and what it changes there is not taken for ours."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from toolgen.errors import StateError
 from toolgen.key_file import kept_key
-from toolgen.state.redis_connection import RedisLink, UnreachableError
+from toolgen.state.count_connection import Script, UnreachableError
+from toolgen.state.redis_connection import RedisLink
 
 __all__ = ["Seal", "SealedScript", "seal_of"]
 
@@ -63,12 +64,12 @@ class SealedScript:
     Its operation `key` holds the first seal's id. `kept` is how messages call what is kept. Every method raises `StateError`.
     """
 
-    def __init__(self, link: RedisLink, seal: Callable[[], Seal], script: str, name: str, *, kept: str) -> None:
+    def __init__(self, link: RedisLink, seal: Callable[[], Seal], script: Script, name: str, *, kept: str) -> None:
         self._link = link
         self._make_seal = seal
         self._seal: Seal | None = None
         self._script = script
-        self._root = f"{link.location.prefix}:{name}"
+        self._root = f"{link.prefix}:{name}"
         self._kept = kept
 
     async def seal(self) -> Seal:

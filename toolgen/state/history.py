@@ -11,9 +11,11 @@ from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import TypeAlias
 
+import msgspec
+
 from toolgen.clock import Clock
 
-__all__ = ["Entry", "Histories", "Ledger", "Number", "Page", "Tally", "View", "exact"]
+__all__ = ["Entry", "Filter", "Histories", "Ledger", "Number", "Page", "Tally", "View", "exact"]
 
 _HOUR = 3600
 _WINDOW_HOURS = 24
@@ -41,8 +43,7 @@ class Page:
     labels: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One call of one tool that was begun in a page, to be taken back if nothing came of it."""
 
     page: Page
@@ -100,8 +101,7 @@ class Ledger:
         yield from self.by_time.values()
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """A ledger as conditions read it. Without one there are no earlier calls; with `forgotten` every question is a `LookupError`."""
 
     ledger: Ledger | None
@@ -146,7 +146,7 @@ class _Shelf:
 
     whole: Ledger = field(default_factory=lambda: Ledger(windowed=True))
     sessions: OrderedDict[str, Ledger] = field(default_factory=OrderedDict)
-    forgotten: _Filter | None = None
+    forgotten: Filter | None = None
 
 
 class Histories:
@@ -162,7 +162,7 @@ class Histories:
         self._clock = clock
         self._most_sessions, self._most_principals = most_sessions, most_principals
         self._shelves: OrderedDict[str, _Shelf] = OrderedDict()
-        self._forgotten: _Filter | None = None
+        self._forgotten: Filter | None = None
         self._flying: dict[str, list[tuple[Ledger, Entry]]] = {}
 
     def views(self, principal: str, session: str) -> tuple[View, View]:
@@ -214,7 +214,7 @@ class Histories:
                 )
                 if idle is not None:
                     del self._shelves[idle]
-                    self._forgotten = self._forgotten or _Filter()
+                    self._forgotten = self._forgotten or Filter()
                     self._forgotten.add(idle)
         self._shelves.move_to_end(principal)
         return shelf
@@ -234,11 +234,11 @@ class Histories:
 
     def _forget(self, shelf: _Shelf, session: str) -> None:
         del shelf.sessions[session]
-        shelf.forgotten = shelf.forgotten or _Filter()
+        shelf.forgotten = shelf.forgotten or Filter()
         shelf.forgotten.add(session)
 
 
-class _Filter:
+class Filter:
     """A Bloom filter of fixed size: it never misses what was added, and takes a stranger for it now and then, which fails closed."""
 
     __slots__ = ("_bits", "_key")

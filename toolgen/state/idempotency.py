@@ -14,6 +14,7 @@ import msgspec
 
 from toolgen.clock import Clock
 from toolgen.errors import StateError
+from toolgen.state.count_connection import Script
 from toolgen.state.encryption import Seal, SealedScript
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
@@ -24,7 +25,7 @@ __all__ = ["Claim", "Ledger", "RedisLedger", "SqliteLedger"]
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """One key in use. `id` is a digest over caller, tool and key; `arguments` one over what the call was made with.
 
-    `running`: its call is under way, and whoever carries it out says so again before `lease` is over. `waiting`: it waits for a person.
+    `running`: its call is under way, and its gateway says so again before `lease` is over. `waiting`: it waits for a person.
     `ended`: `outcome` is what the caller was told, sealed. Times are seconds since the epoch; at `expires` the key is forgotten.
     """
 
@@ -167,7 +168,7 @@ def _claim(row: tuple[object, ...]) -> Claim:
     return Claim(**dict(zip(_COLUMNS, row, strict=True)))  # type: ignore[arg-type]
 
 
-_SCRIPT = Path(__file__).with_name("ledger.lua").read_text(encoding="utf-8")
+_SCRIPT = Script.named("ledger")
 
 
 class RedisLedger:

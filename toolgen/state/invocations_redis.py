@@ -1,6 +1,6 @@
 """Invocations in Redis: seen by every process of every machine that shares it, and sealed there.
 
-Which approved calls this machine began, durably and outside Redis: whoever can write in Redis may lose a call, and never make one.
+Which approved calls this machine began, durably and outside Redis: an attacker who can write in Redis may lose a call, and never make one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from toolgen.errors import StateError
+from toolgen.state.count_connection import Script
 from toolgen.state.encryption import Seal, SealedScript
 from toolgen.state.invocations import Invocation, as_json, from_json
 from toolgen.state.redis_connection import RedisLink
@@ -93,18 +94,18 @@ class BegunCalls:
         await self._file.close()
 
 
-_SCRIPT = Path(__file__).with_name("invocations.lua").read_text(encoding="utf-8")
+_SCRIPT = Script.named("invocations")
 _MAX_MOVED = 10_000
 _LOST = "Redis has lost how far a call had come; it is not carried out again"
 _logger = logging.getLogger(__name__)
 
 
 class RedisInvocations:
-    """What Redis has of a call, and of which version it is, is inside a box that only whoever has the key of `seal` can make or open.
+    """What Redis has of a call, and of which version it is, is inside a box that only the key of `seal` makes or opens.
 
     A process remembers how far it saw each call come. Where Redis has lost what it said was kept (it failed over to a copy that was
     behind, or was set back), an older version of a call is refused here and never taken up a second time. That a call began or ended is
-    remembered by the machine besides (`begun`), and only the machine that took a call on carries it out: whoever puts back what Redis
+    remembered by the machine besides (`begun`), and only the machine that took a call on carries it out: who puts back what Redis
     held before finds nobody who would make the call again, whichever of them was restarted meanwhile.
     """
 

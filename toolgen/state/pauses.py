@@ -19,8 +19,9 @@ import msgspec
 from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock
 from toolgen.errors import StateError
+from toolgen.state.count_connection import Script, UnreachableError
 from toolgen.state.encryption import Seal
-from toolgen.state.redis_connection import RedisLink, UnreachableError
+from toolgen.state.redis_connection import RedisLink
 
 __all__ = ["FRESH_S", "POLL_S", "Pause", "Pauses", "SharedPauses"]
 
@@ -149,7 +150,7 @@ class Pauses:
 
 
 _logger = logging.getLogger(__name__)
-_SCRIPT = Path(__file__).with_name("pauses.lua").read_text(encoding="utf-8")
+_SCRIPT = Script.named("pauses")
 POLL_S = 0.2
 """How often a worker looks, whether anybody calls or not."""
 FRESH_S = 0.8
@@ -162,7 +163,7 @@ class SharedPauses:
     """What is paused by the word of Redis, read every 0.2 s, and by this machine's file, looked at before each call.
 
     Redis may forget (it was emptied, or failed over to a copy that was behind): a pause ends when somebody resumes it and never so.
-    Whoever knows a later version than Redis has puts it back.
+    A gateway that knows a later version than Redis has puts it back.
     """
 
     def __init__(
@@ -176,7 +177,7 @@ class SharedPauses:
         self._background = background or Background()
         self._link = link
         self._seal = cache(seal)
-        self._key = f"{link.location.prefix}:pauses"
+        self._key = f"{link.prefix}:pauses"
         self._clock = clock
         self._local = local
         self._version = 0

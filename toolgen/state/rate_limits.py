@@ -206,7 +206,7 @@ _POLL_S = 0.1  # a place in flight may be given back by another process, which t
 class WaitingBuckets:
     """Buckets in front of which calls wait, where the limit that refused has a `wait_s`.
 
-    The first of a line asks again when there may be enough; whoever comes later to the same bucket stands behind, whatever it costs.
+    The first of a line asks again when there may be enough; a later call to the same bucket waits behind it, whatever it costs.
     Who cannot be served in time is refused at once. Processes have lines of their own.
     """
 
@@ -319,7 +319,7 @@ def _pause(refusal: Refusal) -> float:
 
 MAX_DURATION_S = 3600.0
 """How long one answer can hold calls up. Then one more is tried, and may say so again."""
-_SAME_WINDOW_S = 2.0  # whole seconds, rounded by whoever sends them
+_SAME_WINDOW_S = 2.0  # whole seconds, rounded by the service
 
 
 @dataclass(slots=True)

@@ -14,11 +14,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from toolgen.clock import Clock
+from toolgen.state.count_connection import TIMEOUT_S, Script, UnreachableError
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-__all__ = ["RedisClock", "RedisLink", "RedisLocation", "UnreachableError"]
+__all__ = ["RedisClock", "RedisLink", "RedisLocation"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,28 +35,25 @@ class RedisLocation:
     prefix: str = "toolgen"
 
 
-_TIME = "return redis.call('TIME')"
+_TIME = Script("time", "return redis.call('TIME')")
 _KNOWN_S = 1.0
-TIMEOUT_S = 1.0
-"""How long Redis may take for a connection and for an answer, each."""
-
-
-class UnreachableError(Exception):
-    """Redis could not be asked, or did not answer as it should. The text names the kind of fault and nothing of what was sent."""
 
 
 class RedisLink:
     """Connects when something is asked, once, and again after every fault. `password` is asked at each connection, so it may be rotated."""
 
+    place = "Redis"
+
     def __init__(self, location: RedisLocation, password: Callable[[], str]) -> None:
         self.location = location
+        self.prefix = location.prefix
         self._password = password
         self._client: Redis | None = None
         self._turn = asyncio.Lock()
         self._ahead: float | None = None  # its time, less that of the event loop
         self._asked = 0.0
 
-    async def run(self, script: str, argument: bytes) -> list[int]:
+    async def run(self, script: Script, argument: bytes) -> list[int]:
         """The whole numbers that a script answers. Raises `UnreachableError` within twice `TIMEOUT_S`."""
         answer = await self._ask(script, (), (argument,))
         if not isinstance(answer, list) or not all(isinstance(item, int) for item in answer):
@@ -63,7 +61,7 @@ class RedisLink:
             raise UnreachableError("TypeError")
         return answer
 
-    async def ask(self, script: str, key: str, *arguments: str | bytes) -> Any:
+    async def ask(self, script: Script, key: str, *arguments: str | bytes) -> Any:
         """What a script answers about one key (KEYS[1]), whatever it is. Raises `UnreachableError` as `run` does."""
         return await self._ask(script, (key,), arguments)
 
@@ -82,7 +80,7 @@ class RedisLink:
                     raise UnreachableError(str(error)) from None
         return asyncio.get_running_loop().time() + self._ahead
 
-    async def _ask(self, script: str, keys: tuple[str, ...], arguments: tuple[str | bytes, ...]) -> Any:
+    async def _ask(self, script: Script, keys: tuple[str, ...], arguments: tuple[str | bytes, ...]) -> Any:
         try:
             async with self._turn, asyncio.timeout(2 * TIMEOUT_S):
                 return await self._run(script, keys, arguments)
@@ -93,17 +91,17 @@ class RedisLink:
             await self._drop()
             raise UnreachableError(type(error).__name__) from None
 
-    async def _run(self, script: str, keys: tuple[str, ...], arguments: tuple[str | bytes, ...]) -> Any:
+    async def _run(self, script: Script, keys: tuple[str, ...], arguments: tuple[str | bytes, ...]) -> Any:
         from redis.exceptions import NoScriptError  # noqa: PLC0415 - an optional dependency
 
         client: Any = self._client
         if client is None:
-            # Whoever keeps the password (Vault, a keyring) may take its time, and nobody else waits for that.
+            # The store of the password (Vault, a keyring) may take its time, and nobody else waits for that.
             client = self._client = self._connected(await asyncio.to_thread(self._password))
         try:
-            return await client.evalsha(_digest(script), len(keys), *keys, *arguments)
+            return await client.evalsha(_digest(script.text), len(keys), *keys, *arguments)
         except NoScriptError:
-            return await client.eval(script, len(keys), *keys, *arguments)
+            return await client.eval(script.text, len(keys), *keys, *arguments)
 
     async def close(self) -> None:
         """Closes the connection; what is asked afterwards makes another."""

@@ -48,7 +48,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sessions:
-    """Both are looked up by the SHA-256 of what the browser holds, so that whoever reads the file can be nobody.
+    """Both are looked up by the SHA-256 of what the browser holds, so that a reader of the file can be nobody.
 
     A session ends `idle_s` after its last request, and may be lost with the machine: people sign in again. Each method raises
     `StateError` when the file cannot be read or written.

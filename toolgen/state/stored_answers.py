@@ -17,7 +17,7 @@ from toolgen.errors import StateError
 from toolgen.model.result import Failed, Shape
 from toolgen.state.sqlite_file import LASTING, SqliteFile, transaction
 
-__all__ = ["EACH", "EXPIRES_S", "KEY_BYTES", "TOTAL", "Flight", "Kept", "KeptAnswers", "Results"]
+__all__ = ["EACH", "EXPIRES_S", "KEY_BYTES", "TOTAL", "Flight", "Kept", "Results", "StoredAnswers"]
 
 EXPIRES_S = 900.0
 EACH = 16 * 1024 * 1024
@@ -33,11 +33,11 @@ CREATE TABLE IF NOT EXISTS answers (
 """
 
 
-class KeptAnswers:
+class StoredAnswers:
     """A SQLite file, made when the first answer is kept. What a crash loses of it, the agent asks for again.
 
     Each answer is encrypted (AES-256-GCM) under a key of its own, which is given to the caller and not kept, and bound to what the caller
-    must say again: whoever has the file has nothing, and whoever has the key but is somebody else has nothing either.
+    must say again: the file alone opens nothing, and neither does the key in the hands of somebody else.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:

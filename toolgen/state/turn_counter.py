@@ -1,4 +1,4 @@
-"""Turns of conversations, counted in memory or in Redis: calls that are in flight together are one turn, however many they are."""
+"""Turns of conversations, in memory or where several processes count: calls that are in flight together are one turn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from asyncio import Task
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
 
@@ -19,9 +18,9 @@ import orjson
 
 from toolgen.background import Background
 from toolgen.clock import Clock
-from toolgen.state.redis_connection import RedisLink, UnreachableError
+from toolgen.state.count_connection import Link, Script, UnreachableError
 
-__all__ = ["FORGOTTEN_S", "MAX_CALLS", "Excess", "MemoryTurns", "RedisTurns", "Seat", "Turns"]
+__all__ = ["FORGOTTEN_S", "MAX_CALLS", "Excess", "MemorySeat", "MemoryTurns", "Seat", "SharedTurns", "Turns"]
 
 Parties: TypeAlias = tuple[str, ...]
 
@@ -57,14 +56,14 @@ class Seat(ABC):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._release()
+        self.release()
         if kind is None:
             await self._settled()
 
     def hold(self, task: Task[object]) -> None:
         """Keeps the place until the task ends, also when the caller leaves before."""
         self._holds += 1
-        task.add_done_callback(lambda _: self._release())
+        task.add_done_callback(lambda _: self.release())
 
     @abstractmethod
     async def excess(self) -> Excess | None:
@@ -75,9 +74,10 @@ class Seat(ABC):
         """Nobody holds the place any more."""
 
     async def _settled(self) -> None:  # noqa: B027 - in memory there is nothing to wait for
-        """Waits until whoever counts knows what was released: then the next call of this caller finds its turn ended."""
+        """Waits until the counter knows what was released: then the next call of this caller finds its turn ended."""
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """One of those who hold the place lets it go."""
         self._holds -= 1
         if self._holds == 0:
             self._vacate()
@@ -102,19 +102,21 @@ class _Conversation:
     joined: float = 0.0  # its last turn, by its last call
 
 
-class _MemorySeat(Seat):
-    __slots__ = ("_conversation", "_excess")
+class MemorySeat(Seat):
+    """A seat that is counted here; `refused` says at once why it is none."""
 
-    def __init__(self, conversation: _Conversation, excess: Excess | None) -> None:
+    __slots__ = ("_conversation", "refused")
+
+    def __init__(self, conversation: _Conversation, refused: Excess | None) -> None:
         super().__init__()
         self._conversation = conversation
-        self._excess = excess
+        self.refused = refused
 
     async def excess(self) -> Excess | None:
-        return self._excess
+        return self.refused
 
     def _vacate(self) -> None:
-        if self._excess is None:
+        if self.refused is None:
             self._conversation.flying -= 1
 
 
@@ -123,27 +125,27 @@ class MemoryTurns:
     else's."""
 
     def __init__(self, limit: int, clock: Clock) -> None:
-        self._limit = limit
+        self.limit = limit
         self._clock = clock
         self._kept: OrderedDict[Parties, OrderedDict[str, _Conversation]] = OrderedDict()
         self._size = 0
 
-    def join(self, parties: Parties, conversation: str) -> Seat:
+    def join(self, parties: Parties, conversation: str) -> MemorySeat:
         now = self._clock.monotonic()
         found = self._found(parties, conversation)
         if not found.flying:
             if now - found.joined >= FORGOTTEN_S:
                 found.turns = 0
-            if found.turns >= self._limit:
-                return _MemorySeat(found, Excess(reason="spent", retry_after_s=found.joined + FORGOTTEN_S - now))
+            if found.turns >= self.limit:
+                return MemorySeat(found, Excess(reason="spent", retry_after_s=found.joined + FORGOTTEN_S - now))
             found.turns += 1
             found.calls = 0
         elif found.calls >= MAX_CALLS:
-            return _MemorySeat(found, Excess(reason="crowded", retry_after_s=CROWDED_S))
+            return MemorySeat(found, Excess(reason="crowded", retry_after_s=CROWDED_S))
         found.calls += 1
         found.flying += 1
         found.joined = now
-        return _MemorySeat(found, None)
+        return MemorySeat(found, None)
 
     async def close(self) -> None:
         """There is nothing to close."""
@@ -179,7 +181,7 @@ class MemoryTurns:
 
 _logger = logging.getLogger(__name__)
 
-_SCRIPT = Path(__file__).with_name("turns.lua").read_text(encoding="utf-8")
+_SCRIPT = Script.named("turns")
 _ENTER, _LEAVE, _STAY = 0, 1, 2
 _RETRY_S = 0.5  # after a fault nothing is asked for so long, and no call waits for a timeout
 _MAX_BATCH = 256
@@ -190,6 +192,7 @@ _UNREACHABLE = Excess(reason="unreachable", retry_after_s=1.0)
 class _Group:
     """What this process has in flight of one conversation, under one lease from the first call's coming to the last one's end."""
 
+    who: str
     name: str
     lease: str
     seats: int = 0
@@ -199,17 +202,17 @@ class _Group:
 
 @dataclass(slots=True)
 class _Step:
-    """Something Redis is to be told, until it was."""
+    """Something that the counting store is to be told, until it was."""
 
     what: int
     group: _Group
     done: asyncio.Future[Excess | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class _RedisSeat(Seat):
+class _SharedSeat(Seat):
     __slots__ = ("_group", "_turns")
 
-    def __init__(self, turns: RedisTurns, group: _Group) -> None:
+    def __init__(self, turns: SharedTurns, group: _Group) -> None:
         super().__init__()
         self._turns = turns
         self._group = group
@@ -228,12 +231,12 @@ class _RedisSeat(Seat):
             await self._group.left
 
 
-class RedisTurns:
-    """Counts in Redis, by its clock. While it cannot be reached, calls of a conversation are refused. What a process that ended without
-    a word had in flight has ended after `lease_s`."""
+class SharedTurns:
+    """Counts at the other end of a link, by its clock. While that cannot be reached, calls of a conversation are refused. What a process
+    that ended without a word had in flight has ended after `lease_s` at the latest."""
 
     def __init__(
-        self, limit: int, link: RedisLink, clock: Clock, *, lease_s: float = 20.0, background: Background | None = None
+        self, limit: int, link: Link, clock: Clock, *, lease_s: float = 20.0, background: Background | None = None
     ) -> None:
         self._background = background or Background()
         self._limit = limit
@@ -250,24 +253,24 @@ class RedisTurns:
         self._down_until = 0.0
 
     def join(self, parties: Parties, conversation: str) -> Seat:
-        name = hashlib.sha256(json.dumps([parties, conversation]).encode()).hexdigest()[:40]
+        name = _digest([parties, conversation])
         group = self._groups.get(name)
         if group is None:
             self._made += 1
-            group = self._groups[name] = _Group(name, f"{self._process}:{self._made}")
-        return _RedisSeat(self, group)
+            group = self._groups[name] = _Group(_digest(parties), name, f"{self._process}:{self._made}")
+        return _SharedSeat(self, group)
 
     async def enter(self, group: _Group) -> Excess | None:
         """Counts one call. It stands in the turn that is in flight anywhere, or begins one."""
         if not self._reachable and self._clock.monotonic() < self._down_until:
             return _UNREACHABLE
         if self._staying is None:
-            self._staying = self._background.start("the count of turns in Redis", self._stay)
+            self._staying = self._background.start(f"the count of turns in {self._link.place}", self._stay)
         group.entered = True
         return await self._tell(_ENTER, group)
 
     def leave(self, group: _Group) -> None:
-        """Nothing of it is in flight here any more. Where Redis cannot be told, it finds out when the lease is over."""
+        """Nothing of it is in flight here any more. Where the counting store cannot be told, it finds out when the lease is over."""
         del self._groups[group.name]
         if group.entered:
             group.left = self._tell(_LEAVE, group)
@@ -293,12 +296,12 @@ class RedisTurns:
         while self._steps:
             batch, self._steps = self._steps[:_MAX_BATCH], self._steps[_MAX_BATCH:]
             given = {
-                "prefix": self._link.location.prefix,
+                "prefix": self._link.prefix,
                 "limit": self._limit,
                 "most": MAX_CALLS,
                 "lease_ms": round(self._lease_s * 1000),
                 "kept_ms": round(FORGOTTEN_S * 1000),
-                "steps": [[step.what, step.group.name, step.group.lease] for step in batch],
+                "steps": [(step.what, step.group.name, step.group.lease, step.group.who) for step in batch],
             }
             answers: list[Excess | None] = [_UNREACHABLE] * len(batch)
             try:
@@ -328,12 +331,16 @@ class RedisTurns:
         self._down_until = self._clock.monotonic() + _RETRY_S
         if self._reachable:
             self._reachable = False
-            _logger.error("Redis, where turns of conversations are counted, cannot be reached (%s)", why)
+            _logger.error("%s, where turns of conversations are counted, cannot be reached (%s)", self._link.place, why)
 
     def _found(self) -> None:
         if not self._reachable:
             self._reachable = True
-            _logger.warning("Redis, where turns of conversations are counted, can be reached again")
+            _logger.warning("%s, where turns of conversations are counted, can be reached again", self._link.place)
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:40]
 
 
 def _excess(code: int, wait_ms: int) -> Excess | None:

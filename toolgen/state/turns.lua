@@ -1,6 +1,6 @@
 -- Counts turns of conversations, in one step and by this server's clock. ARGV[1] is JSON:
 --   prefix, limit, most (calls a turn), lease_ms, kept_ms
---   steps: [[what, conversation, lease], …], done in this order; what: 0 enter, 1 leave, 2 stay
+--   steps: [[what, conversation, lease, whose], …], done in this order; what: 0 enter, 1 leave, 2 stay
 -- Answers two numbers for each step: 0 (fine), 1 (its turns are used up) or 2 (its turn is full), and after how many milliseconds it may
 -- be tried again.
 local given = cjson.decode(ARGV[1])

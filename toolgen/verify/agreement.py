@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from toolgen.verify.known_differences import CONTRARY, Deliberate, is_bytes, is_
 from toolgen.verify.reader import ABSENT
 from toolgen.verify.spec_references import References
 
-__all__ = ["Agreement", "Difference", "Side"]
+__all__ = ["Agreement", "Difference", "Second", "Side"]
 
 _MAX_CHAIN_LENGTH = 60
 _COMPOSED = ("allOf", "anyOf", "oneOf")
@@ -24,13 +24,20 @@ _COMPOSED = ("allOf", "anyOf", "oneOf")
 class Difference:
     """What a tool's schema says otherwise. `path` leads to the value, `pointer` into the description.
 
-    `value` is one that only one of the two accepts, where one is easily named: `ABSENT` otherwise.
+    `value` is one that only one of the two accepts, where one is easily named: `ABSENT` otherwise. `schemas` are the tool's and the
+    description's there, where a validator can be asked.
     """
 
     path: tuple[str | int, ...]
     pointer: str
     what: str
     value: Any = ABSENT
+    schemas: tuple[Any, Any] | None = None
+    word: str = ""  # the keyword that differs
+
+
+Second = Callable[[Difference, Mapping[str, Any], str], str]
+"""A second judge of a difference, told the tool's `$defs` and what hides a property: why it sees none, or ""."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +64,10 @@ class _Pair:
 class Agreement:
     """Compares with the schemas of one description."""
 
-    def __init__(self, documents: Documents, version: str) -> None:
+    def __init__(self, documents: Documents, version: str, second: Second = lambda *_: "") -> None:
+        """`disputed` gets what `second` does not agree to: the comparison goes on there."""
+        self.second = second
+        self.disputed: list[str] = []
         self.deliberate = Deliberate(documents)
         self.tools = Words(old=False)
         self.words = Words(old=version in {"2.0", "3.0"}, follow=References(documents).follow)
@@ -89,6 +99,7 @@ class _Comparison:
     """One tool's schema under comparison."""
 
     def __init__(self, agreement: Agreement, definitions: Mapping[str, Any], side: Side) -> None:
+        self._agreement = agreement
         self._deliberate = agreement.deliberate
         self._written = agreement.words
         self._tools = agreement.tools
@@ -135,8 +146,8 @@ class _Comparison:
         for word in SCALARS:
             if word in mine or word in theirs:
                 ours, wanted = mine.get(word), theirs.get(word)
-                if ours != wanted:
-                    return self._said(pair, word, ours, wanted)
+                if ours != wanted and (found := self._said(pair, word, ours, wanted)):
+                    return found
         return self._required(pair, mine, theirs) or self._inside(pair, mine, theirs)
 
     def _followed(self, pair: _Pair) -> tuple[Any, _Pair, bool]:
@@ -157,13 +168,26 @@ class _Comparison:
             written = self._deliberate.target(pointer)
         return tool, replace(pair, written=written, pointer=pointer), False
 
-    def _said(self, pair: _Pair, word: str, ours: Any, wanted: Any) -> Difference:
-        return Difference(
+    def _said(self, pair: _Pair, word: str, ours: Any, wanted: Any) -> Difference | None:
+        found = Difference(
             path=pair.path,
             pointer=f"{pair.pointer}/{word}" if wanted is not None else pair.pointer,
             what=_sentence(word, ours, wanted),
             value=witness(word, ours, wanted),
+            word=word,
         )
+        return found if word in _UNJUDGED else self._agreed(pair, found)
+
+    def _agreed(self, pair: _Pair, found: Difference) -> Difference | None:
+        """A difference that the second judge sees too; any other is kept among what is disputed."""
+        if self._side.files:
+            return found  # bytes are no values that a validator could judge
+        found = replace(found, schemas=(pair.tool, pair.written))
+        if not (why := self._agreement.second(found, self._definitions, self._side.hides)):
+            return found
+        where = "/".join(map(str, found.path)) or "the arguments"
+        self._agreement.disputed.append(f"{where} at {found.pointer} {found.what}, but {why}")
+        return None
 
     def _required(self, pair: _Pair, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Difference | None:
         ours, wanted = mine.get("required", frozenset()), theirs.get("required", frozenset())
@@ -171,13 +195,13 @@ class _Comparison:
             return None
         where = f"{pair.pointer}/required" if wanted else pair.pointer
         for name in sorted(ours - wanted):
-            return Difference(
-                path=pair.path, pointer=where, what=f"requires {name!r}, which the description does not", value={}
-            )
+            what = f"requires {name!r}, which the description does not"
+            if found := self._agreed(pair, Difference(path=pair.path, pointer=where, what=what, value={})):
+                return found
         for name in sorted(wanted - ours - pair.hidden):
-            return Difference(
-                path=pair.path, pointer=where, what=f"does not require {name!r}, which the description does", value={}
-            )
+            what = f"does not require {name!r}, which the description does"
+            if found := self._agreed(pair, Difference(path=pair.path, pointer=where, what=what, value={})):
+                return found
         return None
 
     def _inside(self, pair: _Pair, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Difference | None:
@@ -331,4 +355,5 @@ _NAMES: Mapping[str, str] = {
 _NOTHING_WHEN_OPEN = frozenset(
     {"items", "additionalProperties", "propertyNames", "unevaluatedItems", "unevaluatedProperties"}
 )
+_UNJUDGED = frozenset({"format", "contentEncoding", "contentMediaType"})  # no validator refuses a value for them
 _OF_TEXT = frozenset({"type", "format", "minLength", "maxLength", "pattern"})

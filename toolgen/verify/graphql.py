@@ -6,7 +6,7 @@ The argument that chooses fields, proved: a selection made from the schema becom
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from graphql import (
@@ -22,6 +22,7 @@ from graphql import (
     NonNullTypeNode,
     OperationDefinitionNode,
     TypeNode,
+    VariableDefinitionNode,
     get_named_type,
     is_leaf_type,
     is_required_argument,
@@ -109,51 +110,76 @@ def prove_operation(
         return NotApplicable(reason="its documents are written by its caller, and checked at every call")
     if not isinstance(binding, GraphQLBinding):
         return Unproven(reasons=("the tool is not bound to GraphQL",))
+    definitions = _definitions(binding, schema)
+    if isinstance(definitions, str):
+        return Failed(arguments={}, reason=definitions, sent=binding.operation)
+    properties = dict(tool.input_schema.get("properties") or {})
+    properties.pop(binding.fields, None)
+    fault = unproven_fields(binding, schema, graph) if binding.fields else ""
+    if fault := fault or _unsent(binding, properties, definitions):
+        return Failed(arguments={}, reason=fault, sent=binding.operation)
+    taken = {**tool.input_schema, "properties": properties}
+    return _tried(binding, schema, definitions, taken, examples=examples, seed=f"{seed}:{tool.name}")
+
+
+def _definitions(binding: GraphQLBinding, schema: GraphQLSchema) -> tuple[VariableDefinitionNode, ...] | str:
+    """The variables of the operation that is sent, or why it cannot be."""
     try:
         document = parse(binding.operation)
     except GraphQLError as error:
-        return Failed(arguments={}, reason=f"the operation is not GraphQL: {error.message}", sent=binding.operation)
+        return f"the operation is not GraphQL: {error.message}"
     if faults := validate(schema, document):
-        return Failed(arguments={}, reason=f"the operation is not valid: {faults[0].message}", sent=binding.operation)
+        return f"the operation is not valid: {faults[0].message}"
     operations = [one for one in document.definitions if isinstance(one, OperationDefinitionNode)]
     named = [one for one in operations if one.name is not None and one.name.value == binding.operation_name]
     if len(named) != 1:
-        return Failed(arguments={}, reason=f"there is no operation {binding.operation_name!r}", sent=binding.operation)
-    properties = dict(tool.input_schema.get("properties") or {})
-    if binding.fields:
-        properties.pop(binding.fields, None)
-        if fault := unproven_fields(binding, schema, graph):
-            return Failed(arguments={}, reason=fault, sent=binding.operation)
+        return f"there is no operation {binding.operation_name!r}"
+    return tuple(named[0].variable_definitions or ())
+
+
+def _unsent(
+    binding: GraphQLBinding, properties: Mapping[str, Any], definitions: Sequence[VariableDefinitionNode]
+) -> str:
+    """Why what is given is not what is sent; "" where it is."""
     if unbound := sorted(set(properties) - set(binding.variables)):
-        return Failed(arguments={}, reason=f"the argument {unbound[0]!r} is sent nowhere", sent=binding.operation)
-    definitions = named[0].variable_definitions or ()
-    kinds = {one.variable.name.value: one.type for one in definitions}
-    if lost := sorted(set(binding.bound) - kinds.keys()):
-        return Failed(arguments={}, reason=f"the bound variable ${lost[0]} is not there", sent=binding.operation)
+        return f"the argument {unbound[0]!r} is sent nowhere"
+    if lost := sorted(set(binding.bound) - {one.variable.name.value for one in definitions}):
+        return f"the bound variable ${lost[0]} is not there"
     if binding.hash and binding.hash != "sha256:" + hashlib.sha256(binding.operation.encode()).hexdigest():
-        return Failed(arguments={}, reason="the operation is not the one its hash is of", sent=binding.operation)
+        return "the operation is not the one its hash is of"
+    return ""
+
+
+def _tried(
+    binding: GraphQLBinding,
+    schema: GraphQLSchema,
+    definitions: tuple[VariableDefinitionNode, ...],
+    taken: Mapping[str, Any],
+    *,
+    examples: int,
+    seed: str,
+) -> Verdict:
+    """Generated arguments, each as the variables that it is sent as."""
+    kinds = {one.variable.name.value: one.type for one in definitions}
 
     def wrong(arguments: Mapping[str, Any]) -> str | None:
         variables = {name: arguments[key] for key, name in binding.variables.items() if key in arguments}
         variables |= {name: _STANDS_IN.get(_named(kinds[name]), "x") for name in binding.bound if name in kinds}
-        known = {one.variable.name.value for one in definitions}
-        if stray := sorted(set(variables) - known):
+        if stray := sorted(set(variables) - kinds.keys()):
             return f"the operation has no variable ${stray[0]}"
         coerced = get_variable_values(schema, definitions, variables)
         return coerced[0].message if isinstance(coerced, list) else None
 
-    taken = {**tool.input_schema, "properties": properties}
     valid = valid_for(taken)
-    made = Examples(taken, seed=f"{seed}:{tool.name}")
     seen: set[str] = set()
     count = 0
-    for arguments in made.take(examples):
+    for arguments in Examples(taken, seed=seed).take(examples):
         count += 1
         seen |= arguments.keys()
         if wrong(arguments) is not None:
             smallest = shrink(arguments, lambda one: valid.is_valid(dict(one)) and wrong(one) is not None)
             return Failed(arguments=smallest, reason=wrong(smallest) or "", sent=binding.operation)
-    untried = sorted(set(properties) - seen)
+    untried = sorted(set(taken["properties"]) - seen)
     if not count or untried:
         reasons = tuple(f"{name}: no valid value could be generated" for name in untried)
         return Unproven(reasons=reasons or ("no valid arguments could be generated",))

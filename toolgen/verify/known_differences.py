@@ -13,8 +13,9 @@
 - Bounds of that size are doubles; patterns that the engine cannot compile are left out; words for no JSON type (`int`, `file`) are read
   as what they mean (`words`).
 - A body or parameter that is neither JSON nor a form is one text (or file) that the agent writes, whatever its schema (`contract`).
-- Headers that belong to the gateway, and what carries a credential, are no arguments (`requests`, `_unbound`): by a scheme's own name,
-  or as one of `TOKENS` where a bearer token is needed. Google's system parameters (`GOOGLES`) are none either, and what `constants:` of
+- Headers that belong to the gateway, and what carries a credential, are no arguments (`bound_arguments`): by a scheme's own name,
+  or as one of `TOKENS` where a bearer token is needed; a property of a body only where its description speaks of it (`fills_token`).
+  Google's system parameters (`GOOGLES`) are none either, and what `constants:` of
   toolgen.yaml fixes is sent as it says.
 """
 
@@ -27,10 +28,20 @@ import orjson
 
 from toolgen.canonical import canonical
 from toolgen.errors import CanonicalError
+from toolgen.model.tool import HttpBinding
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.verify.spec_references import References
 
-__all__ = ["CONTRARY", "GOOGLES", "TOKENS", "Deliberate", "carried", "is_file_argument", "without_choice"]
+__all__ = [
+    "CONTRARY",
+    "GOOGLES",
+    "TOKENS",
+    "Deliberate",
+    "carried",
+    "fills_token",
+    "is_file_argument",
+    "without_choice",
+]
 
 TOKENS = frozenset({"accesstoken", "oauthtoken", "bearertoken", "authtoken", "token", "authorization", "auth"})
 GOOGLES = frozenset(
@@ -200,6 +211,13 @@ def carried(value: Any) -> bool:
 def _depth(value: Any) -> int:
     inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else None
     return 0 if inside is None else 1 + max(map(_depth, inside), default=0)
+
+
+def fills_token(name: str, written: Any, binding: HttpBinding) -> bool:
+    """Whether a body's property is a credential that the gateway sends in a header instead."""
+    said = str(written.get("description", "")).lower() if isinstance(written, Mapping) else ""
+    called = name.lower().replace("_", "").replace("-", "") in TOKENS
+    return called and bool(binding.security) and ("authenticat" in said or "scope" in said)
 
 
 def is_file_argument(words: Mapping[str, Any]) -> bool:

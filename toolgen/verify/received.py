@@ -6,7 +6,7 @@ What kind of value a schema as written allows: one value, an array, an object.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, unquote_plus
@@ -38,8 +38,19 @@ class Received:
     body: bytes | None
 
 
-def receive(url: str, headers: tuple[tuple[str, str], ...], body: bytes | None, *, server: str, path: str) -> Received:
-    """Takes a request apart by the description's path template. Raises `UnreadableError` when it is not a request to that path."""
+def receive(
+    url: str,
+    headers: tuple[tuple[str, str], ...],
+    body: bytes | None,
+    *,
+    server: str,
+    path: str,
+    queried: Container[str] = (),
+) -> Received:
+    """Takes a request apart by the description's path template, whose query may name `queried` parameters, which are read as such.
+
+    Raises `UnreadableError` when it is not a request to that path.
+    """
     target, _, fragment = url.partition("#")
     if fragment or url.endswith("#"):
         raise UnreadableError("the URL has a fragment, which is never sent")
@@ -52,6 +63,8 @@ def receive(url: str, headers: tuple[tuple[str, str], ...], body: bytes | None, 
     pairs = [_pair(pair) for pair in query.split("&") if pair]
     variables: dict[str, str] = {}
     for pair in filter(None, fixed.split("&")):
+        if (names := _PLACEHOLDER.findall(pair)) and all(name in queried for name in names):
+            continue
         found = next((one for one in pairs if _fills(pair, one, variables)), None)
         if found is None:
             raise UnreadableError(f"the query lacks {pair!r}, which the path holds")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, Tool
 from toolgen.sources.documents import Documents
 from toolgen.verify.agreement import Agreement, Difference, Side
-from toolgen.verify.known_differences import is_file_argument
+from toolgen.verify.bodies import media_of
+from toolgen.verify.known_differences import fills_token, is_file_argument
 from toolgen.verify.reader import ABSENT, is_json, style_of
+from toolgen.verify.second_judge import Validators
 from toolgen.verify.spec_operation import Described
 from toolgen.verify.spec_schemas import Answer, Body, answers, body_of, parameter_pointers, parameter_schema
 
@@ -31,10 +34,16 @@ class Shape:
 
     def __init__(self, documents: Documents, version: str) -> None:
         self._documents = documents
-        self._agreement = Agreement(documents, version)
+        self._agreement = Agreement(documents, version, Validators(documents))
         self._made: dict[
             int, tuple[Any, Any]
         ] = {}  # schemas that 2.0 writes without one, each with what it was made of
+
+    def disputed(self) -> tuple[str, ...]:
+        """What was found since the last time that it was asked, and the second judge did not see."""
+        found = tuple(self._agreement.disputed)
+        self._agreement.disputed.clear()
+        return found
 
     def difference(self, tool: Tool, binding: HttpBinding, described: Described) -> Difference | None:
         """The first thing that the tool's arguments say otherwise than the operation, or None."""
@@ -71,12 +80,34 @@ class Shape:
                 path=(), pointer=described.origin, what="a body is sent, which the description does not have"
             )
         elif binding.body is not None and body is not None:
-            yield from self._body(binding.body, body, schema, required)
+            body = self._without_tokens(body, binding, described, schema)
+            yield from self._body(binding.body, body, schema, required, described)
         elif schema.get("additionalProperties") is not None:
             yield Difference(
                 path=(), pointer=described.origin, what="the arguments forbid others, which the description does not"
             )
         yield from _required(schema, required, described)
+
+    def _without_tokens(
+        self, body: Body, binding: HttpBinding, described: Described, schema: Mapping[str, Any]
+    ) -> Body:
+        """The body without properties that are credentials of the gateway's, and that no argument says."""
+        raw = self._agreement.resolved(body.schema)
+        properties = raw.get("properties") if isinstance(raw, dict) else None
+        if not isinstance(properties, dict):
+            return body
+        said = {one["name"]: one for one in described.written if one["in"] == "formData"} or properties
+        sent = binding.body
+        offered = set(sent.properties.values()) if sent is not None else set()
+        if sent is not None and sent.argument is not None:
+            argument = (schema.get("properties") or {}).get(sent.argument)
+            offered |= (self._said(argument, schema).get("properties") or {}).keys()
+        tokens = {name for name in properties.keys() - offered if fills_token(name, said.get(name), binding)}
+        if not tokens:
+            return body
+        kept = {name: one for name, one in properties.items() if name not in tokens}
+        required = [name for name in raw.get("required") or () if name not in tokens]
+        return replace(body, schema={**raw, "properties": kept, "required": required})
 
     def _undeclared(self, one: HttpParameter, schema: Mapping[str, Any], described: Described) -> Iterator[Difference]:
         """A variable of the path that no parameter declares takes any text."""
@@ -131,7 +162,7 @@ class Shape:
         return frozenset(written if isinstance(written, list) else [str(written)])
 
     def _body(
-        self, binding: HttpBody, body: Body, schema: Mapping[str, Any], required: dict[str, str]
+        self, binding: HttpBody, body: Body, schema: Mapping[str, Any], required: dict[str, str], described: Described
     ) -> Iterator[Difference]:
         if binding.required is not body.required:
             what = f"the body is {'' if binding.required else 'not '}required, which the description's is{' not' * binding.required}"
@@ -142,6 +173,8 @@ class Shape:
             return
         kind = _plain(binding.media_type)
         form = kind == _FORM or kind.startswith("multipart/")
+        if kind == _FORM:
+            yield from _parts(binding, described, body)
         properties = schema.get("properties") or {}
         if binding.argument is None:
             yield from self._spread(binding, body, schema, required, _PARTS if kind.startswith("multipart/") else _IN)
@@ -258,6 +291,25 @@ def _sending(
         if ours != wanted:
             what = f"the {one.in_} {one.name!r} is sent with {word} {ours}, the description says {wanted}"
             yield Difference(path=(one.argument,), pointer=pointer, what=what)
+
+
+def _parts(binding: HttpBody, described: Described, body: Body) -> Iterator[Difference]:
+    """How the binding sends the properties of a form, against the description's encoding."""
+    encoding = (media_of(described, binding.media_type) or {}).get("encoding") or {}
+    for name in sorted({*binding.parts, *encoding}):
+        part, how = binding.parts.get(name), encoding.get(name) or {}
+        ours = (part.style, part.explode, part.allow_reserved) if part is not None else (None, None, False)
+        wanted = (how.get("style"), how.get("explode"), how.get("allowReserved") is True)
+        if _as_sent(*ours) != _as_sent(*wanted):
+            what = f"the property {name!r} is sent with style {ours[0]}, explode {ours[1]}, the description says {wanted[0]}, {wanted[1]}"
+            yield Difference(path=(), pointer=body.pointer, what=what)
+
+
+def _as_sent(style: str | None, explode: bool | None, reserved: bool) -> object:
+    """Nothing where an encoding says nothing of it; else with the defaults (3.1.1, section 4.8.15.1.2)."""
+    if style is None and explode is None and not reserved:
+        return None
+    return style or "form", explode if explode is not None else style in {None, "form"}, reserved
 
 
 def _required(schema: Mapping[str, Any], wanted: Mapping[str, str], described: Described) -> Iterator[Difference]:

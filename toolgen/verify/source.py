@@ -31,7 +31,7 @@ from toolgen.verify.requests import prove_request
 from toolgen.verify.security_checks import broken_demands
 from toolgen.verify.shape import Shape
 from toolgen.verify.spec_operation import Described, Descriptions
-from toolgen.verify.verdicts import Failed, NotApplicable, ToolReport, Unproven, Verdict
+from toolgen.verify.verdicts import Failed, NotApplicable, Proven, ToolReport, Unproven, Verdict
 
 __all__ = ["SourceReport", "prove_http_tools", "verify_source"]
 
@@ -69,9 +69,16 @@ class HttpProver:
             seed=self._seed,
             key_header=self._config.key_header,
         )
-        if isinstance(verdict, Failed) and not verdict.pointer:
-            return replace(verdict, pointer=described.origin)
-        return verdict
+        disputed = self._shape.disputed()
+        match verdict:
+            case Failed(pointer=""):
+                return replace(verdict, pointer=described.origin)
+            case Unproven(reasons=reasons) if disputed:
+                return Unproven(reasons=(*disputed, *reasons))
+            case Proven() if disputed:
+                return Unproven(reasons=disputed)
+            case _:
+                return verdict
 
     def described(self, tool: Tool) -> Described:
         """The operation that a tool was made from."""

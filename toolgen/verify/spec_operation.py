@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from toolgen.sources.documents import Documents, UnresolvedRefError
+from toolgen.verify.known_differences import carried
 from toolgen.verify.spec_references import References
 from toolgen.verify.well_formed import type_of, well_formed
 
 __all__ = ["ONE_FILE", "SERVER", "Described", "Descriptions"]
 
+_T = TypeVar("_T")
 SERVER = "http://server.test/base"
 _SCHEMA_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _CONTAINERS = _SCHEMA_MAPS | {"allOf", "anyOf", "oneOf", "prefixItems", "enum", "required"}
@@ -27,6 +29,7 @@ _COLLECTIONS: Mapping[str, tuple[str, bool]] = {
     "tsv": ("tabDelimited", False),
     "multi": ("form", True),
 }
+_MAX_DEPTH = 20
 _OF_ALL = frozenset({"parameters", "servers"})  # what a path says of each of its operations
 ONE_FILE: Mapping[str, Any] = {
     "type": "object",
@@ -73,14 +76,17 @@ class Described:
 class Descriptions:
     """The operations of one description. Schemas are copied once and shared by all of them."""
 
-    def __init__(self, documents: Documents) -> None:
+    def __init__(self, documents: Documents, *, hides: str = "readOnly") -> None:
+        """`hides`: what a property says that is not of this direction; `writeOnly` for answers."""
         self._documents = documents
+        self._hides = hides
         self._references = References(documents)
         root = documents.root
         written = str(root.get("openapi", root.get("swagger", "")))
         self.version = "2.0" if "swagger" in root else written[:3]
         self._schemas: dict[str, Any] = {}
         self._names: dict[str, str] = {}
+        self._refs: dict[str, str] = {}  # in the document -> in the description
         self._waiting: list[str] = []
 
     def operation(self, origin: str) -> Described:
@@ -123,6 +129,12 @@ class Descriptions:
                 "components": {"schemas": self._schemas},
             },
         )
+
+    def schema(self, written: Any) -> tuple[Any, Mapping[str, Any]]:
+        """A schema in the form of the document, and what it and others refer to there, by name."""
+        built = self._schema(written)
+        self._drain()
+        return built, self._schemas
 
     def _parameters(self, item: Mapping[str, Any], raw: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The operation's own parameters over those of its path (3.1.1, section 4.8.10.1)."""
@@ -266,7 +278,7 @@ class Descriptions:
             if key in _SCHEMA_MAPS and isinstance(value, dict):
                 built[key] = {name: self._schema(one) for name, one in value.items()}
             elif key in _KEPT:
-                built[key] = value
+                built |= {key: value} if key == "required" or carried(value) else {}
             elif key == "discriminator":
                 if isinstance(value, dict) and self.version != "2.0":
                     built[key] = self._discriminator(value)
@@ -291,19 +303,44 @@ class Descriptions:
 
     def _sendable(self, built: dict[str, Any]) -> dict[str, Any]:
         """What is read-only is required of answers alone (3.0.4, section 4.7.24.2); 3.1 leaves that to JSON Schema, which cannot say it."""
-        properties, required = built.get("properties"), built.get("required")
-        if not isinstance(properties, dict) or not isinstance(required, list):
+        hidden = self._hidden_names(built)
+        if not hidden:
             return built
-        return {**built, "required": [name for name in required if not self._read_only(_at(properties, name))]}
+        parts = built.get("allOf")
+        if isinstance(parts, list):
+            built = {**built, "allOf": [_without_demand(one, hidden) for one in parts]}
+        return _without_demand(built, hidden)
 
-    def _read_only(self, written: Any) -> bool:
-        if isinstance(written, dict) and isinstance(written.get("$ref"), str):
-            refs = {name: ref for ref, name in self._names.items()}
-            try:
-                written = self._documents.follow({"$ref": refs[written["$ref"].rpartition("/")[2]]})
-            except UnresolvedRefError:
-                return False
-        return isinstance(written, dict) and written.get("readOnly") is True
+    def _hidden_names(self, written: Any, depth: int = 0) -> frozenset[str]:
+        """The properties of an object, or of what it is composed of, that are not of this direction."""
+        schema = self._opened(written)
+        if not isinstance(schema, dict) or depth > _MAX_DEPTH:
+            return frozenset()
+        properties = schema.get("properties")
+        own = properties if isinstance(properties, dict) else {}
+        names = {name for name, one in own.items() if self._hidden(one)}
+        parts = schema.get("allOf")
+        return frozenset(names).union(
+            *(self._hidden_names(one, depth + 1) for one in (parts if isinstance(parts, list) else ()))
+        )
+
+    def _hidden(self, written: Any, depth: int = 0) -> bool:
+        schema = self._opened(written)
+        if not isinstance(schema, dict) or depth > _MAX_DEPTH:
+            return False
+        parts = schema.get("allOf")
+        return schema.get(self._hides) is True or any(
+            self._hidden(one, depth + 1) for one in (parts if isinstance(parts, list) else ())
+        )
+
+    def _opened(self, written: Any) -> Any:
+        """What a schema of the document, or of the description, refers to."""
+        if not isinstance(written, dict) or not isinstance(ref := written.get("$ref"), str):
+            return written
+        try:
+            return self._documents.follow({"$ref": self._refs.get(ref, ref)})
+        except UnresolvedRefError:
+            return None
 
     def _discriminator(self, written: dict[str, Any]) -> dict[str, Any]:
         mapping = written.get("mapping")
@@ -325,6 +362,7 @@ class Descriptions:
             while name in self._schemas:
                 name, count = f"{base}_{count}", count + 1
             self._names[ref] = name
+            self._refs[f"#/components/schemas/{name}"] = ref
             self._schemas[name] = {}
             self._waiting.append(ref)
         return self._names[ref]
@@ -338,5 +376,8 @@ class Descriptions:
                 continue  # of no tool, or the tool would not exist
 
 
-def _at(properties: Mapping[str, Any], name: Any) -> Any:
-    return properties.get(name) if isinstance(name, str) else None
+def _without_demand(schema: _T, names: frozenset[str]) -> _T:
+    """A schema that does not require certain names."""
+    if not isinstance(schema, dict) or not isinstance(required := schema.get("required"), list):
+        return schema
+    return cast("_T", {**schema, "required": [name for name in required if name not in names]})

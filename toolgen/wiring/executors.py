@@ -141,38 +141,9 @@ def _make(
     config = source.config
     match config.kind:
         case "openapi":
-            schemes = manifest.sources[config.name].security_schemes
-            known, auth = with_headers(schemes, source.auth)
-            http = HttpExecutor(
-                schemes=known,
-                auth=auth,
-                secrets=secrets,
-                permit=permit,
-                provision=provision,
-                timeouts=source.resilience.timeouts,
-                key_header=source.resilience.key_header,
-                traces=source.trace,
-                http2=source.http2,
-                largest=source.resilience.largest,
-            )
-            return _resilient(http, source.resilience)
+            return _resilient(_http(source, manifest, secrets, permit, provision), source.resilience)
         case "graphql":
-            schemes = manifest.sources[config.name].security_schemes
-            graphql = GraphQLExecutor(
-                schemes=schemes,
-                auth=source.auth,
-                secrets=secrets,
-                permit=permit,
-                graph=manifest.sources[config.name].graph,
-                max_page=config.graph.max_page or DEFAULT_MAX_PAGE,
-                timeouts=source.resilience.timeouts,
-                key_header=source.resilience.key_header,
-                traces=source.trace,
-                http2=source.http2,
-                largest=source.resilience.largest,
-                provision=provision,
-            )
-            return _resilient(graphql, source.resilience)
+            return _resilient(_graphql(source, manifest, secrets, permit, provision), source.resilience)
         case "sql":
             password = source.auth.get("password")
             reference = password if isinstance(password, SecretReference) else None
@@ -184,6 +155,44 @@ def _make(
             return mcp if config.command else _resilient(mcp, source.resilience)
         case _:
             assert_never(config.kind)
+
+
+def _http(
+    source: SourceSettings, manifest: Manifest, secrets: Secrets, permit: Permit, provision: Provision | None
+) -> HttpExecutor:
+    known, auth = with_headers(manifest.sources[source.config.name].security_schemes, source.auth)
+    return HttpExecutor(
+        schemes=known,
+        auth=auth,
+        secrets=secrets,
+        permit=permit,
+        provision=provision,
+        timeouts=source.resilience.timeouts,
+        key_header=source.resilience.key_header,
+        traces=source.trace,
+        http2=source.http2,
+        largest=source.resilience.largest,
+    )
+
+
+def _graphql(
+    source: SourceSettings, manifest: Manifest, secrets: Secrets, permit: Permit, provision: Provision | None
+) -> GraphQLExecutor:
+    info = manifest.sources[source.config.name]
+    return GraphQLExecutor(
+        schemes=info.security_schemes,
+        auth=source.auth,
+        secrets=secrets,
+        permit=permit,
+        graph=info.graph,
+        max_page=source.config.graph.max_page or DEFAULT_MAX_PAGE,
+        timeouts=source.resilience.timeouts,
+        key_header=source.resilience.key_header,
+        traces=source.trace,
+        http2=source.http2,
+        largest=source.resilience.largest,
+        provision=provision,
+    )
 
 
 def _mcp(
@@ -223,7 +232,7 @@ def _spec(source: SourceSettings) -> CommandSpec:
 
 
 def listing_of(source: SourceSettings) -> bytes:
-    """What an MCP server says of its tools now, as it is pinned. Asked on the operator's own errand, so that no policy is in force.
+    """What an MCP server says of its tools now, as it is pinned. Asked on behalf of the operator, so that no policy is in force.
 
     Raises `DescriptionError`.
     """

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from tests.exhaustive import examples
 from toolgen.clock import FixedClock
 from toolgen.execute.base import Destination, Permit
-from toolgen.execute.http.connector import Dialer, Refusal, Target, Timeouts
+from toolgen.execute.http.connector import Dialer, Refusal, Target, Timeouts, _target
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 
 
@@ -125,3 +128,44 @@ def test_a_rebound_name_is_checked_anew() -> None:
 def test_a_resolver_that_gives_no_address_is_an_error(answer: list[str]) -> None:
     with pytest.raises((OSError, ValueError)):
         asyncio.run(dialer(Names(answer)).addresses(Target.of("http://h.test/")))
+
+
+def read(url: str, by: Callable[[str], Target]) -> Target | str:
+    try:
+        return by(url)
+    except ValueError:
+        return "refused"
+
+
+@pytest.mark.sweep
+@settings(max_examples=examples(2_000), deadline=None)
+@given(
+    st.builds(
+        "{}{}{}".format,
+        st.sampled_from(["http://", "https://", "HTTP://", "ftp://", "http:///", "http:", "//", ""]),
+        st.sampled_from(
+            [
+                "a.test",
+                "A.test",
+                "192.0.2.1",
+                "[2001:db8::1]",
+                "a.test:80",
+                "a.test:99999",
+                "a:b@c",
+                "",
+                "1.2",
+                "[",
+                "a..b",
+                "xn--a",
+            ]
+        ),
+        st.text(st.sampled_from("/ab0.%2e?&=#@\\\t ~_-+,;:é'|<{"), max_size=12),
+    )
+)
+@example("http:///a.test/b")
+@example("http://a.test?x/y")
+@example("http://a.test/a/../b")
+@example("http://a.test/%2e%2e/b")
+@example("http://a.test/a b")
+def test_a_plain_url_is_read_as_the_whole_parser_reads_it(url: str) -> None:
+    assert read(url, Target.of) == read(url, _target)

@@ -36,4 +36,4 @@ from toolgen.execute.http.response import lifetime
     ],
 )
 def test_lifetimes(headers: dict[str, str], seconds: float | None) -> None:
-    assert lifetime(headers.get) == seconds
+    assert lifetime(headers) == seconds

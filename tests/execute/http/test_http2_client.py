@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,25 +48,14 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     if nginx is None:
         pytest.skip("nginx is not installed: `make proxies` installs it")
     folder = tmp_path_factory.mktemp("nginx")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        found = free.getsockname()[1]
-    (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=found, long="x" * 3000), encoding="utf-8")
-    with subprocess.Popen([nginx, "-c", str(folder / "nginx.conf"), "-p", str(folder)]) as process:
-        _reached(found, process)
-        yield found
-        process.terminate()
-
-
-def _reached(port: int, process: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + 60
-    while time.monotonic() < until and process.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.01)
-        else:
-            return
-    raise RuntimeError("nginx did not start")
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # nginx inherits it, so that nobody else can have its port
+        found = listener.getsockname()[1]
+        (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=found, long="x" * 3000), encoding="utf-8")
+        command = [nginx, "-c", str(folder / "nginx.conf"), "-p", str(folder)]
+        environment = {**os.environ, "NGINX": f"{listener.fileno()};"}
+        with subprocess.Popen(command, env=environment, pass_fds=[listener.fileno()]) as process:
+            yield found
+            process.terminate()
 
 
 def asked(port: int, bound: Any = None, arguments: dict[str, Any] | None = None, **more: Any) -> Success | Failed:
@@ -129,9 +118,9 @@ def test_a_server_that_speaks_only_http1_is_sent_no_request() -> None:
 
 
 def test_where_nobody_listens_nothing_was_sent() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    outcome = asked(port)
+    with socket.socket() as deaf:  # it has the port, and does not listen
+        deaf.bind(("127.0.0.1", 0))
+        outcome = asked(deaf.getsockname()[1])
     assert isinstance(outcome, Failed)
     assert outcome.error.code == "upstream_unavailable"
     assert outcome.delivery.unsent

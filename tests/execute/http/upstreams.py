@@ -8,10 +8,11 @@ import math
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import uvloop
+from msgspec.structs import replace
 
 from toolgen.clock import SystemClock
 from toolgen.execute.http.client import PLACES

@@ -14,9 +14,10 @@ import pytest
 from toolgen.execute.mcp import command_server
 from toolgen.execute.mcp.command import CommandSpec
 from toolgen.execute.mcp.command_client import CommandClient
-from toolgen.execute.mcp.command_frames import Answer, Ask, Begin, Begun, Changed, FromWorker, State, ToWorker, frame
+from toolgen.execute.mcp.command_frames import Answer, Ask, Begin, Begun, Changed, FromWorker, State, ToWorker
 from toolgen.execute.mcp.command_server import CommandServer
 from toolgen.execute.mcp.process import Fault, Reply
+from toolgen.frames import frame
 
 SERVER = """
 import json, sys

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import toolgen
-from toolgen.execute.sql.schema_search import search_schema
+from toolgen.execute.sql.executor import search_schema
 from toolgen.gateway.service import Gateway
 from toolgen.model.database import Column, Database, Table
 from toolgen.sources.sql.tools import MIN_SEARCHED

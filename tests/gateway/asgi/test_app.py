@@ -14,6 +14,8 @@ from toolgen.gateway.asgi.app import App
 from toolgen.gateway.asgi.request import ANY_HOST
 from toolgen.gateway.json_body import MAX_BODY_SIZE
 
+pytestmark = pytest.mark.usefixtures("adapter")
+
 CALL = "/v1/tools/test__echo/call"
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 GUARDED = [
@@ -61,11 +63,12 @@ def test_without_an_accepted_credential_every_route_answers_401_and_calls_nothin
     run(main())
 
 
-def test_two_authorization_headers_are_refused_even_when_one_is_good() -> None:
+@pytest.mark.parametrize("second", ["Bearer other", f"Bearer {KEY}", ""])
+def test_two_authorization_headers_are_refused_even_when_one_is_good(second: str) -> None:
     async def main() -> None:
         gateway = FakeGateway()
         async with client(gateway, key=None) as http:
-            headers = [("authorization", f"Bearer {KEY}"), ("authorization", "Bearer other"), *JSON.items()]
+            headers = [("authorization", f"Bearer {KEY}"), ("authorization", second), *JSON.items()]
             answer = await http.post(CALL, headers=headers, content=b"{}")
         assert answer.status_code == 400
         assert gateway.calls == []

@@ -164,6 +164,19 @@ def test_hsts_is_said_where_the_public_url_is_https_and_nowhere_else() -> None:
     run(main())
 
 
+def test_a_browser_at_the_root_is_led_to_the_console_and_nobody_else() -> None:
+    async def main() -> None:
+        app = App(FakeGateway(), hosts=ANY_HOST)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://tools.example.com") as it:
+            assert (await it.get("/", headers={"accept": "text/html"})).status_code == 401  # there is no console
+            app.open_console(lambda _: NoPages(), "")
+            led = await it.get("/", headers={"accept": "text/html,*/*;q=0.8"})
+            assert (led.status_code, led.headers["location"]) == (302, "/console")
+            assert (await it.get("/", headers={"accept": "*/*"})).status_code == 401
+
+    run(main())
+
+
 @pytest.mark.parametrize("written", [rfc9440, nginx, xfcc])
 @pytest.mark.parametrize("rule", [BY_FINGERPRINT, BY_NAME])
 def test_a_certificate_is_its_principals(written: object, rule: CertificateRule) -> None:
@@ -282,7 +295,9 @@ def test_an_address_that_is_wrong_too_often_waits_and_what_was_right_before_goes
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = FixedClock()
-    monkeypatch.setattr(authentication.Door.__init__, "__kwdefaults__", {"certificates": None, "clock": clock})
+    monkeypatch.setattr(
+        authentication.Authentication.__init__, "__kwdefaults__", {"certificates": None, "clock": clock}
+    )
 
     async def main() -> None:
         async with http(FakeGateway(), proxies=None) as client:

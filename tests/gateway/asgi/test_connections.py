@@ -6,6 +6,7 @@ import asyncio
 import json
 import resource
 import socket
+from collections.abc import AsyncIterator
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ import pytest
 from tests.gateway.clients import BASE, bearer, listening, run
 from tests.gateway.gateways import KEY, OTHER_KEY, FakeGateway
 from tests.gateway.raw import CLOSE, request, rest_of, serving, statuses
-from toolgen.gateway.asgi import uvicorn_protocol
+from toolgen.gateway.asgi import connection
 from toolgen.gateway.asgi.app import App
-from toolgen.gateway.asgi.connections import MAX_COUNT, MAX_PER_ADDRESS, Connections, Crowded, InFlight
+from toolgen.gateway.asgi.connections import MAX_COUNT, MAX_PER_ADDRESS, Connections, InFlight
+from toolgen.gateway.asgi.request import Crowded, Request, Send, Stream
 
 PROXIES = (ip_network("10.0.0.0/8"),)
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -40,6 +42,9 @@ class Fake:
 
     def give_way(self) -> None:
         self.gone = True
+
+    def end_after_answer(self) -> None: ...
+    def abort(self) -> None: ...
 
 
 def filled(connections: Connections, count: int, peer: str = "192.0.2.1") -> list[Fake]:
@@ -226,23 +231,25 @@ def test_where_everybody_is_busy_only_health_and_who_is_known_are_answered() -> 
 
 
 def test_who_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uvicorn_protocol, "SLOWEST_READER_S", 0.05)
+    monkeypatch.setattr(connection, "SLOWEST_READER_S", 0.05)
     ended = asyncio.Event()
 
-    async def app(_: Any, receive: Any, send: Any) -> None:
-        await receive()
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        for _ in range(100):
-            await send({"type": "http.response.body", "body": b"a" * 1_000_000, "more_body": True})
-        assert (await receive())["type"] == "http.disconnect"
-        ended.set()
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(100):  # 100 MB fit nowhere, and nobody reads them
+            yield b"a" * 1_000_000
+
+    class Telling:
+        async def serve(self, asked: Request, send: Send) -> None:
+            await send(Stream(events=endless()))
+            assert asked.presence.left()
+            ended.set()
 
     async def main() -> None:
-        async with listening(app) as url:
+        async with listening(Telling()) as url:
             reader, writer = await opened(url)
             writer.write(HEALTH)
             await reader.readuntil(b"\r\n")
-            await ended.wait()  # 100 MB fit nowhere, and nobody reads them
+            await ended.wait()
             writer.close()
 
     run(main())

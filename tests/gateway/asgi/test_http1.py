@@ -112,6 +112,9 @@ BAD = {
     "a folded trailer": chunked(b"0\r\nX: y\r\n z\r\n\r\n"),
     "a trailer with NUL": chunked(b"0\r\nX: \0\r\n\r\n"),
     "a trailer too large": chunked(b"0\r\nX: " + b"a" * MAX_TRAILER_SIZE + b"\r\n\r\n"),
+    "trailers too large together": chunked(
+        b"0\r\n" + (b"X: " + b"a" * (MAX_TRAILER_SIZE // 60 - 3) + b"\r\n") * 60 + b"\r\n"
+    ),
     "a trailer without end": chunked(b"0\r\nX: " + b"a" * MAX_TRAILER_SIZE * 2),
     "too many trailers": chunked(b"0\r\n" + b"a:b\r\n" * (MAX_FIELDS + 2) + b"\r\n"),
 }  # fmt: skip
@@ -154,6 +157,8 @@ def test_what_has_one_meaning_is_read_in_that_however_it_is_cut(good: bytes) -> 
     assert all(isinstance(one, Seen) and one.complete for one in whole)
     for size in (1, 2, 3, 5, 16):
         assert read(in_pieces(good + good, size)) == whole
+        assert read(in_pieces(good + good, size), at_once=True) == whole
+    assert read([good + good], at_once=True) == whole
     assert by_h11(good) == whole[:1]
 
 
@@ -191,6 +196,7 @@ def test_what_is_taken_is_what_a_strict_reader_takes() -> None:
     for wire in wires(seed=15, count=4_000):
         ours = read([wire])
         assert read(in_pieces(wire, 3)) == ours, wire
+        assert read([wire], at_once=True) == ours, wire
         theirs = by_h11(wire)
         for number, one in enumerate(ours):
             if isinstance(one, Refused):

@@ -135,6 +135,25 @@ def test_a_call_in_flight_runs_to_its_end_when_serving_is_cancelled() -> None:
     run(main())
 
 
+def test_what_was_listened_for_is_answered_when_the_input_ends() -> None:
+    """Its answer says that no more will be told (2026-07-28, subscriptions/listen); what was called off has none."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+
+    async def main() -> None:
+        found = await answers(
+            FakeGateway(),
+            line("subscriptions/listen", 7, notifications={}, _meta=meta),
+            line("subscriptions/listen", 8, notifications={}, _meta=meta),
+            line("notifications/cancelled", requestId=8),
+        )
+        assert [item["id"] for item in found if "result" in item] == [7]
+
+    run(main())
+
+
 def test_a_principal_the_policy_has_no_more_is_told_so() -> None:
     async def main() -> None:
         gateway = FakeGateway(gone={"bot"})

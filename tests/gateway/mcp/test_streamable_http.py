@@ -11,6 +11,8 @@ import pytest
 from tests.gateway.clients import JSON, bearer, client, run
 from tests.gateway.gateways import OTHER_KEY, TOOLS, FakeGateway, tool
 
+pytestmark = pytest.mark.usefixtures("adapter")
+
 MODERN = "2026-07-28"
 HANDSHAKE = ["2025-11-25", "2025-06-18", "2025-03-26"]
 META = {

@@ -12,6 +12,8 @@ from toolgen.gateway.rest.tools import STATUS_OF_CODE, status_of
 from toolgen.gateway.tool_lists import LISTED
 from toolgen.model.result import Error
 
+pytestmark = pytest.mark.usefixtures("adapter")
+
 ENTRIES = [{"seq": number, "event": "outcome", "tool": "<b>x</b>"} for number in range(9, -1, -1)]
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.catalogs import PETS
 from toolgen.audit.log import AuditLog

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tests.sources.graphql.reading import binding, read_sdl
+from toolgen.model.graphql_schema import Graph, GraphArgument, GraphField, GraphType
 from toolgen.model.tool import Tool
 from toolgen.policy.answer_redaction import redactor
-from toolgen.policy.graphql.hidden import aliases_of, behind_aliases, conceal_document, last_names
+from toolgen.policy.graphql.hidden import aliases_of, behind_aliases, conceal_document, fits, last_names
 from toolgen.policy.redact import Redaction, conceal_texts
 from toolgen.sources.graphql_options import GraphOptions, QueryLimits
 
@@ -136,3 +137,36 @@ def test_chosen_fields_are_concealed_like_a_document(tmp_path: Path) -> None:
     tool = _tools(tmp_path)["s__list_owners"]
     concealed = conceal_texts({"fields": '{ x(number: "4111") }'}, tool, ("$..number",), _digest)
     assert concealed == {"fields": '{\n  x(number: "#4")\n}'}
+
+
+CARDS = Graph(
+    types={
+        "Query": GraphType(
+            kind="object", fields={"pay": GraphField(type="Int", arguments={"cards": GraphArgument(type="[Card]")})}
+        ),
+        "Card": GraphType(kind="input", inputs={"number": GraphArgument(type="String")}),
+    },
+    query="Query",
+)
+PAY = "query($cards: [Card]) { pay(cards: $cards) }"
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "fine"),
+    [
+        (PAY, None, True),
+        (PAY, {"cards": None}, True),
+        (PAY, {"cards": [{"number": "1"}, None, {"number": None}]}, True),
+        (PAY, {"cards": [{"number": "1"}, {"pin": "2"}]}, False),
+        (PAY, {"cards": [{"number": {"pin": "2"}}]}, False),
+        (PAY, {"cards": "1"}, False),
+        (PAY, {"other": "1"}, False),
+        ('{ pay(cards: [{number: "1"}, null]) }', None, True),
+        ('{ pay(cards: [{pin: "2"}]) }', None, False),
+        ("{ spend }", None, False),
+        ('query @live(pin: "2") { pay }', None, False),
+        ("query @live { pay }", None, True),
+    ],
+)
+def test_a_document_fits_a_schema_that_has_all_it_names(text: str, variables: Any, fine: bool) -> None:
+    assert fits(CARDS, text, variables) is fine

@@ -146,6 +146,7 @@ REFUSED = [
     ("UPDATE orders SET total = 1 FROM users_secret WHERE orders.id = users_secret.id", "syntax"),
     ("UPDATE orders AS o SET total = 1 WHERE o.id = 1", "syntax"),
     ("UPDATE orders SET (total, status) = (1, 2) WHERE id = 1", "syntax"),
+    ("UPDATE orders SET main.orders.total = 1 WHERE id = 1", "syntax"),
     ("UPDATE orders SET total = 1 WHERE id = 1 RETURNING *", "syntax"),
     ("UPDATE orders SET total = load_extension('x') WHERE id = 1", "function"),
     ("WITH x AS (SELECT 1) DELETE FROM orders WHERE id = 1", "not-a-change"),

@@ -175,6 +175,7 @@ ORDERS = [
     ("SELECT status, id FROM orders ORDER BY status", "ORDER BY status, id LIMIT 10"),
     ("SELECT status, total FROM orders ORDER BY status", "ORDER BY status, 1, 2 LIMIT 10"),
     ("SELECT status, sum(total) FROM orders GROUP BY status ORDER BY 2", "ORDER BY 2, 1 LIMIT 10"),
+    ("SELECT id, lower(status) FROM orders ORDER BY status", "ORDER BY status, 1, 2 LIMIT 10"),
     ("SELECT c.id, q.* FROM customers c JOIN (SELECT 1 AS a) q ON 1 = 1 ORDER BY q.a", "ORDER BY q.a, 1 LIMIT 10"),
 ]
 
@@ -185,3 +186,11 @@ def test_an_order_is_completed_where_there_may_be_pages_and_ties(sql: str, end: 
 
     assert isinstance(statement, Statement)
     assert statement.sql.endswith(end)
+
+
+def test_an_order_is_completed_with_what_can_be_sorted_alone() -> None:
+    """PostgreSQL has no order of JSON: only columns of tables, whose types are known, are added beside it."""
+    statement = page("SELECT to_json(id), status, lower(status) FROM orders ORDER BY total", dialect="postgres")
+
+    assert isinstance(statement, Statement)
+    assert statement.sql.endswith("ORDER BY total, 2 LIMIT 10")

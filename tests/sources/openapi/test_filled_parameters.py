@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +197,7 @@ def test_such_a_call_may_be_sent_again(tmp_path: Path) -> None:
     tool, _ = built(tmp_path, header("Idempotency-Key"))
     call = Call(id="c", tool=tool, arguments={}, principal=Principal(id="p"))
     assert repeatable(call, "")
-    assert repeatable(replace(call, idempotency_key="tg_1"), "")
+    assert repeatable(msgspec.structs.replace(call, idempotency_key="tg_1"), "")
 
 
 OAUTH = {"slack": {"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "https://h.test/t", "scopes": {}}}}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from tests.sources.openapi.readings import document, only, operation, read
 from toolgen.config.settings import from_mapping
 from toolgen.errors import ConfigError
 from toolgen.model.manifest import Problem
-from toolgen.sources.base import Reading
+from toolgen.sources.base import Reading, SourceConfig
+from toolgen.verify import Failed, Verdict, verify_source
 
 
 def errors(reading: Reading) -> list[Problem]:
@@ -141,6 +143,77 @@ def test_a_header_is_a_credential_only_where_the_operation_needs_it(tmp_path: Pa
     offered = {tool.origin: list(tool.input_schema["properties"]) for tool in reading.tools}
     assert offered == {"#/paths/~1login/post": ["x-key"], "#/paths/~1pets/get": []}
     assert warnings(reading) == ["credential_parameter"]
+
+
+OAUTH = {"o": {"type": "oauth2", "flows": {"implicit": {"authorizationUrl": "https://a.test", "scopes": {}}}}}
+SLACKS = "Authentication token. Requires scope: `chat:write`"
+
+
+def posting(kind: str, token: dict[str, Any], required: list[str], **more: Any) -> dict[str, Any]:
+    schema = {
+        "type": "object",
+        "required": required,
+        "properties": {"token": token, "text": {"type": "string"}},
+        **more,
+    }
+    return {"/chat": {"post": operation(requestBody={"required": True, "content": {kind: {"schema": schema}}})}}
+
+
+def proved(folder: Path) -> Verdict:
+    (report,) = verify_source(SourceConfig(name="s", kind="openapi", location=str(folder / "doc.json"))).tools
+    return report.verdict
+
+
+@pytest.mark.parametrize("more", [{}, {"additionalProperties": {"type": "string"}}], ids=["spread", "whole"])
+@pytest.mark.parametrize("required", [["token", "text"], ["token"], ["text"], []])
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "application/json", "multipart/form-data"])
+def test_a_token_in_a_body_is_the_gateways_to_send(
+    tmp_path: Path, kind: str, required: list[str], more: dict[str, Any]
+) -> None:
+    paths = posting(kind, {"type": "string", "description": SLACKS}, required, **more)
+    reading = read(tmp_path, document(paths, components={"securitySchemes": OAUTH}, security=[{"o": []}]))
+    tool, binding = only(reading)
+    assert "token" not in json.dumps(tool.input_schema)
+    assert "text" in json.dumps(tool.input_schema)
+    assert binding.security == (("o",),)
+    assert "credential_parameter" in warnings(reading)
+    assert not isinstance(verdict := proved(tmp_path), Failed), verdict
+
+
+def test_a_body_of_nothing_but_a_token_is_sent_empty(tmp_path: Path) -> None:
+    paths = posting("application/json", {"type": "string", "description": SLACKS}, ["token"])
+    del paths["/chat"]["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]["text"]
+    tool, _ = only(read(tmp_path, document(paths, components={"securitySchemes": OAUTH}, security=[{"o": []}])))
+    assert tool.input_schema["properties"] == {}
+
+
+def test_a_token_in_a_form_of_the_oldest_version_is_the_gateways_too(tmp_path: Path) -> None:
+    form = [{"name": "token", "in": "formData", "type": "string", "required": True, "description": SLACKS},
+            {"name": "text", "in": "formData", "type": "string"}]  # fmt: skip
+    scheme = {"o": {"type": "oauth2", "flow": "implicit", "authorizationUrl": "https://a.test", "scopes": {}}}
+    paths = {"/chat": {"post": operation(parameters=form, consumes=["application/x-www-form-urlencoded"])}}
+    tool, _ = only(read(tmp_path, document(paths, "2.0", securityDefinitions=scheme, security=[{"o": []}])))
+    assert list(tool.input_schema["properties"]) == ["text"]
+    assert not isinstance(verdict := proved(tmp_path), Failed), verdict
+
+
+@pytest.mark.parametrize(
+    ("said", "scheme"),
+    [
+        ("The token to revoke.", OAUTH),  # what the operation is about
+        ("The access_token of the OAuth application.", OAUTH),
+        ("", OAUTH),
+        (SLACKS, {"o": {"type": "http", "scheme": "basic"}}),
+        (SLACKS, {"o": {"type": "apiKey", "in": "header", "name": "X-Key"}}),
+    ],
+)
+def test_a_token_that_an_operation_is_about_stays_an_argument(
+    tmp_path: Path, said: str, scheme: dict[str, Any]
+) -> None:
+    paths = posting("application/json", {"type": "string", "description": said}, ["token"])
+    tool, _ = only(read(tmp_path, document(paths, components={"securitySchemes": scheme}, security=[{"o": []}])))
+    assert "token" in tool.input_schema["properties"]
+    assert tool.input_schema["required"] == ["token"]
 
 
 @pytest.mark.parametrize(("name", "required", "codes"), [

@@ -22,8 +22,10 @@ def converted(folder: Path, schema: Any, version: str = "3.1.0", schemas: dict[s
         {"/e": {"get": operation(parameters=[parameter])}}, version, components={"schemas": schemas or {}}
     )
     tool, _ = only(read(folder, written))
-    jsonschema.Draft202012Validator.check_schema(dict(tool.input_schema))
-    return tool.input_schema
+    definitions = tool.input_schema.get("$defs")
+    whole = dict(tool.input_schema) if definitions is None else {**tool.input_schema, "$defs": dict(definitions)}
+    jsonschema.Draft202012Validator.check_schema(whole)
+    return whole
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The index of a log: what a reviewer searches. Filled from the log, rebuilt from it, and never the truth.
 
-Brings the index up to date beside whoever reads it: a reader waits for a moment, and is told how far it is when that is not enough.
+Brings the index up to date while it is read: a reader waits for a moment, and is told how far it is when that is not enough.
 """
 
 from __future__ import annotations

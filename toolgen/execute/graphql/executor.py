@@ -6,7 +6,6 @@ Types of a schema's index as SDL without prose: what somebody needs who writes a
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import math
 from collections.abc import Mapping
 from typing import assert_never
@@ -191,7 +190,7 @@ class GraphQLExecutor:
             http, arguments = multipart(http, request, files, _ACCEPT)
         tool = msgspec.structs.replace(call.tool, binding=http)
         outcome = await self._affordable(
-            request, dataclasses.replace(call, tool=tool, arguments=arguments), sent.endpoint
+            request, msgspec.structs.replace(call, tool=tool, arguments=arguments), sent.endpoint
         )
         asked = _asked(sent, call, str(request["query"]))
         answer = read_answer(outcome, asked) if isinstance(outcome, Success) else explain(outcome, asked)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 from graphql import (
     DocumentNode,
     FieldNode,
@@ -19,6 +18,7 @@ from graphql import (
     SelectionSetNode,
     print_ast,
 )
+from msgspec.structs import replace
 
 from toolgen.clock import Clock
 from toolgen.execute.graphql.mutation_outcome import path_of
@@ -61,7 +61,7 @@ class FailedFields:
             if len(self._until) > _MAX_CALLERS:
                 self._until.popitem(last=False)
         if isinstance(outcome, Failed):
-            error = msgspec.structs.replace(outcome.error, suggestion=_AGAIN) if found else outcome.error
+            error = replace(outcome.error, suggestion=_AGAIN) if found else outcome.error
             return replace(outcome, error=error)
         if not left_out:
             return outcome

@@ -32,6 +32,7 @@ _INCOMPLETE = re.compile(
     r"|must resolve to an object type at runtime|runtime object type|expected value of type",
     re.IGNORECASE,
 )
+_REASONS = ("message", "error", "errorMessage", "reason", "detail")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,22 +111,26 @@ def at(value: Json, *keys: str) -> bool | int | float | str | None:
 
 
 def rejection_of(data: JsonObject, asked: Asked) -> Error | None:
-    """What the service says in its payload of why it did not do it, where it says so (`userErrors`)."""
+    """What the service says in its payload of why it did not do it, where it says so (`userErrors`, `success: false`)."""
     found: list[Json] = []
+    failed: list[Json] = []
     refused: set[str] = set()
     names = {path[-1] for path in asked.rejections}
     others = False
     for path in asked.rejections:
         for payload in _payloads(data, path[:-1]):
-            listed = payload.get(path[-1])
-            if isinstance(listed, Sequence) and not isinstance(listed, str) and listed:
-                found += listed
-                refused.add(path[0])
-                others |= any(
-                    isinstance(one, Mapping | list) and one for key, one in payload.items() if key not in names
-                )
+            said = payload.get(path[-1])
+            others |= said is True
+            if said is False:
+                failed.append(_why(payload, path[-1]))
+            elif isinstance(said, Sequence) and not isinstance(said, str) and said:
+                found += said
+            else:
+                continue
+            refused.add(path[0])
+            others |= any(isinstance(one, Mapping | list) and one for key, one in payload.items() if key not in names)
     others |= any(one is not None for key, one in data.items() if key not in refused)
-    if not found:
+    if not (found := found or failed):
         return None
     counts = Counter(map(_said, found))
     told = "; ".join(f"{said}, {count} times" if count > 1 else said for said, count in [*counts.items()][:MAX_TOLD])
@@ -134,6 +139,12 @@ def rejection_of(data: JsonObject, asked: Asked) -> Error | None:
     if others:
         suggestion = "part of it may have taken effect: look at `data` before you call again"
     return Error(code="rejected", message=f"the service took the call and said no: {told}{more}", suggestion=suggestion)
+
+
+def _why(payload: JsonObject, key: str) -> str:
+    """What stands beside `success: false`, or that it stands there."""
+    told = next((one for name in _REASONS if isinstance(one := payload.get(name), str) and one.strip()), "")
+    return told or f"`{key}` is false"
 
 
 def _payloads(value: Json, path: tuple[str, ...]) -> Iterator[JsonObject]:

@@ -142,7 +142,7 @@ def choose_fields(
 
 
 def _with_rejections(chosen: SelectionSetNode, stored: SelectionSetNode, names: set[str]) -> SelectionSetNode:
-    """What was chosen, and where the service says why it did not do it: whoever does not ask for that would take it for done."""
+    """What was chosen, and where the service says why it did not do it: a client that does not ask for that would take it for done."""
     there = {one.name.value for one in chosen.selections if isinstance(one, FieldNode)}
     added = [one for one in stored.selections if isinstance(one, FieldNode) and one.name.value in names - there]
     return _with(chosen, selections=(*chosen.selections, *added))

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 import orjson
+from msgspec.structs import replace
 from pyreqwest.exceptions import PyreqwestError
 
 from toolgen.clock import Clock
 from toolgen.errors import SecretError
 from toolgen.execute.base import Permit
-from toolgen.execute.graphql.subscription_transports import HEARD, Refused, Unaccepted, events_of
+from toolgen.execute.graphql.subscription_events import HEARD, Refused, Unaccepted, events_of
 from toolgen.execute.http.connector import Dialer, Refusal, Resolver, Target, Timeouts
 from toolgen.execute.http.credentials import CredentialSelector, Signed
 from toolgen.execute.http.parameter_styles import UnbindableError
@@ -43,6 +44,7 @@ class _Heard:
     attempts: int = 1
     ended: str = ""
     errors: Json = None
+    scrubber: Scrubber = field(default_factory=lambda: Scrubber(()))
 
 
 class Listener:
@@ -74,66 +76,23 @@ class Listener:
             return _failed("handler_error", "subscriptions over WebSocket need toolgen[subscriptions]", "install it")
         heard = _Heard()
         until = asyncio.get_running_loop().time() + subscription.seconds
-        scrubber = Scrubber(())
         try:
-            signed = await self._signed(subscription, request, security, principal)
-            scrubber = Scrubber(signed.secrets)
-            try:
-                await self._hear(subscription, signed, request, heard, until)
-            except Unaccepted:
-                # As for any call: a token is replaced once, and only where nothing was begun with it.
-                if heard.begun or signed.renewal is None or not signed.renewal.mends():
-                    raise
-                signed = await self._signed(subscription, request, security, principal)
-                scrubber, heard.attempts = Scrubber(signed.secrets), 2
-                await self._hear(subscription, signed, request, heard, until)
+            await self._listen(subscription, request, security, principal, heard, until)
         except (UnbindableError, SecretError, NoTokenError) as error:
             return _failed(error.code, error.message, error.suggestion)
         except Refusal as refusal:
             verdict = refusal.verdict
-            return Failed(
-                error=Error(
-                    code="egress_refused", message=verdict.reason, suggestion=verdict.suggestion, rule=verdict.rule
-                )
-            )
+            return _failed("egress_refused", verdict.reason, verdict.suggestion, rule=verdict.rule)
         except Refused as refused:
-            return Failed(
-                error=Error(
-                    code="upstream_error",
-                    message=f"the service ended the subscription: {scrubber.text(bounded(refused.reason, 300))}",
-                ),
-                data=_data(heard),
-                shape=Shape.EVENTS,
-            )
+            reason = heard.scrubber.text(bounded(refused.reason, 300))
+            message = f"the service ended the subscription: {reason}"
+            return _failed("upstream_error", message, data=_data(heard))
         except (OSError, ValueError, PyreqwestError):
-            return Failed(
-                error=Error(
-                    code="upstream_unavailable",
-                    message=f"no subscription at {urlsplit(subscription.url).hostname}: the connection failed or broke",
-                    suggestion="try again later",
-                ),
-                data=_data(heard) if heard.events else None,
-                shape=Shape.EVENTS,
+            message = f"no subscription at {urlsplit(subscription.url).hostname}: the connection failed or broke"
+            return _failed(
+                "upstream_unavailable", message, "try again later", data=_data(heard) if heard.events else None
             )
-        if not heard.ended:
-            message = f"the service did not begin to answer within {subscription.seconds:g} seconds"
-            return _failed("upstream_timeout", message, "try again later")
-        if heard.errors is not None:
-            return Failed(
-                error=Error(
-                    code="upstream_error",
-                    message=f"the service reported: {_told(heard.errors)}",
-                    suggestion="change the arguments as the errors say",
-                ),
-                data={**_data(heard), "errors": heard.errors},
-                shape=Shape.EVENTS,
-            )
-        return Success(
-            data=_data(heard),
-            truncated=heard.ended == "bytes",
-            delivery=Delivery(bytes=heard.size, attempts=heard.attempts),
-            shape=Shape.EVENTS,
-        )
+        return _result(heard, subscription.seconds)
 
     async def close(self) -> None:
         """Closes every connection."""
@@ -154,14 +113,35 @@ class Listener:
             raise SecretError("subscriptions over WebSocket show no client certificate")
         return signed
 
+    async def _listen(
+        self,
+        subscription: GraphQLSubscription,
+        request: JsonObject,
+        security: tuple[tuple[str, ...], ...],
+        principal: Principal,
+        heard: _Heard,
+        until: float,
+    ) -> None:
+        """Listens until the loop's time `until`. As for any call, a token is replaced once, and only where nothing was begun with it."""
+        signed = await self._signed(subscription, request, security, principal)
+        try:
+            await self._hear(subscription, signed, request, heard, until)
+        except Unaccepted:
+            if heard.begun or signed.renewal is None or not signed.renewal.mends():
+                raise
+            signed = await self._signed(subscription, request, security, principal)
+            heard.attempts = 2
+            await self._hear(subscription, signed, request, heard, until)
+
     async def _hear(
         self, subscription: GraphQLSubscription, signed: Signed, request: JsonObject, heard: _Heard, until: float
     ) -> None:
         """Listens with these credentials until the loop's time `until`. Raises what a stream raises, and `Refusal`."""
+        heard.scrubber = Scrubber(signed.secrets)
         target = Target.of(signed.request.url)
         addresses = await self._dialer.addresses(target)
         stream = self._stream(subscription, signed, target, addresses[0], request)
-        await _collect(stream, subscription, heard, Scrubber(signed.secrets), until)
+        await _collect(stream, subscription, heard, until)
 
     def _stream(
         self,
@@ -173,7 +153,7 @@ class Listener:
     ) -> AsyncIterator[bytes | None]:
         if subscription.transport == "sse":
             return self._sse(signed, target, address)
-        from toolgen.execute.graphql.subscription_transports import messages_of  # noqa: PLC0415 - behind the extra `subscriptions`
+        from toolgen.execute.graphql.graphql_transport_ws import messages_of  # noqa: PLC0415 - behind the extra `subscriptions`
 
         url = "ws" + signed.request.url.removeprefix("http")
         return messages_of(url, signed.request.headers, address, request)
@@ -190,7 +170,6 @@ async def _collect(
     stream: AsyncIterator[bytes | None],
     subscription: GraphQLSubscription,
     heard: _Heard,
-    scrubber: Scrubber,
     until: float,
 ) -> None:
     """Takes events until there are enough, or long enough. `None` in the stream says that the service is done."""
@@ -214,7 +193,7 @@ async def _collect(
                     return
                 payload = decode(
                     Answer(status=200, content_type="application/json", body=event, truncated=False, headers={}),
-                    scrubber,
+                    heard.scrubber,
                 )
                 if isinstance(payload, list) or (isinstance(payload, Mapping) and payload.get("errors")):
                     heard.errors = payload if isinstance(payload, list) else payload["errors"]
@@ -240,5 +219,23 @@ def _told(errors: Json) -> str:
     return bounded(" ".join(message.split()), 300) if isinstance(message, str) else "an error without a message"
 
 
-def _failed(code: str, message: str, suggestion: str) -> Failed:
-    return Failed(error=Error(code=code, message=message, suggestion=suggestion))
+def _result(heard: _Heard, seconds: float) -> Success | Failed:
+    """The ending of a subscription whose connection held."""
+    if not heard.ended:
+        message = f"the service did not begin to answer within {seconds:g} seconds"
+        return _failed("upstream_timeout", message, "try again later")
+    if heard.errors is not None:
+        message = f"the service reported: {_told(heard.errors)}"
+        data = {**_data(heard), "errors": heard.errors}
+        return _failed("upstream_error", message, "change the arguments as the errors say", data=data)
+    return Success(
+        data=_data(heard),
+        truncated=heard.ended == "bytes",
+        delivery=Delivery(bytes=heard.size, attempts=heard.attempts),
+        shape=Shape.EVENTS,
+    )
+
+
+def _failed(code: str, message: str, suggestion: str = "", *, rule: str = "", data: Json = None) -> Failed:
+    error = Error(code=code, message=message, suggestion=suggestion, rule=rule)
+    return Failed(error=error, data=data, shape=Shape.EVENTS) if data is not None else Failed(error=error)

@@ -85,7 +85,8 @@ class Connection(asyncio.Protocol):
     @property
     def usable(self) -> bool:
         """Whether the connection is open and idle, has not rested for too long, and nothing has come on it that nobody asked for."""
-        if self._active or not self.is_open:
+        transport = self._transport
+        if self._active or transport is None or transport.is_closing():
             return False
         # What the system has received already, the loop may still have to deliver: the end of the connection, or somebody else's answer.
         return self._loop.time() - self._heard < self._idle_s and not self._poll.poll(0)
@@ -280,12 +281,13 @@ class Connection(asyncio.Protocol):
         return True
 
     def _read_body(self, data: bytes) -> None:
-        if self._parser is None or self._ended():
+        parser, outcome = self._parser, self._outcome
+        if parser is None or outcome is not None:
             self._keep = False  # it stands behind the answer
             return
         self._received += len(data)
-        self._parser.feed_data(data)
-        if self._ended():
+        parser.feed_data(data)
+        if self._outcome is not None:
             self._keep = self._keep and self._ends_with(data)
             return
         # Extensions of chunks and trailers: none of it goes on for ever.
@@ -295,10 +297,7 @@ class Connection(asyncio.Protocol):
         if body is not None and body.size > ORDINARY and self._turn is None and self._transport is not None:
             self._turn = False
             self._transport.pause_reading()
-            self._wake()
-
-    def _ended(self) -> bool:
-        return self._outcome is not None
+            self._settle(None)
 
     def _ends_with(self, data: bytes) -> bool:
         """Whether the answer ended where these bytes, its last ones, did: llhttp passes over line breaks behind it."""
@@ -331,9 +330,6 @@ class Connection(asyncio.Protocol):
             self._keep = False
             self._end()
 
-    def on_message_complete(self) -> None:
-        self._end()
-
     def _end(self) -> None:
         """The answer is whole, or as much of it as is read."""
         body = self._body
@@ -351,15 +347,14 @@ class Connection(asyncio.Protocol):
         self._keep = self._keep and not self._until_closed
         self._settle(Reply(status=self._status, headers=self._headers, body=content, truncated=truncated))
 
-    def _settle(self, outcome: Reply | Exception) -> None:
-        """The exchange has ended, if one is under way; the first outcome counts."""
+    on_message_complete = _end
+
+    def _settle(self, outcome: Reply | Exception | None) -> None:
+        """The exchange has ended, if one is under way; the first outcome counts. With None it goes on, and has to take its turn."""
         if self._active and self._outcome is None:
             self._outcome = outcome
-            self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+            if self._waiter is not None and not self._waiter.done():
+                self._waiter.set_result(None)
 
     def _watch(self) -> None:
         """Looks when the next limit could be reached. One timer serves many exchanges: what happens meanwhile only moves the limit on."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import ssl
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TypeAlias
 
 from pyreqwest.client import Client as LibraryClient
@@ -36,6 +37,8 @@ _CACHED_S = 5.0
 _MAX_NAMES = 256
 _MAX_CLIENTS = 64
 _MAX_ADDRESSES = 8
+# Without dots and escapes, a path has no segment that is taken out of it (WHATWG URL, section 4.4).
+_PLAIN = re.compile(r"(https?://[A-Za-z0-9.:\[\]-]+)/[A-Za-z0-9_~/=&?+,-]*\Z")
 
 
 class Refusal(Exception):  # noqa: N818 - a decision, not a fault
@@ -55,19 +58,27 @@ class Target:
     port: int
     literal: bool
 
-    @classmethod
-    def of(cls, url: str) -> Target:
+    @staticmethod
+    def of(url: str) -> Target:
         """Raises `ValueError` for a URL the client would change before sending, or that is not http(s)."""
-        parsed = Url(url)
-        query = parsed.query_string
-        target = (parsed.path or "/") + (f"?{query}" if query is not None else "")
-        _, _, written = url.partition("://")
-        slash = written.find("/")
-        asked = written[slash:] if slash >= 0 else "/" + written[written.find("?") :] if "?" in written else "/"
-        host, port = parsed.host_str, parsed.port_or_known_default
-        if target != asked or parsed.scheme not in {"http", "https"} or not host or port is None or parsed.username:
-            raise ValueError("the URL cannot be sent as it is written")
-        return cls(scheme=parsed.scheme, host=host.strip("[]"), port=port, literal=parsed.domain is None)
+        plain = _PLAIN.match(url)  # behind whose origin there is nothing that a parser could change
+        return _target(url) if plain is None else _origin(plain[1])
+
+
+def _target(url: str) -> Target:
+    parsed = Url(url)
+    query = parsed.query_string
+    target = (parsed.path or "/") + (f"?{query}" if query is not None else "")
+    _, _, written = url.partition("://")
+    slash = written.find("/")
+    asked = written[slash:] if slash >= 0 else "/" + written[written.find("?") :] if "?" in written else "/"
+    host, port = parsed.host_str, parsed.port_or_known_default
+    if target != asked or parsed.scheme not in {"http", "https"} or not host or port is None or parsed.username:
+        raise ValueError("the URL cannot be sent as it is written")
+    return Target(scheme=parsed.scheme, host=host.strip("[]"), port=port, literal=parsed.domain is None)
+
+
+_origin = lru_cache(maxsize=256)(_target)
 
 
 _Key: TypeAlias = tuple[Target, str, int, ClientCertificate | None]

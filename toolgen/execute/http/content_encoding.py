@@ -76,7 +76,7 @@ class Body:
         # An empty body has no coding to be in the middle of, whatever its header says.
         if self._inflate is not None and self._read and not self._inflate.eof and not self.full:
             raise UndecodableError("ends in the middle of its content coding")
-        body = self.so_far()
+        body = b"".join(self._pieces)
         return body[:BEGINNING] if self.full else body
 
     def _keep(self, data: bytes) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias, assert_never
 from urllib.parse import unquote_plus
+
+from msgspec.structs import replace
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError
@@ -24,6 +26,7 @@ from toolgen.model.auth_schemes import chosen, fits
 from toolgen.model.call import Principal
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.parameter_names import NameSet
+from toolgen.model.secret import Unprinted
 
 __all__ = ["Assigned", "CredentialSelector", "Credentials", "Provision", "Signed"]
 
@@ -39,8 +42,7 @@ Assigned: TypeAlias = Callable[[Principal], Mapping[str, object] | None]
 Security: TypeAlias = tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Signed:
+class Signed(Unprinted, frozen=True, kw_only=True):
     """A request with its credentials. `secrets` is every form in which an answer could echo one; none of it is ever printed.
 
     `certificate` is what the connection itself has to show, `renewal` the token in the request that can be replaced.
@@ -50,9 +52,6 @@ class Signed:
     secrets: tuple[str, ...]
     certificate: ClientCertificate | None = None
     renewal: Renewal | None = None
-
-    def __repr__(self) -> str:
-        return "Signed(***)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -176,7 +175,8 @@ class Credentials:
                 )
 
     async def _revealed(self, reference: SecretReference) -> str:
-        return ((self._secrets.known(reference)) or await self._secrets.fetch(reference)).reveal()
+        known = self._secrets.revealed(reference)
+        return (await self._secrets.fetch(reference)).reveal() if known is None else known
 
     async def _aws_key(self, form: SigV4) -> AwsKey:
         return AwsKey(

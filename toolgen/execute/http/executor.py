@@ -6,9 +6,9 @@ import asyncio
 import base64
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
 import msgspec
+from msgspec.structs import replace
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError, ToolgenError
@@ -34,16 +34,14 @@ from toolgen.model.verdict import Allow
 
 __all__ = ["HttpExecutor", "Reader"]
 
-_HEAD_HEADERS = ("content-type", "content-length", "etag", "last-modified", "accept-ranges", "cache-control", "link")
 _TIMEOUTS = Timeouts()
 Reader = Callable[[Answer, Scrubber, str, Delivery], Success | Failed]
 _CLOCK = SystemClock()
-# What is known of a failure for whoever decides about another attempt.
+# What is known of a failure, for the decision about another attempt.
 _UNSENT = Delivery(attempts=1, unsent=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Course:
+class _Course(msgspec.Struct, frozen=True, kw_only=True):
     """Of one call, redirects and new tokens included: whether breaking it off is harmless, and when it is over then (the loop's time)."""
 
     call: Call
@@ -57,7 +55,7 @@ class HttpExecutor:
 
     `schemes` are the source's security schemes, `auth` its credentials as parsed from toolgen.yaml: a `SecretReference` per scheme, or a
     mapping of them (`username` and `password`, or `token`). `permit` is asked about every address, and whether an answer may redirect to
-    its own origin. `reader` makes a result of an answer, for which the headers `kept` are kept.
+    its own origin. `reader` makes a result of an answer.
     `listen` makes what hears the body of a call's answer.
     """
 
@@ -76,14 +74,12 @@ class HttpExecutor:
         key_header: str = "",
         traces: bool = False,
         reader: Reader = result,
-        kept: tuple[str, ...] = _HEAD_HEADERS,
         largest: int = MAX_ANSWER_SIZE,
         listen: Callable[[Call, Scrubber], Listener] | None = None,
     ) -> None:
         self._largest = largest
         self._listen = listen
         self._reader = reader
-        self._kept = kept
         self._key_header = key_header
         self._traces = traces
         self._selector = CredentialSelector(
@@ -100,7 +96,9 @@ class HttpExecutor:
 
     async def execute(self, call: Call) -> Success | Failed:
         """Never raises for what the other system does. A request that cannot be bound is Failed with the code `validation`."""
-        binding = _binding(call)
+        binding = call.tool.binding
+        if not isinstance(binding, HttpBinding):
+            raise _unbound(call)
         try:
             request = self._request(binding, call)
         except UnbindableError as error:
@@ -140,7 +138,7 @@ class HttpExecutor:
         if renewal is None or outcome.delivery.status != 401 or not renewal.mends():
             return outcome
         again, _ = await self._signed(request, course)
-        return replace(again, delivery=msgspec.structs.replace(again.delivery, attempts=2))
+        return replace(again, delivery=replace(again.delivery, attempts=2))
 
     async def _signed(self, request: Request, course: _Course) -> tuple[Success | Failed, Renewal | None]:
         """One request, and the token in it that could be replaced."""
@@ -172,7 +170,9 @@ class HttpExecutor:
 
         Raises `UnbindableError` (code `validation`) or `SecretError` where `execute` would return Failed with that code.
         """
-        binding = _binding(call)
+        binding = call.tool.binding
+        if not isinstance(binding, HttpBinding):
+            raise _unbound(call)
         request = self._request(binding, call)
         return _shown(self._selector.mask(request, binding.security, call.principal))
 
@@ -246,35 +246,32 @@ class HttpExecutor:
         return self._reader(answer, scrubber, request.method, delivery)
 
     def _read(self, reply: Reply) -> Answer:
-        header = reply.headers.get
-        wait, now = header("retry-after"), self._clock.now()
+        headers = reply.headers
+        wait, now = headers.get("retry-after"), self._clock.now()
         return Answer(
             status=reply.status,
-            content_type=header("content-type") or "",
+            content_type=headers.get("content-type", ""),
             body=reply.body,
             truncated=reply.truncated,
             largest=self._largest,
             retry_after_s=retry_after(wait, now) if wait else None,
-            rates=told(header, reply.status, now),
-            location=(header("location") or "") if 300 <= reply.status < 400 else "",
-            lifetime_s=lifetime(header),
-            headers={name: value for name in self._kept if (value := header(name)) is not None},
+            rates=told(headers, reply.status, now),
+            location=headers.get("location", "") if 300 <= reply.status < 400 else "",
+            lifetime_s=lifetime(headers),
+            headers=headers,
         )
 
 
 def _redirected(outcome: Success | Failed, hops: int, *, harmless: bool) -> Success | Failed:
     """How a call ended that was redirected: its first request was sent, whatever became of the last."""
-    delivery = msgspec.structs.replace(outcome.delivery, unsent=False, attempts=hops + 1)
+    delivery = replace(outcome.delivery, unsent=False, attempts=hops + 1)
     if isinstance(outcome, Failed) and not harmless and delivery.status is None:
         return _unknown("the redirect that was its answer could not be followed", delivery)
     return replace(outcome, delivery=delivery)
 
 
-def _binding(call: Call) -> HttpBinding:
-    binding = call.tool.binding
-    if not isinstance(binding, HttpBinding):
-        raise ToolgenError(f"the tool {call.tool.name} is not bound to HTTP")
-    return binding
+def _unbound(call: Call) -> ToolgenError:
+    return ToolgenError(f"the tool {call.tool.name} is not bound to HTTP")
 
 
 def _host(binding: HttpBinding) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from urllib.parse import unquote_plus, urljoin, urlsplit
+
+from msgspec.structs import replace
 
 from toolgen.execute.http.request_builder import Request
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from toolgen.model.secret import Unprinted
 
 __all__ = ["BrokenError", "Listener", "Reply", "TimedOutError", "UnsentError"]
 
@@ -26,17 +27,13 @@ class TimedOutError(Exception):
     """Nothing came for too long, or not the whole of it in time. The request may have been carried out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Reply:
+class Reply(Unprinted, frozen=True, kw_only=True):
     """An answer. Of a header that came more than once the first counts; names are in lower case. `truncated`: the body goes on."""
 
     status: int
     headers: dict[str, str]
     body: bytes
     truncated: bool
-
-    def __repr__(self) -> str:
-        return f"Reply({self.status}, ***)"  # it may repeat what was sent in confidence
 
 
 class Listener(Protocol):

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
+
+from msgspec.structs import replace
 
 from toolgen.execute.http.bodies import encode_body
 from toolgen.execute.http.parameter_styles import (
@@ -42,12 +45,14 @@ from toolgen.model.parameter_names import (
     spreads,
 )
 from toolgen.model.schema import Json, JsonObject, Schema
+from toolgen.model.secret import Unprinted
 from toolgen.model.tool import Binding, HttpBinding, HttpKey, HttpParameter
 
 __all__ = ["Request", "UnbindableError", "bind", "free_names", "keyed", "repeatable", "traced"]
 
-_MAX_NAMES = 2_000
-_SHOWN = 80
+_MAX_NAMES, _SHOWN = 2_000, 80
+_ARGUMENT = attrgetter("argument")
+_NAMELESS = frozenset({str, int, float, bool, type(None)})
 
 
 def free_names(binding: HttpBinding, arguments: JsonObject, schema: Schema) -> tuple[str, ...]:
@@ -56,7 +61,7 @@ def free_names(binding: HttpBinding, arguments: JsonObject, schema: Schema) -> t
     Raises `UnbindableError` for one that some service could take for another name of the request, or for a change of its method.
     """
     _check_described(binding, arguments, schema)
-    if not any(isinstance(value, Mapping | list | tuple) for value in arguments.values()):
+    if _NAMELESS.issuperset(map(type, arguments.values())):
         return ()  # names come out of objects alone
     found = [*spreads(binding, arguments, schema)]
     claims = [*owned(binding)]
@@ -157,8 +162,7 @@ _DECODINGS = 4
 _NO_SCHEMA: Schema = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Request:
+class Request(Unprinted, frozen=True, kw_only=True):
     """Everything that goes on the wire but framing; credentials too once it is signed, so it is never printed.
 
     `url` is percent-encoded and sent unchanged.
@@ -169,9 +173,6 @@ class Request:
     headers: Headers
     body: bytes | None
     free_names: tuple[str, ...] = ()  # in query, path, cookies and body: those that the arguments brought themselves
-
-    def __repr__(self) -> str:
-        return f"Request({self.method}, ***)"
 
 
 def bind(binding: HttpBinding, arguments: JsonObject, schema: Schema = _NO_SCHEMA) -> Request:
@@ -186,7 +187,9 @@ def bind(binding: HttpBinding, arguments: JsonObject, schema: Schema = _NO_SCHEM
     headers: list[tuple[str, str]] = [("Accept", _ACCEPT), ("User-Agent", _AGENT)]
     cookies: list[str] = []
     filled: dict[str, str] = {}
-    for parameter, given in binding.values(arguments):
+    given_names = map(arguments.get, map(_ARGUMENT, binding.parameters))
+    constants = ((one.parameter, one.value) for one in binding.constants) if binding.constants else ()
+    for parameter, given in chain(zip(binding.parameters, given_names, strict=True), constants):
         value = joined(given, parameter.nested) if parameter.nested else given
         if value is None:
             if parameter.required and parameter.in_ == "path":
@@ -326,14 +329,10 @@ def _query(parameter: HttpParameter, value: Json) -> list[str]:
     return [pair for pair in text.split("&") if pair] if form else [percent(text)]
 
 
-def _gateways(name: str) -> bool:
-    """Whether a header is the gateway's own. Accept is free here, because a GraphQL operation asks for its own."""
-    return is_gateway_header(name) and name.lower() != "accept"
-
-
 def _set_header(headers: list[tuple[str, str]], parameter: HttpParameter, value: Json) -> None:
     name = parameter.name
-    if not _TOKEN.match(name) or _gateways(name):
+    # Accept is free here, because a GraphQL operation asks for its own.
+    if not _TOKEN.match(name) or (is_gateway_header(name) and name.lower() != "accept"):
         raise UnbindableError(f"the header {name[:80]!r} is not an argument's to set")
     text = header_text(parameter, value) if parameter.content_type is None else _content(parameter, value)
     if not text and undefined(value):
@@ -369,6 +368,8 @@ def keyed(request: Request, call: Call, configured: str) -> Request:
 
     A key that is an argument stays as it was given.
     """
+    if call.tool.idempotent and not (isinstance(call.tool.binding, HttpBinding) and call.tool.binding.key):
+        return request  # only what a description names can be required
     key = _key(call.tool.binding, configured)
     if key is None or (call.tool.idempotent and not key.required):
         return request

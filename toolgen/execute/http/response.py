@@ -10,10 +10,10 @@ import base64
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from types import MappingProxyType
 
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.secrets import MASK
@@ -21,10 +21,9 @@ from toolgen.json_codec import MAX_DEPTH, closed, decode_json, without_half
 from toolgen.model.prompt_injection import INVISIBLE
 from toolgen.model.result import Delivery, Error, Failed, Success, bounded
 from toolgen.model.schema import Json
+from toolgen.model.secret import Unprinted
 
 __all__ = ["MAX_ANSWER_SIZE", "Answer", "decode", "lifetime", "result", "retry_after", "told"]
-
-_Header = Callable[[str], str | None]
 
 MAX_ANSWER_SIZE = 1024 * 1024
 _MAX_EXCERPT_LENGTH = 600
@@ -42,6 +41,8 @@ _NEVER = frozenset({"no-store", "no-cache"})
 _MAX_LENGTH = 1_000
 _DIGITS = 9
 _PREFIXES = ("ratelimit", "x-ratelimit", "x-rate-limit")
+_TELLING = frozenset({"retry-after", "ratelimit", *(f"{prefix}-remaining" for prefix in _PREFIXES)})
+_HEAD = ("content-type", "content-length", "etag", "last-modified", "accept-ranges", "cache-control", "link")
 _BUSY = frozenset(
     {403, 429, 503}
 )  # where Retry-After speaks of the service, and not of the one thing that was asked for
@@ -65,8 +66,7 @@ _SUGGESTIONS: Mapping[int, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Answer:
+class Answer(Unprinted, frozen=True, kw_only=True):
     """What came back. `truncated` says the body went on beyond the cap of `largest` bytes, `rates` what it said of the service's limits
     (`told`), `location` where a redirect leads, `lifetime_s` for how long it may be kept at most (`lifetime`).
     """
@@ -78,12 +78,9 @@ class Answer:
     largest: int = MAX_ANSWER_SIZE
     retry_after_s: float | None = None
     headers: Mapping[str, str]
-    rates: Mapping[str, float] = field(default_factory=dict)
+    rates: Mapping[str, float] = MappingProxyType({})
     location: str = ""
     lifetime_s: float | None = None
-
-    def __repr__(self) -> str:
-        return f"Answer({self.status}, ***)"
 
 
 def decode(answer: Answer, scrubber: Scrubber) -> Json:
@@ -175,13 +172,13 @@ def retry_after(value: str, now: float) -> float | None:
         return None
 
 
-def lifetime(header: _Header) -> float | None:
-    """Seconds, 0.0 for an answer that must not be kept, None where it says nothing of it. `header` gives one by its lower-case name.
+def lifetime(headers: Mapping[str, str]) -> float | None:
+    """Seconds, 0.0 for an answer that must not be kept, None where it says nothing of it. Their names are in lower case.
 
     RFC 9111, section 4.2.1: what cannot be read as a lifetime, or contradicts itself, is none. `s-maxage` is not for a cache that
     keeps the answers of each caller apart; `Expires` counts only as far as being there without `Cache-Control` forbids nothing.
     """
-    vary, said = header("vary"), header("cache-control")
+    vary, said = headers.get("vary"), headers.get("cache-control")
     if vary is not None and "*" in vary:
         return 0.0
     if said is None:
@@ -199,7 +196,7 @@ def lifetime(header: _Header) -> float | None:
     (age,) = ages if len(ages) == 1 else ("",)
     if not _is_number(age):
         return 0.0
-    spent = header("age")
+    spent = headers.get("age")
     if spent is not None and not _is_number(spent.strip()):
         return 0.0
     return max(0.0, float(age) - (float(spent) if spent is not None else 0.0))
@@ -209,34 +206,36 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _DIGITS
 
 
-def told(header: _Header, status: int, now: float) -> dict[str, float]:
+def told(headers: Mapping[str, str], status: int, now: float) -> dict[str, float]:
     """`{"retry_after_s": …}` and `{"remaining": n, "reset_s": …}` as far as an answer says them; nothing of what is not understood.
 
-    `header` gives a header by its lower-case name, `now` is in seconds since the epoch. Of several policies the one that is used up
+    Their names are in lower case, `now` is in seconds since the epoch. Of several policies the one that is used up
     soonest counts. Read are RFC 9110's `Retry-After`, the IETF draft's `RateLimit` (`"name";r=1;t=2`, and `remaining=1, reset=2` of
     its earlier versions), its `RateLimit-Remaining` and `-Reset`, and these with `X-`.
     """
     said: dict[str, float] = {}
-    if status in _BUSY and (text := header("retry-after")) and (wait := retry_after(text, now)) is not None:
+    if _TELLING.isdisjoint(headers):
+        return said
+    if status in _BUSY and (text := headers.get("retry-after")) and (wait := retry_after(text, now)) is not None:
         said["retry_after_s"] = wait
-    found = min(_budgets(header, now), default=None)
+    found = min(_budgets(headers, now), default=None)
     if found is not None:
         said["remaining"], said["reset_s"] = found
     return said
 
 
-def _budgets(header: _Header, now: float) -> Iterator[tuple[int, float]]:
+def _budgets(headers: Mapping[str, str], now: float) -> Iterator[tuple[int, float]]:
     """(calls left, seconds until there are more), wherever an answer says both."""
-    combined = header("ratelimit")
+    combined = headers.get("ratelimit")
     if combined is not None and len(combined) <= _MAX_HEADER_LENGTH:
         yield from _combined(combined)
     for prefix in _PREFIXES:
-        remaining = header(f"{prefix}-remaining")
+        remaining = headers.get(f"{prefix}-remaining")
         if remaining is None:
             continue
         left = _number(remaining)
-        after = header(f"{prefix}-reset-after")
-        reset = _number(header(f"{prefix}-reset") if after is None else after)
+        after = headers.get(f"{prefix}-reset-after")
+        reset = _number(headers.get(f"{prefix}-reset") if after is None else after)
         if left is not None and reset is not None:
             yield math.floor(left), _seconds(reset, now)
 
@@ -271,7 +270,7 @@ def result(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery) 
     if answer.status >= 400 or 300 <= answer.status < 400 or answer.status < 200:
         return _failed(answer, scrubber, delivery)
     if method == "HEAD":
-        shown = {name: scrubber.text(value) for name, value in answer.headers.items()}
+        shown = {name: scrubber.text(answer.headers[name]) for name in _HEAD if name in answer.headers}
         return Success(data={"status": answer.status, "headers": shown}, delivery=delivery)
     if answer.truncated:
         kind = answer.content_type.partition(";")[0].strip().lower()

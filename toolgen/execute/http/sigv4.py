@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from urllib.parse import quote, unquote, urlsplit
+
+from msgspec.structs import replace
 
 from toolgen.execute.http.request_builder import Request
 

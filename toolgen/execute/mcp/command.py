@@ -90,7 +90,7 @@ class LocalCommand:
         self._started = -math.inf
         self._running: ServerProcess | None = None
         self._doubting: asyncio.Task[None] | None = None
-        self._pings = 0  # downwards: the numbers above are those of whoever asks
+        self._pings = 0  # downwards: the numbers above are those of the callers
 
     def ready(self) -> int | None:
         """As long as it runs and nobody doubts that it answers."""

@@ -21,7 +21,6 @@ from toolgen.execute.mcp.command_frames import (
     Doubt,
     Dropped,
     Forget,
-    Frames,
     FromWorker,
     Meet,
     Met,
@@ -33,6 +32,7 @@ from toolgen.execute.mcp.command_frames import (
 )
 from toolgen.execute.mcp.messages import Agreed, Meeting, SharedSession, failed
 from toolgen.execute.mcp.process import Fault, Reply
+from toolgen.frames import Frames
 from toolgen.json_codec import encode_json
 from toolgen.model.client_channel import Line
 from toolgen.model.result import Failed
@@ -125,7 +125,7 @@ class CommandClient:
         match said:
             case Begun() | Answer() | Met():
                 if isinstance(said, Met) and (session := self._sessions.get(said.key)) is not None:
-                    session.epoch = said.epoch  # now: it may be dropped before whoever asked goes on
+                    session.epoch = said.epoch  # now: it may be dropped before the caller goes on
                 waiter, _ = self._asked.get(said.number, (None, None))
                 if waiter is not None and not waiter.done():
                     waiter.set_result(said)

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from toolgen.errors import place_of
 from toolgen.execute.mcp.command import CommandSpec, LocalCommand
 from toolgen.execute.mcp.command_frames import (
-    MAX_FRAME_SIZE,
     Answer,
     Ask,
     Begin,
@@ -25,7 +24,6 @@ from toolgen.execute.mcp.command_frames import (
     Doubt,
     Dropped,
     Forget,
-    Frames,
     FromWorker,
     Meet,
     Progress,
@@ -37,6 +35,7 @@ from toolgen.execute.mcp.command_frames import (
 from toolgen.execute.mcp.messages import called_off, failed
 from toolgen.execute.mcp.process import Fault, Reply, replied
 from toolgen.execute.mcp.session_table import SessionTable
+from toolgen.frames import MAX_FRAME_SIZE, Frames
 from toolgen.json_codec import decode_json
 from toolgen.model.client_channel import Line, Unasked
 from toolgen.model.result import Failed

@@ -8,10 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final, Protocol
 
-import msgspec
+from msgspec.structs import replace
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import ToolgenError
@@ -239,7 +238,7 @@ def _harmless(call: Call) -> Call:
 
 def _unsent(outcome: Failed) -> Failed:
     """The call itself was never sent, however far its preparations came."""
-    return replace(outcome, delivery=msgspec.structs.replace(outcome.delivery, broken=False, unsent=True), data=None)
+    return replace(outcome, delivery=replace(outcome.delivery, broken=False, unsent=True), data=None)
 
 
 def _refused(reason: str) -> Refused:

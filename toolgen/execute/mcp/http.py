@@ -7,7 +7,6 @@ ends before its answer is asked for again where it said from where (MCP 2025-11-
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -170,7 +169,6 @@ class HttpWire:
             provision=provision,
             timeouts=timeouts,
             clock=clock,
-            kept=(_SESSION,),
             largest=largest,
             listen=_listener,
         )
@@ -254,7 +252,7 @@ class HttpWire:
         tool = msgspec.structs.replace(
             call.tool, binding=binding, idempotent=call.tool.idempotent or method in _HARMLESS or bool(last)
         )
-        return dataclasses.replace(call, tool=tool, arguments={**said, "message": message})
+        return msgspec.structs.replace(call, tool=tool, arguments={**said, "message": message})
 
     def _security_of(self, principal: Principal) -> tuple[tuple[str, ...], ...]:
         given = None if self._provision is None else self._provision.assigned(principal)
@@ -269,10 +267,10 @@ def _read(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery, *
     kind = answer.content_type.partition(";")[0].strip().lower()
     if answer.status != 200 or kind != "text/event-stream" or answer.truncated:
         whole = read(answer, scrubber, method, delivery)
-        return dataclasses.replace(whole, data=[whole.data]) if isinstance(whole, Success) else whole
+        return msgspec.structs.replace(whole, data=[whole.data]) if isinstance(whole, Success) else whole
     messages: list[Json] = []
     for event in events(answer.body):
-        one = dataclasses.replace(answer, body=event, content_type="application/json")
+        one = msgspec.structs.replace(answer, body=event, content_type="application/json")
         found = read(one, scrubber, method, delivery)
         if isinstance(found, Success):
             messages.append(found.data)
@@ -280,7 +278,7 @@ def _read(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery, *
 
 
 def _as_written(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery) -> Success | Failed:
-    """A listing, without what was sent in confidence, but with all that nobody sees: whoever reads it has to know that it is there."""
+    """A listing, without what was sent in confidence, but with all that nobody sees: its reader has to know that it is there."""
     if answer.status == 200 and not answer.truncated:
         with suppress(orjson.JSONDecodeError):
             return Success(data=orjson.loads(scrubber.raw(answer.body)), delivery=delivery)
@@ -302,7 +300,7 @@ def _answer(outcome: Success | Failed, number: Json) -> Success | Failed:
     if isinstance(outcome, Failed) or outcome.truncated:
         return outcome
     messages = outcome.data if isinstance(outcome.data, list) else []
-    return dataclasses.replace(outcome, data=next((one for one in messages if _answers(one, number)), None))
+    return msgspec.structs.replace(outcome, data=next((one for one in messages if _answers(one, number)), None))
 
 
 def _is_unfinished(outcome: Success | Failed) -> bool:

@@ -57,7 +57,7 @@ class Agreed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meeting:
-    """The session `epoch`: what was agreed on there, None where whoever met it has to begin it, and after which number to count."""
+    """The session `epoch`: what was agreed on there, None where the reader has to begin it, and after which number to count."""
 
     epoch: int
     above: int
@@ -88,7 +88,7 @@ class Wire(Protocol):
         """Makes the way ready; another number than before means another server, with which nothing was agreed on."""
 
     async def ask(self, message: JsonObject, agreed: Agreed, call: Call) -> Success | Failed:
-        """Waits for the answer for as long as it is let: whoever asks keeps the time, and cancels it. What the server says of its
+        """Waits for the answer for as long as it is let: the caller keeps the time, and cancels it. What the server says of its
         progress meanwhile is passed to the call's line."""
 
     def doubt(self) -> None:

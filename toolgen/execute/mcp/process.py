@@ -107,7 +107,7 @@ class ServerProcess(asyncio.BaseProtocol):
         return answer
 
     def send(self, message: JsonObject) -> bool:
-        """Whether the command reads; what it has no time for waits, with whoever asked."""
+        """Whether the command reads; what it has no time for waits, and so does its caller."""
         if self._ended or self._stdin is None or self._stdin.is_closing():
             return False
         self._stdin.write(encode_json(message) + b"\n")

@@ -23,7 +23,7 @@ _TIMEOUTS = Timeouts()
 
 
 class StdioWire:
-    """One command, started with little else than what its source says. Every call shares it, whoever makes the call.
+    """One command, started with little else than what its source says. Calls of all callers share it.
 
     It is offered no sampling, no elicitation and no folders; what it asks for all the same is answered with an error. `command` is a
     way to one that another process holds; by itself this one starts it.
@@ -70,7 +70,7 @@ class StdioWire:
                 return unreadable(call, method, delivery)
         delivery = Delivery(attempts=1, bytes=len(reply.line))
         scrubber = self._command.scrubber
-        if method == "tools/list":  # with all that nobody sees: whoever reads it has to know that it is there
+        if method == "tools/list":  # with all that nobody sees: its reader has to know that it is there
             return Success(data=decode_json(scrubber.raw(reply.line)), delivery=delivery)
         answer = Answer(status=200, content_type="application/json", body=reply.line, truncated=False, headers={})
         return Success(data=decode(answer, scrubber), delivery=delivery)

@@ -70,7 +70,7 @@ class CallTokens:
     def _described(self, name: str, origin: str, grants: Grants) -> str:
         """The description's token endpoint, where it may say: at the server itself, or where the policy lists it.
 
-        A description is somebody else's text, and whoever it names would be sent the client's secret.
+        A description is somebody else's text, and a server it names would be sent the client's secret.
         """
         written = self._schemes[name].token_url
         if not written:
@@ -107,7 +107,7 @@ def _subject(principal: Principal | None) -> tuple[str, Secret]:
     while party is not None and party.on_behalf_of is not None:
         party = party.on_behalf_of
     if party is not None and party.token is None and party.proof is not None and party.proof.issuer:
-        # It may have ended since; and whoever reads what is kept of calls that wait could act as their callers.
+        # It may have ended since; and an attacker who reads what is kept of calls that wait could act as their callers.
         raise NoTokenError(
             "this tool acts upstream by its caller's own token, which is not kept while a call waits for a person; nothing was sent",
             suggestion="the author of the policy can allow it without approval, or give its callers a credential of the system's own",

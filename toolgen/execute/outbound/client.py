@@ -1,4 +1,4 @@
-"""Sends rare requests. What it takes is loaded with the first of them."""
+"""Sends requests that are no tool calls: for tokens, key sets, secrets. What it takes is loaded with the first of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rare request, to a token endpoint or a Vault, is: what is asked, by whose leave, and what came back."""
+"""A request that is no tool call, to a token endpoint or a Vault: what is asked, by whose leave, and what came back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Via:
-    """How a place is reached: whose verdict is asked (None: the operator's own errand), as what, and how TLS is made."""
+    """How a place is reached: whose verdict is asked (None: on behalf of the operator), as what, and how TLS is made."""
 
     permit: Permit | None = None
     destination: Destination = field(default_factory=lambda: Destination(host="", port=0))

@@ -1,6 +1,6 @@
-"""Rare requests over httpx: every address is put to the policy as it is dialled, and nothing is followed.
+"""Requests that are no tool calls, over httpx: every address is put to the policy as it is dialled, and nothing is followed.
 
-TLS of rare requests: the authorities that are believed, and the certificate that is shown.
+TLS of these requests: the authorities that are believed, and the certificate that is shown.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import socket
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import replace
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import IO
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 
 import httpcore
 import httpx
+from msgspec.structs import replace
 
 from toolgen.execute.outbound.request import (
     OutboundError,
@@ -79,7 +79,7 @@ _MAX_ADDRESSES = 4
 
 
 async def exchange(asked: OutboundRequest, via: Via) -> OutboundResponse:
-    """What `rarely.ask` promises."""
+    """As `client.ask` says."""
     host = urlsplit(asked.url).hostname or "the host"
     try:
         async with (

@@ -223,7 +223,7 @@ def most_received(statement: Statement) -> int:
 
 
 class UnreachableError(Exception):
-    """No session could be made. `reason` and `suggestion` are our own words, for whoever calls and whoever operates."""
+    """No session could be made. `reason` and `suggestion` are our own words, for the caller and the operator."""
 
     def __init__(self, reason: str, suggestion: str) -> None:
         super().__init__(reason)

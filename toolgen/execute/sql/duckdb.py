@@ -12,8 +12,19 @@ from types import MappingProxyType
 from typing import Final
 
 from toolgen.errors import ConfigError
-from toolgen.execute.sql.engine import Change, Watch, not_a_change
-from toolgen.execute.sql.errors import BROKEN_RULE, CHANGED, CONVERT, FUNCTION, GROUPING, UNKNOWN, Reason, told
+from toolgen.execute.sql.engine import (
+    BROKEN_RULE,
+    CHANGED,
+    CONVERT,
+    FUNCTION,
+    GROUPING,
+    UNKNOWN,
+    Change,
+    Reason,
+    Watch,
+    not_a_change,
+    told,
+)
 from toolgen.execute.sql.result_rows import (
     Answer,
     Column,

@@ -12,8 +12,7 @@ from toolgen.clock import Clock
 from toolgen.errors import ConfigError
 from toolgen.execute.secrets import Secret
 from toolgen.execute.sql.connections import LostConnectionError, Reach, Sessions, UnreachableError, most_received
-from toolgen.execute.sql.engine import EXPLAIN, Change, not_a_change
-from toolgen.execute.sql.errors import explain_errno
+from toolgen.execute.sql.engine import EXPLAIN, Change, explain_errno, not_a_change
 from toolgen.execute.sql.result_rows import Answer, Column, failed, not_a_query
 from toolgen.model.call import Statement
 from toolgen.model.database import MYSQL_CASCADES_OF, MYSQL_TABLE_NAMES, Cascade, mysql_table_names

@@ -7,7 +7,6 @@ text says: no COPY, no SET, no data-modifying WITH.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -15,8 +14,7 @@ from typing import Final, TypeAlias
 from toolgen.clock import Clock
 from toolgen.errors import ConfigError
 from toolgen.execute.sql.connections import LostConnectionError, Reach, Sessions, UnreachableError, most_received
-from toolgen.execute.sql.engine import EXPLAIN, Change, not_a_change
-from toolgen.execute.sql.errors import explain_sqlstate
+from toolgen.execute.sql.engine import EXPLAIN, Change, explain_sqlstate, not_a_change
 from toolgen.execute.sql.result_rows import Answer, Column, not_a_query
 from toolgen.model.call import Statement
 from toolgen.model.database_url import ServerLocation
@@ -159,28 +157,11 @@ class _Driver:
     async def _connect(self, addresses: Sequence[str]) -> MeteredConnection:
         location = self._location
         secret = await self._reach.password()
+        arguments = location.libpq_arguments(secret.reveal() if secret is not None else "", "toolgen")
+        if addresses:  # each was permitted, and nothing else is dialled
+            arguments |= {"host": ",".join([location.host] * len(addresses)), "hostaddr": ",".join(addresses)}
         connection = await MeteredConnection.connect(
-            host=location.socket or ",".join([location.host] * len(addresses)),
-            hostaddr=",".join(addresses) or None,
-            port=location.port,
-            user=location.user,
-            dbname=location.database,
-            # Written out even when empty, so that nothing of the gateway's own environment or home takes their place.
-            password=secret.reveal() if secret is not None else "",
-            passfile=f"{os.devnull}/none",
-            service=None,
-            options="",
-            application_name="toolgen",
-            client_encoding="utf8",
-            connect_timeout=location.connect_timeout_s,
-            sslmode=location.sslmode,
-            gssencmode="disable",
-            autocommit=True,
-            prepare_threshold=None,
-            context=_Context(self._adapters),
-            sslrootcert=location.certificates.get("sslrootcert"),
-            sslcert=location.certificates.get("sslcert"),
-            sslkey=location.certificates.get("sslkey"),
+            **arguments, autocommit=True, prepare_threshold=None, context=_Context(self._adapters)
         )
         connection.add_notice_handler(_ignore)
         return connection

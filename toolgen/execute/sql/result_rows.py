@@ -13,14 +13,14 @@ import unicodedata
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-import msgspec
 import orjson
+from msgspec.structs import replace
 
 from toolgen.model.call import Sampling, Statement
 from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Success
@@ -338,7 +338,7 @@ def with_samples(described: Success, read: Success, sampling: Sampling) -> Succe
         {**column, "samples": samples[column["name"]]} if column["name"] in samples else column
         for column in table["columns"]
     ]
-    delivery = msgspec.structs.replace(described.delivery, sql=read.delivery.sql, bytes=read.delivery.bytes)
+    delivery = replace(described.delivery, sql=read.delivery.sql, bytes=read.delivery.bytes)
     return replace(described, data={**table, "columns": columns}, delivery=delivery)
 
 

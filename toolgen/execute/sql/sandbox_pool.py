@@ -92,7 +92,7 @@ class _Child:
         return kind, self._read(length, deadline)
 
     def kill(self) -> None:
-        """Ends it now; whoever waits for its answer learns that it is gone."""
+        """Ends it now; a call that waits for its answer learns that it is gone."""
         self._process.kill()
 
     def end(self) -> None:

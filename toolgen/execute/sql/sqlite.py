@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import quote
 
-from toolgen.execute.sql.engine import Change, Watch, not_a_change
-from toolgen.execute.sql.errors import BROKEN_RULE, UNKNOWN, Reason, told
+from toolgen.execute.sql.engine import BROKEN_RULE, UNKNOWN, Change, Reason, Watch, not_a_change, told
 from toolgen.execute.sql.result_rows import Answer, Column, failed, not_a_query, timed_out
 from toolgen.model.call import Statement
 from toolgen.model.database import Cascade

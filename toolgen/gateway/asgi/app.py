@@ -1,28 +1,28 @@
-"""The one ASGI application: where a request goes, who it comes from, and what every answer has in common."""
+"""The one application: where a request goes, who it comes from, and what every answer has in common. Two adapters bring it requests: the
+connections of our own server (`connection.py`), and ASGI, for whatever server or test client has it."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
-from collections.abc import Callable, MutableMapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from toolgen.config.gateway import Networks, contains
 from toolgen.config.settings import ClientCertificates
 from toolgen.errors import place_of
-from toolgen.gateway.asgi.authentication import MCP, WELL_KNOWN, Door
+from toolgen.gateway.asgi.authentication import MCP, WELL_KNOWN, Authentication
 from toolgen.gateway.asgi.connections import InFlight, client_of
 from toolgen.gateway.asgi.request import (
     LOOPBACK_HOSTS,
+    Answer,
     CredentialInUrl,
-    Receive,
     Rejected,
     Request,
     Response,
-    Scope,
     Send,
-    Stream,
     check_host,
     json_response,
     refusal,
@@ -38,21 +38,27 @@ from toolgen.gateway.rest.tools import Rest
 from toolgen.gateway.tool_lists import Listings
 from toolgen.model.call import Principal
 
-__all__ = ["App", "Pages"]
+__all__ = ["App", "AsgiReceive", "AsgiSend", "Pages", "Scope"]
+
+Scope: TypeAlias = MutableMapping[str, Any]
+AsgiReceive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+AsgiSend: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 log = logging.getLogger("toolgen.gateway")
 
 _CALL = re.compile(r"/v1/tools/([^/]+)/call\Z")
 _ANSWER = re.compile(r"/v1/answers/([^/]{1,128})/([A-Za-z0-9_-]{64})\Z")
 _CONSOLE = re.compile(r"/console(?:/|\Z)")
-_HSTS = (b"strict-transport-security", b"max-age=31536000")
+# Browsers are told to come over https and in no other way (RFC 6797), which they believe where they did: the proxy's TLS.
+_HSTS = ((b"strict-transport-security", b"max-age=31536000"),)
+_MAX_KNOWN_HOSTS = 64
 _METADATA = frozenset({WELL_KNOWN, WELL_KNOWN + MCP})
 
 
 class Pages(Protocol):
     """What people see in a browser, below /console: a front end that knows by a cookie, and not by a credential, who asks."""
 
-    async def handle(self, request: Request) -> Response | Stream: ...
+    async def handle(self, request: Request) -> Answer: ...
 
     def end_streams(self) -> None:
         """Ends what browsers listen to."""
@@ -84,7 +90,8 @@ class App:
         self._proxies = proxies
         self._in_flight = InFlight()
         self._hosts = hosts | ({urlsplit(url).hostname or ""} if url else set())
-        self._door = Door(gateway, certificates=certificates, url=url)
+        self._known_hosts: set[bytes] = set()  # as clients wrote them
+        self._authentication = Authentication(gateway, certificates=certificates, url=url)
         listings = Listings(gateway)
         self._mcp = McpEndpoint(Mcp(gateway, listings))
         self._rest = Rest(gateway, listings)
@@ -94,9 +101,9 @@ class App:
         self._console: Pages | None = None
         self._https = url.startswith("https://")
 
-    def open_console(self, pages: Callable[[Door], Pages], url: str = "") -> None:
-        """Serves the console besides, at this origin. It shares the door, and with it how often an address may be wrong."""
-        self._console = pages(self._door)
+    def open_console(self, pages: Callable[[Authentication], Pages], url: str = "") -> None:
+        """Serves the console besides, at this origin. It shares the authentication, and with it how often an address may be wrong."""
+        self._console = pages(self._authentication)
         self._https = self._https or url.startswith("https://")
 
     async def close(self) -> None:
@@ -111,47 +118,53 @@ class App:
         if self._console is not None:
             self._console.end_streams()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: AsgiReceive, send: AsgiSend) -> None:
         """ASGI 3. Only HTTP is answered; a WebSocket is closed, and the lifespan is the server's business."""
-        if scope["type"] != "http":
-            if scope["type"] == "websocket":
-                await receive()
-                await send({"type": "websocket.close", "code": 1000})
-            return
-        request = Request(scope, receive)
+        if scope["type"] == "http":
+            await _AsgiExchange(scope, receive, send).run(self)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def serve(self, request: Request, send: Send) -> None:
+        """Answers one request, whatever brought it. Raises nothing but what `send` raises."""
         if not self._proxies or not contains(self._proxies, request.peer):
-            await self._serve(request, send)
+            await send(await self._answered(request))
             return
-        request.client = client_of(request.peer, scope["headers"], self._proxies)
+        request.client = client_of(request.peer, request.lines, self._proxies)
         crowded = self._in_flight.enter(request.client)
         request.crowded = request.crowded or crowded
         try:
-            await self._serve(request, send)
+            await send(await self._answered(request))
         finally:
             self._in_flight.leave(request.client)
 
-    async def _serve(self, request: Request, send: Send) -> None:
+    async def _answered(self, request: Request) -> Answer:
+        answer: Answer
         try:
-            response: Response | Stream = await self._answer(request)
+            answer = await self._answer(request)
         except Rejected as rejected:
-            response = refusal(rejected)
+            answer = refusal(rejected)
         except Exception as error:  # noqa: BLE001  (the outermost boundary; the text stays inside, it may hold anything)
             log.error(  # noqa: TRY400  (a traceback carries the text of the error)
                 "a request to %s ended in %s", _route(request.path), place_of(error)
             )
-            response = refusal(Rejected(500, "internal", "the gateway failed; the operator's log says where"))
+            answer = refusal(Rejected(500, "internal", "the gateway failed; the operator's log says where"))
             if self._console is not None and _CONSOLE.match(request.path):
-                response = self._console.failed()
-        self._gateway.operations.metrics.answered(response.status)
-        await request.finish(response).send(_over_tls_alone(send) if self._https else send)
+                answer = self._console.failed()
+        self._gateway.operations.metrics.answered(answer.status)
+        if request.unread or self._https:
+            return request.finish(answer, _HSTS if self._https else ())
+        return answer
 
-    async def _answer(self, request: Request) -> Response | Stream:
-        check_host(request, self._hosts)
-        try:
-            request.check()
-        except CredentialInUrl:
-            await self._door.credential_in_url(request)
-            raise
+    async def _answer(self, request: Request) -> Answer:
+        host = request.headers.get(b"host", b"")
+        if host not in self._known_hosts or b"origin" in request.headers:
+            check_host(request, self._hosts)
+            if len(self._known_hosts) < _MAX_KNOWN_HOSTS:
+                self._known_hosts.add(host)
+        if request.query or request.repeated:
+            await self._check(request)
         if request.path == "/healthz":
             request.take("GET")
             return json_response({"status": "ok"})
@@ -160,12 +173,15 @@ class App:
             return await self._ready(request)
         if self._console is not None and _CONSOLE.match(request.path):
             return await self._console.handle(request)
+        if request.path == "/" and self._console is not None and b"text/html" in request.headers.get(b"accept", b""):
+            request.take("GET")
+            return Response(status=302, headers=((b"location", b"/console"),))
         if request.path == "/metrics":
             request.take("GET")
             return Response(body=self._gateway.operations.measured(), media_type=MEDIA_TYPE)
         if request.path in _METADATA:
-            return self._door.resource.metadata(request)
-        principal = await self._door.enter(request)
+            return self._authentication.resource.metadata(request)
+        principal = await self._authentication.enter(request)
         if b"traceparent" in request.headers:
             request.presence.trace = request.trace()
         if request.path == MCP:
@@ -175,7 +191,14 @@ class App:
             return await self._rest.call(request, principal, found[1])
         return await self._rare(request, principal)
 
-    async def _rare(self, request: Request, principal: Principal) -> Response | Stream:
+    async def _check(self, request: Request) -> None:
+        try:
+            request.check()
+        except CredentialInUrl:
+            await self._authentication.credential_in_url(request)
+            raise
+
+    async def _rare(self, request: Request, principal: Principal) -> Answer:
         match request.path:
             case "/v1/tools":
                 request.take("GET")
@@ -202,21 +225,68 @@ class App:
         reasons, warnings = self._gateway.operations.ready(), self._gateway.operations.warnings()
         answer: dict[str, object] = {"status": "not ready" if reasons else "ready"}
         if (reasons or warnings) and request.headers.get(b"authorization") is not None:
-            await self._door.enter(request)
+            await self._authentication.enter(request)
             answer |= {"reasons": list(reasons)} if reasons else {}
             answer |= {"warnings": list(warnings)} if warnings else {}
         return json_response(answer, status=503 if reasons else 200)
 
 
-def _over_tls_alone(send: Send) -> Send:
-    """Tells browsers to come over https and in no other way (RFC 6797), which they believe where they did: the proxy's TLS."""
+class _AsgiExchange:
+    """One request as ASGI brings it, and its answer as ASGI takes it."""
 
-    async def told(message: MutableMapping[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            message["headers"] = [*message["headers"], _HSTS]
-        await send(message)
+    def __init__(self, scope: Scope, receive: AsgiReceive, send: AsgiSend) -> None:
+        self._receive = receive
+        self._send = send
+        self._watching: asyncio.Task[None] | None = None
+        lines = scope["headers"]
+        headers: dict[bytes, bytes] = {}
+        repeated = set[bytes]()
+        for name, value in lines:
+            if name in headers:
+                repeated.add(name)
+            else:
+                headers[name] = value
+        client = scope.get("client")
+        line = (scope["method"], scope["path"], scope["query_string"])
+        peer = client[0] if client else ""
+        self._request = Request(line, lines, headers, frozenset(repeated), self._read, peer)
 
-    return told
+    async def run(self, app: App) -> None:
+        try:
+            await app.serve(self._request, self._answer)
+        finally:
+            if self._watching is not None:
+                self._watching.cancel()
+
+    async def _read(self) -> tuple[bytes, bool] | None:
+        message = await self._receive()
+        if message["type"] != "http.request":
+            self._request.presence.leave()
+            return None
+        more = message.get("more_body", False)
+        if not more:
+            self._watch()
+        return message.get("body", b""), more
+
+    async def _answer(self, answer: Answer) -> None:
+        start = {"type": "http.response.start", "status": answer.status, "headers": list(answer.fields())}
+        if isinstance(answer, Response):
+            await self._send(start)
+            await self._send({"type": "http.response.body", "body": answer.body})
+            return
+        if self._watching is None:
+            await self._read()  # there is no body to a request for a stream; behind it is when the client leaves
+        await self._send(start)
+        async for event in answer.events:
+            await self._send({"type": "http.response.body", "body": event, "more_body": True})
+        await self._send({"type": "http.response.body", "body": b""})
+
+    def _watch(self) -> None:
+        self._watching = asyncio.create_task(self._departure())
+
+    async def _departure(self) -> None:
+        if (await self._receive())["type"] == "http.disconnect":
+            self._request.presence.leave()
 
 
 def _route(path: str) -> str:

@@ -23,7 +23,7 @@ from toolgen.gateway.identity import Told, Unaccepted
 from toolgen.gateway.protocol import Facade
 from toolgen.model.call import Principal
 
-__all__ = ["MCP", "WELL_KNOWN", "Attempts", "Door", "Resource", "Turns"]
+__all__ = ["MCP", "WELL_KNOWN", "Attempts", "Authentication", "Resource", "Turns"]
 
 _BURST = 30
 _PER_SECOND = 1.0
@@ -123,7 +123,7 @@ _CLOCK = SystemClock()
 log = logging.getLogger("toolgen.gateway")
 
 
-class Door:
+class Authentication:
     """Authenticates requests. `certificates` says whose word on a client's certificate is believed; nobody's where it is None. `url` is
     the gateway's public address, at which clients are told where their users sign in.
 
@@ -162,10 +162,14 @@ class Door:
         found = _BEARER.match(value.decode("latin-1"))
         if found is None:
             self._refuse(request, Unaccepted("the Authorization header holds no bearer token"))
-        return await self._entered(request, await self.admit(request, found[1]))
+        principal = self._gateway.callers.recognised(found[1]) or await self.admit(request, found[1])
+        if b"x-on-behalf-of" in request.headers or b"x-toolset" in request.headers:
+            return await self._entered(request, principal)
+        request.accepted = True
+        return principal
 
     async def _entered(self, request: Request, principal: Principal) -> Principal:
-        request.accept()
+        request.accepted = True
         if (user := request.headers.get(b"x-on-behalf-of")) is not None:
             principal = await self._acting(request, principal, user.decode("latin-1"))
         if (toolset := request.headers.get(b"x-toolset")) is not None:
@@ -212,7 +216,7 @@ class Door:
         return self.accepted(request, self._gateway.callers.certified(certificate))
 
     def accepted(self, request: Request, answer: Principal | Unaccepted) -> Principal:
-        """Whoever a credential led to. Raises `Rejected` as `enter` does where it led to nobody."""
+        """The principal that a credential led to. Raises `Rejected` as `enter` does where it led to nobody."""
         if isinstance(answer, Unaccepted):
             self._refuse(request, answer)
         return answer

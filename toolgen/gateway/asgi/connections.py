@@ -1,20 +1,26 @@
-"""How many connections there may be, from one address and in all, and which of them give way.
+"""How many connections there may be, from one address and in all, which of them give way, and how they end with their server.
 
 Which address a request comes from, and what counts as one address.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from enum import Enum
+from email.utils import formatdate
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Protocol
 
 from toolgen.config.gateway import Networks, contains
+from toolgen.gateway.asgi.request import Crowded, Handlers
 
-__all__ = ["Connection", "Connections", "Crowded", "InFlight", "client_of", "counted_as"]
+__all__ = ["Connection", "Connections", "HttpServer", "InFlight", "client_of", "counted_as"]
+
+log = logging.getLogger("toolgen.gateway")
 
 _MAX_HOPS = 32
 _WORD = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
@@ -24,7 +30,7 @@ _NODE = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::[0-9]{1,5})?|([0-9.]+)(?::[0-9]{1,5
 
 
 def counted_as(peer: str) -> str:
-    """The address that a peer is counted as. An IPv6 network of /64 is one, since whoever has one address there has them all."""
+    """The address that a peer is counted as. An IPv6 network of /64 is one, since a client with one address there has them all."""
     try:
         address = ip_address(peer.partition("%")[0])
     except ValueError:
@@ -124,13 +130,7 @@ def _address(text: str, *, bare_ipv6: bool) -> str | None:
 MAX_COUNT = 4_096
 MAX_PER_ADDRESS = 512
 RESERVE = 256
-
-
-class Crowded(Enum):
-    """What there are too many of."""
-
-    ADDRESS = "this address has too many connections or requests"
-    ALL = "there are too many connections"
+_ENDING_S = 1.0
 
 
 class Connection(Protocol):
@@ -146,6 +146,12 @@ class Connection(Protocol):
     def give_way(self) -> None:
         """Closes it, with an answer where a request had begun."""
 
+    def end_after_answer(self) -> None:
+        """The answer in hand is the last one."""
+
+    def abort(self) -> None:
+        """Ends it at once."""
+
 
 class _Place:
     """Connections that are counted together, and those of them that rest, the longest first."""
@@ -156,11 +162,6 @@ class _Place:
         self.count = 0
         self.unknown: OrderedDict[Connection, None] = OrderedDict()
         self.known: OrderedDict[Connection, None] = OrderedDict()
-
-    def rest(self, connection: Connection) -> None:
-        self.unknown.pop(connection, None)
-        self.known.pop(connection, None)
-        (self.known if connection.proven else self.unknown)[connection] = None
 
     def remove(self, connection: Connection) -> None:
         self.count -= 1
@@ -228,7 +229,15 @@ class Connections:
     def rested(self, connection: Connection) -> None:
         """It has been answered, or is new: from now on it rests."""
         for place in connection.places:
-            place.rest(connection)
+            known, unknown = place.known, place.unknown
+            if not connection.proven:
+                unknown[connection] = None
+                unknown.move_to_end(connection)
+                continue
+            if unknown:
+                unknown.pop(connection, None)
+            known[connection] = None
+            known.move_to_end(connection)
 
     def leave(self, connection: Connection) -> None:
         """It is closed."""
@@ -279,3 +288,46 @@ class InFlight:
         self._counts[name] -= 1
         if not self._counts[name]:
             del self._counts[name]
+
+
+class HttpServer:
+    """What all connections (`HttpConnection`) share: what answers their requests, how many there may be, and which are open."""
+
+    def __init__(self, handlers: Handlers, connections: Connections) -> None:
+        self.handlers = handlers
+        self.connections = connections
+        self.open: set[Connection] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.ended: asyncio.Event | None = None
+        self._second = 0
+        self._date = b""
+
+    async def drain(self, seconds: float) -> None:
+        """Lets every connection end with the answer in hand. What has not ended in so many seconds is broken off."""
+        self.ended = asyncio.Event()
+        for connection in list(self.open):
+            connection.end_after_answer()
+        self.left()
+        try:
+            async with asyncio.timeout(seconds):
+                await self.ended.wait()
+        except TimeoutError:
+            log.warning("%d requests had no answer when the time to drain was over", len(self.tasks))
+            for task in list(self.tasks):
+                task.cancel()
+            if self.tasks:  # a call that is cancelled is still answered, where it says that its outcome is unknown
+                await asyncio.wait(self.tasks, timeout=_ENDING_S)
+            for connection in list(self.open):
+                connection.abort()
+
+    def left(self) -> None:
+        """A connection or a request has ended."""
+        if self.ended is not None and not self.open and not self.tasks:
+            self.ended.set()
+
+    def date(self) -> bytes:
+        """The header that says when an answer was made (RFC 9110, section 6.6.1), written once a second."""
+        now = int(time.time())
+        if now != self._second:
+            self._second, self._date = now, b"date: " + formatdate(now, usegmt=True).encode("ascii") + b"\r\n"
+        return self._date

@@ -1,16 +1,18 @@
 """HTTP/1.1 requests out of the bytes of one connection: each is read in one way, or refused (RFC 9112). Without any I/O.
 
-Whoever stands in front of the gateway has read the same bytes before. Where two readers could differ about where a request ends, or
+A proxy in front of the gateway has read the same bytes before. Where two readers could differ about where a request ends, or
 what its headers are, one of them can be made to see a request that the other never saw; so nothing is corrected and nothing guessed.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Protocol, TypeAlias
+from types import MappingProxyType
+from typing import TypeAlias
 from urllib.parse import unquote
+
+import msgspec
 
 __all__ = ["MAX_HEAD_SIZE", "BadRequest", "Event", "Head", "Header", "Mark", "RequestReader", "read_head"]
 
@@ -29,8 +31,21 @@ _ABSOLUTE = re.compile(rb"(https?)://([^/?]+)(/[^?]*)?(\?.*)?", re.IGNORECASE)
 _LENGTH = re.compile(rb"0|[1-9][0-9]{0,14}")
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})\r\n")
 _PART_OF_SIZE = re.compile(rb"(?:[0-9A-Fa-f]{1,8}\r?)?")
-_DECIDING = frozenset({b"host", b"content-length", b"transfer-encoding", b"connection", b"expect"})
 _PORTS = {b"http": b"80", b"https": b"443"}
+_KNOWN_NAMES = MappingProxyType(
+    {
+        spelt: name
+        for name in (
+            b"accept", b"accept-encoding", b"accept-language", b"authorization", b"cache-control", b"connection", b"content-length",
+            b"content-type", b"cookie", b"expect", b"forwarded", b"host", b"idempotency-key", b"mcp-method", b"mcp-name",
+            b"mcp-protocol-version", b"mcp-session-id", b"origin", b"traceparent", b"tracestate", b"transfer-encoding", b"user-agent",
+            b"x-conversation-id", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-on-behalf-of", b"x-real-ip",
+            b"x-toolset",
+        )
+        for spelt in (name, name.title())
+    }
+)  # fmt: skip
+"""Names as clients spell them, in lower case: a look-up costs a third of reading one."""
 
 
 class BadRequest(Exception):  # noqa: N818 - what it says of the request, not of us
@@ -44,16 +59,18 @@ class Mark(Enum):
     MORE = auto()  # is needed before anything can be said
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
-    """Request line and headers, names in lower case. `length` is that of the body; None where it comes in chunks."""
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """Request line and headers, names in lower case. `lines` are all of them in their order, `headers` the first of each name, and
+    `repeated` the names that come more than once. `length` is that of the body; None where it comes in chunks."""
 
     method: str
     path: str
     raw_path: bytes
     query: bytes
     version: str
-    headers: tuple[Header, ...]
+    lines: list[Header]
+    headers: dict[bytes, bytes]
+    repeated: frozenset[bytes]
     length: int | None
     keep_alive: bool
     expects_continue: bool
@@ -63,84 +80,75 @@ Event: TypeAlias = Head | bytes | Mark
 """A head, a part of its body, or a mark."""
 
 
-class _Body(Protocol):
-    done: bool
-
-    def take(self, data: bytes) -> tuple[bytes, bytes]:
-        """What of `data` is body, and what is not read yet. Raises `BadRequest`."""
-
-
 class RequestReader:
     """Reads one request after the other, until one is the last (RFC 9112, section 9.6): what comes behind that is nothing. After a
-    `BadRequest` nothing more can be read, since nobody knows where the next one begins.
+    `BadRequest` nothing more can be read, since nobody knows where the next one begins. `unread` is what has come and is not read.
     """
 
-    __slots__ = ("_blank", "_body", "_data", "_last")
+    __slots__ = ("_blank", "_chunks", "_in_body", "_last", "_left", "unread")
 
     def __init__(self) -> None:
-        self._data = b""
-        self._body: _Body | None = None
+        self.unread = b""
+        self._in_body = False
+        self._left = 0  # bytes of a body whose length was told
+        self._chunks: _Chunked | None = None
         self._blank = False
         self._last = False
 
-    @property
-    def held(self) -> int:
-        """How many bytes have come and are not read."""
-        return len(self._data)
-
     def feed(self, data: bytes) -> None:
         """Takes what has come."""
-        if self._last and self._body is None:
+        if self._last and not self._in_body:
             return
-        self._data = self._data + data if self._data else data
+        self.unread = self.unread + data if self.unread else data
 
     def next(self) -> Event:
         """What comes next. Raises `BadRequest`."""
-        body = self._body
-        if body is None:
+        if not self._in_body:
             return Mark.MORE if self._last else self._head()
-        if not body.done:
-            piece, self._data = body.take(self._data)
-            if piece:
-                return piece
-            if not body.done:
-                return Mark.MORE
-        self._body = None
+        if self._chunks is not None:
+            piece, self.unread = self._chunks.take(self.unread)
+            done = self._chunks.done
+        else:
+            piece, self.unread = self.unread[: self._left], self.unread[self._left :]
+            self._left -= len(piece)
+            done = self._left == 0
+        if piece:
+            return piece
+        if not done:
+            return Mark.MORE
+        self._in_body, self._chunks = False, None
         if self._last:
-            self._data = b""
+            self.unread = b""
         return Mark.END
+
+    def whole(self) -> bytes | None:
+        """Behind a head: its whole body, where that is here and its length was told; then there is no more of this request to be read."""
+        left = self._left
+        if self._chunks is not None or len(self.unread) < left:
+            return None
+        body, self.unread = self.unread[:left], b"" if self._last else self.unread[left:]
+        self._in_body, self._left = False, 0
+        return body
 
     def _head(self) -> Head | Mark:
         # One empty line before a request is left over from the one before it (RFC 9112, section 2.2).
-        if not self._blank and self._data.startswith(_CRLF):
-            self._data, self._blank = self._data[2:], True
-        end = self._data.find(b"\r\n\r\n")
-        if max(end, 0) > MAX_HEAD_SIZE or (end < 0 and len(self._data) > MAX_HEAD_SIZE):
+        if not self._blank and self.unread.startswith(_CRLF):
+            self.unread, self._blank = self.unread[2:], True
+        end = self.unread.find(b"\r\n\r\n")
+        if max(end, 0) > MAX_HEAD_SIZE or (end < 0 and len(self.unread) > MAX_HEAD_SIZE):
             raise BadRequest("the request's headers are too large")
         if end < 0:
-            _check_beginning(self._data)
+            _check_beginning(self.unread)
             return Mark.MORE
-        head = read_head(self._data[:end])
-        self._data, self._blank = self._data[end + 4 :], False
+        head = read_head(self.unread[:end])
+        self.unread, self._blank = self.unread[end + 4 :], False
         self._last = not head.keep_alive
-        self._body = _Chunked() if head.length is None else _Counted(head.length)
+        self._in_body = True
+        if head.length is None:
+            self._chunks = _Chunked()
+        else:
+            self._left = head.length
         return head
-
-
-class _Counted:
-    """A body of a length that was told."""
-
-    __slots__ = ("_left", "done")
-
-    def __init__(self, length: int) -> None:
-        self._left = length
-        self.done = length == 0
-
-    def take(self, data: bytes) -> tuple[bytes, bytes]:
-        piece = data[: self._left]
-        self._left -= len(piece)
-        self.done = self._left == 0
-        return piece, data[len(piece) :]
 
 
 class _Chunked:
@@ -213,26 +221,27 @@ def read_head(data: bytes) -> Head:
     method, target, version = _read_request_line(lines[0])
     if len(lines) > MAX_FIELDS + 1:
         raise BadRequest(f"the request has more than {MAX_FIELDS} headers")
-    headers = _read_fields(lines[1:])
-    deciding: dict[bytes, list[bytes]] = {}
-    for name, value in headers:
-        if name in _DECIDING:
-            deciding.setdefault(name, []).append(value)
-    hosts = deciding.get(b"host", [])
-    if len(hosts) > 1 or (not hosts and version == "1.1"):
+    fields = _read_fields(lines[1:])
+    headers = dict(reversed(fields))
+    repeated = _repeated(fields) if len(headers) != len(fields) else frozenset[bytes]()
+    if b"host" in repeated or (b"host" not in headers and version == "1.1"):
         raise BadRequest("a request has exactly one Host header")
-    raw_path, query = _read_target(method, target, hosts)
-    connection = b",".join(deciding.get(b"connection", ())).lower().split(b",")
+    raw_path, query = _read_target(method, target, headers.get(b"host"))
+    text = raw_path.decode("ascii")
     return Head(
         method=method,
-        path=unquote(raw_path.decode("ascii")),
+        path=unquote(text) if "%" in text else text,
         raw_path=raw_path,
         query=query,
         version=version,
+        lines=fields,
         headers=headers,
-        length=_read_length(deciding, version),
-        keep_alive=version == "1.1" and b"close" not in map(bytes.strip, connection),
-        expects_continue=version == "1.1" and list(map(bytes.lower, deciding.get(b"expect", ()))) == [b"100-continue"],
+        repeated=repeated,
+        length=_read_length(headers, repeated, version),
+        keep_alive=version == "1.1" and (b"connection" not in headers or b"close" not in _options(fields)),
+        expects_continue=version == "1.1"
+        and b"expect" not in repeated
+        and headers.get(b"expect", b"").lower() == b"100-continue",
     )
 
 
@@ -243,17 +252,35 @@ def _read_request_line(line: bytes) -> tuple[str, bytes, str]:
     return found[1].decode("ascii"), found[2], found[3].decode("ascii")
 
 
-def _read_fields(lines: list[bytes]) -> tuple[Header, ...]:
+def _read_fields(lines: list[bytes]) -> list[Header]:
     fields: list[Header] = []
     for line in lines:
-        name, colon, value = line.partition(b":")
-        if not colon or not name or name.translate(None, _TOKEN):  # a folded line begins with a space, and is no field
+        spelt, colon, value = line.partition(b":")
+        name = _KNOWN_NAMES.get(spelt)
+        if name is None:
+            if not spelt or spelt.translate(None, _TOKEN):  # a folded line begins with a space, and is no field
+                colon = b""
+            name = spelt.lower()
+        if not colon:
             raise BadRequest("a header is not a name, a colon and a value on one line")
-        fields.append((name.lower(), value.strip(b" \t")))
-    return tuple(fields)
+        fields.append((name, value.strip(b" \t")))
+    return fields
 
 
-def _read_target(method: str, target: bytes, hosts: list[bytes]) -> tuple[bytes, bytes]:
+def _repeated(fields: list[Header]) -> frozenset[bytes]:
+    seen, twice = set[bytes](), set[bytes]()
+    for name, _ in fields:
+        (twice if name in seen else seen).add(name)
+    return frozenset(twice)
+
+
+def _options(fields: list[Header]) -> list[bytes]:
+    """What the Connection headers say, in lower case (RFC 9110, section 7.6.1)."""
+    said = b",".join(value for name, value in fields if name == b"connection")
+    return [option.strip() for option in said.lower().split(b",")]
+
+
+def _read_target(method: str, target: bytes, host: bytes | None) -> tuple[bytes, bytes]:
     """Path and query. A target with a host of its own (RFC 9112, section 3.2.2) must name the one that Host names."""
     if target.startswith(b"/") or (target == b"*" and method == "OPTIONS"):
         path, _, query = target.partition(b"?")
@@ -262,7 +289,7 @@ def _read_target(method: str, target: bytes, hosts: list[bytes]) -> tuple[bytes,
     if found is None:
         raise BadRequest("the request line names no path of this gateway")
     scheme = found[1].lower()
-    if not hosts or _authority(found[2], scheme) != _authority(hosts[0], scheme):
+    if host is None or _authority(found[2], scheme) != _authority(host, scheme):
         raise BadRequest("the request line and the Host header name different hosts")
     return found[3] or b"/", (found[4] or b"?")[1:]
 
@@ -272,22 +299,22 @@ def _authority(text: bytes, scheme: bytes) -> bytes:
     return text.lower().removesuffix(port)
 
 
-def _read_length(deciding: dict[bytes, list[bytes]], version: str) -> int | None:
+def _read_length(headers: dict[bytes, bytes], repeated: frozenset[bytes], version: str) -> int | None:
     """How long the body is; None where it comes in chunks (RFC 9112, section 6.3)."""
-    lengths, codings = deciding.get(b"content-length", ()), deciding.get(b"transfer-encoding", ())
-    if codings:
-        if len(codings) > 1 or codings[0].lower() != b"chunked":
+    length, coding = headers.get(b"content-length"), headers.get(b"transfer-encoding")
+    if coding is not None:
+        if b"transfer-encoding" in repeated or coding.lower() != b"chunked":
             raise BadRequest("Transfer-Encoding is taken as `chunked`, once, and as nothing else")
-        if lengths:
+        if length is not None:
             raise BadRequest("Content-Length and Transfer-Encoding both say how long the body is")
         if version == "1.0":
             raise BadRequest("HTTP/1.0 has no Transfer-Encoding")
         return None
-    if not lengths:
+    if length is None:
         return 0
-    if len(lengths) > 1 or not _LENGTH.fullmatch(lengths[0]):
+    if b"content-length" in repeated or not _LENGTH.fullmatch(length):
         raise BadRequest("Content-Length is taken as one plain number")
-    return int(lengths[0])
+    return int(length)
 
 
 def _check_text(data: bytes, lines: int = 0) -> None:

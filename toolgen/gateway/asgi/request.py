@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from enum import Enum
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Protocol, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
-from toolgen.gateway.asgi.connections import Crowded
+import msgspec
+
 from toolgen.gateway.json_body import MAX_BODY_SIZE, encode, identifier
 from toolgen.model.call import Trace, parse_trace
 from toolgen.pipeline.middleware import Presence
 
 __all__ = [
-    "ACCEPTED",
     "ANY_HOST",
-    "CROWDED",
+    "KEY_HEADER",
     "LOOPBACK_HOSTS",
-    "PRESENCE",
+    "Answer",
     "CredentialInUrl",
+    "Crowded",
+    "Handlers",
     "Receive",
     "Rejected",
     "Request",
     "Response",
-    "Scope",
     "Send",
     "Stream",
     "agreed_key",
@@ -38,19 +39,11 @@ __all__ = [
     "too_crowded",
 ]
 
-Scope: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 
+KEY_HEADER = b"idempotency-key"
 ANY_HOST = frozenset({"*"})
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
-PRESENCE = "toolgen.presence"
-"""Where in an ASGI scope the connection says whether its client still waits."""
-ACCEPTED = "toolgen.accepted"
-"""Is in a scope as soon as the request has shown a credential that is accepted."""
-CROWDED = "toolgen.crowded"
-"""Is in the scope of a request that only health and callers that were accepted before are answered, and says why (`Crowded`)."""
 SLOWEST_BODY_S = 30.0
 _LATER = ((b"retry-after", b"5"),)
 
@@ -67,20 +60,19 @@ _TOKEN_NAMES = frozenset(
         "bearer_token", "client_secret", "id_token", "jwt", "key", "password", "secret", "token", "x-api-key",
     }
 )  # fmt: skip
-_KEY_HEADER = b"idempotency-key"
 # A String of RFC 9651, which draft-ietf-httpapi-idempotency-key-header wants; most clients send the key as it is.
 _KEY_STRING = re.compile(r'"((?:[^"\\]|\\["\\])*)"\Z')
 _ESCAPED = re.compile(r"\\(.)")
+_JSON = b"application/json"
 _CLOSE: Headers = ((b"connection", b"close"),)
 _PLAIN: Headers = (
-    (b"content-type", b"application/json"),
+    (b"content-type", _JSON),
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class Response(msgspec.Struct, frozen=True, kw_only=True):
     """A whole answer; nothing is streamed."""
 
     status: int = 200
@@ -88,33 +80,39 @@ class Response:
     headers: Headers = ()
     media_type: bytes = b""  # of a body that is not JSON
 
-    async def send(self, send: Send) -> None:
-        """Puts it on the wire."""
-        await send({"type": "http.response.start", "status": self.status, "headers": self.fields()})
-        await send({"type": "http.response.body", "body": self.body})
-
-    def fields(self) -> list[tuple[bytes, bytes]]:
+    def fields(self) -> Headers:
         """All of its headers."""
-        fixed = _PLAIN if self.body and not self.media_type else _PLAIN[1:]
+        length = (b"content-length", b"%d" % len(self.body))
         if self.media_type:
-            fixed = ((b"content-type", self.media_type), *fixed)
-        return [*fixed, *self.headers, (b"content-length", b"%d" % len(self.body))]
+            return ((b"content-type", self.media_type), *_PLAIN[1:], *self.headers, length)
+        return (*(_PLAIN if self.body else _PLAIN[1:]), *self.headers, length)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
+class Stream(msgspec.Struct, frozen=True, kw_only=True):
     """An answer of Server-Sent Events, of which nobody knows how many there will be."""
 
     events: AsyncIterator[bytes]
     status: int = 200
+    headers: Headers = ()
 
-    async def send(self, send: Send) -> None:
-        """Puts the events on the wire as they come."""
-        headers = [(b"content-type", b"text/event-stream"), *_PLAIN[1:], (b"x-accel-buffering", b"no")]
-        await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        async for event in self.events:
-            await send({"type": "http.response.body", "body": event, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+    def fields(self) -> Headers:
+        """All of its headers."""
+        kind = (b"content-type", b"text/event-stream")
+        return (kind, *_PLAIN[1:], (b"x-accel-buffering", b"no"), *self.headers)
+
+
+Answer: TypeAlias = Response | Stream
+Send: TypeAlias = Callable[[Answer], Awaitable[None]]
+"""Puts an answer on the wire. Returns when all of it is written, or the client has left."""
+Receive: TypeAlias = Callable[[], Awaitable[tuple[bytes, bool] | None]]
+"""The next piece of a body, and whether there is more of it; None where the client left."""
+
+
+class Crowded(Enum):
+    """What there are too many of."""
+
+    ADDRESS = "this address has too many connections or requests"
+    ALL = "there are too many connections"
 
 
 class Rejected(Exception):  # noqa: N818  (an answer on its way out, not a fault of ours)
@@ -152,58 +150,56 @@ class CredentialInUrl(Rejected):
 
 
 class Request:
-    """What a handler needs of an ASGI scope. `headers` holds the first of each name; `repeated` the names that came twice.
+    """A request, whichever adapter took it. `headers` holds the first of each name, in lower case; `repeated` the names that came twice;
+    `lines` all of them.
 
     `peer` is the address at the other end of the connection, whatever headers say; `client` the one that counts as who asks, which a
-    trusted proxy may have said. `presence` says whether the client still waits, where the connection tells (uvicorn_protocol.py),
-    and `crowded` what there are too many of.
+    trusted proxy may have said. `presence` says whether the client still waits, `crowded` what there are too many of, so that only health
+    and callers that were accepted before are answered, and `accepted` whether a credential was: a known client gives way last.
+    `body` is the whole of it, where that is here, and otherwise what there is to ask for its pieces; `unread` says that nobody has asked.
     """
 
     __slots__ = (
-        "_receive",
-        "_scope",
-        "_unread",
+        "_body",
+        "accepted",
         "client",
         "crowded",
         "headers",
+        "lines",
         "method",
         "path",
         "peer",
         "presence",
         "query",
         "repeated",
+        "unread",
     )
 
-    def __init__(self, scope: Scope, receive: Receive) -> None:
-        self.method: str = scope["method"]
-        self.path: str = scope["path"]
-        self.query: bytes = scope["query_string"]
-        client = scope.get("client")
-        self.peer: str = client[0] if client else ""
-        self.client = self.peer
-        self.crowded: Crowded | None = scope.get(CROWDED)
-        self._scope = scope
-        self.headers: dict[bytes, bytes] = {}
-        self.repeated: frozenset[bytes] = frozenset()
-        self._receive = receive
-        self.presence: Presence = scope.get(PRESENCE) or Presence()
-        for name, value in scope["headers"]:
-            if name in self.headers:
-                self.repeated |= {name}
-            else:
-                self.headers[name] = value
-        length = self.headers.get(b"content-length", b"0")
-        self._unread = b"transfer-encoding" in self.headers or length != b"0"
+    def __init__(
+        self,
+        line: tuple[str, str, bytes],
+        lines: Sequence[tuple[bytes, bytes]],
+        headers: Mapping[bytes, bytes],
+        repeated: frozenset[bytes],
+        body: bytes | Receive,
+        peer: str,
+    ) -> None:
+        self.method, self.path, self.query = line
+        self.lines = lines
+        self.headers = headers
+        self.repeated = repeated
+        self.peer = self.client = peer
+        self.crowded: Crowded | None = None
+        self.accepted = False
+        self.presence = Presence()
+        self._body = body
+        self.unread = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
-    def finish(self, response: Response | Stream) -> Response | Stream:
-        """The answer, and the end of the connection where a body is still to come: nobody may hold it open with one we do not want."""
-        if isinstance(response, Stream) or not self._unread or _CLOSE[0] in response.headers:
-            return response
-        return replace(response, headers=(*response.headers, *_CLOSE))
-
-    def accept(self) -> None:
-        """Tells the connection that a credential was accepted: whoever is known is not the first to give way."""
-        self._scope[ACCEPTED] = True
+    def finish(self, answer: Answer, more: Headers = ()) -> Answer:
+        """The answer with these headers, and the end of the connection where a body was not read: nobody may hold it open with one."""
+        if self.unread and isinstance(answer, Response) and _CLOSE[0] not in answer.headers:
+            more = (*_CLOSE, *more)
+        return msgspec.structs.replace(answer, headers=(*answer.headers, *more)) if more else answer
 
     def text(self, name: bytes) -> str:
         """A header's value, "" when it is absent."""
@@ -244,21 +240,17 @@ class Request:
 
     async def body(self) -> bytes:
         """The whole body, up to 1 MiB and 30 seconds."""
-        try:
-            async with asyncio.timeout(SLOWEST_BODY_S):
-                received, more = bytearray(), True
-                while more:
-                    message = await self._receive()
-                    if message["type"] != "http.request":
-                        raise Rejected(400, "bad_request", "the client left before its body was complete")
-                    received += message.get("body", b"")
-                    if len(received) > MAX_BODY_SIZE:
-                        raise _too_large()
-                    more = message.get("more_body", False)
-        except TimeoutError:
-            raise Rejected(408, "bad_request", "the body did not arrive in time", headers=_CLOSE) from None
-        self._unread = False
-        return bytes(received)
+        body = self._body
+        if not isinstance(body, bytes):
+            try:
+                async with asyncio.timeout(SLOWEST_BODY_S):
+                    body = await _read(body)
+            except TimeoutError:
+                raise Rejected(408, "bad_request", "the body did not arrive in time", headers=_CLOSE) from None
+        if len(body) > MAX_BODY_SIZE:
+            raise _too_large()
+        self.unread = False
+        return body
 
     def _pairs(self) -> list[tuple[str, str]]:
         try:
@@ -267,12 +259,31 @@ class Request:
             raise Rejected(400, "bad_request", "the query is not form-encoded text") from None
 
 
+class Handlers(Protocol):
+    """What answers requests (`App.serve`)."""
+
+    async def serve(self, request: Request, send: Send) -> None:
+        """Answers one."""
+
+
+async def _read(receive: Receive) -> bytes:
+    """All pieces of a body, up to the first beyond what is taken."""
+    received, more = bytearray(), True
+    while more and len(received) <= MAX_BODY_SIZE:
+        piece = await receive()
+        if piece is None:
+            raise Rejected(400, "bad_request", "the client left before its body was complete")
+        received += piece[0]
+        more = piece[1]
+    return bytes(received)
+
+
 async def read_json_body(request: Request) -> bytes:
     """The bytes of a body that says it is JSON, uncompressed and not too large."""
-    kind = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if kind != b"application/json":
+    kind = request.headers.get(b"content-type", b"")
+    if kind != _JSON and kind.partition(b";")[0].strip().lower() != _JSON:
         raise Rejected(415, "bad_request", "the body must be sent as Content-Type: application/json")
-    if request.headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+    if b"content-encoding" in request.headers and request.text(b"content-encoding").lower() != "identity":
         raise Rejected(415, "bad_request", "a compressed body is not accepted", headers=_CLOSE)
     length = request.headers.get(b"content-length")
     if length is not None and length.isdigit() and (len(length) > 9 or int(length) > MAX_BODY_SIZE):
@@ -282,9 +293,9 @@ async def read_json_body(request: Request) -> bytes:
 
 def header_key(request: Request) -> str:
     """The header's key, "" without one. Raises `Rejected` for what is no key: a client that names one relies on it."""
-    if _KEY_HEADER not in request.headers:
+    if KEY_HEADER not in request.headers:
         return ""
-    text = request.text(_KEY_HEADER)
+    text = request.text(KEY_HEADER)
     if quoted := _KEY_STRING.match(text):
         text = _ESCAPED.sub(r"\1", quoted[1])
     elif text.startswith('"'):
@@ -296,8 +307,10 @@ def header_key(request: Request) -> str:
 
 def agreed_key(request: Request, said: str, pointer: str) -> str:
     """The key of header and body, of which `said` is the body's. Raises `Rejected` where the two differ."""
-    key = header_key(request) if _KEY_HEADER in request.headers else ""
-    if key and said and key != said:
+    if KEY_HEADER not in request.headers:
+        return said
+    key = header_key(request)
+    if said and key != said:
         raise Rejected(
             400,
             "validation",
@@ -305,7 +318,7 @@ def agreed_key(request: Request, said: str, pointer: str) -> str:
             suggestion="send one of them",
             pointer=pointer,
         )
-    return key or said
+    return key
 
 
 def check_host(request: Request, hosts: frozenset[str]) -> None:

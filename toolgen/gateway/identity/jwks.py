@@ -99,7 +99,7 @@ class KeySets:
             known.tried = self._clock.monotonic()
             known.task = asyncio.create_task(self._fetched(location, known))
         if known.failed and known.keys is not None:
-            return  # whoever is served by the last set need not wait for a provider that does not answer
+            return  # callers served by the last set need not wait for a provider that does not answer
         await asyncio.shield(known.task)
 
     async def close(self) -> None:

@@ -18,7 +18,7 @@ __all__ = ["LEEWAY_S", "RefusedTokenError", "Token", "Told", "Unaccepted", "chec
 
 
 class Told(Enum):
-    """What whoever showed a credential may know of it. That one was good once is worth knowing to whoever found it somewhere."""
+    """What the sender of a credential may know of it. That one was good once is worth knowing to a person who found it somewhere."""
 
     NOTHING = auto()
     UNAVAILABLE = auto()  # it could not be checked now, whether it is good or not

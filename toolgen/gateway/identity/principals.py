@@ -205,7 +205,7 @@ class Identity:
     ) -> Principal:
         """A principal by its id, for callers that need no credential: the command line and Python. Raises `ConfigError`.
 
-        A user of an issuer (`staff:ann`) is what these claims, of whoever calls and of whom it acts for, would make of one with a token.
+        A user of an issuer (`staff:ann`) is what these claims, of the caller and of the user it acts for, would make of one with a token.
         """
         principal = self._someone(name, claims)
         if on_behalf_of is None:
@@ -237,7 +237,7 @@ class Identity:
 
         What a token made of somebody is derived again from the claims that were kept of it: one that would not be let in now, or of whose
         claims too few were kept, is gone, and so is one whose tokens from before `since` (when it called, in seconds since the epoch) are
-        revoked. Whoever was known by a key, a token or a certificate that is accepted no more is gone; a key or token that has expired
+        revoked. A caller known by a key, a token or a certificate that is accepted no more is gone; a key or token that has expired
         meanwhile was good when it was shown.
         """
         found = self._standing(principal, since)

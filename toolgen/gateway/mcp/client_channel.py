@@ -49,7 +49,7 @@ _MAX_QUESTIONS = 16
 
 def capabilities_of(given: object) -> frozenset[str]:
     """What a client that declares these capabilities can be asked for. Elicitation is asked by forms, not by URLs."""
-    if not isinstance(given, Mapping):
+    if not given or not isinstance(given, Mapping):
         return NO_LINE
     found = {name for name in ASKED_WITH.values() if isinstance(given.get(name), Mapping)}
     modes = given.get("elicitation")
@@ -76,7 +76,7 @@ class Mailbox:
         self._waiting.pop(question, None)
 
     def put(self, parties: tuple[str, ...], question: object, result: Json) -> None:
-        """The answer of whoever was asked; anybody else's, or one that nobody waits for, is dropped."""
+        """The answer of the client that was asked; anybody else's, or one that nobody waits for, is dropped."""
         known = self._waiting.get(question) if isinstance(question, str) else None
         if known is not None and known[0] == parties and not known[1].done():
             known[1].set_result(result)

@@ -9,7 +9,7 @@ import base64
 import binascii
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -88,7 +88,10 @@ class Era(Enum):
 
 
 class Message(msgspec.Struct):
-    """One JSON-RPC message. A request has an id and a method, a notification a method alone, a response neither method nor place here."""
+    """One JSON-RPC message. A request has an id and a method, a notification a method alone, a response neither method nor place here.
+
+    `meta` is `params._meta`, empty when that is absent or no object; what a message itself holds under this name is dropped.
+    """
 
     jsonrpc: str
     method: str | msgspec.UnsetType = msgspec.UNSET
@@ -96,16 +99,14 @@ class Message(msgspec.Struct):
     params: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     result: Any = msgspec.UNSET
     error: Any = msgspec.UNSET
+    meta: Any = None
 
-    @property
-    def meta(self) -> Mapping[str, Any]:
-        """`params._meta`, empty when it is absent or no object."""
+    def __post_init__(self) -> None:
         found = self.params.get("_meta") if isinstance(self.params, dict) else None
-        return found if isinstance(found, dict) else {}
+        self.meta = found if isinstance(found, dict) else {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Whom a message comes from, and whether they still wait for its answer.
 
     `client`, `connection` (its own session) and `session` (the conversation that the caller named) are what the transport knows; a
@@ -117,7 +118,7 @@ class Caller:
     client: str = ""
     session: str = ""
     connection: str = ""
-    presence: Presence = field(default_factory=Presence)
+    presence: Presence = msgspec.field(default_factory=Presence)
     capabilities: frozenset[str] = frozenset()
     send: Callable[[bytes], None] | None = None
     version: str = ""
@@ -133,8 +134,7 @@ class Fault:
     data: Mapping[str, object] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """What goes back: nothing after a notification. `fault` is the JSON-RPC error code inside `body`, 0 for a result."""
 
     body: bytes = b""
@@ -218,7 +218,8 @@ def client_label(info: object) -> str:
     if not isinstance(info, Mapping) or not isinstance(info.get("name"), str):
         return ""
     label = info["name"] + (f"/{info['version']}" if isinstance(info.get("version"), str) else "")
-    return "".join(sign if sign.isprintable() else "?" for sign in label[:_MAX_CLIENT_LENGTH])
+    label = label[:_MAX_CLIENT_LENGTH]
+    return label if label.isprintable() else "".join(sign if sign.isprintable() else "?" for sign in label)
 
 
 def request_id(message: Message) -> Id | None:

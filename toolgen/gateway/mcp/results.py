@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 import orjson
 
-from toolgen.gateway.json_body import data_json, data_text, dropped_text, envelope_json, error_text
+from toolgen.gateway.json_body import data_json, data_text, dropped_text, encode, envelope_json, error_text
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.response_shaping import SCHEME
 from toolgen.gateway.search_tools import CALLING
@@ -80,12 +80,16 @@ def tool_result(envelope: Envelope, name: str, listing: Listing) -> dict[str, ob
             "structuredContent": shown,
             "isError": False,
         }
-    data = data_json(envelope.data)
-    text = _text(data_text(envelope, data))
-    if not declares and (link := link_of(envelope)) is not None:
-        return {"content": [text, link], "structuredContent": envelope_json(envelope, data), "isError": False}
+    data = encode(envelope.data)
+    text: dict[str, object] = {"type": "text", "text": data_text(envelope, data)}
     if not declares:
         structured: object = envelope_json(envelope, data)
+        if (
+            isinstance(envelope.data, Mapping)
+            and "resource" in envelope.data
+            and (link := link_of(envelope)) is not None
+        ):
+            return {"content": [text, link], "structuredContent": structured, "isError": False}
     elif listing.fits(name, envelope.data):
         structured = orjson.Fragment(data)
     else:

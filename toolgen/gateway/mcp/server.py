@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
+
+import msgspec
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.gateway.json_body import Malformed
@@ -14,7 +15,9 @@ from toolgen.gateway.mcp.client_channel import Mailbox
 from toolgen.gateway.mcp.messages import (
     HANDSHAKE_VERSIONS,
     INVALID_PARAMS,
+    META_PROGRESS,
     META_TOOLSET,
+    META_TRACE,
     METHOD_NOT_FOUND,
     RESOURCE_NOT_FOUND,
     VERSIONS,
@@ -30,7 +33,6 @@ from toolgen.gateway.mcp.messages import (
     envelope_fault,
     failed,
     parse,
-    request_id,
     response,
     trace_of,
 )
@@ -72,16 +74,16 @@ class Mcp:
         `notifications/cancelled` is among them: which request it means is for the transport to know, which then says so by the
         `presence` of that request's caller.
         """
-        request = request_id(message)
-        if request is None or not isinstance(message.method, str):
+        request = message.id
+        if not isinstance(request, int | str) or not isinstance(message.method, str):
             return Reply()
         began, error = self._clock.monotonic(), "internal"
-        trace = trace_of(message)
-        if trace is not None:
+        if META_TRACE in message.meta and (trace := trace_of(message)) is not None:
             caller.presence.trace = trace
         span = None if self._spans is None else self._begun(self._spans, message, request, caller)
         try:
-            outcome = await self._outcome(message, era, caller)
+            fault = envelope_fault(message) if era is Era.MODERN else None
+            outcome = fault or await self._dispatch(message, era, caller)
             error = _error(outcome)
         finally:
             if span is not None:
@@ -105,6 +107,8 @@ class Mcp:
         """Whether something may be said to the caller of this before its answer."""
         if message.method != "tools/call" or not isinstance(message.params, dict):
             return False
+        if not caller.capabilities and META_PROGRESS not in message.meta:
+            return False  # it neither can be asked nor wants to be told
         name = message.params.get("name")
         return isinstance(name, str) and self._calls.converses(name, message.meta, caller)
 
@@ -147,18 +151,13 @@ class Mcp:
         caller.presence.trace = span.trace
         return span
 
-    async def _outcome(self, message: Message, era: Era, caller: Caller) -> dict[str, object] | Fault:
-        if era is Era.MODERN and (fault := envelope_fault(message)):
-            return fault
-        return await self._dispatch(message, era, caller)
-
     async def _dispatch(self, message: Message, era: Era, caller: Caller) -> dict[str, object] | Fault:
         params = message.params if isinstance(message.params, dict) else {}
         if (toolset := message.meta.get(META_TOOLSET)) is not None:
             narrowed = self._gateway.callers.narrowed(caller.principal, toolset) if isinstance(toolset, str) else None
             if narrowed is None:
                 return Fault(code=INVALID_PARAMS, message=f"params._meta.{META_TOOLSET} names no toolset of the policy")
-            caller = replace(caller, principal=narrowed)
+            caller = msgspec.structs.replace(caller, principal=narrowed)
         match message.method, era:
             case "tools/call", _:
                 return await self._calls.answer(params, message.meta, era, caller)

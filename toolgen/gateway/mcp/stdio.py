@@ -126,7 +126,7 @@ class _Session:
                     await self._said.put(notification(LIST_CHANGED, {"_meta": subscribed(subscription)}))
 
     async def end(self) -> None:
-        """Waits for the answers on their way. Where nobody is left to read them, whoever asked has left."""
+        """Waits for the answers on their way. Where nobody is left to read them, the client has disconnected."""
         while self._open:
             if _unread(self._sink):
                 for presence in self._open:

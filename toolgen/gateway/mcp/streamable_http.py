@@ -6,17 +6,20 @@ from __future__ import annotations
 import base64
 import re
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeAlias
 
-from toolgen.gateway.asgi.request import Rejected, Request, Response, Stream, agreed_key, read_json_body
+import msgspec
+
+from toolgen.gateway.asgi.request import KEY_HEADER, Rejected, Request, Response, Stream, agreed_key, read_json_body
 from toolgen.gateway.json_body import encode, identifier
 from toolgen.gateway.mcp.client_channel import ASKED_WITH, capabilities_of
 from toolgen.gateway.mcp.event_streams import Channel, Listeners
 from toolgen.gateway.mcp.messages import (
+    CANCELLED,
     HANDSHAKE_VERSIONS,
     HEADER_MISMATCH,
     INTERNAL_ERROR,
@@ -62,6 +65,9 @@ _Asked: TypeAlias = tuple[tuple[str, ...], str, Id]
 _ROUTING = (VERSION_HEADER, METHOD_HEADER, NAME_HEADER, SESSION_HEADER)
 _SENTINEL = re.compile(r"=\?base64\?(.*)\?=\Z", re.DOTALL)
 _SESSION = re.compile(r"([0-9a-f]{32})(?:\.([A-Za-z0-9_-]{1,640}))?(?:~([ers]{1,3}))?\Z")
+_MAX_SESSION_LENGTH = 677
+_BOTH = b"application/json, text/event-stream"  # as clients of MCP write it
+_MAX_KEPT_ACCEPT_SIZE = 256
 _JSON = frozenset({"application/json", "application/*", "*/*"})
 _EVENTS = frozenset({"text/event-stream", "text/*", "*/*"})
 
@@ -117,44 +123,46 @@ class McpEndpoint:
         """Answers an authenticated request. Raises `Rejected` for what is wrong before there is a message."""
         if request.method != "POST":
             return self._stream(request, principal)
-        if not _takes(request, _JSON):
+        if request.headers.get(b"accept", _BOTH) != _BOTH and not _takes(request, _JSON):
             raise Rejected(406, "bad_request", "the client must accept application/json")
         parsed = parse(await read_json_body(request))
-        version = request.text(VERSION_HEADER)
         if isinstance(parsed, Reply):
             return _response(parsed, Era.MODERN)
-        if isinstance(parsed.method, str) and (fault := _routing_fault(request, parsed)):
+        routed = request.repeated or METHOD_HEADER in request.headers or NAME_HEADER in request.headers
+        if routed and isinstance(parsed.method, str) and (fault := _routing_fault(request, parsed)):
             return _response(_refused(parsed, fault), Era.MODERN)
-        claim = claimed_version(parsed)
+        version = request.text(VERSION_HEADER) if VERSION_HEADER in request.headers else ""
+        claim = claimed_version(parsed) if parsed.meta else ""
         if version in HANDSHAKE_VERSIONS or not (version or claim):
-            return await self._handshake(request, parsed, principal, claim)
+            return await self._handshake(request, parsed, principal, version)
         return await self._modern(request, parsed, principal, version)
 
     def _stream(self, request: Request, principal: Principal) -> Stream:
         """The handshake era's GET (2025-03-26 to 2025-11-25, basic/transports): a stream of what changes, for a session."""
-        session = _opened(request.text(SESSION_HEADER)) if request.method == "GET" else None
+        session = request.text(SESSION_HEADER) if request.method == "GET" else ""
         old = request.text(VERSION_HEADER) in {"", *HANDSHAKE_VERSIONS}
-        if session is None or not old or not _takes(request, _EVENTS):
+        if (
+            not session
+            or _opened(session[: _MAX_SESSION_LENGTH + 1]) is None
+            or not old
+            or not _takes(request, _EVENTS)
+        ):
             message = "this endpoint takes POST, and GET for the event stream of a session that initialize opened"
             raise Rejected(405, "bad_request", message, headers=((b"allow", b"POST"),))
         return self._listeners.of_session(principal, request.presence)
 
     async def _handshake(
-        self, request: Request, message: Message, principal: Principal, claim: str
+        self, request: Request, message: Message, principal: Principal, version: str
     ) -> Response | Stream:
-        if claim:
+        if message.meta and claimed_version(message):
             return _response(
                 _refused(message, Fault(code=HEADER_MISMATCH, message=_MISMATCH[VERSION_HEADER])), Era.HANDSHAKE
             )
-        session = _NO_SESSION
-        if (text := request.text(SESSION_HEADER)) and message.method != "initialize":
-            known = _opened(text)
-            if known is None:
-                raise Rejected(
-                    404, "bad_request", "this session is not one of this gateway's", suggestion="initialize again"
-                )
-            session = known
-        if (cancelled := cancelled_request(message)) is not None:
+        session, text = _NO_SESSION, ""
+        if SESSION_HEADER in request.headers and message.method != "initialize":
+            text = request.text(SESSION_HEADER)
+            session = _named(text)
+        if message.method == CANCELLED and (cancelled := cancelled_request(message)) is not None:
             if found := self._in_flight.get((parties(principal), text, cancelled)):
                 found.leave()
             return Response(status=202)
@@ -163,41 +171,37 @@ class McpEndpoint:
             return Response(status=202)
         caller = Caller(
             principal=principal,
-            session=_conversation(request),
+            session=_conversation(request) if CONVERSATION_HEADER in request.headers else "",
             connection=session.id,
             client=session.client,
             presence=request.presence,
             capabilities=session.capabilities,
-            version=request.text(VERSION_HEADER),
-            key=_key(request, message),
+            version=version,
+            key=_key(request, message) if KEY_HEADER in request.headers else "",
         )
         asking = message.id if session.id and isinstance(message.id, (int, str)) else None
         asked = None if asking is None else (parties(principal), text, asking)
-        with nullcontext() if asked is None else self._known(asked, caller.presence):
-            if _takes(request, _EVENTS) and self._mcp.converses(message, caller):
+        first = asked is not None and self._in_flight.setdefault(asked, caller.presence) is caller.presence
+        try:
+            if (caller.capabilities or message.meta) and self._converses(request, message, caller):
                 return await self._conversing(message, Era.HANDSHAKE, caller)
             reply = await self._mcp.answer(message, era=Era.HANDSHAKE, caller=caller)
+        finally:
+            if first and asked is not None:  # of two requests with one id, which no client may send, it is the first
+                del self._in_flight[asked]
         if message.method == "initialize" and not reply.fault and reply.body:
             params = message.params if isinstance(message.params, dict) else {}
             label = client_label(params.get("clientInfo"))
             return _response(reply, Era.HANDSHAKE, session=_sealed(label, capabilities_of(params.get("capabilities"))))
         return _response(reply, Era.HANDSHAKE)
 
+    def _converses(self, request: Request, message: Message, caller: Caller) -> bool:
+        return self._mcp.converses(message, caller) and _takes(request, _EVENTS)
+
     async def _conversing(self, message: Message, era: Era, caller: Caller) -> Response | Stream:
         channel = Channel()
-        answering = self._mcp.answer(message, era=era, caller=replace(caller, send=channel.send))
+        answering = self._mcp.answer(message, era=era, caller=msgspec.structs.replace(caller, send=channel.send))
         return await channel.answer(request_id(message), answering, lambda reply: _response(reply, era))
-
-    @contextmanager
-    def _known(self, asked: _Asked, presence: Presence) -> Iterator[None]:
-        """A request that can be called off meanwhile. Of two with one id, which no client may send, it is the first."""
-        if self._in_flight.setdefault(asked, presence) is not presence:
-            yield
-            return
-        try:
-            yield
-        finally:
-            del self._in_flight[asked]
 
     async def _modern(
         self, request: Request, message: Message, principal: Principal, version: str
@@ -210,13 +214,13 @@ class McpEndpoint:
             return _response(failed(message.id, fault), Era.MODERN)
         caller = Caller(
             principal=principal,
-            session=_conversation(request),
+            session=_conversation(request) if CONVERSATION_HEADER in request.headers else "",
             presence=request.presence,
-            key=_key(request, message),
+            key=_key(request, message) if KEY_HEADER in request.headers else "",
         )
         if message.method == "subscriptions/listen":
             return self._listen(request, message, principal, message.id)
-        if _takes(request, _EVENTS) and self._mcp.converses(message, caller):
+        if self._converses(request, message, caller):
             return await self._conversing(message, Era.MODERN, caller)
         return _response(await self._mcp.answer(message, era=Era.MODERN, caller=caller), Era.MODERN)
 
@@ -257,7 +261,7 @@ def _routing_fault(request: Request, message: Message) -> Fault | None:
 
     In the handshake era too, where no client sends them: or else an older version would be the way around a filter.
     """
-    if request.repeated and (twice := request.repeated.intersection(_ROUTING)):
+    if twice := request.repeated.intersection(_ROUTING):
         return Fault(code=HEADER_MISMATCH, message=f"the header {min(twice).decode()} was sent more than once")
     if METHOD_HEADER in request.headers and request.text(METHOD_HEADER) != message.method:
         return Fault(code=HEADER_MISMATCH, message=_MISMATCH[METHOD_HEADER])
@@ -324,9 +328,7 @@ def _key(request: Request, message: Message) -> str:
     """The idempotency key of a tools/call, where a header has one."""
     if message.method != "tools/call":
         return ""
-    params = message.params if isinstance(message.params, dict) else {}
-    meta = params.get("_meta")
-    said = meta.get(META_IDEMPOTENCY) if isinstance(meta, dict) else None
+    said = message.meta.get(META_IDEMPOTENCY)
     return agreed_key(request, said if isinstance(said, str) else "", f"/params/_meta/{META_IDEMPOTENCY}")
 
 
@@ -340,8 +342,17 @@ def _sealed(client: str, capabilities: frozenset[str]) -> str:
     return secrets.token_hex(16) + (f".{label}" if label else "") + (f"~{letters}" if letters else "")
 
 
+def _named(text: str) -> _Session:
+    """The session of a request that names one; none where the header is empty. Raises `Rejected` for what is none of ours."""
+    session = _opened(text[: _MAX_SESSION_LENGTH + 1]) if text else _NO_SESSION
+    if session is None:
+        raise Rejected(404, "bad_request", "this session is not one of this gateway's", suggestion="initialize again")
+    return session
+
+
+@lru_cache(maxsize=1024)
 def _opened(text: str) -> _Session | None:
-    """The session behind a session id; None when it cannot be one of ours."""
+    """The session behind a session id; None when it cannot be one of ours. What is remembered of an id is what any worker reads in it."""
     found = _SESSION.match(text)
     if found is None:
         return None
@@ -359,10 +370,16 @@ def _opened(text: str) -> _Session | None:
 
 def _takes(request: Request, kinds: frozenset[str]) -> bool:
     """Whether the Accept header allows one of these; without one, anything is acceptable (RFC 9110, section 12.5.1), but for streams."""
-    accept = request.text(b"accept")
+    accept = request.headers.get(b"accept", b"")
     if not accept:
         return kinds is _JSON
-    return not kinds.isdisjoint(part.partition(";")[0].strip().lower() for part in accept.split(","))
+    taken = _taken(accept) if len(accept) <= _MAX_KEPT_ACCEPT_SIZE else _taken.__wrapped__(accept)
+    return not kinds.isdisjoint(taken)
+
+
+@lru_cache(maxsize=256)
+def _taken(accept: bytes) -> frozenset[str]:
+    return frozenset(part.partition(";")[0].strip().lower() for part in accept.decode("latin-1").split(","))
 
 
 def _refused(message: Message, fault: Fault) -> Reply:

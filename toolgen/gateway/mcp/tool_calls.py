@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from asyncio import QueueFull
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from toolgen.errors import AuditError, CanonicalError, StateError
 from toolgen.gateway.json_body import encode, identifier
@@ -50,8 +51,7 @@ _LOOK_S = 5.0
 _MAX_ANSWERS = 32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
+class _Request(msgspec.Struct, frozen=True, kw_only=True):
     """The parameters of one tools/call. `state` is the round that this goes on from, None for a first one."""
 
     name: str
@@ -88,14 +88,16 @@ class ToolCalls:
         request = self._request(params, meta, era, caller)
         if isinstance(request, Fault):
             return request
-        tool = self._listings.of(caller.principal).tool(request.name)
-        if tool is not None and (fault := _incapable(tool, request.capabilities)):
+        listing = self._listings.of(caller.principal)
+        tool = listing.tool(request.name)
+        speaks = tool is not None and _speaks(tool)
+        if speaks and tool is not None and (fault := _incapable(tool, request.capabilities)):
             return fault
         if request.state is not None and request.state.call_id:
             return await self._approved(request, request.state, caller)
         presence = caller.presence
         presence.elicits = "elicitation" in request.capabilities and self._gateway.tool_calls.elicits
-        line = self._line(request, era, caller) if tool is not None and _speaks(tool) else None
+        line = self._line(request, era, caller) if speaks else None
         presence.line = line
         envelope = await self._gateway.tool_calls.call(
             request.name,
@@ -104,7 +106,7 @@ class ToolCalls:
             session=request.session,
             connection=caller.connection,
             client=request.client,
-            idempotency_key=request.key or _once(request, tool),
+            idempotency_key=request.key or ("" if request.state is None else _once(request.state, tool)),
             presence=presence,
         )
         code = envelope.error.code if envelope.error is not None else ""
@@ -112,7 +114,7 @@ class ToolCalls:
             return self._asking(request, caller.principal, line.wanted)
         if code == "approval_required" and presence.elicits:
             return await self._elicit(request, envelope, era, caller)
-        return self._result(envelope, request, caller)
+        return tool_result(envelope, request.name, listing)
 
     async def agreed(self, question: str, result: Mapping[str, Any] | None, principal: Principal) -> bool:
         """Takes what a client of the handshake era said about a call that waits for approval; False where that was not the question.
@@ -154,7 +156,7 @@ class ToolCalls:
             name=name,
             arguments=arguments or {},
             session=session,
-            client=client_label(meta.get(META_CLIENT)) or caller.client,
+            client=(client_label(meta[META_CLIENT]) if META_CLIENT in meta else "") or caller.client,
             key=key or caller.key,
             answers=answers,
             state=state,
@@ -274,11 +276,11 @@ def _speaks(tool: Tool) -> bool:
     return (isinstance(binding, FunctionBinding) and binding.converses) or tool.name in CALLING
 
 
-def _once(request: _Request, tool: Tool | None) -> str:
+def _once(state: RequestState, tool: Tool | None) -> str:
     """What makes a round of a call that changes something happen once, however often its state is sent (2026-07-28, mrtr)."""
-    if request.state is None or tool is None or tool.effect is Effect.READ:
+    if tool is None or tool.effect is Effect.READ:
         return ""
-    return f"round-{request.state.nonce}"
+    return f"round-{state.nonce}"
 
 
 def _incapable(tool: Tool, capabilities: frozenset[str]) -> Fault | None:

@@ -68,6 +68,17 @@ def _envelope_schemas() -> Node:
 
 def _message_schemas() -> Node:
     """Calls and answers by form; what else OpenAI and Anthropic put into theirs is taken and ignored."""
+    calls, answers = _call_forms(), _answer_forms()
+    call_form: Node = {"oneOf": [ref(form) for form in calls]}
+    return {
+        **calls,
+        **answers,
+        "ToolCalls": {"type": "array", "minItems": 1, "maxItems": MAX_CALLS, "items": call_form},
+        "ToolMessages": {"type": "array", "items": {"oneOf": [ref(form) for form in answers]}},
+    }
+
+
+def _call_forms() -> Node:
     name: Node = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_LENGTH}
     id_: Node = {"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH}
     written: Node = {"type": "string", "description": "A JSON object as text, as the model wrote it."}
@@ -88,6 +99,15 @@ def _message_schemas() -> Node:
     chat: Node = {"id": id_, "type": {"const": "function"}, "function": function}
     response: Node = {"type": {"const": "function_call"}, "call_id": id_, "name": name, "arguments": written}
     anthropic: Node = {"type": {"const": "tool_use"}, "id": id_, "name": name, "input": _ANYTHING}
+    return {
+        "LangChainToolCall": {**described(langchain, "name"), "additionalProperties": False},
+        "ChatToolCall": described(chat, *chat),
+        "FunctionCall": described(response, "type", "call_id", "name"),
+        "ToolUse": described(anthropic, "type", "id", "name"),
+    }
+
+
+def _answer_forms() -> Node:
     tool: Node = {"role": {"const": "tool"}, "tool_call_id": TEXT, "content": TEXT}
     message: Node = {**tool, "name": TEXT, "status": {"enum": ["success", "error"]}}
     output: Node = {"type": {"const": "function_call_output"}, "call_id": TEXT, "output": TEXT}
@@ -97,24 +117,11 @@ def _message_schemas() -> Node:
         "content": TEXT,
         "is_error": {"type": "boolean"},
     }
-    calls: Node = {
-        "LangChainToolCall": {**described(langchain, "name"), "additionalProperties": False},
-        "ChatToolCall": described(chat, *chat),
-        "FunctionCall": described(response, "type", "call_id", "name"),
-        "ToolUse": described(anthropic, "type", "id", "name"),
-    }
-    answers: Node = {
+    return {
         "LangChainToolMessage": described(message, *message),
         "ChatToolMessage": {**described(tool, *tool), "additionalProperties": False},
         "FunctionCallOutput": described(output, *output),
         "ToolResult": described(result, *result),
-    }
-    call_form: Node = {"oneOf": [ref(form) for form in calls]}
-    return {
-        **calls,
-        **answers,
-        "ToolCalls": {"type": "array", "minItems": 1, "maxItems": MAX_CALLS, "items": call_form},
-        "ToolMessages": {"type": "array", "items": {"oneOf": [ref(form) for form in answers]}},
     }
 
 

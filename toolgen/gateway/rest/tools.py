@@ -21,7 +21,7 @@ from toolgen.gateway.asgi.request import (
     json_response,
     read_json_body,
 )
-from toolgen.gateway.json_body import Malformed, decode, envelope_json, identifier, unmade
+from toolgen.gateway.json_body import Malformed, decode, encode, envelope_json, identifier, unmade
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.rest.tool_call_batches import MAX_NAME_LENGTH, BatchCall, batch
 from toolgen.gateway.search_tools import DEFAULT_HITS
@@ -101,8 +101,9 @@ class Rest:
 
     async def call(self, request: Request, principal: Principal, name: str) -> Response:
         """POST /v1/tools/{name}/call: the envelope, with the status of contracts.md."""
-        request.parameters()
-        body = decoded(await read_json_body(request), _CallBody)
+        if request.query:
+            request.parameters()
+        body: _CallBody = decoded(await read_json_body(request), _CallBody)
         if not 0 < len(name) <= MAX_NAME_LENGTH:
             raise Rejected(404, "unknown_tool", "there is no such tool")
         envelope = await self._gateway.tool_calls.call(
@@ -198,11 +199,10 @@ class Rest:
 
 def enveloped(envelope: Envelope) -> Response:
     """An envelope as an answer, with the status of contracts.md."""
-    return json_response(
-        envelope_json(envelope),
-        status=status_of(envelope),
-        headers=() if envelope.error is None else _retry_after(envelope, envelope.error),
-    )
+    body = encode(envelope_json(envelope))
+    if envelope.error is None:
+        return Response(status=status_of(envelope), body=body)
+    return Response(status=status_of(envelope), body=body, headers=_retry_after(envelope, envelope.error))
 
 
 async def _of_batch(call: BatchCall, key: str, made: Callable[..., Awaitable[Envelope]]) -> Envelope:
@@ -226,6 +226,8 @@ def malformed(error: Malformed) -> Rejected:
 
 
 def _conversation(request: Request) -> str:
+    if b"x-conversation-id" not in request.headers:
+        return ""
     text = request.text(b"x-conversation-id")
     if text and not identifier(text):
         raise Rejected(400, "validation", "X-Conversation-Id must be 1 to 128 visible ASCII characters")
@@ -234,7 +236,7 @@ def _conversation(request: Request) -> str:
 
 def _client(request: Request) -> str:
     """The User-Agent, for the audit log: self-reported, printable and bounded."""
-    text = request.text(b"user-agent")[:_MAX_CLIENT_LENGTH]
+    text = request.headers.get(b"user-agent", b"").decode("latin-1").strip()[:_MAX_CLIENT_LENGTH]
     return text if text.isprintable() else "".join(sign if sign.isprintable() else "?" for sign in text)
 
 

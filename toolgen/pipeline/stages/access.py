@@ -16,9 +16,7 @@ from toolgen.errors import StateError
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.schema import JsonObject
-from toolgen.model.tool import (
-    Tool,
-)
+from toolgen.model.tool import GraphQLDocumentBinding, Tool
 from toolgen.model.verdict import Allow, Ask, Deny
 from toolgen.pipeline.middleware import Next, Trail, refused
 from toolgen.policy.access import NOWHERE, UNKNOWN, Access, Circumstances
@@ -27,7 +25,7 @@ from toolgen.policy.arguments import repair
 from toolgen.policy.explain import SelfTest
 from toolgen.policy.readings.call import Readings, amounts, readings_of
 from toolgen.state.history import Histories
-from toolgen.state.history_redis import SharedHistories, Turn
+from toolgen.state.shared_histories import SharedHistories, Turn
 
 __all__ = ["UNCOUNTED", "AccessStage", "Earlier", "RedactStage", "imagined"]
 
@@ -174,6 +172,10 @@ class RedactStage:
         result = await proceed(call, trail)
         return self.applied(call, result) if trail.redacts or call.document is not None else result
 
+    def idle(self, tool: Tool) -> bool:
+        """Whether nothing of the tool's answers is hidden, whatever it is asked."""
+        return self._of(tool) is None and not isinstance(tool.binding, GraphQLDocumentBinding)
+
     def applied(self, call: Call, result: Result) -> Result:
         """The result without what is hidden."""
         # What a document reads is hidden as it would be in the answers of the tools that it stands for.
@@ -187,9 +189,10 @@ class RedactStage:
             return result
         match result:
             case Success(data=data, shape=shape):
-                return replace(result, data=redact(data, shape))
+                return msgspec.structs.replace(result, data=redact(data, shape))
             case Failed(error=error, data=data, shape=shape, quotes=quotes):
-                return replace(result, error=_without_quote(error, quotes=quotes), data=redact(data, shape))
+                said = _without_quote(error, quotes=quotes)
+                return msgspec.structs.replace(result, error=said, data=redact(data, shape))
             case _:
                 return result
 

@@ -6,10 +6,10 @@ Whether an answer is what its tool's output schema says, so that the record can 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import jsonschema_rs
-import msgspec
+from msgspec.structs import replace
 
 from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Executor
@@ -127,7 +127,7 @@ def _located(result: Success | Failed | Refused, call: Call) -> Success | Failed
     """A missing credential is a fault of the project's: say where in it."""
     if isinstance(result, Failed) and result.error.code == SecretError.code:
         message = f"{result.error.message} (sources.{call.tool.source}.auth in toolgen.yaml)"
-        return replace(result, error=msgspec.structs.replace(result.error, message=message))
+        return replace(result, error=replace(result.error, message=message))
     return result
 
 

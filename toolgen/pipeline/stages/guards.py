@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from toolgen.canonical import digest, encodable
 from toolgen.errors import StateError
@@ -36,10 +37,10 @@ from toolgen.state.pauses import Pause, Pauses, SharedPauses
 
 __all__ = [
     "STALE",
+    "ApprovalQueue",
     "ApproveStage",
     "ArgumentsStage",
     "CurrentStage",
-    "Desk",
     "InspectStage",
     "PauseStage",
     "Question",
@@ -175,6 +176,14 @@ class InspectStage:
             case _:
                 assert_never(binding)
 
+    def idle(self, tool: Tool) -> bool:
+        """Whether it lets every call of the tool pass as it is: one of the project's own code, or to a destination that is open."""
+        match tool.binding:
+            case HttpBinding(servers=(url, *_)) | McpBinding(url=url) if url:
+                return isinstance(self.destination(url, tool.source), Allow)
+            case binding:
+                return isinstance(binding, FunctionBinding | McpBinding)
+
     def _request(self, url: str, call: Call) -> Call | Refused:
         verdict = self.destination(url, call.tool.source)
         return call if isinstance(verdict, Allow) else refused(verdict)
@@ -261,7 +270,7 @@ class Question:
     sql: str
 
 
-class Desk(Protocol):
+class ApprovalQueue(Protocol):
     """Where questions are put: it keeps the call and answers for it, `Pending` when somebody will look at it."""
 
     async def ask(self, question: Question) -> Result: ...
@@ -283,7 +292,7 @@ class ApproveStage:
     expires_s: float
     answerable: Callable[[Principal], bool]
     exchanged: Callable[[Call], bool]
-    desk: Desk
+    approvals: ApprovalQueue
     elicits: bool = False
 
     async def __call__(self, call: Call, trail: Trail) -> Call | Result:
@@ -296,7 +305,7 @@ class ApproveStage:
             return _unkept_token(trail)
         if not (self.elicits and trail.presence.elicits) and not self.answerable(call.principal):
             return _called_off(trail)
-        return await self.desk.ask(
+        return await self.approvals.ask(
             Question(
                 call=call,
                 digest=asked,
@@ -308,7 +317,7 @@ class ApproveStage:
             )
         )
 
-    async def rehearse(self, call: Call, trail: Trail) -> Call | Result:
+    async def dry_run(self, call: Call, trail: Trail) -> Call | Result:
         """For a dry run: nobody is asked, and what is shown is what somebody would be asked about."""
         if trail.verdict == "ask" and self.exchanged(call):
             return _unkept_token(trail)

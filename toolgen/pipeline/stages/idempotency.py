@@ -165,7 +165,7 @@ class LedgerStage:
         return msgspec.structs.replace(claim, status="ended", lease=0.0, outcome=sealed)
 
     def _told(self, claim: Claim) -> Result:
-        """What whoever repeats a key is told."""
+        """What a caller that repeats a key is told."""
         if claim.status == "waiting":
             return Pending(
                 error=Error(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
-import msgspec
+from msgspec.structs import replace
 
 from toolgen.model.call import Call, Document
 from toolgen.model.result import Error, Failed, Refused, Result, Success
@@ -17,6 +17,7 @@ from toolgen.state.turn_counter import MAX_CALLS, Excess
 __all__ = ["LimitStage", "MeterStage", "TurnStage"]
 
 _RULE = "turn_limit"
+_MAX_KEPT = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,17 +58,23 @@ class TurnStage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitStage:
     """How often. Tokens are taken before the call and stay taken, once for a call that waits in between; its places in flight
-    are given back however it ends."""
+    are given back however it ends. What a principal pays for a tool is kept where it is always the same."""
 
     limits: Limits
     buckets: Buckets
+    _kept: dict[tuple[str, str], tuple[Charge, ...]] = field(default_factory=dict)
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
-        charges = self.limits.charges(call)
+        key = (call.principal.id, call.tool.digest)
+        charges = self._kept.get(key) or self.limits.charges(call)
         if isinstance(charges, Deny):
             return refused(charges)
+        if charges and call.tool.digest and key not in self._kept and self.limits.fixed(call):
+            if len(self._kept) >= _MAX_KEPT:
+                self._kept.clear()
+            self._kept[key] = charges
         if call.approval:  # its tokens were taken when it was asked for
-            charges = tuple(msgspec.structs.replace(charge, cost=0) for charge in charges)
+            charges = tuple(replace(charge, cost=0) for charge in charges)
         answer = await self.buckets.acquire(charges)
         if isinstance(answer, Refusal):
             return _limited(answer)

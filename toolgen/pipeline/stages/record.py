@@ -42,7 +42,7 @@ from toolgen.policy.sensitive_arguments import (
     union,
 )
 
-__all__ = ["Concealing", "Journal", "Record", "Users"]
+__all__ = ["AuditRedaction", "Journal", "Record", "Users"]
 
 _MAX_COUNT = 10_000
 
@@ -58,7 +58,7 @@ _UNAVAILABLE = Refused(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Users:
-    """Whoever calls and is not `named` by the policy. What is sensitive in what is said of them, `conceal` replaces."""
+    """Callers that are not `named` by the policy. What is sensitive in what is said of them, `conceal` replaces."""
 
     named: Container[str]
     conceal: Callable[[JsonObject], JsonObject]
@@ -113,7 +113,7 @@ class _Secrets:
     named: tuple[str, ...]
 
 
-class Concealing:
+class AuditRedaction:
     """By one policy. `digest` makes what stands in a value's place.
 
     Whatever calls a value sensitive, the digest is of what was sent: values concealed so far remember it (`StandIn`).
@@ -232,7 +232,7 @@ class Record:
     journal: Journal
     clock: Clock
     policy_digest: str
-    conceal: Concealing
+    conceal: AuditRedaction
     users: Users
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:

@@ -302,7 +302,7 @@ _CONVERSIONS = frozenset({"duration", "timestamp", "int", "uint", "double", "boo
 def probes(tree: Node) -> Iterator[tuple[str, str]]:
     """For each such place an expression that has an answer only where its literal is of use, and what to say where it has none.
 
-    A condition with a bad one would have no answer for any call: a rule that allows would never speak.
+    A condition with a bad one would have no answer for any call: a rule that allows would never apply.
     """
     for node in walk(tree):
         match node:

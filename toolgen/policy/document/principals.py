@@ -260,7 +260,7 @@ class PrincipalSections:
         return rule
 
     def _check_actors(self) -> None:
-        """Whoever stands under acts_for is a principal, or a user of an issuer that there is."""
+        """Each entry of acts_for is a principal, or a user of an issuer that there is."""
         for where, actor in self._actors:
             issuer, colon, subject = actor.partition(":")
             user = bool(colon and subject) and issuer in self.issuers

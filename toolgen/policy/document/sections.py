@@ -269,7 +269,7 @@ def read_approval(document: Document, given: ApprovalShape) -> Approval:
         )
     if given.elicitation not in {"", "allow", "deny"}:
         raise PolicyError("elicitation: takes allow or deny", where=document.where("approvals", "elicitation"))
-    # Who names approvers wants them asked, and not whoever sits before the agent.
+    # Who names approvers wants them asked, and not the user of the agent.
     elicits = given.elicitation == "allow" or (not given.elicitation and not given.approvers)
     return Approval(roles=frozenset(given.approvers), expires_s=expires, elicits=elicits)
 
@@ -290,7 +290,7 @@ class Assignment:
 def assigned(entries: tuple[Assignment, ...], source: str, principal: Principal) -> Mapping[str, object] | None:
     """What the first entry for this source gives to a caller, or None: then the source's own credentials are used.
 
-    Somebody who acts for another has to have one of the entry's roles, and so has the other: nobody borrows credentials through whoever
+    Somebody who acts for another has to have one of the entry's roles, and so has the other: nobody borrows credentials through others that
     it acts for.
     """
     for entry in entries:

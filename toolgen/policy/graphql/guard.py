@@ -269,7 +269,7 @@ class _Pricer:
         self._refuse_files(definition, node)
         size = self._size(type_, definition, node)
         path, self.path = self.path, (*self.path, (node.alias or node.name).value)
-        if path and rejects(node.name.value, listed=_is_list(definition), entity="id" in fields):
+        if path and rejects(node.name.value, str(definition.type), entity="id" in fields, depth=len(path)):
             self.rejections[self.path] = None
         if node.selection_set is not None:
             self.price(inner, node.selection_set, several * _items(type_, node.name.value, definition, inner, size))

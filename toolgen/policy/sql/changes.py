@@ -21,8 +21,17 @@ from toolgen.policy.sql.columns import Columns
 from toolgen.policy.sql.cross_check import cross_check
 from toolgen.policy.sql.filters import columns_of, narrowed, numbered
 from toolgen.policy.sql.grammar import called, check_grammar
-from toolgen.policy.sql.grants import SqlScope, TableScope, find_table, fold_column, full_name, visible_columns
-from toolgen.policy.sql.names import DEFAULT_SCHEMA, Spelling, names_of
+from toolgen.policy.sql.grants import (
+    DEFAULT_SCHEMA,
+    Spelling,
+    SqlScope,
+    TableScope,
+    find_table,
+    fold_column,
+    full_name,
+    names_of,
+    visible_columns,
+)
 from toolgen.policy.sql.plan import Plan, bound, slots_of
 from toolgen.policy.sql.refusal import Refusal, refuse, shown
 from toolgen.policy.sql.relations import Relation, Scope
@@ -93,27 +102,9 @@ class _Change:
             if value and name not in _SETTABLE[type(root)]:
                 refuse("syntax", f"{name.strip('_').upper()} is not supported in {kind.upper()}", "leave it out")
         target = self._target(root, kind)
-        if target.computed and kind != "delete":
-            refuse(
-                "row-filter",
-                "the row filter of this table reads a column that the database computes, so a row could leave or enter it",
-                "the operator can filter by a column that holds its own values",
-            )
-        sets: frozenset[str] = frozenset()
-        if isinstance(root, exp.Insert):
-            self._insert(root, target)
-        else:
-            self._where(root, target)
-            if isinstance(root, exp.Update):
-                sets = self._update(root, target)
-        if not target.scope.cascades and set_off(target.table.cascades, kind, sets):
-            refuse(
-                "cascade",
-                f"this {kind.upper()} sets off a trigger, a rule or an action of a foreign key, and what that changes is not counted",
-                "set other columns"
-                if kind == "update"
-                else "leave it to people; the operator can open it with cascades: true",
-            )
+        _check_filter(target, kind)
+        sets = self._changed(root, target)
+        _check_cascades(target, kind, sets)
         functions = frozenset(called(node) for node in root.find_all(exp.Anonymous))
         names = names_of(root)
         text, order = render(root, self._dialect)
@@ -134,6 +125,14 @@ class _Change:
             table_names=self._database.table_names,
             needles=self._needles,
         )
+
+    def _changed(self, root: exp.Expr, target: _Target) -> frozenset[str]:
+        """Checks each part of the statement; returns the columns that an UPDATE sets."""
+        if isinstance(root, exp.Insert):
+            self._insert(root, target)
+            return frozenset()
+        self._where(root, target)
+        return self._update(root, target) if isinstance(root, exp.Update) else frozenset()
 
     def _target(self, root: exp.Expr, kind: str) -> _Target:
         """The table, with its name written out in full. Raises `Refusal` for one the policy does not open to this kind of statement."""
@@ -336,3 +335,23 @@ class _Change:
                 else "no column of it can be set",
             )
         return found
+
+
+def _check_filter(target: _Target, kind: str) -> None:
+    if target.computed and kind != "delete":
+        refuse(
+            "row-filter",
+            "the row filter of this table reads a column that the database computes, so a row could leave or enter it",
+            "the operator can filter by a column that holds its own values",
+        )
+
+
+def _check_cascades(target: _Target, kind: str, sets: frozenset[str]) -> None:
+    if not target.scope.cascades and set_off(target.table.cascades, kind, sets):
+        refuse(
+            "cascade",
+            f"this {kind.upper()} sets off a trigger, a rule or an action of a foreign key, and what that changes is not counted",
+            "set other columns"
+            if kind == "update"
+            else "leave it to people; the operator can open it with cascades: true",
+        )

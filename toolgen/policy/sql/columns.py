@@ -19,8 +19,7 @@ from toolgen.model.database import Table
 from toolgen.model.names import nearest
 from toolgen.policy.sql.column_names import computed_title
 from toolgen.policy.sql.corrections import alias_advice
-from toolgen.policy.sql.grants import TableScope, fold_column, full_name
-from toolgen.policy.sql.names import IMPLICIT, NILADIC, Names, Spelling
+from toolgen.policy.sql.grants import IMPLICIT, NILADIC, Names, Spelling, TableScope, fold_column, full_name
 from toolgen.policy.sql.placeholders import slot_number
 from toolgen.policy.sql.refusal import refuse, shown
 from toolgen.policy.sql.relations import Relation, Scope

@@ -14,8 +14,7 @@ from sqlglot import exp
 from toolgen.model.database import Table
 from toolgen.policy.sql.column_names import conceal
 from toolgen.policy.sql.grammar import check_grammar
-from toolgen.policy.sql.grants import fold_column, full_name
-from toolgen.policy.sql.names import Spelling
+from toolgen.policy.sql.grants import Spelling, fold_column, full_name
 from toolgen.policy.sql.placeholders import SLOT, slot_number
 from toolgen.policy.sql.refusal import refuse
 from toolgen.policy.sql.relations import Filtered

@@ -19,7 +19,7 @@ from toolgen.policy.sql.functions import (
     WRITTEN_OUT,
     Cap,
 )
-from toolgen.policy.sql.names import check_name
+from toolgen.policy.sql.grants import check_name
 from toolgen.policy.sql.normalize import NUMERIC
 from toolgen.policy.sql.placeholders import CALL, RESERVED, SLOT, slot_number
 from toolgen.policy.sql.refusal import refuse, shown

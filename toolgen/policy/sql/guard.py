@@ -24,9 +24,17 @@ from toolgen.policy.sql.corrections import corrections
 from toolgen.policy.sql.cross_check import AVAILABLE, cross_check
 from toolgen.policy.sql.filters import install
 from toolgen.policy.sql.grammar import called, check_grammar, is_number
-from toolgen.policy.sql.grants import ByIdentity, SqlScope, TableScope, find_table, full_name, visible, visible_columns
+from toolgen.policy.sql.grants import (
+    ByIdentity,
+    SqlScope,
+    TableScope,
+    find_table,
+    full_name,
+    names_of,
+    visible,
+    visible_columns,
+)
 from toolgen.policy.sql.literals import MAX_LENGTH
-from toolgen.policy.sql.names import names_of
 from toolgen.policy.sql.pagination import complete_order, skipped, text_digest
 from toolgen.policy.sql.placeholders import CALL, slot_number
 from toolgen.policy.sql.plan import Plan, bound, slots_of

@@ -281,7 +281,7 @@ def _is_call(tokens: Sequence[Token], index: int, dialect: str) -> bool:
 def _follows_exclusion(tokens: Sequence[Token], index: int) -> bool:
     """Whether `* EXCLUDE (…)` stands before `index`: then REPLACE is the star's own."""
     opening = next((place for place in range(index - 1, 1, -1) if tokens[place].token_type is TokenType.L_PAREN), 0)
-    return opening > 1 and tokens[opening - 2].token_type is TokenType.STAR
+    return opening != 0 and tokens[opening - 2].token_type is TokenType.STAR
 
 
 def _has_own_grammar(tokens: Sequence[Token], opening: int) -> bool:

@@ -19,7 +19,10 @@ from sqlglot import exp
 
 from toolgen.model.database import Database, Table
 from toolgen.policy.sql.grants import (
+    DEFAULT_SCHEMA,
     ByIdentity,
+    Names,
+    Spelling,
     SqlScope,
     TableScope,
     find_table,
@@ -27,7 +30,6 @@ from toolgen.policy.sql.grants import (
     full_name,
     visible_columns,
 )
-from toolgen.policy.sql.names import DEFAULT_SCHEMA, Names, Spelling
 
 __all__ = ["Filtered", "Granted", "GrantedTable", "Relation", "Scope", "complete_groups", "granted"]
 

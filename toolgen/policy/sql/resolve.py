@@ -17,8 +17,7 @@ from toolgen.model.names import nearest
 from toolgen.policy.sql.columns import Columns, row_ids_of
 from toolgen.policy.sql.functions import TABLE_FUNCTIONS, UNIT_FIRST
 from toolgen.policy.sql.grammar import called
-from toolgen.policy.sql.grants import SqlScope, fold, full_name
-from toolgen.policy.sql.names import DEFAULT_SCHEMA, Names, Spelling, name_of, renamed
+from toolgen.policy.sql.grants import DEFAULT_SCHEMA, Names, Spelling, SqlScope, fold, full_name, name_of, renamed
 from toolgen.policy.sql.refusal import refuse, shown
 from toolgen.policy.sql.relations import Filtered, GrantedTable, Relation, Scope, complete_groups, granted
 

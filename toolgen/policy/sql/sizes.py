@@ -6,7 +6,7 @@ ceiling.
 
 How often a text may be worked through that only the server's own bounds keep small: 1 GB in PostgreSQL, seconds for each function.
 
-Nothing looks at the clock between the functions of one row, so a chain of them would go on for as long as it is, whoever cancels it.
+Nothing looks at the clock between the functions of one row, so a chain of them would go on for as long as it is, even when it is cancelled.
 MySQL gathers 1 MB unless its operator says otherwise, and the processes of SQLite and DuckDB are ended.
 """
 

@@ -23,8 +23,8 @@ from sqlglot.tokens import Tokenizer
 from toolgen.policy.sql.column_names import BY_TEXT, entitle, entitled, retitle
 from toolgen.policy.sql.dialect_rewrites import respelt
 from toolgen.policy.sql.grammar import PIVOTED
+from toolgen.policy.sql.grants import cut_names
 from toolgen.policy.sql.literals import check_characters, check_literals, check_negations, check_spaces, check_tokens
-from toolgen.policy.sql.names import cut_names
 from toolgen.policy.sql.normalize import settle
 from toolgen.policy.sql.placeholders import CALL, RESERVED, SLOT, is_mark, marked, slot_number
 from toolgen.policy.sql.refusal import refuse, shown

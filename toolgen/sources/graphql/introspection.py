@@ -6,15 +6,16 @@ The answer to the introspection query (spec October 2021, section 4), parsed: af
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from time import monotonic
 from types import MappingProxyType
 from typing import Annotated, Any, TypeAlias
 
+import httpx
 import msgspec
-from gql import Client, gql
-from gql.transport.exceptions import TransportError, TransportQueryError
-from gql.transport.httpx import HTTPXTransport, httpx  # type: ignore[attr-defined]  # httpx2 or httpx, as gql itself chose
+import orjson
 from graphql import GraphQLError, get_introspection_query, parse_const_value
 
 from toolgen.errors import DescriptionError
@@ -34,24 +35,29 @@ class _TooLargeError(Exception):
     """The answer was cut off."""
 
 
-class _Bounded(httpx.SyncByteStream):
-    """A body that stops being read once it is larger, or takes longer, than anybody needs."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What an endpoint said to one question. `data` and `errors` are what is left of a body that is no GraphQL response: nothing."""
 
-    def __init__(self, stream: Any, largest: int) -> None:
-        self._stream = stream
-        self._largest = largest
-        self._until = monotonic() + _WHOLE
+    status: int
+    media_type: str
+    data: Mapping[str, Any] | None = None
+    errors: tuple[Any, ...] = ()
 
-    def __iter__(self) -> Iterator[bytes]:
-        seen = 0
-        for chunk in self._stream:
-            seen += len(chunk)
-            if seen > self._largest or monotonic() > self._until:
-                raise _TooLargeError
-            yield chunk
-
-    def close(self) -> None:
-        self._stream.close()
+    @classmethod
+    def of(cls, response: httpx.Response, body: bytes) -> _Answer:
+        try:
+            payload = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            payload = None
+        given = payload if isinstance(payload, dict) else {}
+        data, errors = given.get("data"), given.get("errors")
+        return cls(
+            status=response.status_code,
+            media_type=response.headers.get("content-type", "").partition(";")[0].strip().lower(),
+            data=data if isinstance(data, dict) else None,
+            errors=tuple(errors) if isinstance(errors, list) else (),
+        )
 
 
 def introspect(url: str, *, largest: int, headers: Mapping[str, str] = _NO_HEADERS) -> Mapping[str, Any]:
@@ -60,66 +66,60 @@ def introspect(url: str, *, largest: int, headers: Mapping[str, str] = _NO_HEADE
     Newer parts of introspection (`isOneOf`, deprecated inputs; GraphQL September 2025) are asked for first, and without them when the
     endpoint does not know them. No proxy, no redirect, no compression. Raises `DescriptionError`.
     """
-
-    seen: dict[str, Any] = {}
-
-    def bound(response: Any) -> None:
-        seen.update(status=response.status_code, kind=response.headers.get("content-type", ""))
-        if response.headers.get("content-encoding", "identity") != "identity":
-            raise _TooLargeError  # a compressed body has no size that can be trusted
-        response.stream = _Bounded(response.stream, largest)
-
-    transport = HTTPXTransport(
-        url,
-        timeout=_SECONDS,
-        trust_env=False,
-        follow_redirects=False,
-        headers={**headers, **_ACCEPT},
-        event_hooks={"response": [bound]},
-    )
     where = url.partition("?")[0]
     modern = get_introspection_query(specified_by_url=True, input_value_deprecation=True, one_of=True)
     try:
-        with Client(transport=transport) as session:
-            try:
-                answer: Mapping[str, Any] = session.execute(gql(modern))
-            except TransportQueryError:
-                answer = session.execute(gql(get_introspection_query()))
-            return answer
-    except TransportQueryError as error:
-        if seen.get("status") in {401, 403}:
-            raise DescriptionError(*_refused(seen, error, bool(headers)), where=where, suggestion=_SAVE) from None
-        told = _first(error)
+        with httpx.Client(trust_env=False, follow_redirects=False, timeout=_SECONDS) as client:
+            for question in (modern, get_introspection_query()):
+                answer = _asked(client, url, question, headers, largest)
+                if not answer.errors:
+                    break
+    except _TooLargeError:
+        message = f"answers with more than {largest // 2**20} MiB, for longer than {_WHOLE:.0f} seconds, or with a compressed body"
+        raise DescriptionError(message, where=where) from None
+    except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError) as error:
+        raise DescriptionError(f"cannot be asked: {type(error).__name__}", where=where, suggestion=_SAVE) from None
+    if answer.status not in {401, 403} and answer.errors:
+        told = _first(answer.errors)
         secrets = [word for value in headers.values() for word in (value, *_BETWEEN.split(value)) if word]
         reason = "" if any(secret in told for secret in secrets) else f": {told}"
-        raise DescriptionError(f"does not answer introspection{reason}", where=where, suggestion=_SAVE) from None
-    except TransportError as error:
-        if isinstance(error.__cause__, _TooLargeError):
-            message = f"answers with more than {largest // 2**20} MiB, for longer than {_WHOLE:.0f} seconds, or with a compressed body"
-            raise DescriptionError(message, where=where) from None
-        raise DescriptionError(*_refused(seen, error, bool(headers)), where=where, suggestion=_SAVE) from None
+        raise DescriptionError(f"does not answer introspection{reason}", where=where, suggestion=_SAVE)
+    if answer.errors or answer.data is None:
+        raise DescriptionError(_refused(answer, bool(headers)), where=where, suggestion=_SAVE)
+    return answer.data
 
 
-def _refused(seen: Mapping[str, Any], error: TransportError, shown: bool) -> tuple[str]:
+def _asked(client: httpx.Client, url: str, question: str, headers: Mapping[str, str], largest: int) -> _Answer:
+    """One question over HTTP (GraphQL over HTTP, section 5). Raises `_TooLargeError` and what httpx raises."""
+    body, until = bytearray(), monotonic() + _WHOLE
+    asked = {"query": question}
+    with client.stream("POST", url, json=asked, headers={**headers, **_ACCEPT}) as response:
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise _TooLargeError  # a compressed body has no size that can be trusted
+        for chunk in response.iter_raw():
+            body += chunk
+            if len(body) > largest or monotonic() > until:
+                raise _TooLargeError
+        return _Answer.of(response, bytes(body))
+
+
+def _refused(answer: _Answer, shown: bool) -> str:
     """What an endpoint did instead of answering, without a word of what it said: a page may hold anything."""
-    status, kind = seen.get("status"), str(seen.get("kind", "")).partition(";")[0].strip().lower()
-    if status is None:
-        return (f"cannot be asked: {type(error.__cause__ or error).__name__}",)
+    status = answer.status
     if status in {401, 403}:
         wanted = (
             "does not accept the credential of `auth:`" if shown else "wants a credential; set `auth:` of the source"
         )
-        return (f"answers {status}: it {wanted}",)
-    if "html" in kind:
-        return (f"answers {status} with a web page, so it is no GraphQL endpoint",)
+        return f"answers {status}: it {wanted}"
+    if "html" in answer.media_type:
+        return f"answers {status} with a web page, so it is no GraphQL endpoint"
     if 300 <= status < 400:
-        return (f"answers {status}: redirects are not followed; name where the endpoint really is",)
-    return (f"answers {status} with something that is no introspection result",)
+        return f"answers {status}: redirects are not followed; name where the endpoint really is"
+    return f"answers {status} with something that is no introspection result"
 
 
-def _first(error: TransportQueryError) -> str:
-    first = (error.errors or [{}])[0]
-    message = first.get("message") if isinstance(first, Mapping) else None
+def _first(errors: tuple[Any, ...]) -> str:
+    message = errors[0].get("message") if isinstance(errors[0], Mapping) else None
     return prose(" ".join(message.split()), limit=200) if isinstance(message, str) else "it reports an error"
 
 

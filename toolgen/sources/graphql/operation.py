@@ -13,28 +13,49 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from graphql import (
+    FieldNode,
     GraphQLArgument,
     GraphQLEnumType,
     GraphQLError,
     GraphQLField,
+    GraphQLInterfaceType,
     GraphQLList,
+    GraphQLNamedType,
     GraphQLNonNull,
+    GraphQLObjectType,
     GraphQLOutputType,
     GraphQLScalarType,
     GraphQLSchema,
+    InlineFragmentNode,
+    NamedTypeNode,
+    OperationDefinitionNode,
+    SelectionSetNode,
+    get_named_type,
+    is_composite_type,
     parse,
+    print_ast,
     validate,
 )
 from graphql.utilities.get_default_value_ast import get_default_value_ast
 
+from toolgen.model.names import nearest
 from toolgen.model.schema import Schema
 from toolgen.model.tool import GraphQLSubscription
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.graphql.scalars import output_scalar
-from toolgen.sources.graphql.selection import Fragment, Selected, Selection
+from toolgen.sources.graphql.selection import Fragment, Selected, Selection, is_connection
 from toolgen.sources.naming import words
 
-__all__ = ["candidates", "events_of", "faults_of", "output_schema", "render_operation", "subscription_of", "title_of"]
+__all__ = [
+    "candidates",
+    "events_of",
+    "faults_of",
+    "output_schema",
+    "render_operation",
+    "subscription_of",
+    "title_of",
+    "written_selection",
+]
 
 
 def render_operation(kind: str, name: str, field: str, definition: GraphQLField, below: Iterable[Selection]) -> str:
@@ -46,6 +67,79 @@ def render_operation(kind: str, name: str, field: str, definition: GraphQLField,
     lines.extend(_lines(root, 1, f"({passed})" if passed else ""))
     lines.append("}")
     return "\n".join(lines)
+
+
+_PAGE_INFO = ("hasNextPage", "hasPreviousPage", "startCursor", "endCursor")
+
+
+def written_selection(schema: GraphQLSchema, definition: GraphQLField, text: str) -> tuple[Selection, ...]:
+    """A selection set that a person wrote for what a root field returns (`{ id owner { login } }`, also without the outer braces).
+
+    Raises `ValueError` for what is none or uses what only a whole document has. Whether the fields exist is for `faults_of` to say.
+    """
+    named = get_named_type(definition.type)
+    if not is_composite_type(named):
+        raise ValueError(f"it returns {definition.type}, which has no fields to choose")
+    written = text.strip()
+    try:
+        document = parse(written if written.startswith("{") else f"{{ {written} }}", no_location=True)
+    except (GraphQLError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+    if len(document.definitions) != 1 or not isinstance(operation := document.definitions[0], OperationDefinitionNode):
+        raise ValueError("it is more than one selection set")
+    chosen = tuple(_written(schema, named, operation.selection_set, within=False))
+    read = {one.key for one in chosen if isinstance(one, Selected)}
+    if isinstance(named, GraphQLObjectType) and is_connection(named) and "pageInfo" in named.fields.keys() - read:
+        chosen += tuple(_page_info(named.fields["pageInfo"]))
+    return chosen
+
+
+def _written(
+    schema: GraphQLSchema, type_: GraphQLNamedType, selected: SelectionSetNode, *, within: bool
+) -> Iterator[Selection]:
+    for node in selected.selections:
+        if node.directives:
+            raise ValueError("a selection takes no directives")
+        match node:
+            case FieldNode():
+                yield _written_field(schema, type_, node)
+            case InlineFragmentNode(type_condition=NamedTypeNode() as on) if not within:
+                inner = schema.type_map.get(on.name.value)
+                if inner is None:
+                    raise ValueError(f"there is no type {on.name.value!r}{nearest(on.name.value, schema.type_map)}")
+                below = tuple(_written(schema, inner, node.selection_set, within=True))
+                yield Fragment(on=on.name.value, below=tuple(one for one in below if isinstance(one, Selected)))
+            case _:
+                raise ValueError(
+                    "a selection takes fields, and fragments with a type (`... on User { id }`) around them"
+                )
+
+
+def _written_field(schema: GraphQLSchema, type_: GraphQLNamedType, node: FieldNode) -> Selected:
+    name = node.name.value
+    fields = type_.fields if isinstance(type_, GraphQLObjectType | GraphQLInterfaceType) else {}
+    if name != "__typename" and name not in fields:
+        raise ValueError(f"{type_.name} has no field {name!r}{nearest(name, fields)}")
+    below: tuple[Selection, ...] = ()
+    returned = fields[name].type if name in fields else None
+    if node.selection_set is not None and returned is not None:
+        below = tuple(_written(schema, get_named_type(returned), node.selection_set, within=False))
+    passed = ", ".join(map(print_ast, node.arguments or ()))
+    return Selected(
+        name=name,
+        type=returned,
+        alias=node.alias.value if node.alias is not None else "",
+        arguments=f"({passed})" if passed else "",
+        below=below,
+    )
+
+
+def _page_info(definition: GraphQLField) -> Iterator[Selected]:
+    info = get_named_type(definition.type)
+    fields = info.fields if isinstance(info, GraphQLObjectType) else {}
+    below = tuple(Selected(name=name, type=fields[name].type) for name in _PAGE_INFO if name in fields)
+    if below:
+        yield Selected(name="pageInfo", type=definition.type, below=below)
 
 
 def faults_of(schema: GraphQLSchema, operation: str) -> list[str]:
@@ -67,7 +161,7 @@ def _lines(one: Selection, depth: int, arguments: str = "") -> Iterator[str]:
     indent = "  " * depth
     match one:
         case Selected():
-            head = f"{one.alias}: {one.name}" if one.alias else one.name
+            head = (f"{one.alias}: {one.name}" if one.alias else one.name) + one.arguments
         case Fragment():
             head = f"... on {one.on}"
     if not one.below:

@@ -6,29 +6,45 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
+from graphql import GraphQLSchema
+
 from toolgen.canonical import digest
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.auth_schemes import SCHEMES
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.schema import Schema
-from toolgen.model.tool import Effect, GraphQLBinding, Tool
+from toolgen.model.tool import Effect, GraphQLBinding, GraphQLDocumentBinding, GraphQLSchemaBinding, Tool, seal
 from toolgen.sources.base import Reading, SourceConfig
 from toolgen.sources.graphql.description import Description, graph_of, is_url, load_description
 from toolgen.sources.graphql.repair import prose
 from toolgen.sources.graphql.root_fields import (
     RootField,
-    document_names,
     is_any_large,
-    make_document_tools,
     make_root_tools,
     root_fields,
 )
 from toolgen.sources.graphql.trusted_operations import collect_trusted, make_trusted
+from toolgen.sources.graphql_options import QueryLimits
 from toolgen.sources.naming import assign
 
 __all__ = ["read_graphql"]
 
 _MAX_OPERATIONS = 5000
+_MAX_DOCUMENT_LENGTH = 20_000
+_TYPES, _QUERY, _MUTATION = "schema", "schema#query", "schema#mutation"  # what their origins are
+_TYPES_INPUT: Schema = {
+    "type": "object",
+    "properties": {
+        "types": {
+            "type": "array",
+            "items": {"type": "string"},
+            "minItems": 1,
+            "maxItems": 20,
+            "description": "Names of types; without them, the root types",
+        }
+    },
+    "additionalProperties": False,
+}
 _FILTERS = frozenset({"operations", "effects"})
 
 
@@ -50,11 +66,11 @@ def read_graphql(config: SourceConfig) -> Reading:
         raise DescriptionError(
             message, where=config.location, suggestion="choose some with `include: {operations: […]}`"
         )
-    open_ = document_names(config, schema, large=is_any_large(config, heard))
+    open_ = _document_names(config, schema, large=is_any_large(config, heard))
     names = assign(config.name, {**{one.coordinate: one.names for one in heard}, **trusted.names(), **open_})
     made = make_root_tools(config, endpoint, schema, heard, names)
     operations, faults = make_trusted(config, endpoint, schema, trusted, names)
-    documents = make_document_tools(config, endpoint, schema, names)
+    documents = _make_document_tools(config, endpoint, schema, names)
     problems = [
         *_problems(config.name, description, endpoint),
         *(one for one in made if isinstance(one, Problem)),
@@ -171,3 +187,90 @@ def _filter(config: SourceConfig) -> Callable[[RootField], bool]:
         return not any(fits(key, values, one) for key, values in config.exclude.items())
 
     return wanted
+
+
+def _document_names(
+    config: SourceConfig, schema: GraphQLSchema, *, large: bool
+) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """What these tools may be called, best first, by origin: none where toolgen.yaml does not open the schema, and the one that shows
+    types where agents are shown some arguments in part (`large`)."""
+    names: dict[str, tuple[tuple[str, ...], ...]] = {_TYPES: (("describe", "types"), ("describe", "schema", "types"))}
+    if config.graph.queries is None or schema.query_type is None:
+        return names if large else {}
+    names[_QUERY] = (("run", "query"), ("run", "query", "document"))
+    if schema.mutation_type is not None:
+        names[_MUTATION] = (("run", "mutation"), ("run", "mutation", "document"))
+    return names
+
+
+def _make_document_tools(
+    config: SourceConfig, endpoint: str, schema: GraphQLSchema, names: dict[str, str]
+) -> tuple[Tool, ...]:
+    """The tools themselves. Running a mutation is destructive, so a policy has to say outright that somebody may."""
+    limits = config.graph.queries
+    if _TYPES not in names:
+        return ()
+    use = f"a document for {names[_QUERY]} is made of" if _QUERY in names else "arguments of other tools may hold"
+    about = f"Writes the GraphQL types of {config.name} that are named, as SDL without prose: what {use}."
+    tools = [
+        Tool(
+            name=names[_TYPES],
+            title="Describe types",
+            description=about,
+            input_schema=_TYPES_INPUT,
+            output_schema={"type": "object", "properties": {"sdl": {"type": "string"}}, "required": ["sdl"]},
+            effect=Effect.READ,
+            idempotent=True,
+            source=config.name,
+            origin=_TYPES,
+            binding=GraphQLSchemaBinding(),
+        )
+    ]
+    for kind, origin in (("query", _QUERY), ("mutation", _MUTATION)):
+        if limits is not None and origin in names:
+            tools.append(_runner(config, endpoint, kind, names[origin], names[_TYPES], limits, origin))
+    return tuple(seal(tool) for tool in tools)
+
+
+def _runner(
+    config: SourceConfig, endpoint: str, kind: str, name: str, types: str, limits: QueryLimits, origin: str
+) -> Tool:
+    bounds = (
+        f"At most {limits.max_depth} levels deep, {limits.max_root_fields} root fields, {limits.max_aliases} aliases, "
+        f"{limits.max_fragments} fragments and a cost of {limits.max_cost} (a page of 10 costs 10 times its fields); "
+        "no introspection."
+    )
+    return Tool(
+        name=name,
+        title=f"Run {kind}",
+        description=f"Runs one GraphQL {kind} against {config.name} that you write, where no other tool reads what you need. "
+        f"{types} shows the types. Pass values as variables. {bounds}",
+        input_schema={
+            "type": "object",
+            "properties": {
+                "query": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": _MAX_DOCUMENT_LENGTH,
+                    "description": f"A document with one {kind}",
+                },
+                "variables": {"type": "object", "description": "By name, without the $"},
+            },
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+        output_schema=None,
+        effect=Effect.READ if kind == "query" else Effect.DESTRUCTIVE,
+        idempotent=kind == "query",
+        source=config.name,
+        origin=origin,
+        binding=GraphQLDocumentBinding(
+            type=kind,
+            endpoint=endpoint,
+            max_depth=limits.max_depth,
+            max_aliases=limits.max_aliases,
+            max_root_fields=limits.max_root_fields,
+            max_fragments=limits.max_fragments,
+            max_cost=limits.max_cost,
+        ),
+    )

@@ -294,8 +294,7 @@ def _rejections(
     for key, place in reader.collect(type_, sets, {}).items() if len(path) < _MAX_DEPTH else ():
         if place.definition is None:
             continue
-        listed = isinstance(get_nullable_type(place.definition.type), GraphQLList)
-        if path and rejects(place.name, listed=listed, entity=place.entity):
+        if path and rejects(place.name, str(place.definition.type), entity=place.entity, depth=len(path)):
             yield (*path, key)
         elif below := [node.selection_set for node in place.nodes if node.selection_set is not None]:
             yield from _rejections(reader, get_named_type(place.definition.type), below, (*path, key))

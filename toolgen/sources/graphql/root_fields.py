@@ -1,7 +1,4 @@
-"""One tool for each root field: its static operation, what it takes and what it answers with.
-
-The tools of a schema that is open to documents agents write: its types to read, a query to run, and a mutation.
-"""
+"""One tool for each root field: its static operation, what it takes and what it answers with."""
 
 from __future__ import annotations
 
@@ -14,15 +11,14 @@ import orjson
 from graphql import GraphQLField, GraphQLSchema, get_named_type, get_nullable_type, is_leaf_type, is_list_type, parse
 
 from toolgen.canonical import digest
-from toolgen.errors import CanonicalError
+from toolgen.errors import CanonicalError, ConfigError
 from toolgen.model.manifest import Level, Problem
+from toolgen.model.names import nearest
 from toolgen.model.schema import Schema
 from toolgen.model.shown_schema import MAX_SHOWN, is_large
 from toolgen.model.tool import (
     Effect,
     GraphQLBinding,
-    GraphQLDocumentBinding,
-    GraphQLSchemaBinding,
     GraphQLSubscription,
     Tool,
     seal,
@@ -37,6 +33,7 @@ from toolgen.sources.graphql.operation import (
     render_operation,
     subscription_of,
     title_of,
+    written_selection,
 )
 from toolgen.sources.graphql.repair import MAX_DESCRIPTION_LENGTH, gist, prose
 from toolgen.sources.graphql.results import (
@@ -50,14 +47,11 @@ from toolgen.sources.graphql.results import (
     rejections_of,
     sizing_inputs,
 )
-from toolgen.sources.graphql.selection import Selector, is_connection
-from toolgen.sources.graphql_options import QueryLimits
+from toolgen.sources.graphql.selection import Selection, Selector, is_connection
 
 __all__ = [
     "RootField",
-    "document_names",
     "is_any_large",
-    "make_document_tools",
     "make_root_tools",
     "root_fields",
     "sha256",
@@ -126,10 +120,37 @@ def make_root_tools(
 ) -> list[Tool | Problem]:
     """A tool for each of these root fields, or the error that cost it. Where they are long all together they are worded briefly.
 
-    `names` are by coordinate.
+    `names` are by coordinate. Raises `ConfigError`, with its line, for a selection of toolgen.yaml that the schema does not know.
     """
     maker = _Maker(config, endpoint, schema, brief=is_long(config, fields))
+    maker.chosen = _chosen(config, schema, fields, names)
     return [maker.make(one, names[one.coordinate]) for one in fields]
+
+
+def _chosen(
+    config: SourceConfig, schema: GraphQLSchema, fields: list[RootField], names: Mapping[str, str]
+) -> dict[str, tuple[Selection, ...]]:
+    """The selections of toolgen.yaml, by coordinate. Raises `ConfigError`."""
+    short = len(config.name) + 2
+    known: dict[str, RootField] = {}
+    for one in fields:
+        name = names[one.coordinate]
+        known |= dict.fromkeys((name, name[short:], one.coordinate), one)
+    found: dict[str, tuple[Selection, ...]] = {}
+    for tool, given in config.graph.selections.items():
+        if (field := known.get(tool)) is None:
+            raise ConfigError(
+                f"tools: there is no root field's tool '{tool[:80]}'{nearest(tool, known)}", where=given.where
+            )
+        try:
+            below = written_selection(schema, field.definition, given.text)
+        except ValueError as error:
+            raise ConfigError(f"selection: {prose(str(error), limit=300)}", where=given.where) from None
+        operation = render_operation(field.kind, "chosen", field.field, field.definition, below)
+        if faults := faults_of(schema, operation):
+            raise ConfigError(f"selection: {prose(faults[0], limit=300)}", where=given.where)
+        found[field.coordinate] = below
+    return found
 
 
 def is_any_large(config: SourceConfig, fields: list[RootField]) -> bool:
@@ -170,6 +191,7 @@ class _Maker:
         self._inputs = Inputs(Wording(scalars=config.graph.scalars, brief=brief))
         self._selector = Selector(schema, config.graph.leave_out)
         self._sizing = sizing_inputs(schema)
+        self.chosen: Mapping[str, tuple[Selection, ...]] = {}
         self._room = _MAX_TOTAL
         self._digests: dict[str, str] = {}
         self._known: dict[str, tuple[int, bool]] = {}  # of definitions: how long each is, and whether it holds a file
@@ -184,7 +206,7 @@ class _Maker:
         if size > _MAX_SCHEMA_SIZE or size > self._room:
             return self._lost(one, "schema_too_large", f"its arguments take {size} bytes, more than a tool can carry")
         self._room -= size if "$defs" not in arguments else min(size, MAX_SHOWN)
-        below = self._selector.below(one.definition, one.kind)
+        below = self.chosen.get(one.coordinate) or self._selector.below(one.definition, one.kind)
         if one.kind != "mutation" and self._selector.withheld(one.definition, below):
             message = "it leads back to the root fields, which have tools of their own, and to nothing else"
             return self._lost(one, "leads_to_root", message, level="info")
@@ -293,107 +315,3 @@ class _Maker:
 
     def _lost(self, one: RootField, code: str, message: str, level: Level = "error") -> Problem:
         return Problem(level=level, source=self._config.name, origin=one.coordinate, code=code, message=message)
-
-
-MAX_DOCUMENT_LENGTH = 20_000
-_TYPES, _QUERY, _MUTATION = "schema", "schema#query", "schema#mutation"  # what their origins are
-_TYPES_INPUT: Schema = {
-    "type": "object",
-    "properties": {
-        "types": {
-            "type": "array",
-            "items": {"type": "string"},
-            "minItems": 1,
-            "maxItems": 20,
-            "description": "Names of types; without them, the root types",
-        }
-    },
-    "additionalProperties": False,
-}
-
-
-def document_names(
-    config: SourceConfig, schema: GraphQLSchema, *, large: bool
-) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """What these tools may be called, best first, by origin: none where toolgen.yaml does not open the schema, and the one that shows
-    types where agents are shown some arguments in part (`large`)."""
-    names: dict[str, tuple[tuple[str, ...], ...]] = {_TYPES: (("describe", "types"), ("describe", "schema", "types"))}
-    if config.graph.queries is None or schema.query_type is None:
-        return names if large else {}
-    names[_QUERY] = (("run", "query"), ("run", "query", "document"))
-    if schema.mutation_type is not None:
-        names[_MUTATION] = (("run", "mutation"), ("run", "mutation", "document"))
-    return names
-
-
-def make_document_tools(
-    config: SourceConfig, endpoint: str, schema: GraphQLSchema, names: dict[str, str]
-) -> tuple[Tool, ...]:
-    """The tools themselves. Running a mutation is destructive, so a policy has to say outright that somebody may."""
-    limits = config.graph.queries
-    if _TYPES not in names:
-        return ()
-    use = f"a document for {names[_QUERY]} is made of" if _QUERY in names else "arguments of other tools may hold"
-    about = f"Writes the GraphQL types of {config.name} that are named, as SDL without prose: what {use}."
-    tools = [
-        Tool(
-            name=names[_TYPES],
-            title="Describe types",
-            description=about,
-            input_schema=_TYPES_INPUT,
-            output_schema={"type": "object", "properties": {"sdl": {"type": "string"}}, "required": ["sdl"]},
-            effect=Effect.READ,
-            idempotent=True,
-            source=config.name,
-            origin=_TYPES,
-            binding=GraphQLSchemaBinding(),
-        )
-    ]
-    for kind, origin in (("query", _QUERY), ("mutation", _MUTATION)):
-        if limits is not None and origin in names:
-            tools.append(_runner(config, endpoint, kind, names[origin], names[_TYPES], limits, origin))
-    return tuple(seal(tool) for tool in tools)
-
-
-def _runner(
-    config: SourceConfig, endpoint: str, kind: str, name: str, types: str, limits: QueryLimits, origin: str
-) -> Tool:
-    bounds = (
-        f"At most {limits.max_depth} levels deep, {limits.max_root_fields} root fields, {limits.max_aliases} aliases, "
-        f"{limits.max_fragments} fragments and a cost of {limits.max_cost} (a page of 10 costs 10 times its fields); "
-        "no introspection."
-    )
-    return Tool(
-        name=name,
-        title=f"Run {kind}",
-        description=f"Runs one GraphQL {kind} against {config.name} that you write, where no other tool reads what you need. "
-        f"{types} shows the types. Pass values as variables. {bounds}",
-        input_schema={
-            "type": "object",
-            "properties": {
-                "query": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": MAX_DOCUMENT_LENGTH,
-                    "description": f"A document with one {kind}",
-                },
-                "variables": {"type": "object", "description": "By name, without the $"},
-            },
-            "required": ["query"],
-            "additionalProperties": False,
-        },
-        output_schema=None,
-        effect=Effect.READ if kind == "query" else Effect.DESTRUCTIVE,
-        idempotent=kind == "query",
-        source=config.name,
-        origin=origin,
-        binding=GraphQLDocumentBinding(
-            type=kind,
-            endpoint=endpoint,
-            max_depth=limits.max_depth,
-            max_aliases=limits.max_aliases,
-            max_root_fields=limits.max_root_fields,
-            max_fragments=limits.max_fragments,
-            max_cost=limits.max_cost,
-        ),
-    )

@@ -68,11 +68,12 @@ _Members: TypeAlias = tuple[list[_Member], list[_Member]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selected:
-    """One field. `alias` is "" when it answers under its own name; `type` is None for `__typename`."""
+    """One field. `alias` is "" when it answers under its own name; `type` is None for `__typename`. `arguments` are as they are sent."""
 
     name: str
     type: GraphQLOutputType | None
     alias: str = ""
+    arguments: str = ""
     below: tuple[Selection, ...] = ()
 
     @property

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from graphql import (
     DocumentNode,
@@ -220,22 +220,13 @@ class _Maker:
         for error in validate(self._schema, document):
             node = next((node for node in error.nodes or () if node.loc is not None), None)
             raise _FaultError("invalid_operation", prose(error.message, limit=300), node)
-        arguments = {
-            key: argument
-            for variable in one.node.variable_definitions or ()
-            for key, argument in self._argument(one, variable)
-        }
-        try:
-            schema = dict(self._inputs.arguments(arguments))
-        except TooLargeError:
-            raise _FaultError("schema_too_large", "its variables lead to more types than a tool can carry") from None
+        arguments, schema = self._arguments(one)
         pages = tuple(key for key in sizes_of(self._schema, document) if key in arguments)
         limit = self._config.graph.max_page
         properties = {
             key: capped(inner, limit) if key in pages and is_leaf_type(get_named_type(arguments[key].type)) else inner
             for key, inner in schema["properties"].items()
         }
-        operation = print_ast(document)
         answer = output_of(self._schema, document)
         tool = Tool(
             name=name,
@@ -247,27 +238,54 @@ class _Maker:
             idempotent=kind == "query" if one.notes.idempotent is None else one.notes.idempotent,
             source=self._config.name,
             origin=one.origin,
-            binding=GraphQLBinding(
-                type=kind,
-                field="",
-                operation=operation,
-                operation_name=one.name,
-                variables={key: key for key in arguments},
-                endpoint=self._endpoint,
-                hash="sha256:" + hashlib.sha256(operation.encode()).hexdigest(),
-                bound={key: notes.bound for key, notes in one.variables.items() if notes.bound},
-                pages=pages,
-                cursor=next((path for path in connections_of(self._schema, document) if path[0] in arguments), ()),
-                uploads=("Upload",) if holds_file(schema) else (),
-                rejections=rejections_of(self._schema, document),
-                max_page=largest_page(limit) if pages else 0,
-                subscription=subscription,
+            binding=self._binding(
+                one, document, [*arguments], pages, uploads=holds_file(schema), subscription=subscription
             ),
         )
         try:
             return seal(tool)
         except CanonicalError as error:
             raise _FaultError("no_canonical_form", f"cannot be written down: {error.message}") from error
+
+    def _arguments(self, one: _Operation) -> tuple[dict[str, GraphQLArgument], dict[str, Any]]:
+        """The arguments by name, and their schema. Raises `_FaultError` for one that no tool can carry."""
+        arguments = {
+            key: argument
+            for variable in one.node.variable_definitions or ()
+            for key, argument in self._argument(one, variable)
+        }
+        try:
+            return arguments, dict(self._inputs.arguments(arguments))
+        except TooLargeError:
+            raise _FaultError("schema_too_large", "its variables lead to more types than a tool can carry") from None
+
+    def _binding(
+        self,
+        one: _Operation,
+        document: DocumentNode,
+        arguments: Collection[str],
+        pages: tuple[str, ...],
+        *,
+        uploads: bool,
+        subscription: GraphQLSubscription | None,
+    ) -> GraphQLBinding:
+        operation = print_ast(document)
+        return GraphQLBinding(
+            type=one.node.operation.value,
+            field="",
+            operation=operation,
+            operation_name=one.name,
+            variables={key: key for key in arguments},
+            endpoint=self._endpoint,
+            hash="sha256:" + hashlib.sha256(operation.encode()).hexdigest(),
+            bound={key: notes.bound for key, notes in one.variables.items() if notes.bound},
+            pages=pages,
+            cursor=next((path for path in connections_of(self._schema, document) if path[0] in arguments), ()),
+            uploads=("Upload",) if uploads else (),
+            rejections=rejections_of(self._schema, document),
+            max_page=largest_page(self._config.graph.max_page) if pages else 0,
+            subscription=subscription,
+        )
 
     def _document(self, one: _Operation) -> DocumentNode:
         """The operation and the fragments it uses, without our directives: what is sent."""

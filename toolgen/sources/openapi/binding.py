@@ -15,7 +15,7 @@ from toolgen.model.parameter_names import described_override
 from toolgen.model.tool import HttpBinding, HttpBody, HttpConstant, HttpParameter
 from toolgen.sources.openapi.bodies import TEXTUAL, file_schema, is_empty, is_file, read_form, sendable, sent_part
 from toolgen.sources.openapi.describe import MAX_PARAMETER_LENGTH, brief, flatten
-from toolgen.sources.openapi.filled_parameters import NO_CONSTANTS, Constants, carries, without_key
+from toolgen.sources.openapi.filled_parameters import NO_CONSTANTS, Constants, carries, without_credentials, without_key
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter
 from toolgen.sources.openapi.schema import Direction, Schemas
 from toolgen.sources.openapi.v3 import JSON
@@ -71,10 +71,7 @@ def bind(
 ) -> tuple[dict[str, Any], HttpBinding]:
     """The input schema and the binding of one operation; `key_header` as for `without_key`. Raises `FaultError` where either cannot be
     whole."""
-    if not _TOKEN.match(operation.method) or operation.method.upper() == "CONNECT":
-        raise FaultError(
-            "bad_method", operation.origin, f"{operation.method[:40]!r} is not a method that can be called"
-        )
+    _check_method(operation)
     path, parameters = _templated(operation, note)
     parameters, fixed = constants.taken(parameters)
     parameters = [one for one in parameters if _offered(one, operation, schemes, note)]
@@ -94,6 +91,7 @@ def bind(
     body = None
     written = sendable(operation, schemas, note)
     if written is not None:
+        written = without_credentials(written, schemas, operation, schemes, note)
         body, needed = _body(written, schemas, names, schema)
         required.extend(needed)
     if required:
@@ -111,6 +109,13 @@ def bind(
         key=key or msgspec.UNSET,
         constants=tuple(HttpConstant(parameter=_bound(one, ""), value=value) for one, value in fixed) or msgspec.UNSET,
     )
+
+
+def _check_method(operation: Operation) -> None:
+    if not _TOKEN.match(operation.method) or operation.method.upper() == "CONNECT":
+        raise FaultError(
+            "bad_method", operation.origin, f"{operation.method[:40]!r} is not a method that can be called"
+        )
 
 
 def _bound(one: Parameter, argument: str) -> HttpParameter:

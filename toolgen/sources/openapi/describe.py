@@ -120,6 +120,7 @@ def flatten(text: str, limit: int) -> str:
     return _cut(text.strip(), limit)
 
 
+@lru_cache(maxsize=8_192)
 def brief(text: str, limit: int, name: str = "") -> str:
     """A value's description, flattened and without its article; "" where it says no more than the value's `name` does."""
     text = flatten(text, limit)
@@ -269,7 +270,12 @@ def _first_sentence(text: str) -> str:
 
 
 def _stems(text: str) -> frozenset[str]:
-    return frozenset(_ENDING.sub("", word) for word in _WORD.findall(text.lower()) if word not in _LITTLE)
+    return frozenset([_stem(word) for word in _WORD.findall(text.lower()) if word not in _LITTLE])
+
+
+@lru_cache(maxsize=8_192)
+def _stem(word: str) -> str:
+    return _ENDING.sub("", word)
 
 
 _EMPTY_STEMS = _stems(_EMPTY_WORDS)

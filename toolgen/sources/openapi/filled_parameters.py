@@ -1,9 +1,11 @@
-"""Parameters that are no arguments, because the gateway fills them in: constants, credentials, and the header of idempotency keys."""
+"""What of a request is no argument, because the gateway fills it in: constants, credentials, and the header of idempotency keys."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import jsonschema_rs
 
@@ -13,10 +15,10 @@ from toolgen.model.manifest import SecurityScheme
 from toolgen.model.names import nearest
 from toolgen.model.parameter_names import may_be_one
 from toolgen.model.tool import Constant, HttpKey
-from toolgen.sources.openapi.operation import Parameter
+from toolgen.sources.openapi.operation import Body, Operation, Parameter
 from toolgen.sources.openapi.schema import Direction, Schemas
 
-__all__ = ["NO_CONSTANTS", "Constants", "carries", "without_key"]
+__all__ = ["NO_CONSTANTS", "Constants", "carries", "without_credentials", "without_key"]
 
 # Idempotency-Key (the IETF's draft), X-Idempotency-Key, Cko-Idempotency-Key, X-idempotence-uuid, I-Twilio-Idempotency-Token …
 _NAMED = re.compile(r"(?:[a-z0-9]+-)*idempoten(?:cy|ce|t)-?(?:key|token|id|uuid)?\Z")
@@ -33,6 +35,11 @@ _TOKENS = frozenset({"accesstoken", "oauthtoken", "bearertoken", "authtoken"})
 _MAY_BE_TOKENS = frozenset({"token", "authorization", "auth"})
 _OF_CREDENTIALS = re.compile(
     r"authenticat|authoriz|\bauth\b|bearer|oauth|access token|api token|\bscopes?\b", re.IGNORECASE
+)
+# Of a property of a body more has to be said: there are bodies about a token, to revoke it for one.
+_AUTHENTICATES = re.compile(
+    r"authentication token|\b(?:requires?|required|with) (?:the )?scopes?\b|authenticat\w* (?:this|the|your) (?:request|call)",
+    re.IGNORECASE,
 )
 # Google's system parameters (cloud.google.com/apis/docs/system-parameters), which every method of every API of it repeats.
 _GOOGLES = frozenset(
@@ -93,6 +100,37 @@ def carries(scheme: SecurityScheme, one: Parameter) -> bool:
         return False
     folded = one.name.lower().replace("_", "").replace("-", "")
     return folded in _TOKENS or (folded in _MAY_BE_TOKENS and bool(_OF_CREDENTIALS.search(one.description)))
+
+
+def without_credentials(
+    body: Body, schemas: Schemas, operation: Operation, schemes: Mapping[str, SecurityScheme], note: Note
+) -> Body:
+    """The body without properties that say what the gateway sends as a bearer token (Slack's `token`)."""
+    needed = {name for option in operation.security for name in option}
+    bearer = any(
+        schemes[name].type in {"oauth2", "openIdConnect"} or schemes[name].scheme == "bearer"
+        for name in needed & schemes.keys()
+    )
+    raw = schemas.resolve(body.schema) if bearer else None
+    properties = raw.get("properties") if isinstance(raw, dict) else None
+    if not isinstance(raw, dict) or not isinstance(properties, dict):
+        return body
+    tokens = {name for name, one in properties.items() if isinstance(one, dict) and _is_token(name, one)}
+    if not tokens:
+        return body
+    for name in sorted(tokens):
+        note("credential_parameter", f"{name[:80]!r} in the body carries a credential; the gateway sends it")
+    kept = {name: one for name, one in properties.items() if name not in tokens}
+    required = raw.get("required")
+    wanted = [name for name in required if name not in tokens] if isinstance(required, list) else []
+    beside = {key: one for key, one in raw.items() if key not in {"properties", "required"}}
+    return replace(body, schema={**beside, "properties": kept, **({"required": wanted} if wanted else {})})
+
+
+def _is_token(name: str, schema: Mapping[str, Any]) -> bool:
+    said = schema.get("description")
+    folded = name.lower().replace("_", "").replace("-", "")
+    return folded in _TOKENS | _MAY_BE_TOKENS and isinstance(said, str) and bool(_AUTHENTICATES.search(said))
 
 
 def without_key(

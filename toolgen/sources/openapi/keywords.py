@@ -1,7 +1,5 @@
 """Keywords of a schema that hold no other schema: copied where they are well-formed and mean something in JSON Schema 2020-12.
 
-Where a converted schema holds other schemas: below a keyword that says so, and nowhere else, whatever its properties are called.
-
 Parts of one schema that are written out more than once, moved to `$defs` and said once: no constraint changes, the tool gets cheaper.
 """
 
@@ -10,26 +8,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 import orjson
 
 from toolgen.canonical import canonical
 from toolgen.errors import CanonicalError
+from toolgen.model.shared_definitions import MAPS, Steps, subschemas
 
-__all__ = [
-    "LISTS",
-    "MAPS",
-    "SCHEMAS",
-    "Note",
-    "keyword",
-    "malformed",
-    "modernise",
-    "references",
-    "shared",
-    "subschemas",
-]
+__all__ = ["Note", "keyword", "malformed", "modernise", "shared"]
 
 Note = Callable[[str, str], None]
 """Takes a code and a message."""
@@ -160,52 +148,6 @@ def _examples(built: dict[str, Any], values: list[Any]) -> None:
 
 def _small(value: Any) -> bool:
     return _carried(value) and len(canonical(value)) <= _MAX_EXAMPLE_LENGTH
-
-
-Steps: TypeAlias = tuple[str] | tuple[str, str | int]
-
-SCHEMAS = (
-    "items",
-    "additionalProperties",
-    "propertyNames",
-    "contains",
-    "not",
-    "if",
-    "then",
-    "else",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-)
-LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
-MAPS = ("properties", "patternProperties", "dependentSchemas")
-
-
-def subschemas(schema: dict[str, Any]) -> Iterator[tuple[Steps, dict[str, Any]]]:
-    """The schemas directly inside a schema, with the one or two steps that lead to each; boolean ones hold nothing and are left out."""
-    for key in SCHEMAS:
-        if isinstance(part := schema.get(key), dict):
-            yield (key,), part
-    for key in LISTS:
-        for index, part in enumerate(schema.get(key, ())):
-            if isinstance(part, dict):
-                yield (key, index), part
-    for key in MAPS:
-        for name, part in schema.get(key, {}).items():
-            if isinstance(part, dict):
-                yield (key, name), part
-
-
-def references(schema: dict[str, Any]) -> set[str]:
-    """The names in `$defs` that a converted schema refers to itself, not counting what those refer to."""
-    found: set[str] = set()
-    todo = [schema]
-    while todo:
-        node = todo.pop()
-        ref = node.get("$ref")
-        if isinstance(ref, str) and ref.startswith("#/$defs/"):
-            found.add(ref[8:])
-        todo.extend(part for _, part in subschemas(node))
-    return found
 
 
 _WORTHWHILE = 400  # bytes; below that a reader loses more than the model gains

@@ -5,12 +5,13 @@ What of a schema belongs to one direction alone: readOnly to answers, writeOnly 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
 import orjson
 
+from toolgen.model.schema import Schema
 from toolgen.sources.documents import Documents, UnresolvedRefError
 
 __all__ = ["MAX_SIZE", "Direction", "Outputs", "Visibility"]
@@ -31,22 +32,36 @@ class Outputs:
 
     def __init__(self) -> None:
         self._sizes: dict[str, int] = {}
-        self._relaxed: dict[str, dict[str, Any]] = {}
+        self._relaxed: dict[str, Schema] = {}
+        self._kept: dict[tuple[str, ...], tuple[dict[str, Schema], bool]] = {}
 
     def bounded(
         self,
         schema: dict[str, Any],
-        first: list[str],
-        definition: Callable[[str], dict[str, Any]],
+        first: Collection[str],
+        definition: Callable[[str], Schema],
         uses: Callable[[str], frozenset[str]],
-    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    ) -> tuple[dict[str, Any], dict[str, Schema]]:
         """The schema and the definitions it reaches, nearest first, up to `MAX_SIZE` bytes; the rest accept anything.
 
-        A schema that had to be cut accepts all that it accepted before, and more.
+        A schema that had to be cut accepts all that it accepted before, and more. Schemas that refer to the same have the same definitions.
         """
-        kept: dict[str, dict[str, Any]] = {}
+        roots = tuple(sorted(first))
+        if roots not in self._kept:
+            self._kept[roots] = self._nearest(roots, definition, uses)
+        definitions, cut = self._kept[roots]
+        return (_relaxed(schema) if cut else schema), definitions
+
+    def _nearest(
+        self,
+        roots: tuple[str, ...],
+        definition: Callable[[str], Schema],
+        uses: Callable[[str], frozenset[str]],
+    ) -> tuple[dict[str, Schema], bool]:
+        """The definitions in the order of names, and whether some of them were cut."""
+        kept: dict[str, Schema] = {}
         cut: set[str] = set()
-        level, size = sorted(first), 0
+        level, size = list(roots), 0
         while level:
             following: set[str] = set()
             for name in level:
@@ -57,18 +72,17 @@ class Outputs:
                     kept[name] = definition(name)
                     following |= uses(name)
             level = sorted(name for name in following if name not in kept and name not in cut)
-        if not cut:
-            return schema, kept
-        relaxed = {name: self._relax(name, kept[name]) for name in kept}
-        return _relaxed(schema), relaxed | dict.fromkeys(cut, _OPEN)
+        if cut:
+            kept = {name: self._relax(name, kept[name]) for name in kept} | dict.fromkeys(cut, _OPEN)
+        return dict(sorted(kept.items())), bool(cut)
 
-    def _size(self, name: str, definition: Callable[[str], dict[str, Any]]) -> int:
+    def _size(self, name: str, definition: Callable[[str], Schema]) -> int:
         size = self._sizes.get(name)
         if size is None:
             size = self._sizes[name] = len(orjson.dumps(definition(name)))
         return size
 
-    def _relax(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    def _relax(self, name: str, schema: Schema) -> Schema:
         relaxed = self._relaxed.get(name)
         if relaxed is None:
             relaxed = self._relaxed[name] = _relaxed(schema)
@@ -104,6 +118,7 @@ def _part(value: Any) -> Any:
 
 _NONE: frozenset[str] = frozenset()
 _MAX_DEPTH = 60
+_OBJECTS = frozenset({"properties", "allOf", "anyOf", "oneOf", "$ref"})
 
 
 class Direction(Enum):
@@ -111,6 +126,8 @@ class Direction(Enum):
 
     INPUT = "readOnly"
     OUTPUT = "writeOnly"
+
+    __hash__ = object.__hash__  # each is one object; a name's hash takes a call in Python
 
 
 class Visibility:
@@ -129,6 +146,8 @@ class Visibility:
             return False
         if raw.get(direction.value) is True:
             return True
+        if "$ref" not in raw and "allOf" not in raw:
+            return False
         branches = self._held(raw).get("allOf")
         if isinstance(branches, list) and any(self.hidden(one, direction, depth + 1) for one in branches):
             return True
@@ -143,7 +162,7 @@ class Visibility:
 
     def names(self, raw: Any, direction: Direction, depth: int = 0) -> frozenset[str]:
         """The properties of an object that take no part, wherever in its composition they stand."""
-        if not isinstance(raw, dict) or depth > _MAX_DEPTH:
+        if not isinstance(raw, dict) or depth > _MAX_DEPTH or _OBJECTS.isdisjoint(raw):
             return _NONE
         found: set[str] = set()
         raw = self._held(raw)
@@ -154,7 +173,10 @@ class Visibility:
         for key in ("anyOf", "oneOf"):
             # Where an alternative would have it sent, the object may require it.
             if isinstance(branches := raw.get(key), list) and branches:
-                found |= frozenset.intersection(*(self.names(one, direction, depth + 1) for one in branches))
+                common = self.names(branches[0], direction, depth + 1)
+                for one in branches[1:]:
+                    common = common and common & self.names(one, direction, depth + 1)
+                found |= common
         if isinstance(ref := raw.get("$ref"), str):
             known = self._names.get((ref, direction))
             if known is None:

@@ -357,7 +357,7 @@ def _extends(extends: str, overlay: Path, location: str) -> bool:
 
 
 def _unshared(value: Any, depth: int) -> Any:
-    """A copy in which no part stands twice: YAML's aliases share theirs, and an update of one must not reach the other."""
+    """A copy in which no part is shared: YAML's aliases share theirs, and an update of one must not reach the other."""
     if depth > _MAX_DEPTH:
         raise DescriptionError(f"with its overlays it is nested more than {_MAX_DEPTH} levels deep")
     if isinstance(value, dict):

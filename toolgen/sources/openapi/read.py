@@ -13,6 +13,7 @@ import msgspec
 
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.manifest import Problem, SecurityScheme, SourceInfo
+from toolgen.model.shared_definitions import shared_among
 from toolgen.model.tool import Effect, HttpKey, Tool
 from toolgen.sources.base import Reading, SourceConfig, is_remote
 from toolgen.sources.documents import Documents
@@ -171,7 +172,7 @@ class _Reader:
         names, beside = self._names(operations), hints(operations)
         tools = tuple(self._named(tool, names[origin], beside.get(origin, "")) for origin, (_, tool) in built.items())
         return Reading(
-            info=self._info(),
+            info=self._info(tools),
             tools=tools,
             problems=tuple(dict.fromkeys(self._problems)),
             operations=len(tools) + skipped,
@@ -308,7 +309,7 @@ class _Reader:
             telling[origin] = routed[-1]
         return assign(self._config.name, candidates, telling)
 
-    def _info(self) -> SourceInfo:
+    def _info(self, tools: tuple[Tool, ...]) -> SourceInfo:
         written = self._documents.top("info")
         info: Mapping[str, Any] = written if isinstance(written, dict) else {}
         return SourceInfo(
@@ -317,6 +318,7 @@ class _Reader:
             title=str(info.get("title") or self._config.name)[:200],
             version=str(info.get("version") or "")[:100],
             security_schemes=self._schemes,
+            definitions=shared_among(tool.input_schema for tool in tools),
         )
 
     def _fault(self, fault: FaultError, origin: str) -> None:

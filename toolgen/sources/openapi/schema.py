@@ -10,20 +10,21 @@ from typing import Any, NamedTuple
 
 import jsonschema_rs
 
+from toolgen.model.schema import Schema
+from toolgen.model.shared_definitions import (
+    LISTS,
+    MAPS,
+    MAX_OWN_DEFINITIONS,
+    SCHEMAS,
+    Closure,
+    Definitions,
+    references,
+    subschemas,
+)
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi.describe import MAX_NESTED_LENGTH, MAX_PARAMETER_LENGTH, flatten, with_own_words
 from toolgen.sources.openapi.discriminator import discriminate
-from toolgen.sources.openapi.keywords import (
-    LISTS,
-    MAPS,
-    SCHEMAS,
-    keyword,
-    malformed,
-    modernise,
-    references,
-    shared,
-    subschemas,
-)
+from toolgen.sources.openapi.keywords import keyword, malformed, modernise, shared
 from toolgen.sources.openapi.operation import FaultError
 from toolgen.sources.openapi.output_schemas import Direction, Outputs, Visibility
 
@@ -77,15 +78,15 @@ class Schemas:
         self._documents = documents
         self._old = version in {"2.0", "3.0"}
         self._note = note
-        self._defs: dict[tuple[Direction, str], dict[str, Any]] = {}
-        self._uses: dict[tuple[Direction, str], frozenset[str]] = {}
+        self._defs = {direction: Definitions() for direction in Direction}
+        self._own: dict[int, dict[str, Any]] = {}  # by what it holds, a `$defs` of arguments
         self._broken: dict[tuple[Direction, str], FaultError] = {}
+        self._faulty = 0  # those of arguments, as places among their definitions
         self._home = "#/definitions" if version == "2.0" else "#/components/schemas"
         self._names: dict[tuple[str, frozenset[str], frozenset[str]], str] = {}
         self._named: set[str] = set()
         self._waiting: list[tuple[str, str, _Place]] = []
         self._seen: set[tuple[Direction, str]] = set()
-        self._used: set[str] = set()
         self._patterns: dict[str, bool] = {}
         self._visibility = Visibility(documents)
         self._outputs = Outputs()
@@ -102,36 +103,39 @@ class Schemas:
     def close(self, schema: dict[str, Any], direction: Direction) -> dict[str, Any]:
         """The schema with everything it reaches in `$defs`, and nothing else. Raises `FaultError` where that is broken."""
         self._drain()
-        reached: dict[str, dict[str, Any]] = {}
-        needed: set[str] = set()
-        todo = list(references(schema))
+        first = references(schema)
+        reached: dict[str, Any]
         if direction is Direction.OUTPUT:
-            schema, reached = self._outputs.bounded(schema, todo, self._output_definition, self._output_uses)
-            todo = []
-        while todo:
-            name = todo.pop()
-            if name in reached:
-                continue
-            if fault := self._broken.get((direction, name)):
-                needed = needed or self._needed(schema)
-                if name in needed or (direction, name) not in self._defs:
-                    raise fault
-                self._note(fault.code, f"{fault.message}; that part of an optional argument is left open")
-            reached[name] = self._defs[direction, name]
-            todo.extend(self._uses[direction, name])
+            schema, reached = self._outputs.bounded(schema, first, self._output_definition, self._defs[direction].uses)
+        else:
+            inputs = self._defs[direction]
+            found = inputs.reached(first)
+            self._refuse_broken(schema, found)
+            if found.bit_count() > MAX_OWN_DEFINITIONS:
+                return {**schema, "$defs": Closure(inputs, first)}
+            if found not in self._own:
+                self._own[found] = {name: inputs.schemas[name] for name in inputs.named(found)}
+            reached = self._own[found]
         schema, repeated = shared(schema, reached)
-        reached |= repeated
-        if not reached:
-            return schema
-        return {**schema, "$defs": {name: reached[name] for name in sorted(reached)}}
+        if repeated:
+            reached = dict(sorted((reached | repeated).items()))
+        return {**schema, "$defs": reached} if reached else schema
 
-    def _output_definition(self, name: str) -> dict[str, Any]:
+    def _refuse_broken(self, schema: dict[str, Any], found: int) -> None:
+        """Raises `FaultError` where something that arguments need is broken; says what of the rest is left open."""
+        inputs = self._defs[Direction.INPUT]
+        needed: set[str] = set()
+        for name in inputs.named(found & self._faulty):
+            fault = self._broken[Direction.INPUT, name]
+            needed = needed or self._needed(schema)
+            if name in needed or name not in inputs.schemas:
+                raise fault
+            self._note(fault.code, f"{fault.message}; that part of an optional argument is left open")
+
+    def _output_definition(self, name: str) -> Schema:
         if fault := self._broken.get((Direction.OUTPUT, name)):
             raise fault
-        return self._defs[Direction.OUTPUT, name]
-
-    def _output_uses(self, name: str) -> frozenset[str]:
-        return self._uses[Direction.OUTPUT, name]
+        return self._defs[Direction.OUTPUT].schemas[name]
 
     def _held(self, raw: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -171,36 +175,34 @@ class Schemas:
         while self._waiting:
             name, ref, place = self._waiting.pop()
             direction = place.direction
-            outer, self._used = self._used, set()
             try:
                 self._define(name, ref, place)
             except FaultError as fault:
                 self._broken[direction, name] = fault
+                if direction is Direction.INPUT:
+                    self._faulty |= self._defs[direction].place(name)
                 if fault.code == "unresolved_ref":
                     with suppress(FaultError):
                         self._define(name, ref, place._replace(optional=True))
-            finally:
-                self._used = outer
 
     def _define(self, name: str, ref: str, place: _Place) -> None:
-        self._used = set()
         try:
             target = self._documents.lookup(ref)
         except UnresolvedRefError as error:
             raise FaultError("unresolved_ref", "", str(error)) from error
-        self._defs[place.direction, name] = self._object(target, place)
-        self._uses[place.direction, name] = frozenset(self._used)
+        built = self._object(target, place)
+        self._defs[place.direction].add(name, built, frozenset(references(built)))
 
     def _needed(self, schema: dict[str, Any]) -> set[str]:
         """The definitions that no arguments can do without: required, by what is required."""
         found: set[str] = set()
-        todo = [schema]
+        todo: list[Schema] = [schema]
         while todo:
             node = todo.pop()
             name = str(node.get("$ref", "")).removeprefix("#/$defs/")
             if name and name not in found:
                 found.add(name)
-                todo.append(self._defs.get((Direction.INPUT, name), {}))
+                todo.append(self._defs[Direction.INPUT].schemas.get(name, {}))
             required = node.get("required", ())
             todo += [part for steps, part in subschemas(node) if steps[0] != "properties" or steps[-1] in required]
         return found
@@ -269,7 +271,6 @@ class Schemas:
             gone = (gone - own) & self._visibility.required(ref)
         kept = place.kept and place.kept & self._visibility.names(target, place.direction)
         name = self._names.get((ref, gone, kept)) or self._name(ref, gone, kept)
-        self._used.add(name)
         if (place.direction, name) not in self._seen:
             self._seen.add((place.direction, name))
             self._waiting.append((name, ref, _Place(place.direction, gone=gone, kept=kept)))

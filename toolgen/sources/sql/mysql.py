@@ -135,7 +135,7 @@ def reading(location: ServerLocation, password: str, work: Callable[[Cursor], T]
 
 
 def _connect(location: ServerLocation, password: str) -> Connection[Cursor]:
-    """`prefer` takes TLS where the server has it, whoever's it is, as PostgreSQL's clients do."""
+    """`prefer` takes TLS where the server has it, with any certificate, as PostgreSQL's clients do."""
     if location.sslmode == "disable" or location.socket:
         return _connected(location, password, {"ssl_disabled": True})
     try:

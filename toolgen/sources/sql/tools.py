@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -16,93 +15,81 @@ from toolgen.model.tool import Effect, SqlBinding, Tool
 __all__ = ["OPERATIONS", "ROWS", "make_tools", "with_cursor"]
 
 OPERATIONS: Final = frozenset({"query", "explain", "list_tables", "search_schema", "describe_table", "change"})
+"""The tools' names behind the source's, which no named query may take."""
 MIN_SEARCHED: Final = 20
 """Tables of a database that is worth searching; fewer are read in a list."""
-"""The tools' names behind the source's, which no named query may take."""
 
 _ENGINES: Final = MappingProxyType({"sqlite": "SQLite", "postgres": "PostgreSQL", "mysql": "MySQL", "duckdb": "DuckDB"})
 
 _CELL: Final[Schema] = {"type": ["string", "number", "boolean", "null"]}
-_LIST: Final[Schema] = {"anyOf": [_CELL, {"type": "array", "items": _CELL, "maxItems": 1_000}]}
-ROWS: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "columns": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"name": {"type": "string"}, "type": {"type": "string"}},
-                "required": ["name", "type"],
-            },
-        },
-        "rows": {"type": "array", "items": {"type": "array"}},
-        "row_count": {"type": "integer", "minimum": 0},
-    },
-    "required": ["columns", "rows", "row_count"],
-}
-_CHANGED: Final[Schema] = {
-    "type": "object",
-    "properties": {"row_count": {"type": "integer", "minimum": 0}},
-    "required": ["row_count"],
-}
-_TABLES: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "dialect": {"type": "string"},
-        "tables": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string"},
-                    "kind": {"enum": ["table", "view"]},
-                    "columns": {"type": "integer"},
-                    "comment": {"type": "string"},
-                },
-                "required": ["name", "kind", "columns"],
-            },
-        },
-    },
-    "required": ["dialect", "tables"],
-}
-_TABLE: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string"},
-        "kind": {"enum": ["table", "view"]},
-        "dialect": {"type": "string"},
-        "columns": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string"},
-                    "type": {"type": "string"},
-                    "nullable": {"type": "boolean"},
-                    "comment": {"type": "string"},
-                    "values": {"type": "array", "items": {"type": "string"}},
-                    "default": {"type": "string"},
-                    "samples": {"type": "array", "items": {"type": "string"}},
-                },
-                "required": ["name", "type", "nullable"],
-            },
-        },
-        "primary_key": {"type": "array", "items": {"type": "string"}},
-        "references": {"type": "object", "additionalProperties": {"type": "string"}},
-        "referenced_by": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}},
-        "unique": {"type": "array", "items": {"type": "array", "items": {"type": "string"}}},
-        "indexes": {"type": "array", "items": {"type": "array", "items": {"type": "string"}}},
-        "checks": {"type": "array", "items": {"type": "string"}},
-        "row_estimate": {"type": "integer"},
-        "comment": {"type": "string"},
-    },
-    "required": ["name", "kind", "columns"],
-}
+_CELLS: Final[Schema] = {"anyOf": [_CELL, {"type": "array", "items": _CELL, "maxItems": 1_000}]}
+_TEXT: Final[Schema] = {"type": "string"}
+_INTEGER: Final[Schema] = {"type": "integer"}
+_COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
+_KIND: Final[Schema] = {"enum": ["table", "view"]}
 
 
-_SEARCH: Final[Schema] = {
-    "type": "object",
-    "properties": {
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _object(properties: Schema, *required: str) -> Schema:
+    return {"type": "object", "properties": properties, "required": [*required]}
+
+
+def _arguments(properties: Schema, *required: str) -> Schema:
+    return {**_object(properties, *required), "additionalProperties": False}
+
+
+ROWS: Final = _object(
+    {
+        "columns": _list(_object({"name": _TEXT, "type": _TEXT}, "name", "type")),
+        "rows": _list({"type": "array"}),
+        "row_count": _COUNT,
+    },
+    *("columns", "rows", "row_count"),
+)
+_CHANGED: Final = _object({"row_count": _COUNT}, "row_count")
+_TABLES: Final = _object(
+    {
+        "dialect": _TEXT,
+        "tables": _list(
+            _object({"name": _TEXT, "kind": _KIND, "columns": _INTEGER, "comment": _TEXT}, *("name", "kind", "columns"))
+        ),
+    },
+    *("dialect", "tables"),
+)
+_COLUMN: Final = _object(
+    {
+        "name": _TEXT,
+        "type": _TEXT,
+        "nullable": {"type": "boolean"},
+        "comment": _TEXT,
+        "values": _list(_TEXT),
+        "default": _TEXT,
+        "samples": _list(_TEXT),
+    },
+    *("name", "type", "nullable"),
+)
+_TABLE: Final = _object(
+    {
+        "name": _TEXT,
+        "kind": _KIND,
+        "dialect": _TEXT,
+        "columns": _list(_COLUMN),
+        "primary_key": _list(_TEXT),
+        "references": {"type": "object", "additionalProperties": _TEXT},
+        "referenced_by": {"type": "object", "additionalProperties": _list(_TEXT)},
+        "unique": _list(_list(_TEXT)),
+        "indexes": _list(_list(_TEXT)),
+        "checks": _list(_TEXT),
+        "row_estimate": _INTEGER,
+        "comment": _TEXT,
+    },
+    *("name", "kind", "columns"),
+)
+_SEARCH: Final = _arguments(
+    {
         "query": {
             "type": "string",
             "minLength": 1,
@@ -117,125 +104,127 @@ _SEARCH: Final[Schema] = {
             "description": "How many tables to show.",
         },
     },
-    "required": ["query"],
-    "additionalProperties": False,
-}
-_FOUND: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "tables": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string"},
-                    "kind": {"enum": ["table", "view"]},
-                    "columns": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "properties": {
-                                "name": {"type": "string"},
-                                "type": {"type": "string"},
-                                "comment": {"type": "string"},
-                            },
-                            "required": ["name", "type"],
-                        },
-                    },
-                    "column_count": {"type": "integer"},
-                    "comment": {"type": "string"},
+    "query",
+)
+_FOUND: Final = _object(
+    {
+        "tables": _list(
+            _object(
+                {
+                    "name": _TEXT,
+                    "kind": _KIND,
+                    "columns": _list(_object({"name": _TEXT, "type": _TEXT, "comment": _TEXT}, "name", "type")),
+                    "column_count": _INTEGER,
+                    "comment": _TEXT,
                 },
-                "required": ["name", "kind", "columns", "column_count"],
-            },
-        },
-        "matching": {"type": "integer"},
-        "searched": {"type": "integer"},
+                *("name", "kind", "columns", "column_count"),
+            )
+        ),
+        "matching": _INTEGER,
+        "searched": _INTEGER,
     },
-    "required": ["tables", "matching", "searched"],
-}
+    *("tables", "matching", "searched"),
+)
 
 
 def make_tools(source: str, dialect: str, *, writes: bool, tables: int = 0) -> Iterator[Tool]:
     """`{source}__query`, `__explain`, `__list_tables` and `__describe_table`, `__change` for a source that is written to, and
     `__search_schema` where there are many tables."""
-    engine = _ENGINES[dialect]
-    searched = tables >= MIN_SEARCHED
-    finds = join(source, "search_schema" if searched else "list_tables")
-    look = f"Find tables with {finds} and their columns with {join(source, 'describe_table')}."
-    slot = "$1, $2 … for values and pass them" if dialect == "postgres" else "? for a value and pass it"
-    rules = (
-        f"One SELECT (WITH, joins, set operations and window functions included) in {engine}'s dialect. Only tables, columns and "
-        "functions that are open to you may be named, and rows are limited: with ORDER BY, next_cursor leads to the next ones. "
-        f"Write {slot} in parameters."
-    )
-    tool = partial(_tool, source, dialect)
-    yield tool(
-        "query",
-        f"Query {source}",
-        f"Runs a SELECT on the {engine} database {source}. {rules} {look}",
-        with_cursor(_statement(dialect, "One SELECT statement.")),
-        ROWS,
-    )
-    yield tool(
-        "explain",
-        f"Explain a query on {source}",
-        f"Shows how the {engine} database {source} would run a query, without running it. Views, and tables of which you see a"
-        f" part of the rows or values, have no plan to show. {rules} {look}",
-        _statement(dialect, "One SELECT statement."),
-        ROWS,
-    )
-    yield tool(
-        "list_tables",
-        f"List the tables of {source}",
-        f"Lists the tables and views of the {engine} database {source} that are open to you."
-        f" {join(source, 'describe_table')} gives the columns of one.",
-        {"type": "object", "properties": {}, "additionalProperties": False},
-        _TABLES,
-    )
-    if searched:
-        yield tool(
-            "search_schema",
-            f"Search the schema of {source}",
-            f"Finds tables, views and columns of the {engine} database {source} by words of their names, comments and values, among those"
-            f" that are open to you. Use it before {join(source, 'list_tables')}, which gives them all;"
-            f" {join(source, 'describe_table')} gives the whole of one.",
-            _SEARCH,
-            _FOUND,
-        )
-    described: Schema = {
-        "type": "object",
-        "properties": {
-            "table": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 200,
-                "description": f"A name out of {join(source, 'list_tables')}.",
-            }
-        },
-        "required": ["table"],
-        "additionalProperties": False,
-    }
-    yield tool(
-        "describe_table",
-        f"Describe a table of {source}",
-        f"Gives the columns, types, keys, references, indexes and constraints of a table or view of the {engine} database {source}"
-        " that is open to you.",
-        described,
-        _TABLE,
-    )
+    makes = _Tools(source, dialect, searched=tables >= MIN_SEARCHED)
+    yield from makes.of_statements()
+    yield from makes.of_the_schema()
     if writes:
-        yield msgspec.structs.replace(
-            tool(
-                "change",
-                f"Change rows of {source}",
-                f"Changes rows of one table of the {engine} database {source}, after a person has agreed. One INSERT with its columns and"
-                " VALUES, or one UPDATE or DELETE with a WHERE; no join, subquery or RETURNING. Only tables and columns that are open to"
-                f" changes may be named, and a change of too many rows is taken back. Write {slot} in parameters. {look}",
-                _statement(dialect, "One INSERT, UPDATE or DELETE statement."),
-                _CHANGED,
-            ),
-            effect=Effect.DESTRUCTIVE,
-            idempotent=False,
+        yield makes.change()
+
+
+class _Tools:
+    """The tools of one database; `searched` where its schema is worth searching."""
+
+    def __init__(self, source: str, dialect: str, *, searched: bool) -> None:
+        self._source, self._dialect, self._engine, self._searched = source, dialect, _ENGINES[dialect], searched
+        finds = join(source, "search_schema" if searched else "list_tables")
+        self._look = f"Find tables with {finds} and their columns with {join(source, 'describe_table')}."
+        self._slot = "$1, $2 … for values and pass them" if dialect == "postgres" else "? for a value and pass it"
+
+    def of_statements(self) -> Iterator[Tool]:
+        """Tools that take a SELECT."""
+        rules = (
+            f"One SELECT (WITH, joins, set operations and window functions included) in {self._engine}'s dialect. Only tables, columns and "
+            "functions that are open to you may be named, and rows are limited: with ORDER BY, next_cursor leads to the next ones. "
+            f"Write {self._slot} in parameters."
+        )
+        statement = _statement(self._dialect, "One SELECT statement.")
+        yield self._tool(
+            "query",
+            f"Query {self._source}",
+            f"Runs a SELECT on the {self._engine} database {self._source}. {rules} {self._look}",
+            with_cursor(statement),
+            ROWS,
+        )
+        yield self._tool(
+            "explain",
+            f"Explain a query on {self._source}",
+            f"Shows how the {self._engine} database {self._source} would run a query, without running it. Views, and tables of which you"
+            f" see a part of the rows or values, have no plan to show. {rules} {self._look}",
+            statement,
+            ROWS,
+        )
+
+    def of_the_schema(self) -> Iterator[Tool]:
+        """Tools that show tables and columns."""
+        source, lists, describes = self._source, join(self._source, "list_tables"), join(self._source, "describe_table")
+        yield self._tool(
+            "list_tables",
+            f"List the tables of {source}",
+            f"Lists the tables and views of the {self._engine} database {source} that are open to you."
+            f" {describes} gives the columns of one.",
+            {"type": "object", "properties": {}, "additionalProperties": False},
+            _TABLES,
+        )
+        if self._searched:
+            yield self._tool(
+                "search_schema",
+                f"Search the schema of {source}",
+                f"Finds tables, views and columns of the {self._engine} database {source} by words of their names, comments and values,"
+                f" among those that are open to you. Use it before {lists}, which gives them all; {describes} gives the whole of one.",
+                _SEARCH,
+                _FOUND,
+            )
+        named = {"type": "string", "minLength": 1, "maxLength": 200, "description": f"A name out of {lists}."}
+        yield self._tool(
+            "describe_table",
+            f"Describe a table of {source}",
+            f"Gives the columns, types, keys, references, indexes and constraints of a table or view of the {self._engine} database"
+            f" {source} that is open to you.",
+            _arguments({"table": named}, "table"),
+            _TABLE,
+        )
+
+    def change(self) -> Tool:
+        """The tool that changes rows."""
+        made = self._tool(
+            "change",
+            f"Change rows of {self._source}",
+            f"Changes rows of one table of the {self._engine} database {self._source}, after a person has agreed. One INSERT with its"
+            " columns and VALUES, or one UPDATE or DELETE with a WHERE; no join, subquery or RETURNING. Only tables and columns that are"
+            f" open to changes may be named, and a change of too many rows is taken back. Write {self._slot} in parameters. {self._look}",
+            _statement(self._dialect, "One INSERT, UPDATE or DELETE statement."),
+            _CHANGED,
+        )
+        return msgspec.structs.replace(made, effect=Effect.DESTRUCTIVE, idempotent=False)
+
+    def _tool(self, operation: str, title: str, description: str, takes: Schema, gives: Schema) -> Tool:
+        return Tool(
+            name=join(self._source, operation),
+            title=title,
+            description=description,
+            input_schema=takes,
+            output_schema=gives,
+            effect=Effect.READ,
+            idempotent=True,
+            source=self._source,
+            origin=f"{self._dialect}#{operation}",
+            binding=SqlBinding(dialect=self._dialect, operation=operation),
         )
 
 
@@ -252,37 +241,14 @@ def with_cursor(schema: Schema) -> Schema:
 def _statement(dialect: str, described: str) -> Schema:
     """PostgreSQL numbers its placeholders and takes lists: `id = ANY($1)`."""
     numbered = dialect == "postgres"
-    return {
-        "type": "object",
-        "properties": {
-            "sql": {"type": "string", "minLength": 1, "maxLength": 20_000, "description": described},
-            "parameters": {
-                "type": "array",
-                "items": _LIST if numbered else _CELL,
-                "maxItems": 200,
-                "default": [],
-                "description": "The values of $1, $2 …, in order; a list for = ANY($1)."
-                if numbered
-                else "A value for each ? in the statement, in order.",
-            },
-        },
-        "required": ["sql"],
-        "additionalProperties": False,
+    parameters = {
+        "type": "array",
+        "items": _CELLS if numbered else _CELL,
+        "maxItems": 200,
+        "default": [],
+        "description": "The values of $1, $2 …, in order; a list for = ANY($1)."
+        if numbered
+        else "A value for each ? in the statement, in order.",
     }
-
-
-def _tool(
-    source: str, dialect: str, operation: str, title: str, description: str, takes: Schema, gives: Schema
-) -> Tool:
-    return Tool(
-        name=join(source, operation),
-        title=title,
-        description=description,
-        input_schema=takes,
-        output_schema=gives,
-        effect=Effect.READ,
-        idempotent=True,
-        source=source,
-        origin=f"{dialect}#{operation}",
-        binding=SqlBinding(dialect=dialect, operation=operation),
-    )
+    sql = {"type": "string", "minLength": 1, "maxLength": 20_000, "description": described}
+    return _arguments({"sql": sql, "parameters": parameters}, "sql")

@@ -1,0 +1,108 @@
+"""How large the program is and where: `python -m bench.size`. Lines, by what they are, of each package, and what is longest.
+
+A line is code, documentation (of a docstring), a comment or blank. `--long N` prints functions of N lines and more; `--small N` modules of
+at most N lines that one module alone imports, of the same package: these could be part of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Module:
+    """One file, parsed. `package` is the part of toolgen that it belongs to; `toolgen` for a module beside the packages."""
+
+    name: str
+    package: str
+    text: str
+    tree: ast.Module
+
+    @classmethod
+    def read(cls, path: Path) -> Module:
+        text = path.read_text(encoding="utf-8")
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        package = ".".join(path.relative_to(ROOT).parent.parts[:2])
+        return cls(name=name, package=package, text=text, tree=ast.parse(text))
+
+    def kinds(self) -> Mapping[str, int]:
+        """Its lines by what they are."""
+        documented = {line for node in ast.walk(self.tree) for line in _docstring(node)}
+        found = dict.fromkeys(("code", "documentation", "comments", "blank"), 0)
+        for number, line in enumerate(self.text.splitlines(), 1):
+            kind = "documentation" if number in documented else "blank" if not line.strip() else "code"
+            found["comments" if kind == "code" and line.lstrip().startswith("#") else kind] += 1
+        return found
+
+    def functions(self) -> Iterator[tuple[int, str]]:
+        """The lines and the name of each function."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, Function):
+                yield (node.end_lineno or node.lineno) - node.lineno + 1, f"{self.name}:{node.lineno} {node.name}"
+
+    def imports(self) -> Iterator[str]:
+        """What it imports from, by dotted name, and what it takes from there: that may be a module too."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                yield node.module
+                yield from (f"{node.module}.{one.name}" for one in node.names)
+            elif isinstance(node, ast.Import):
+                yield from (one.name for one in node.names)
+
+
+def _docstring(node: ast.AST) -> range:
+    if not isinstance(node, Documented) or ast.get_docstring(node, clean=False) is None:
+        return range(0)
+    return range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
+
+
+def _print_packages(modules: list[Module]) -> None:
+    packages: dict[str, list[Module]] = defaultdict(list)
+    for module in modules:
+        packages[module.package].append(module)
+    print(f"{'package':20} files  lines   code   docs comments  blank")
+    for name, within in [*sorted(packages.items()), ("all", modules)]:
+        kinds = [module.kinds() for module in within]
+        code, docs, comments, blank = (sum(one[kind] for one in kinds) for kind in kinds[0])
+        lines = code + docs + comments + blank
+        print(f"{name:20}{len(within):6}{lines:7}{code:7}{docs:7}{comments:9}{blank:7}")
+
+
+def _print_small(modules: list[Module], most: int) -> None:
+    importers: dict[str, set[str]] = defaultdict(set)
+    for module in modules:
+        for name in module.imports():
+            importers[name].add(module.name)
+    for module in modules:
+        lines, by = len(module.text.splitlines()), importers[module.name]
+        alone = next(iter(by)) if len(by) == 1 else ""
+        if lines <= most and alone.rpartition(".")[0] == module.name.rpartition(".")[0] and "." in module.name:
+            print(f"{lines:4} {module.name}, imported by {alone}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--long", type=int, default=50, metavar="N")
+    parser.add_argument("--small", type=int, default=100, metavar="N")
+    chosen = parser.parse_args()
+    modules = [Module.read(path) for path in sorted((ROOT / "toolgen").rglob("*.py"))]
+    _print_packages(modules)
+    print(f"\nfunctions of {chosen.long} lines and more")
+    for lines, name in sorted((one for module in modules for one in module.functions()), reverse=True):
+        if lines >= chosen.long:
+            print(f"{lines:4} {name}")
+    print(f"\nmodules of at most {chosen.small} lines with one importer, of the same package")
+    _print_small(modules, chosen.small)
+
+
+if __name__ == "__main__":
+    main()

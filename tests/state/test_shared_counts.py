@@ -1,0 +1,249 @@
+"""What the workers of one host count together: exact, whoever asks, and neither lost nor locked by a worker that dies."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from toolgen.clock import FixedClock, SystemClock
+from toolgen.errors import StateError
+from toolgen.policy.limits import Charge, Limit
+from toolgen.state import shared_counts
+from toolgen.state.count_connection import Script, UnreachableError
+from toolgen.state.encryption import Seal
+from toolgen.state.rate_limits import Hold, Refusal
+from toolgen.state.shared_buckets import SharedBuckets
+from toolgen.state.shared_counts import CountClient, CountServer
+from toolgen.state.shared_histories import SharedHistories
+from toolgen.state.turn_counter import SharedTurns
+
+Work = Callable[[CountServer, list[CountClient]], Awaitable[None]]
+HOLDER = """
+import asyncio, sys
+from toolgen.clock import SystemClock
+from toolgen.policy.limits import Charge, Limit
+from toolgen.state.shared_buckets import SharedBuckets
+from toolgen.state.shared_counts import CountClient
+from toolgen.state.turn_counter import SharedTurns
+
+async def main():
+    link = CountClient(int(sys.argv[1]))
+    hold = await SharedBuckets(link, SystemClock()).acquire((Charge(Limit(id="at-once", concurrency=1), ("at-once",), 1),))
+    excess = await SharedTurns(2, link, SystemClock()).join(("bot",), "c").excess()
+    print(hold.id != "", excess, flush=True)
+    await asyncio.sleep(3600)
+
+asyncio.run(main())
+"""
+
+
+async def workers(server: CountServer, count: int) -> list[CountClient]:
+    """So many workers' ways to the counts."""
+    return [CountClient((await server.connect()).detach()) for _ in range(count)]
+
+
+def using(work: Work, count: int = 2) -> None:
+    async def main() -> None:
+        server = CountServer(FixedClock())
+        links = await workers(server, count)
+        try:
+            async with asyncio.timeout(120):
+                await work(server, links)
+        finally:
+            for link in links:
+                link.end()
+            await server.close()
+
+    asyncio.run(main())
+
+
+def charge(key: str = "a", cost: float = 1, burst: int = 3, **terms: Any) -> Charge:
+    return Charge(Limit(id=key, per_second=0.001, burst=burst, **terms), (key,), cost)
+
+
+ONE_PLACE = charge("at-once", burst=0, concurrency=1)
+
+
+def passed(answers: list[Hold | Refusal]) -> int:
+    return sum(isinstance(answer, Hold) for answer in answers)
+
+
+def test_workers_share_a_bucket_and_a_refused_call_takes_nothing() -> None:
+    async def work(server: CountServer, links: list[CountClient]) -> None:
+        one, two = (SharedBuckets(link, SystemClock()) for link in links)
+        assert passed([await buckets.acquire((charge(),)) for buckets in (one, two, one)]) == 3
+        refusal = await two.acquire((charge("b"), charge()))
+        assert isinstance(refusal, Refusal)
+        assert (refusal.limit, refusal.reason, refusal.retry_after_s) == ("a", "spent", 1000.0)
+        assert passed([await one.acquire((charge("b", cost=3),))]) == 1
+        answers = await asyncio.gather(*(buckets.acquire((charge("c", burst=41),)) for buckets in (one, two) * 150))
+        assert passed([*answers]) == 41
+
+    using(work)
+
+
+def test_a_place_in_flight_is_of_all_and_is_given_back_once() -> None:
+    async def work(server: CountServer, links: list[CountClient]) -> None:
+        one, two = (SharedBuckets(link, SystemClock()) for link in links)
+        ceiling = charge("at-once", burst=0, concurrency=2)
+        first, _, third = [await buckets.acquire((ceiling,)) for buckets in (one, two, one)]
+        assert isinstance(first, Hold)
+        assert isinstance(third, Refusal)
+        assert (third.reason, third.retry_after_s) == ("crowded", 1.0)
+        one.release(first)
+        one.release(first)
+        assert passed([await one.acquire((ceiling,)) for _ in range(2)]) == 1
+
+    using(work)
+
+
+def test_a_killed_process_holds_no_place_and_no_turn() -> None:
+    async def work(server: CountServer, links: list[CountClient]) -> None:
+        mine, turns = SharedBuckets(links[0], SystemClock()), SharedTurns(2, links[0], SystemClock())
+        with await server.connect() as theirs:
+            holder = subprocess.Popen(  # noqa: ASYNC220 - it only begins
+                [sys.executable, "-c", HOLDER, str(theirs.fileno())],
+                stdout=subprocess.PIPE,
+                pass_fds=(theirs.fileno(),),
+            )
+        try:
+            assert holder.stdout is not None
+            assert await asyncio.to_thread(holder.stdout.readline) == b"True None\n"
+            assert isinstance(await mine.acquire((ONE_PLACE,)), Refusal)
+            async with turns.join(("bot",), "c") as joined:
+                assert await joined.excess() is None  # in the turn that the other one began
+        finally:
+            holder.kill()
+            holder.wait()
+            holder.stdout.close()
+        while len(server.workers) > 3:  # noqa: ASYNC110 - until the kernel has said so
+            await asyncio.sleep(0)
+        assert isinstance(await mine.acquire((ONE_PLACE,)), Hold)
+        counted = []
+        for _ in range(2):
+            async with turns.join(("bot",), "c") as seat:
+                counted.append(await seat.excess() is None)
+        assert counted == [True, False]  # its turn was taken, and has ended
+
+    using(work, 3)
+
+
+def test_a_place_whose_answer_nobody_awaited_comes_back() -> None:
+    async def work(server: CountServer, links: list[CountClient]) -> None:
+        late, other = (SharedBuckets(link, SystemClock()) for link in links)
+        asked = b'{"takes":[["gone",[["[\\"at-once\\"]",1,0,0,1]]]],"releases":[],"renewals":[],"beat":false}'
+        assert await links[0].run(Script("buckets", ""), asked) == [2, 0, 0]
+        assert isinstance(await other.acquire((ONE_PLACE,)), Refusal)
+        await late._run((), beat=True)  # it may be on its way yet
+        assert isinstance(await other.acquire((ONE_PLACE,)), Refusal)
+        await late._run((), beat=True)
+        assert isinstance(await other.acquire((ONE_PLACE,)), Hold)
+
+    using(work)
+
+
+def test_a_place_that_is_named_stays_taken() -> None:
+    async def work(server: CountServer, links: list[CountClient]) -> None:
+        slow, other = (SharedBuckets(link, SystemClock()) for link in links)
+        hold = await slow.acquire((ONE_PLACE,))
+        for _ in range(4):
+            await slow._run((), beat=True)
+        assert isinstance(await other.acquire((ONE_PLACE,)), Refusal)
+        assert isinstance(hold, Hold)
+        slow.release(hold)
+        await slow._run((), beat=True)
+        assert isinstance(await other.acquire((ONE_PLACE,)), Hold)
+
+    using(work)
+
+
+def test_without_the_process_above_nothing_is_let_through() -> None:
+    async def work(server: CountServer, links: list[CountClient]) -> None:
+        buckets, turns = SharedBuckets(links[0], SystemClock()), SharedTurns(2, links[0], SystemClock())
+        histories = SharedHistories(links[0], lambda: Seal(b"k"), SystemClock())
+        assert isinstance(await buckets.acquire((charge(),)), Hold)
+        await server.close()
+        refusal = await buckets.acquire((charge(),))
+        assert isinstance(refusal, Refusal)
+        assert refusal.reason == "unreachable"
+        async with turns.join(("bot",), "c") as seat:
+            excess = await seat.excess()
+        assert excess is not None
+        assert excess.reason == "unreachable"
+        async with histories.turn(("bot",), "s") as turn:
+            with pytest.raises(StateError, match="cannot be reached"):
+                await turn.commit()
+
+    using(work)
+
+
+def test_one_that_does_not_answer_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_counts, "TIMEOUT_S", 0.01)
+
+    async def work(server: CountServer, links: list[CountClient]) -> None:
+        ours, theirs = socket.socketpair()
+        with ours:
+            link = CountClient(theirs.detach())
+            with pytest.raises(UnreachableError, match="TimeoutError"):
+                await link.run(Script("turns", ""), b"{}")
+            link.end()
+
+    using(work)
+
+
+def test_an_unknown_script_ends_the_connection_of_whoever_asks() -> None:
+    async def work(server: CountServer, links: list[CountClient]) -> None:
+        with pytest.raises(UnreachableError, match="ConnectionError"):
+            await links[0].run(Script("unknown", ""), b"{}")
+        assert isinstance(await SharedBuckets(links[1], SystemClock()).acquire((charge(),)), Hold)
+
+    using(work)
+
+
+@pytest.mark.parametrize("argument", [b"", b"{}", b"[1]", b'{"limit": "x", "steps": []}'])
+def test_what_is_no_question_is_answered_with_nothing(argument: bytes) -> None:
+    async def work(server: CountServer, links: list[CountClient]) -> None:
+        for name in ("buckets", "turns"):
+            with pytest.raises(UnreachableError):
+                await links[0].run(Script(name, ""), argument)
+        assert isinstance(await SharedBuckets(links[1], SystemClock()).acquire((charge(),)), Hold)
+
+    using(work)
+
+
+def test_a_history_that_made_room_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_counts, "_MAX_SESSIONS", 3)
+    monkeypatch.setattr(shared_counts, "_MAX_PARTIES", 2)
+
+    async def total(histories: SharedHistories, party: str, session: str, call: str = "") -> float:
+        async with histories.turn((party,), session) as turn:
+            while not await turn.commit():
+                pass
+            if call:
+                histories.begin(call, party, session, "pay", {"cents": 1}, ())
+                while not await turn.commit():
+                    histories.begin(call, party, session, "pay", {"cents": 1}, ())
+            return histories.views(party, session)[0].sum("pay", "cents")
+
+    async def work(server: CountServer, links: list[CountClient]) -> None:
+        clock = FixedClock()
+        one, two, three = (SharedHistories(link, lambda: Seal(b"k"), clock) for link in links)
+        for number in range(4):
+            assert await total(one, "bot", f"s{number}", f"call-{number}") == 1
+        assert await total(two, "bot", "s3") == 1
+        assert await total(two, "bot", "new") == 0
+        for histories in (one, two):
+            with pytest.raises(LookupError):
+                await total(histories, "bot", "s0")
+        assert await total(three, "ann", "s0", "call-a") == 1  # who floods pushes out its own alone
+        assert await total(three, "eve", "s0", "call-e") == 1
+        with pytest.raises(LookupError):
+            await total(three, "bot", "s3")  # the party that was used longest ago, with all it had
+
+    using(work, 3)

@@ -1,0 +1,278 @@
+"""The files of a new project, written from what its descriptions say: toolgen.yaml, and a policy that allows the reads."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from toolgen.config.settings import SourceSettings
+from toolgen.model.database import Table
+from toolgen.model.database_url import ServerLocation, parse_location
+from toolgen.model.manifest import Manifest, SecurityScheme, SourceInfo
+from toolgen.model.names import join
+from toolgen.model.tool import Effect, GraphQLBinding, GraphQLDocumentBinding, HttpBinding, McpBinding, Tool
+
+__all__ = ["GITIGNORE", "PRINCIPAL", "Entry", "needed_schemes", "policy_text", "project_text", "variables"]
+
+PRINCIPAL = "agent"
+GITIGNORE = """\
+# The record, what outlives a call, and keys: none of it belongs in version control.
+var/
+*.key
+.env
+"""
+_PORTS = {"http": 80, "https": 443}
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./:-]*[A-Za-z0-9_/]|[A-Za-z_]")
+_WORDS_OF_YAML = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
+_SECRET_COLUMN = re.compile(
+    r"(?:\A|_)(?:pass|passwd|password|passphrase|pwd|secret|token|salt|hash|ssn|cvv|cvc|iban|pin|card_number|api_?key|private_?key)(?:\Z|_)",
+    re.IGNORECASE,
+)
+_SIMPLEST = ("apiKey", "http", "oauth2", "openIdConnect", "mutualTLS")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One source as toolgen.yaml will have it. `location` is a path below the project's folder, or a URL without a password.
+
+    `server` is the address that was given for it, or "". `password`: its location held one, which goes into a variable.
+    """
+
+    name: str
+    kind: str
+    location: str
+    server: str = ""
+    password: bool = False
+
+
+def project_text(entries: Sequence[Entry], manifest: Manifest) -> str:
+    """toolgen.yaml. Credentials are names of environment variables; those that no tool needs are comments."""
+    lines = ["# What there is to call. policies/ says who may call it.", "sources:"]
+    for entry in entries:
+        lines += _source_lines(entry, manifest)
+    lines += ["policies: policies/", "generated: generated/"]
+    lines += ["gateway: {host: 127.0.0.1, port: 8080}", "audit: {dir: var/audit}"]
+    return "\n".join(lines) + "\n"
+
+
+def variables(entry: Entry, manifest: Manifest) -> tuple[str, ...]:
+    """The environment variables that calls to this source need."""
+    return tuple(re.findall(r"\$\{env:(\w+)\}", "\n".join(_auth_lines(entry, manifest)[0])))
+
+
+def policy_text(
+    manifest: Manifest,
+    sources: Mapping[str, SourceSettings],
+    *,
+    key_digest: str = "",
+    effects: Sequence[Effect] = (Effect.READ,),
+    without: Collection[str] = (),
+) -> str:
+    """A policy that lets one principal call the tools with these effects, and nothing else reach anything.
+
+    `key_digest` is the hex SHA-256 of its key, "" for a principal that nobody can show a key of. `without` are tables that stay closed.
+    """
+    tools = [tool for tool in manifest.tools.values() if tool.effect in effects]
+    named = list(dict.fromkeys(_pattern(tool) for tool in tools))
+    key = f'    api_key: "sha256:{key_digest}"\n' if key_digest else ""
+    parts = [
+        "# Who may do what. Whatever no rule allows is denied. `toolgen policy check` runs the tests at the end.\n"
+        f"principals:\n  {PRINCIPAL}:\n{key}    roles: [{PRINCIPAL}]\n",
+        f"rules:{_rules(named, effects)}",
+        f"limits:\n  - {{id: per-{PRINCIPAL}, per: [principal], rate: 60/min, burst: 20}}\n",
+        *_sql(manifest, without),
+        _egress(manifest, sources),
+        *_tests(manifest, tools),
+    ]
+    return "\n".join(parts)
+
+
+def _source_lines(entry: Entry, manifest: Manifest) -> list[str]:
+    needed, optional = _auth_lines(entry, manifest)
+    kind, location = entry.kind, _quoted(entry.location)
+    if kind == "mcp":
+        location = f"{{url: {location}}}"
+    lines = [f"  {entry.name}:", f"    {kind}: {location}"]
+    if entry.server:
+        lines.append(f"    {'endpoint' if kind == 'graphql' else 'server'}: {_quoted(entry.server)}")
+    elif kind == "graphql" and "://" not in entry.location:
+        lines.append("    # endpoint: https://…/graphql   # where the API is: its schema does not say")
+    if needed:
+        lines.append("    auth:   # set these variables where the gateway runs; they are read when a call needs them")
+    elif optional:
+        lines.append("    # auth:   # what calls may show: take out the # before what you have")
+    return [*lines, *needed, *optional]
+
+
+def _auth_lines(entry: Entry, manifest: Manifest) -> tuple[list[str], list[str]]:
+    """The lines below `auth:` that calls need, and those, as comments, that they may have."""
+    if entry.password:
+        return [f'      password: "${{env:{_variable(entry.name, "password")}}}"'], []
+    if entry.kind in {"graphql", "mcp"}:
+        return [], [f'    #   bearer: "${{env:{_variable(entry.name, "token")}}}"']
+    info = manifest.sources[entry.name]
+    own = [tool for tool in manifest.tools.values() if tool.source == entry.name]
+    needed = needed_schemes(own, info)
+    lines = {
+        name: f"{_quoted(name)}: {_credential(scheme, _variable(entry.name, name))}"
+        for name, scheme in info.security_schemes.items()
+    }
+    return (
+        [f"      {lines[name]}" for name in lines if name in needed],
+        [f"    #   {lines[name]}" for name in lines if name not in needed],
+    )
+
+
+def needed_schemes(tools: Iterable[Tool], info: SourceInfo) -> set[str]:
+    """The fewest schemes, simple ones first, with which every tool that has to show something can."""
+    schemes, chosen = info.security_schemes, set[str]()
+
+    def cost(option: tuple[str, ...]) -> tuple[int, int]:
+        kinds = [schemes[name].type for name in option]
+        return len(option), max((_SIMPLEST.index(kind) if kind in _SIMPLEST else 9 for kind in kinds), default=0)
+
+    for tool in tools:
+        if not isinstance(tool.binding, HttpBinding):
+            continue
+        options = [option for option in tool.binding.security if all(name in schemes for name in option)]
+        if options and not any(chosen.issuperset(option) for option in options):
+            simplest = min(options, key=cost)
+            chosen.update(simplest)
+    return chosen
+
+
+def _credential(scheme: SecurityScheme, variable: str) -> str:
+    """How toolgen.yaml names a credential of this kind."""
+    match scheme.type:
+        case "oauth2" | "openIdConnect":
+            return f'{{token: "${{env:{variable}}}"}}'
+        case "mutualTLS":
+            return f'{{certificate: "${{env:{variable}_CERTIFICATE}}", key: "${{env:{variable}_KEY}}"}}'
+        case "http" if scheme.scheme.lower() == "basic":
+            return f'{{username: "${{env:{variable}_USER}}", password: "${{env:{variable}_PASSWORD}}"}}'
+        case _:
+            return f'"${{env:{variable}}}"'
+
+
+def _variable(source: str, what: str) -> str:
+    letters = "".join(character if character.isalnum() and character.isascii() else "_" for character in what)
+    return f"{source}_{letters}".upper()
+
+
+def _pattern(tool: Tool) -> str:
+    """All tools of its source, or this one where their names do not say which source they are of."""
+    prefix = join(tool.source, "")
+    return f"{prefix}*" if tool.name.startswith(prefix) else tool.name
+
+
+def _rules(patterns: Sequence[str], effects: Sequence[Effect]) -> str:
+    if not patterns:
+        return " []   # nothing here only reads: name what the principal may call\n"
+    globs = ", ".join(f'"{pattern}"' for pattern in patterns)
+    named, what = ", ".join(effects), "reads" if tuple(effects) == (Effect.READ,) else "calls"
+    rule = f"{{id: {PRINCIPAL}-{what}, to: [{PRINCIPAL}], tools: [{globs}], effects: [{named}], verdict: allow}}"
+    return f"\n  - {rule}\n"
+
+
+def _sql(manifest: Manifest, without: Collection[str]) -> list[str]:
+    """The tables of every database, without columns that are called like secrets. Tables nobody names do not exist."""
+    databases = {name: info.database for name, info in manifest.sources.items() if info.database is not None}
+    if not databases:
+        return []
+    lines = ["sql:   # tables that are not named here do not exist for anybody"]
+    for name, database in databases.items():
+        lines += [f"  {name}:", "    tables:"]
+        tables = [table for table in database.tables if table.name not in without]
+        lines += [f"      {_quoted(_table_name(table))}: {_columns(table)}" for table in tables if not table.view]
+        if lines[-1] == "    tables:":
+            lines[-1] = "    tables: {}"
+        views = [_table_name(table) for table in tables if table.view]
+        if views:
+            lines.append("      # views read with their owner's rights, past what is closed here:")
+            lines += [f"      # {_quoted(view)}: {{}}" for view in views]
+        lines.append("    max_rows: 100")
+    return ["\n".join(lines) + "\n"]
+
+
+def _table_name(table: Table) -> str:
+    return f"{table.schema}.{table.name}" if table.schema else table.name
+
+
+def _columns(table: Table) -> str:
+    closed = [column.name for column in table.columns if _SECRET_COLUMN.search(column.name)]
+    if not closed:
+        return "{}"
+    opened = ", ".join(_quoted(column.name) for column in table.columns if column.name not in closed)
+    return f"{{columns: [{opened}]}}   # closed: {', '.join(map(_quoted, closed))}"
+
+
+def _egress(manifest: Manifest, sources: Mapping[str, SourceSettings]) -> str:
+    """Exactly the places that the tools are at. A source whose place nobody knows reaches none."""
+    places: dict[str, set[str]] = {name: set() for name in sources}
+    for name, source in sources.items():
+        if source.config.kind == "sql":
+            location = parse_location(source.config.location)
+            if isinstance(location, ServerLocation) and location.host:
+                places[name].add(_place(location.host, location.port))
+    for tool in manifest.tools.values():
+        places[tool.source].update(filter(None, map(_place_of, _addresses(tool))))
+    networked = {name for name, source in sources.items() if source.config.kind in {"openapi", "graphql", "mcp"}}
+    listed = ", ".join(f'"{place}"' for place in sorted(set().union(*places.values())))
+    unknown = "" if listed else "".join(f"    {name}: []\n" for name in sorted(networked))
+    return (
+        "egress:   # where requests may go, as host:port\n"
+        + (f"  allow: [{listed}]\n" if listed else "")
+        + (f"  sources:   # no server is known, so none is reached: list its host:port\n{unknown}" if unknown else "")
+        + "  private_networks: deny\n  redirects: none\n"
+    )
+
+
+def _addresses(tool: Tool) -> Iterable[str]:
+    match tool.binding:
+        case HttpBinding(servers=servers):
+            return servers
+        case GraphQLBinding(endpoint=endpoint, subscription=subscription):
+            return (endpoint, *((subscription.url,) if subscription is not None else ()))
+        case GraphQLDocumentBinding(endpoint=endpoint):
+            return (endpoint,)
+        case McpBinding(url=url):
+            return (url,)
+        case _:
+            return ()
+
+
+def _place_of(url: str) -> str:
+    """`host:port` of a URL, "" where it names none."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS.get(parts.scheme.replace("ws", "http"), 0)
+    except ValueError:
+        return ""
+    host = parts.hostname or ""
+    return _place(host, port) if port and re.fullmatch(r"[A-Za-z0-9._:-]+", host) else ""
+
+
+def _place(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _tests(manifest: Manifest, allowed: Sequence[Tool]) -> list[str]:
+    """One test of what is allowed, and one of what is not, where there is any such tool."""
+    rule = f"{PRINCIPAL}-reads" if all(tool.effect is Effect.READ for tool in allowed) else f"{PRINCIPAL}-calls"
+    names = {tool.name for tool in allowed}
+    plain = [tool for tool in allowed if not tool.input_schema.get("required")]
+    lines = [
+        f"  - {{as: {PRINCIPAL}, call: {tool.name}, expect: allow, rule: {rule}}}" for tool in (plain or allowed)[:1]
+    ]
+    other = [tool for tool in manifest.tools.values() if tool.name not in names]
+    lines += [f"  - {{as: {PRINCIPAL}, call: {tool.name}, expect: deny, rule: default}}" for tool in other[:1]]
+    return ["tests:\n" + "\n".join(lines) + "\n"] if lines else []
+
+
+def _quoted(text: str) -> str:
+    """Text as YAML reads it back: bare where that is plain, in JSON's quotes otherwise."""
+    plain = _PLAIN.fullmatch(text) and ": " not in text and text.lower() not in _WORDS_OF_YAML
+    return text if plain else json.dumps(text)

@@ -1,0 +1,118 @@
+"""`toolgen demo`: everything once, for real. Every line comes from what happened; what must not happen ends it with 1."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from toolgen.audit.index.row import Filter
+from toolgen.audit.verify import verify
+from toolgen.cli.audit import print_calls
+from toolgen.cli.audit_reports import filled
+from toolgen.cli.build import build_project
+from toolgen.cli.demo.services import HIDDEN, Shop, shop
+from toolgen.cli.demo.story import Failed, tell
+from toolgen.cli.greeting import source_lines
+from toolgen.errors import ToolgenError
+from toolgen.gateway.service import Gateway
+from toolgen.server.http import serve
+
+
+@click.command()
+@click.option(
+    "--stay/--no-stay", default=None, help="Keep serving at the end, for the console (default: on a terminal)."
+)
+def command(stay: bool | None) -> None:
+    """Play a small shop, its gateway and an agent that is not always well-behaved, on this machine alone.
+
+    A REST service, a GraphQL service and a database; reads, a DELETE hidden in SQL, a call too many, a description that changed, an
+    approval, and the record of exactly these calls, verified. Everything is in a folder that is removed at the end. Exits 1 when
+    something did not go as it must.
+    """
+    began = time.perf_counter()
+    stays = sys.stdout.isatty() if stay is None else stay
+    with tempfile.TemporaryDirectory(prefix="toolgen-demo-") as folder, shop(Path(folder)) as made:
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            complete = build_project(made.config)
+        click.echo(told.getvalue(), nl=False)
+        if not complete:
+            raise SystemExit(1)
+        gateway = Gateway.load(made.config)
+        for line in source_lines(gateway):
+            click.echo(f"built {line}")
+        played = _Play(made, stays=stays, began=began)
+        serve(gateway, port=0, ready=played.begin)
+        sys.exit(0 if played.fine else 1)
+
+
+class _Play:
+    """The story in a thread beside the gateway, which serves in the first one; the gateway ends when the story does."""
+
+    def __init__(self, made: Shop, *, stays: bool, began: float) -> None:
+        self._shop = made
+        self._stays = stays
+        self._began = began
+        self.fine = False
+
+    def begin(self, url: str) -> None:
+        """Once the gateway accepts connections."""
+        click.echo(f"the gateway listens on {url}")
+        threading.Thread(target=self._run, args=(url,), name="toolgen-demo", daemon=True).start()
+
+    def _run(self, url: str) -> None:
+        try:
+            made = tell(url, self._shop.keys, click.echo)
+            _changed(self._shop)
+            _review(self._shop, made)
+            click.echo(f"\nthe console: {url}/console   key of the lead: {self._shop.keys['lead']}")
+            self.fine = True
+            click.echo(f"done in {time.perf_counter() - self._began:.1f} s")
+        except (Failed, ToolgenError, OSError, ValueError, KeyError) as error:
+            click.echo(f"\nthe demo failed: {error}", err=True)
+        if self._stays and self.fine:
+            click.echo("Ctrl-C ends it and removes its folder")
+        else:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _changed(made: Shop) -> None:
+    """The REST service now describes a tool otherwise: a build says how, with what is hidden in it, and is refused."""
+    made.tamper()
+    told = io.StringIO()
+    with contextlib.redirect_stderr(told):
+        try:
+            accepted = build_project(made.config)
+        except ToolgenError as error:
+            accepted = False
+            told.write(f"refused: {error}\n")
+    click.echo("\n> a service adds a sentence that nobody sees to a description, and the tools are built again")
+    for line in told.getvalue().splitlines():
+        click.echo(f"  {line}")
+    click.echo(f"  hidden in it: {HIDDEN!r}")
+    if accepted:
+        raise Failed("a description that changed was accepted")
+
+
+def _review(made: Shop, calls: Sequence[tuple[str, str]]) -> None:
+    """The record, held against the calls that were made, and verified."""
+    click.echo(f"\nthe record of these {len(calls)} calls:")
+    with filled(None, made.config) as index:
+        rows = index.calls(Filter(), limit=100).rows[::-1]
+    print_calls(rows)
+    recorded = [(str(row["tool"]), str(row.get("code") or row["status"])) for row in rows]
+    if recorded != list(calls):
+        raise Failed(f"the record has {recorded}, the calls were {list(calls)}")
+    report = verify(made.folder / "var" / "audit")
+    click.echo(f"verified: {report.entries} entries, {'intact' if report.ok else 'BROKEN'}")
+    if not report.ok:
+        raise Failed("the record does not verify")

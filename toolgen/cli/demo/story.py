@@ -1,0 +1,150 @@
+"""What the demo's agent and its reviewer do, over MCP and REST, and what has to come of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+__all__ = ["CALLS", "Agent", "Failed", "tell"]
+
+_SEARCH = ("catalog__search", {"text": "dog"})
+_MAX_SEARCHES = 5
+_MAX_SHOWN = 200
+_WAIT_S = 20.0
+_LOOK_S = 0.05
+
+CALLS: Sequence[tuple[str, str, dict[str, Any], str]] = (
+    # what for, tool, arguments, how it must end: ok, or the code of the error
+    ("reads over REST", "orders__list_orders", {"status": "open", "limit": 2}, "ok"),
+    ("reads over GraphQL", "catalog__list_products", {"first": 2}, "ok"),
+    ("reads over SQL", "shop__query", {"sql": "SELECT city, count(*) AS customers FROM customers GROUP BY city"}, "ok"),
+    ("calls a tool the policy does not give", "orders__delete_order", {"order_id": "o7"}, "unknown_tool"),
+    (
+        "hides a DELETE in SQL",
+        "shop__query",
+        {"sql": "WITH gone AS (DELETE FROM orders RETURNING id) SELECT count(*) FROM gone"},
+        "sql_refused",
+    ),
+    ("reads a column the policy keeps", "shop__query", {"sql": "SELECT card_number FROM customers"}, "sql_refused"),
+)
+
+
+class Failed(Exception):  # noqa: N818
+    """Something did not happen as it must."""
+
+
+@dataclass(slots=True)
+class Agent:
+    """An MCP client over HTTP. `made` are its calls: the tool, and how each ended."""
+
+    http: httpx.Client
+    made: list[tuple[str, str]] = field(default_factory=list)
+    _session: dict[str, str] = field(default_factory=dict)
+
+    def begin(self) -> Sequence[str]:
+        """Says who it is, and lists its tools."""
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "demo", "version": "1"}}
+        self._send("initialize", hello)
+        self.http.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=self._headers())
+        return [tool["name"] for tool in self._send("tools/list", {})["tools"]]
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
+        """How a call ended, and its answer as text."""
+        result = self._send("tools/call", {"name": tool, "arguments": arguments})
+        text = " ".join(str(result["content"][0].get("text", "")).split())
+        ending = text.partition(":")[0] if result.get("isError") else "ok"
+        self.made.append((tool, ending))
+        return ending, text
+
+    def _send(self, method: str, params: Mapping[str, Any]) -> Any:
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        answer = self.http.post("/mcp", json=message, headers=self._headers())
+        if session := answer.headers.get("mcp-session-id"):
+            self._session = {"mcp-session-id": session, "mcp-protocol-version": "2025-06-18"}
+        whole = _message(answer)
+        if "result" not in whole:
+            raise Failed(f"{method} was answered with {answer.status_code}")
+        return whole["result"]
+
+    def _headers(self) -> dict[str, str]:
+        return {"accept": "application/json, text/event-stream", **self._session}
+
+
+def tell(url: str, keys: Mapping[str, str], say: Callable[[str], None]) -> Sequence[tuple[str, str]]:
+    """Plays it all; the calls that were made. Raises `Failed` for what did not go as it must."""
+    with _client(url, keys["agent"]) as http, _client(url, keys["lead"]) as reviewer:
+        agent = Agent(http)
+        names = agent.begin()
+        say(f"\nthe agent sees {len(names)} tools: {', '.join(names)}")
+        for purpose, tool, arguments, expected in CALLS:
+            _expect(purpose, tool, arguments, agent.call(tool, arguments), expected, say)
+        _too_many(agent, say)
+        _approved(agent, reviewer, say)
+        return agent.made
+
+
+def _client(url: str, key: str) -> httpx.Client:
+    return httpx.Client(base_url=url, headers={"authorization": f"Bearer {key}"}, timeout=_WAIT_S, trust_env=False)
+
+
+def _expect(
+    purpose: str,
+    tool: str,
+    arguments: Mapping[str, Any],
+    came: tuple[str, str],
+    expected: str,
+    say: Callable[[str], None],
+) -> None:
+    ending, text = came
+    say(f"\n> the agent {purpose}: {tool} {json.dumps(arguments)}")
+    say(
+        f"  {'answer' if ending == 'ok' else 'refused'}: {text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 1] + '…'}"
+    )
+    if ending != expected:
+        raise Failed(f"{tool} ended {ending}, not {expected}")
+
+
+def _too_many(agent: Agent, say: Callable[[str], None]) -> None:
+    came, number = agent.call(*_SEARCH), 1
+    while came[0] == "ok" and number < _MAX_SEARCHES:
+        came, number = agent.call(*_SEARCH), number + 1
+    _expect(f"searches once too often (call {number})", *_SEARCH, came, "rate_limited", say)
+
+
+def _approved(agent: Agent, reviewer: httpx.Client, say: Callable[[str], None]) -> None:
+    """A call that waits for a person, who is shown exactly what would be done."""
+    tool, arguments = "orders__cancel_order", {"order_id": "o7"}
+    body = {"arguments": arguments, "wait": 0}
+    waiting = agent.http.post(f"/v1/tools/{tool}/call", json=body).json()
+    agent.made.append((tool, waiting["status"]))
+    say(f"\n> the agent cancels an order: {tool} {json.dumps(arguments)}")
+    say(f"  {waiting['status']}: {waiting['error']['message']}")
+    if waiting["status"] != "pending":
+        raise Failed(f"{tool} ended {waiting['status']}, not pending")
+    call = waiting["call_id"]
+    answered = reviewer.post(f"/v1/approvals/{call}", json={"decision": "approve", "note": "asked for by phone"})
+    if answered.status_code != 200:
+        raise Failed(f"the approval was answered with {answered.status_code}")
+    say("  the lead approves exactly this call, once")
+    done, until = waiting, time.monotonic() + _WAIT_S
+    while done["status"] == "pending" and time.monotonic() < until:
+        time.sleep(_LOOK_S)
+        done = agent.http.get(f"/v1/calls/{call}").json()
+    if done["status"] != "ok":
+        raise Failed(f"the approved call ended {done['status']}: {done.get('error')}")
+    agent.made[-1] = (tool, "ok")
+    say(f"  answer: {json.dumps(done['data'])}")
+
+
+def _message(answer: httpx.Response) -> dict[str, Any]:
+    """The JSON-RPC message of an answer, which may be one event."""
+    text = answer.text
+    if answer.headers.get("content-type", "").startswith("text/event-stream"):
+        text = next((line[5:] for line in text.splitlines() if line.startswith("data:")), "{}")
+    whole = json.loads(text or "{}")
+    return whole if isinstance(whole, dict) else {}

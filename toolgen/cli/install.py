@@ -1,0 +1,198 @@
+"""`toolgen install`: the gateway in an MCP client's own settings, and what `doctor` says of that."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from toolgen.audit.index.row import Filter
+from toolgen.cli.clients import CLIENTS, Server, contains, edited
+from toolgen.cli.options import KEY_VARIABLE, config, default_principal
+from toolgen.config.settings import Settings
+from toolgen.config.settings import load as load_settings
+from toolgen.errors import ConfigError, ToolgenError
+from toolgen.files import read_file
+from toolgen.model.secret import SecretReference
+from toolgen.policy.document.policy import load_credentials
+from toolgen.wiring.audit_index import index_of
+
+__all__ = ["connections", "note_client"]
+
+_MAX_SIZE = 4 * 1024 * 1024
+_FOLDER = "clients"
+
+
+@click.command()
+@click.argument("client", type=click.Choice(list(CLIENTS)), metavar="|".join(CLIENTS))
+@click.option(
+    "--as", "principal", metavar="PRINCIPAL", help="Whom the client acts as; the policy's only principal by default."
+)
+@click.option(
+    "--url", default="", metavar="URL", help="Use a gateway that runs there; otherwise the client starts its own."
+)
+@click.option("--name", default="toolgen", show_default=True, help="What the client calls the server.")
+@click.option("--file", "path", metavar="FILE", help="The client's file, where it is not where it usually is.")
+@click.option("--print", "only_print", is_flag=True, help="Print what the file would be, and change nothing.")
+@click.option("--uninstall", is_flag=True, help="Take the entry out again.")
+@config
+def command(
+    client: str,
+    principal: str | None,
+    url: str,
+    name: str,
+    path: str | None,
+    only_print: bool,
+    uninstall: bool,
+    config_path: str,
+) -> None:
+    """Put the gateway among the servers of an MCP client.
+
+    The client starts `toolgen serve --stdio` by its absolute path. With --url it speaks to a gateway that runs, with a key that it reads
+    from the variable TOOLGEN_KEY (VS Code asks for it). No key is written down, other entries stay, and the file as it was is kept.
+    """
+    chosen = CLIENTS[client]
+    if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
+        raise click.BadParameter("takes letters, digits, - and _", param_hint="--name")
+    file = Path(path) if path else chosen.path()
+    settings = None if uninstall else load_settings(config_path)
+    server = None if settings is None else _server(settings, client, principal, url.rstrip("/").removesuffix("/mcp"))
+    before = _text(file)
+    after = edited(chosen, before, name, server, str(file))
+    if only_print:
+        click.echo(after, nl=False)
+        return
+    if after == before or (uninstall and not contains(chosen, before, name)):
+        click.echo(f"{file} is as it should be: nothing was changed", err=True)
+    else:
+        backup = _write(file, after)
+        click.echo(f"wrote {file}" + (f"; as it was: {backup}" if backup else ""), err=True)
+    if settings is not None:
+        _remember(
+            settings, client, {"file": str(file.resolve()), "name": name, "url": url, "as": _who(settings, principal)}
+        )
+        if chosen.note:
+            click.echo(chosen.note, err=True)
+        if url:
+            click.echo(f"the key is read from {KEY_VARIABLE}: `toolgen keys new PRINCIPAL` makes one", err=True)
+        click.echo(f"next: restart {chosen.title}; then `toolgen doctor` says whether it connected", err=True)
+
+
+def note_client(settings: Settings, client: str) -> None:
+    """Notes for `doctor` that this client started a gateway. What cannot be noted is no reason not to serve."""
+    file = settings.state_dir / _FOLDER / f"{client}.json"
+    if client in CLIENTS and file.is_file():
+        _remember(settings, client, {**_remembered(file), "seen": _now()})
+
+
+def connections(settings: Settings) -> Iterator[str]:
+    """A sentence for each client that was installed for this project."""
+    for client, chosen in CLIENTS.items():
+        said = _remembered(settings.state_dir / _FOLDER / f"{client}.json")
+        if not said:
+            continue
+        file = Path(said.get("file", ""))
+        if not contains(chosen, _text(file), said.get("name", "")):
+            yield f"{chosen.title}: no longer in {file}"
+        elif seen := said.get("seen") or (_last_call(settings, said.get("as", "")) if said.get("url") else ""):
+            yield f"{chosen.title}: connected at {seen}"
+        else:
+            yield f"{chosen.title}: configured in {file}, not yet seen"
+
+
+def _server(settings: Settings, client: str, principal: str | None, url: str) -> Server:
+    who = _who(settings, principal)
+    if url:
+        if not url.startswith(("http://", "https://")):
+            raise click.BadParameter("takes an http(s) URL", param_hint="--url")
+        return Server(url=url, key=KEY_VARIABLE)
+    program = Path(sys.executable).with_name("toolgen")
+    start = [str(program)] if program.is_file() else [sys.executable, "-m", "toolgen"]
+    arguments = ["serve", "--stdio", "--as", who, "--client", client, "--config", str(settings.path)]
+    return Server(command=(*start, *arguments), variables=tuple(_variables(settings)))
+
+
+def _who(settings: Settings, principal: str | None) -> str:
+    known = load_credentials(settings.policies).principals
+    if principal is not None and principal not in known:
+        raise ConfigError(f"the policy has no principal '{principal[:60]}'", suggestion="see `toolgen keys list`")
+    return default_principal(tuple(known), principal)
+
+
+def _variables(settings: Settings) -> Iterator[str]:
+    """The environment variables that the project's credentials are read from."""
+    found = dict.fromkeys(
+        one.locator
+        for source in settings.sources.values()
+        for value in source.auth.values()
+        for one in (value.values() if isinstance(value, Mapping) else (value,))
+        if isinstance(one, SecretReference) and one.provider == "env"
+    )
+    yield from found
+
+
+def _text(file: Path) -> str:
+    try:
+        return read_file(file, _MAX_SIZE).decode("utf-8-sig")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise ConfigError(f"cannot be read: {reason}", where=str(file)) from error
+
+
+def _write(file: Path, text: str) -> Path | None:
+    """Replaces a file in one step, with its mode, where a link leads; the copy of what was there, None where nothing was."""
+    target = file.resolve()
+    backup = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staged = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        staged.touch(mode=0o600)
+        if target.exists():
+            backup = target.with_name(f"{target.name}.{datetime.now(UTC):%Y%m%dT%H%M%S%f}.bak")
+            shutil.copy2(target, backup)
+            shutil.copymode(target, staged)
+        staged.write_text(text, encoding="utf-8")
+        os.replace(staged, target)
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", where=str(file)) from error
+    return backup
+
+
+def _remember(settings: Settings, client: str, said: Mapping[str, str]) -> None:
+    folder = settings.state_dir / _FOLDER
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (folder / f"{client}.json").write_text(json.dumps(said), encoding="utf-8")
+    except OSError:
+        return
+
+
+def _remembered(file: Path) -> dict[str, str]:
+    try:
+        said = json.loads(_text(file) or "{}")
+    except (ValueError, ToolgenError):
+        return {}
+    return {str(key): str(value) for key, value in said.items()} if isinstance(said, dict) else {}
+
+
+def _last_call(settings: Settings, principal: str) -> str:
+    """When the record last has a call of a principal that did not come from the command line; "" for never."""
+    try:
+        with index_of(settings) as index:
+            index.fill()
+            rows = index.entries(Filter(principal=principal, event="intent"), limit=100).rows
+    except ToolgenError:
+        return ""
+    return max((str(row["time"]) for row in rows if row.get("client", "") != "toolgen-cli"), default="")
+
+
+def _now() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,235 @@
+"""A new project in a folder: its files are written together, and none that is there is overwritten."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from toolgen.audit.keys import PRIVATE, make_key, public_path, signing_key
+from toolgen.builder.build import Built, build_sources
+from toolgen.builder.starter import GITIGNORE, Entry, policy_text, project_text, variables
+from toolgen.cli.pins import Refresher
+from toolgen.config.bare_specs import described_as, name_for, title_name
+from toolgen.config.settings import SourceSettings, from_mapping
+from toolgen.errors import ConfigError
+from toolgen.model.database_url import part_password
+from toolgen.model.manifest import Manifest
+from toolgen.model.names import SOURCE_NAME
+from toolgen.policy.key_list import new_key
+from toolgen.sources.base import is_networked
+from toolgen.sources.pins import Pins, write_pins
+
+__all__ = ["NewProject", "is_description", "make_project", "make_sample"]
+
+_ENDINGS = (".yaml", ".yml", ".json", ".graphql", ".graphqls", ".gql", ".db", ".sqlite", ".sqlite3", ".duckdb")
+_SAMPLE = """
+CREATE TABLE notes (id INTEGER PRIMARY KEY, title TEXT NOT NULL, body TEXT NOT NULL);
+INSERT INTO notes (title, body) VALUES ('Welcome', 'This table is open to the agent.'), ('Next', 'Edit policies/policy.yaml.');
+CREATE TABLE private_notes (id INTEGER PRIMARY KEY, body TEXT NOT NULL);
+INSERT INTO private_notes (body) VALUES ('No policy opens this table.');
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewProject:
+    """What was made. `key` is the principal's, which nothing else has; `public` verifies the record; `ignored` says whether a .gitignore
+    was written. `variables` are the environment variables that calls need, by source."""
+
+    root: Path
+    manifest: Manifest
+    key: str = field(repr=False)
+    public: Path
+    ignored: bool
+    variables: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """A source that is looked for: its entry, what a build reads, and the file that is copied into the project, or None."""
+
+    entry: Entry
+    given: dict[str, Any]
+    copied: Path | None = None
+
+
+def is_description(text: str) -> bool:
+    """Whether an argument means a description, and not a folder."""
+    return "://" in text or Path(text).is_file() or text.lower().endswith(_ENDINGS)
+
+
+def make_project(root: Path, specs: Sequence[str], *, name: str = "", server: str = "") -> NewProject:
+    """A project whose sources are `specs`: files, URLs and databases. `name` and `server` are for one of them alone.
+
+    Raises `ConfigError` where a file of a project is there already, and `ToolgenError` for a description that cannot be read.
+    """
+    _refuse_to_overwrite(root)
+    with tempfile.TemporaryDirectory(prefix="toolgen-init-") as folder:
+        found: dict[str, _Source] = {}
+        for spec in specs:
+            source = _source(spec, root, name or _name(spec, Path(folder), found), server)
+            found[source.entry.name] = source
+        sources = from_mapping({name: source.given for name, source in found.items()}, root.resolve())
+        built, sources = _built(sources, Path(folder))
+        read = sum(source.entry.kind != "sql" for source in found.values())
+        alone = built.files is not None and len(built.files) <= read
+        entries = [_placed(source, root, alone) for source in found.values()]
+        return _write(root, tuple(found.values()), entries, (built, sources))
+
+
+def make_sample(root: Path) -> NewProject:
+    """The sample project: a database of two tables, one of which stays closed. Raises as `make_project` does."""
+    _refuse_to_overwrite(root)
+    with tempfile.TemporaryDirectory(prefix="toolgen-init-") as folder:
+        path = Path(folder) / "notes.db"
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript(_SAMPLE)
+        entry = Entry(name="notes", kind="sql", location="sqlite:///specs/notes.db")
+        source = _Source(entry=entry, given={"sql": f"sqlite:///{path}"}, copied=path)
+        sources = from_mapping({"notes": source.given}, root.resolve())
+        return _write(root, [source], [entry], (build_sources(sources), sources), without=("private_notes",))
+
+
+def _refuse_to_overwrite(root: Path) -> None:
+    for name in ("toolgen.yaml", "policies"):
+        if (root / name).exists():
+            raise ConfigError("already exists", where=str(root / name), suggestion="init an empty folder")
+
+
+def _name(spec: str, folder: Path, taken: Mapping[str, _Source]) -> str:
+    """By the title of an OpenAPI document, else by the file, the host or the database."""
+    kind, location = described_as(spec, Path.cwd())
+    if kind == "openapi":
+        path = _fetched(spec, folder) if "://" in spec else Path(spec)
+        if (title := title_name(path)) and title not in taken:
+            return title
+    return name_for(part_password(location)[0], Path.cwd(), kind, taken)
+
+
+def _fetched(url: str, folder: Path) -> Path:
+    """A copy of a remote description, to be asked for its title."""
+    sources = from_mapping({"looked_at": {"openapi": url}}, folder)
+    pin = Refresher(sources, folder, _silent).refresh(sources)["looked_at"].config.pin
+    return pin.path if pin is not None else folder
+
+
+def _source(spec: str, root: Path, name: str, server: str) -> _Source:
+    if not SOURCE_NAME.match(name):
+        raise ConfigError(f"'{name[:40]}' is no name of a source", suggestion="use up to 20 letters, digits and _")
+    if "://" not in spec and not Path(spec).is_file():
+        raise ConfigError("there is no such file", where=spec)
+    kind, location = described_as(spec, Path.cwd())
+    given: dict[str, Any] = {kind: location}
+    entry = Entry(name=name, kind=kind, location=location, server=server)
+    if server and kind not in {"openapi", "graphql"}:
+        raise ConfigError(f"--server does not belong to {kind} sources", where=spec)
+    if server:
+        given["endpoint" if kind == "graphql" else "server"] = server
+    if kind == "mcp":
+        return _Source(entry=entry, given={"mcp": {"url": spec}})
+    if "://" in spec and not spec.startswith(("sqlite:", "duckdb:")):
+        return _Source(entry=_without_password(entry), given=given)
+    path = Path(location.partition(":///")[2] if kind == "sql" else spec).resolve()
+    prefix = location.partition(":///")[0] + ":///" if kind == "sql" else ""
+    below = path.is_relative_to(root.resolve())
+    inside = path.relative_to(root.resolve()).as_posix() if below else str(path)
+    return _Source(
+        entry=replace(entry, location=prefix + inside),
+        given={**given, kind: f"{prefix}{path}"},
+        copied=None if below or kind == "sql" else path,
+    )
+
+
+def _without_password(entry: Entry) -> Entry:
+    """A database's entry with the name of a variable where its password was."""
+    location, password = part_password(entry.location)
+    return replace(entry, location=location, password=bool(password)) if entry.kind == "sql" else entry
+
+
+def _placed(source: _Source, root: Path, alone: bool) -> Entry:
+    """The entry with the file where it will be: a copy below specs/, or where it is, if descriptions are made of several files."""
+    if source.copied is None:
+        return source.entry
+    location = f"specs/{source.copied.name}" if alone else os.path.relpath(source.copied, root.resolve())
+    return replace(source.entry, location=Path(location).as_posix())
+
+
+def _built(sources: Mapping[str, SourceSettings], folder: Path) -> tuple[Built, Mapping[str, SourceSettings]]:
+    """What the descriptions say, remote ones as they are now."""
+    if not any(is_networked(source.config) for source in sources.values()):
+        return build_sources(sources), sources
+    refresher = Refresher(sources, folder, _silent)
+    return refresher.completed(refresher.refresh(sources), build_sources)
+
+
+def _write(
+    root: Path,
+    found: Sequence[_Source],
+    entries: Sequence[Entry],
+    built: tuple[Built, Mapping[str, SourceSettings]],
+    *,
+    without: Sequence[str] = (),
+) -> NewProject:
+    """Writes everything, toolgen.yaml, which makes a folder a project, last."""
+    (result, sources), manifest = built, built[0].manifest
+    key, digest = new_key()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".toolgen-init-", dir=root) as folder:
+            staged = Path(folder)
+            (staged / "policies").mkdir()
+            text = policy_text(manifest, sources, key_digest=digest, without=without)
+            (staged / "policies" / "policy.yaml").write_text(text, encoding="utf-8")
+            (staged / "toolgen.yaml").write_text(project_text(entries, manifest), encoding="utf-8")
+            (staged / ".gitignore").write_text(GITIGNORE, encoding="utf-8")
+            for source, entry in zip(found, entries, strict=True):
+                if source.copied is not None and entry.location.startswith(("specs/", "sqlite:///specs/")):
+                    _copy(source.copied, staged / "spec", root / "specs" / source.copied.name)
+            _pin(root, result, sources)
+            ignored = not (root / ".gitignore").exists()
+            if ignored:
+                os.replace(staged / ".gitignore", root / ".gitignore")
+            public = _sign_from_the_start(root / "var" / "audit")
+            os.replace(staged / "policies", root / "policies")
+            os.replace(staged / "toolgen.yaml", root / "toolgen.yaml")
+    except OSError as error:
+        raise ConfigError(
+            f"the project cannot be written: {error.strerror or type(error).__name__}", where=str(root)
+        ) from error
+    wanted = {entry.name: variables(entry, manifest) for entry in entries}
+    return NewProject(root=root, manifest=manifest, key=key, public=public, ignored=ignored, variables=wanted)
+
+
+def _copy(source: Path, staged: Path, target: Path) -> None:
+    target.parent.mkdir(exist_ok=True)
+    if not target.exists():
+        shutil.copyfile(source, staged)
+        os.replace(staged, target)
+    elif target.read_bytes() != source.read_bytes():
+        raise ConfigError("already exists and is another file", where=str(target), suggestion="move it away")
+
+
+def _pin(root: Path, built: Built, sources: Mapping[str, SourceSettings]) -> None:
+    """What was fetched is what the project starts from: a later build says what changed."""
+    pins = {name: source.config.pin for name, source in sources.items() if source.config.pin is not None}
+    references = {
+        name: {url: source.config.references[url] for url in built.references[name]} for name, source in sources.items()
+    }
+    if pins or any(references.values()):
+        write_pins(root, Pins(descriptions=pins, references=references))
+
+
+def _sign_from_the_start(directory: Path) -> Path:
+    """The public half of the key that signs the audit log: a new one, unless there is one already."""
+    signing = signing_key(directory / PRIVATE)
+    return public_path(directory, signing.id) if signing else make_key(directory / PRIVATE, directory)[1]
+
+
+def _silent(_: str) -> None:
+    """Nobody watches: what is fetched for a new project is little."""

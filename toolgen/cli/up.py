@@ -1,0 +1,198 @@
+"""`toolgen up`: from a description to a gateway that answers, in one command."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from urllib.parse import urlsplit
+
+import click
+
+from toolgen.builder.build import build_sources
+from toolgen.builder.starter import PRINCIPAL
+from toolgen.cli.build import build_project
+from toolgen.cli.greeting import ShownKey, greeting, snippet
+from toolgen.cli.init import describe
+from toolgen.cli.new_project import make_project
+from toolgen.cli.options import KEY_VARIABLE, config, default_principal
+from toolgen.config.settings import Settings, SourceSettings
+from toolgen.config.settings import load as load_settings
+from toolgen.errors import ConfigError
+from toolgen.gateway.policy_reloader import state_of
+from toolgen.gateway.project_files import catalog_of
+from toolgen.gateway.service import Gateway
+from toolgen.mock.description import Description
+from toolgen.mock.server import MockApp, mocked
+from toolgen.policy.credentials import ApiKey, PrincipalEntry
+from toolgen.policy.document.policy import Policy, load_credentials
+from toolgen.policy.document.policy import load as load_policy
+from toolgen.policy.egress import Place
+from toolgen.policy.key_list import new_key
+from toolgen.server.http import Front, serve
+from toolgen.server.logs import configure, form_of
+
+_REVIEWER = "reviewer"
+
+
+@click.command()
+@click.argument("specs", nargs=-1, metavar="[FILE|URL|DATABASE]...")
+@click.option("--mock", is_flag=True, help="Answer calls from the descriptions, without the systems they describe.")
+@click.option(
+    "--as", "principal", metavar="PRINCIPAL", help="Whom the key is for; the policy's only principal by default."
+)
+@click.option("--host", metavar="HOST", help="Address to listen on; gateway.host by default.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="Port to listen on, 0 for a free one; gateway.port by default."
+)
+@config
+def command(
+    specs: tuple[str, ...], mock: bool, principal: str | None, host: str | None, port: int | None, config_path: str
+) -> None:
+    """Build the project and serve it, with a key for as long as it runs.
+
+    Where there is no project, one is made of the descriptions that are given, as `toolgen init` does. With --mock, OpenAPI sources are
+    answered from their examples and schemas: no credential is sent, and no other place is reached on their behalf.
+    The key of the run is in no file. Where TOOLGEN_KEY holds a key that the policy knows, that one is told instead.
+    """
+    configure((form_of(None), "info"))
+    made = _made(specs, config_path)
+    if not mock and not build_project(config_path):
+        raise SystemExit(1)
+    settings = load_settings(config_path)
+    for warning in settings.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    with contextlib.ExitStack() as stack:
+        services = stack.enter_context(_mocks(settings)) if mock else {}
+        keys = _keys(settings, principal, made)
+        gateway = _gateway(settings, services, [key.entry for key in keys if not key.lasting])
+
+        def ready(url: str) -> None:
+            for line in greeting(gateway, url, keys=[key.shown for key in keys]):
+                click.echo(line, err=line.startswith("toolgen "))
+            click.echo(f"\nfor MCP clients, with the key in {KEY_VARIABLE}:\n{snippet(url)}")
+
+        port = settings.port if port is None else port
+        serve(gateway, host=host or settings.host, port=port, front=Front.of(settings), ready=ready)
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A key of this run. `lasting`: it is in the policy's files as well."""
+
+    principal: str
+    key: str = field(repr=False)
+    digest: str
+    lasting: bool = False
+
+    @property
+    def shown(self) -> ShownKey:
+        until = "shown this once" if self.lasting else "until this process ends"
+        return ShownKey(self.principal, self.key, until)
+
+    @property
+    def entry(self) -> tuple[str, ApiKey]:
+        return self.principal, ApiKey(sha256=self.digest, where="this run:0")
+
+
+def _made(specs: Sequence[str], config_path: str) -> str:
+    """Sees to it that there is a project; the key of one that is made. Raises `ConfigError` where there is another."""
+    there = Path(config_path).exists()
+    if specs and there:
+        raise ConfigError(
+            "is a project already, with sources of its own", where=config_path, suggestion="run `toolgen up` alone"
+        )
+    if not specs and not there:
+        raise ConfigError(
+            "there is no such file", where=config_path, suggestion="name what to serve: toolgen up FILE|URL|DATABASE"
+        )
+    if not specs:
+        return ""
+    made = make_project(Path(config_path).parent, specs)
+    describe(made)
+    return made.key
+
+
+@contextlib.contextmanager
+def _mocks(settings: Settings) -> Iterator[Mapping[str, str]]:
+    """A mock for each source that is described by OpenAPI; their URLs."""
+    with contextlib.ExitStack() as stack:
+        described = {name: source for name, source in settings.sources.items() if source.config.kind == "openapi"}
+        if not described:
+            raise ConfigError("no source is described by OpenAPI, and no other can be mocked", where=str(settings.path))
+        yield {
+            name: stack.enter_context(mocked(MockApp(Description(source.config)))) for name, source in described.items()
+        }
+
+
+def _gateway(settings: Settings, services: Mapping[str, str], keys: Sequence[tuple[str, ApiKey]]) -> Gateway:
+    """The gateway of this run."""
+    if services:
+        sources = {
+            name: _mocked(source, services[name]) if name in services else source
+            for name, source in settings.sources.items()
+        }
+        settings = replace(settings, sources=MappingProxyType(sources))
+        manifest = build_sources(settings.sources, settings.overrides).manifest
+    else:
+        manifest = catalog_of(settings)
+    state = state_of(settings.policies)  # before they are read: what changes meanwhile is read again
+
+    def read() -> Policy:
+        return _policy(load_policy(settings.policies, manifest), settings, keys, services)
+
+    return Gateway(settings=settings, manifest=manifest, policy=read(), state=state, read_policy=read)
+
+
+def _mocked(source: SourceSettings, url: str) -> SourceSettings:
+    return replace(source, auth=MappingProxyType({}), config=replace(source.config, server=url, anonymous=True))
+
+
+def _keys(settings: Settings, principal: str | None, made: str) -> Sequence[_Key]:
+    """A key for the principal, unless one was just made or is in the environment, and one for who looks at the console."""
+    found = load_credentials(settings.policies)
+    viewers = [entry.id for entry in found.principals.values() if entry.roles & settings.console.viewers]
+    callers = tuple(name for name in found.principals if name not in viewers) or tuple(found.principals)
+    wanted = [next(iter(viewers), _REVIEWER)] if settings.console.viewers else []
+    keys = [_Key(name, *new_key()) for name in wanted]
+    if made:
+        return [_Key(PRINCIPAL, made, _digest(made), lasting=True), *keys]
+    shown = _digest(os.environ.get(KEY_VARIABLE, ""))
+    if any(key.sha256 == shown for entry in found.principals.values() for key in entry.keys):
+        return keys
+    return [_Key(default_principal(callers, principal), *new_key()), *keys]
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _policy(
+    policy: Policy, settings: Settings, keys: Sequence[tuple[str, ApiKey]], services: Mapping[str, str]
+) -> Policy:
+    """The policy as its files say, with the keys of this run; a source that is mocked reaches its mock, and no other place."""
+    entries = dict(policy.credentials.principals)
+    for name, key in keys:
+        entry = entries.get(name) or _reviewer(name, settings.console.viewers)
+        entries[name] = replace(entry, keys=(*entry.keys, key))
+    credentials = replace(policy.credentials, principals=MappingProxyType(entries))
+    places = {name: _place(url) for name, url in services.items()}
+    egress = policy.egress
+    if places:
+        narrowed = {**egress.sources, **{name: frozenset({place}) for name, place in places.items()}}
+        egress = replace(egress, allow=egress.allow | set(places.values()), sources=MappingProxyType(narrowed))
+    return replace(policy, credentials=credentials, egress=egress)
+
+
+def _place(url: str) -> Place:
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or 0
+
+
+def _reviewer(name: str, roles: frozenset[str]) -> PrincipalEntry:
+    """Somebody who looks at the console of this run, and may call nothing."""
+    return PrincipalEntry(id=name, keys=(), roles=roles, attributes=MappingProxyType({}), acts_for=frozenset())

@@ -1,0 +1,193 @@
+"""A project without files of its own: a description or functions, and a policy that allows what the caller of Python names."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from toolgen.builder.build import build_sources
+from toolgen.builder.starter import needed_schemes, policy_text
+from toolgen.config.bare_specs import name_for, title_name
+from toolgen.config.settings import Settings, from_data
+from toolgen.errors import ConfigError
+from toolgen.functions.decorator import MARK, tool
+from toolgen.model.manifest import Manifest
+from toolgen.model.names import nearest
+from toolgen.model.tool import Effect
+from toolgen.policy.document.policy import Policy
+from toolgen.policy.document.policy import load as load_policy
+from toolgen.policy.key_list import new_key
+from toolgen.sources.pins import stage
+from toolgen.sources.remote import fetch
+
+__all__ = ["InProcess", "of_functions", "of_openapi"]
+
+_NUMBERS = count(1)
+_MODULE = "toolgen_functions_{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InProcess:
+    """What a gateway is made of. `key` is its principal's, for those who serve it. `discard` removes the folder that it is in."""
+
+    settings: Settings
+    manifest: Manifest
+    policy: Policy
+    key: str = field(repr=False)
+    discard: Callable[[], None]
+
+
+def of_openapi(
+    spec: str | Path | Mapping[str, Any],
+    *,
+    name: str,
+    server: str,
+    allow: Sequence[str],
+    credentials: str | Mapping[str, Any] | None,
+    record: str | Path | None,
+) -> InProcess:
+    """From an OpenAPI document: a path, an http(s) URL, which is fetched now, or the document itself. Raises `ToolgenError`."""
+    effects = _effects(allow)
+    with _folder() as folder:
+        path = _document(spec, folder)
+        name = name or title_name(path) or name_for(path.name, folder, "openapi", ())
+        source: dict[str, Any] = {"openapi": str(spec) if _is_remote(spec) else str(path)}
+        if server:
+            source["server"] = server
+        if isinstance(credentials, str):
+            source["auth"] = _auth(credentials, *_settled({name: source}, folder, record, path))
+        elif credentials:
+            source["auth"] = dict(credentials)
+        settings, manifest = _settled({name: source}, folder, record, path)
+        return _finished(settings, manifest, effects, folder)
+
+
+def of_functions(
+    functions: Sequence[Callable[..., Any]], *, name: str, allow: Sequence[str], record: str | Path | None
+) -> InProcess:
+    """From functions of this program. One that `@tool` did not mark is a tool that writes. Raises `ConfigError` for one that cannot be."""
+    effects = _effects(allow)
+    module = types.ModuleType(_MODULE.format(next(_NUMBERS)))
+    for function in functions:
+        if not isinstance(function, types.FunctionType):
+            raise ConfigError(f"{function!r:.60} is no function", suggestion="give functions, not objects or methods")
+        if hasattr(module, function.__name__):
+            raise ConfigError(f"two functions are called {function.__name__}")
+        setattr(module, function.__name__, _moved(function, module.__name__))
+    sys.modules[module.__name__] = module
+    with _folder(module.__name__) as folder:
+        settings, manifest = _settled({name: {"python": module.__name__, "prefix": "none"}}, folder, record)
+        if errors := [problem for problem in manifest.problems if problem.level == "error"]:
+            raise ConfigError(errors[0].message, where=errors[0].origin.partition(".")[2])
+        return _finished(settings, manifest, effects, folder, module.__name__)
+
+
+def _effects(allow: Sequence[str]) -> tuple[Effect, ...]:
+    if isinstance(allow, str):
+        raise ConfigError("allow: takes a list of effects, like ['read']")
+    for one in allow:
+        if one not in set(Effect):
+            raise ConfigError(f"allow: '{one}' is not read, write or destructive{nearest(one, list(Effect))}")
+    return tuple(Effect(one) for one in allow)
+
+
+@contextmanager
+def _folder(module: str = "") -> Iterator[Path]:
+    """A folder of its own, which goes at once where the block fails."""
+    folder = Path(tempfile.mkdtemp(prefix="toolgen-"))
+    try:
+        yield folder
+    except BaseException:
+        _discard(folder, module)
+        raise
+
+
+def _discard(folder: Path, module: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    sys.modules.pop(module, None)
+
+
+def _is_remote(spec: object) -> bool:
+    return isinstance(spec, str) and spec.startswith(("http://", "https://"))
+
+
+def _document(spec: str | Path | Mapping[str, Any], folder: Path) -> Path:
+    """The file of a document: where it is, or a copy of what was fetched or given."""
+    if isinstance(spec, Mapping):
+        path = folder / "openapi.json"
+        try:
+            path.write_text(json.dumps(spec), encoding="utf-8")
+        except (TypeError, ValueError) as error:
+            raise ConfigError("the document is no JSON") from error
+        return path
+    if not _is_remote(spec):
+        return Path(spec).resolve()
+    source = from_data({"sources": {"fetched": {"openapi": spec}}}, folder / "toolgen.yaml").sources["fetched"]
+    fetched = fetch(source.config)
+    return stage(folder, "fetched", fetched.filename, str(spec), fetched.data).path
+
+
+def _settled(
+    sources: Mapping[str, Any], folder: Path, record: str | Path | None, path: Path | None = None
+) -> tuple[Settings, Manifest]:
+    """The settings and the catalog of a project in this folder. `path` is the copy of a remote description."""
+    data: dict[str, Any] = {"sources": dict(sources)}
+    if record is not None:
+        data["audit"] = {"dir": str(Path(record).resolve())}
+    settings = from_data(data, folder / "toolgen.yaml")
+    for name, source in settings.sources.items():
+        if path is not None and _is_remote(source.config.location):
+            pin = stage(folder, name, path.name, source.config.location, path.read_bytes())
+            pinned = {name: replace(source, config=replace(source.config, pin=pin))}
+            settings = replace(settings, sources=types.MappingProxyType({**settings.sources, **pinned}))
+    return settings, build_sources(settings.sources).manifest
+
+
+def _auth(credential: str, settings: Settings, manifest: Manifest) -> dict[str, Any]:
+    """Under which scheme one credential is shown. Raises `ConfigError` where more than one could be meant."""
+    (name,) = settings.sources
+    schemes = manifest.sources[name].security_schemes
+    needed = sorted(needed_schemes(manifest.tools.values(), manifest.sources[name]) or schemes)
+    if not needed:
+        return {"bearer": credential}
+    if len(needed) > 1:
+        raise ConfigError(
+            f"the description asks for {len(needed)} credentials", suggestion=f"give a mapping of {', '.join(needed)}"
+        )
+    oauth = schemes[needed[0]].type in {"oauth2", "openIdConnect"}
+    return {needed[0]: {"token": credential} if oauth else credential}
+
+
+def _finished(
+    settings: Settings, manifest: Manifest, effects: tuple[Effect, ...], folder: Path, module: str = ""
+) -> InProcess:
+    key, digest = new_key()
+    settings.policies.mkdir()
+    text = policy_text(manifest, settings.sources, key_digest=digest, effects=effects)
+    (settings.policies / "policy.yaml").write_text(text, encoding="utf-8")
+    policy = load_policy(settings.policies, manifest)
+    return InProcess(
+        settings=settings, manifest=manifest, policy=policy, key=key, discard=lambda: _discard(folder, module)
+    )
+
+
+def _moved(function: types.FunctionType, module: str) -> types.FunctionType:
+    """The same function as if it stood in another module, and marked as a tool if it is not yet; names in it mean what they meant."""
+    made = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    made.__kwdefaults__, made.__annotations__ = function.__kwdefaults__, function.__annotations__
+    made.__doc__, made.__qualname__, made.__module__ = function.__doc__, function.__qualname__, module
+    made.__dict__.update(function.__dict__)
+    if not hasattr(made, MARK):
+        tool(made)
+    return made

@@ -1,0 +1,98 @@
+"""A gateway for code that is not asynchronous: its loop runs in a thread, and every method waits."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Sequence
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
+
+from toolgen.errors import ConfigError
+from toolgen.gateway.call_service import Callers, Calls
+from toolgen.model.call import Principal
+from toolgen.model.result import Envelope
+from toolgen.model.schema import JsonObject
+from toolgen.model.tool import Tool
+
+__all__ = ["SyncGateway"]
+
+T = TypeVar("T")
+
+
+class _Gateway(Protocol):
+    """What of a gateway is used here: opening and closing it, and calls."""
+
+    callers: Callers
+    tool_calls: Calls
+
+    async def __aenter__(self) -> Any: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class SyncGateway:
+    """What `with gateway as calls:` gives. It may be used from any thread; where `principal` is left out, the policy's only one calls."""
+
+    def __init__(self, gateway: _Gateway) -> None:
+        """Opens the gateway. Raises `ConfigError` inside a running loop, which would stand still, and what opening raises."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise ConfigError("a loop runs here, and would stand still", suggestion="use `async with` and `await`")
+        self._gateway = gateway
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="toolgen-gateway", daemon=True)
+        self._thread.start()
+        try:
+            self._wait(gateway.__aenter__())
+        except BaseException:
+            self._stop()
+            raise
+
+    def call(
+        self, name: str, arguments: JsonObject | None = None, *, principal: Principal | str = "", session: str = ""
+    ) -> Envelope:
+        """One call, through every stage, as `Gateway.call`. Raises nothing but `ConfigError`, where it is not clear who calls."""
+        who = self._who(principal)
+        return self._wait(self._gateway.tool_calls.call(name, arguments or {}, principal=who, session=session))
+
+    def preview(self, name: str, arguments: JsonObject | None = None, *, principal: Principal | str = "") -> Envelope:
+        """What a call would send, as `Gateway.preview`."""
+        return self._wait(self._gateway.tool_calls.preview(name, arguments or {}, principal=self._who(principal)))
+
+    def tools(self, *, principal: Principal | str = "") -> Sequence[Tool]:
+        """The tools that a principal may call."""
+        who = self._who(principal)
+        named = self._gateway.callers.named(who) if isinstance(who, str) else who
+        return self._gateway.tool_calls.catalog(named)
+
+    def close(self) -> None:
+        """Waits for the calls in flight, and closes the gateway."""
+        try:
+            self._wait(self._gateway.__aexit__(None, None, None))
+        finally:
+            self._stop()
+
+    def _who(self, principal: Principal | str) -> Principal | str:
+        names = self._gateway.callers.principals
+        if principal or len(names) == 1:
+            return principal or names[0]
+        raise ConfigError(f"say as whom with principal=; the policy's principals are: {', '.join(names) or 'none'}")
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return waiting.result()
+        except KeyboardInterrupt:
+            waiting.cancel()
+            raise
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

@@ -1,0 +1,238 @@
+"""Definitions that the tools of a very large description share: which of them a schema leads to, and a digest of all of those.
+
+Where a converted schema holds other schemas: below a keyword that says so, and nowhere else, whatever its properties are called.
+
+Where thousands of schemas lead to one another, a `$defs` of its own for each tool would be most of the description in every tool. So a
+schema has a `Closure` there, a view of what it leads to in the definitions that it has in common with others. What leads where is
+found once for each strongly connected component (R. Tarjan, 1972), and a digest of a component is that of its definitions and of the
+components that it leads to: both take time and memory in the size of the description, however many tools it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from toolgen.canonical import digest
+from toolgen.model.schema import Schema
+
+__all__ = [
+    "LISTS",
+    "MAPS",
+    "MAX_OWN_DEFINITIONS",
+    "SCHEMAS",
+    "Closure",
+    "Definitions",
+    "Steps",
+    "references",
+    "shared_among",
+    "subschemas",
+]
+
+MAX_OWN_DEFINITIONS = 256
+"""A schema that leads to more of them has a `Closure`."""
+_PREFIX = "#/$defs/"
+
+Steps: TypeAlias = tuple[str] | tuple[str, str | int]
+
+SCHEMAS = (
+    "items",
+    "additionalProperties",
+    "propertyNames",
+    "contains",
+    "not",
+    "if",
+    "then",
+    "else",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+)
+LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+MAPS = ("properties", "patternProperties", "dependentSchemas")
+_HOLDERS = frozenset({*SCHEMAS, *LISTS, *MAPS})
+
+
+def subschemas(schema: Schema) -> Iterator[tuple[Steps, dict[str, Any]]]:
+    """The schemas directly inside a schema, with the one or two steps that lead to each; boolean ones hold nothing and are left out."""
+    for key in SCHEMAS:
+        if isinstance(part := schema.get(key), dict):
+            yield (key,), part
+    for key in LISTS:
+        for index, part in enumerate(schema.get(key, ())):
+            if isinstance(part, dict):
+                yield (key, index), part
+    for key in MAPS:
+        for name, part in schema.get(key, {}).items():
+            if isinstance(part, dict):
+                yield (key, name), part
+
+
+def references(schema: Schema) -> set[str]:
+    """The names in `$defs` that a schema refers to itself, not counting what those refer to."""
+    found: set[str] = set()
+    todo: list[Any] = [schema]
+    while todo:
+        node = todo.pop()
+        for key, value in node.items() if isinstance(node, dict) else ():
+            if key in _HOLDERS:
+                todo.extend(value.values() if key in MAPS else value if key in LISTS else (value,))
+            elif key == "$ref" and isinstance(value, str) and value.startswith(_PREFIX):
+                found.add(value[len(_PREFIX) :])
+    return found
+
+
+class Definitions:
+    """Schemas by name that refer to one another. `visits` counts how often one of them was looked at. `known` is for what others find out
+    about a definition and want to keep.
+
+    What is added later may refer to what is there, and not the other way round: what a definition leads to is found once.
+    """
+
+    def __init__(self, schemas: Mapping[str, Schema] | None = None) -> None:
+        self.schemas: dict[str, Schema] = {}
+        self.visits = 0
+        self.known: dict[object, Any] = {}
+        self._uses: dict[str, frozenset[str]] = {}
+        self._places: dict[str, int] = {}
+        self._names: list[str] = []
+        self._reached: dict[str, int] = {}  # by name, a bit for each place
+        self._components: list[tuple[str, ...]] = []  # each after all that it leads to
+        self._digests: dict[str, str] = {}  # by name, of its component
+        self._digested = 0
+        for name, schema in (schemas or {}).items():
+            self.add(name, schema, frozenset(references(schema)))
+
+    def add(self, name: str, schema: Schema, uses: frozenset[str]) -> None:
+        """Adds a definition; `uses` are the names that it refers to itself."""
+        self.schemas[name] = schema
+        self._uses[name] = uses
+
+    def uses(self, name: str) -> frozenset[str]:
+        """What a definition refers to itself."""
+        return self._uses.get(name, frozenset())
+
+    def reached(self, names: Iterable[str]) -> int:
+        """What these lead to, themselves included, as a set of `place` bits."""
+        found = 0
+        for name in names:
+            if name not in self._reached:
+                self._settle(name)
+            found |= self._reached[name]
+        return found
+
+    def place(self, name: str) -> int:
+        """The bit of a definition's name."""
+        place = self._places.get(name)
+        if place is None:
+            place = self._places[name] = len(self._names)
+            self._names.append(name)
+        return 1 << place
+
+    def named(self, bits: int) -> list[str]:
+        """The names of a set, in their order."""
+        names = self._names
+        return sorted(names[place] for place, bit in enumerate(reversed(f"{bits:b}")) if bit == "1")
+
+    def digest(self, name: str) -> str:
+        """The digest of a name's component and, through theirs, of all that it leads to. Raises `KeyError` where that is not whole."""
+        self.reached((name,))
+        for members in self._components[self._digested :]:
+            inside = set(members)
+            leads = {self._digests[other] for one in members for other in self.uses(one) if other not in inside}
+            found = digest({"leads": sorted(leads), "schemas": {one: self.schemas[one] for one in sorted(members)}})
+            self._digests |= dict.fromkeys(members, found)
+            self._digested += 1
+        return self._digests[name]
+
+    def _settle(self, start: str) -> None:
+        """Tarjan's strongly connected components, from one name on and without a call for each."""
+        order, least = {start: 0}, {start: 0}
+        path, work = [start], [(start, iter(self.uses(start)))]
+        while work:
+            name, following = work[-1]
+            for other in following:
+                if other in self._reached:
+                    continue
+                if other not in order:
+                    order[other] = least[other] = len(order)
+                    path.append(other)
+                    work.append((other, iter(self.uses(other))))
+                    break
+                least[name] = min(least[name], order[other])
+            else:
+                work.pop()
+                if work:
+                    above = work[-1][0]
+                    least[above] = min(least[above], least[name])
+                if least[name] == order[name]:
+                    self._complete(path, name)
+
+    def _complete(self, path: list[str], first: str) -> None:
+        members: list[str] = []
+        while not members or members[-1] != first:
+            members.append(path.pop())
+        self.visits += len(members)
+        bits = 0
+        for one in members:
+            bits |= self.place(one)
+            for other in self.uses(one):
+                bits |= self._reached.get(other, 0)
+        self._reached |= dict.fromkeys(members, bits)
+        self._components.append(tuple(members))
+
+
+class Closure(Mapping[str, Schema]):
+    """What some names lead to, as a `$defs`: a view that holds no schema itself. Iterates in the order of names."""
+
+    __slots__ = ("_bits", "_roots", "shared")
+
+    def __init__(self, shared: Definitions, roots: Iterable[str]) -> None:
+        self.shared = shared
+        self._roots = tuple(sorted(roots))
+        self._bits = shared.reached(self._roots)
+
+    @property
+    def digest(self) -> str:
+        """Of all of it. Raises `KeyError` where something in it is not defined."""
+        return digest(sorted({self.shared.digest(name) for name in self._roots}))
+
+    def __getitem__(self, name: str) -> Schema:
+        if name not in self:
+            raise KeyError(name)
+        return self.shared.schemas[name]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self.shared.schemas and self.holds(self.shared.place(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.shared.named(self._bits))
+
+    def __len__(self) -> int:
+        return self._bits.bit_count()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mapping) and (
+            self.digest == other.digest if isinstance(other, Closure) else dict(self) == dict(other)
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._bits)
+
+    @property
+    def bits(self) -> int:
+        """What it holds, as a set of places in the shared definitions."""
+        return self._bits
+
+    def holds(self, bits: int) -> bool:
+        """Whether one of a set is among it."""
+        return bool(self._bits & bits)
+
+
+def shared_among(schemas: Iterable[Schema]) -> dict[str, Schema]:
+    """All that schemas of one source have in common, in the order of names."""
+    shared: Definitions | None = None
+    bits = 0
+    for schema in schemas:
+        if isinstance(closure := schema.get("$defs"), Closure):
+            shared, bits = closure.shared, bits | closure.bits
+    return {} if shared is None else {name: shared.schemas[name] for name in shared.named(bits)}

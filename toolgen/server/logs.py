@@ -1,0 +1,65 @@
+"""What the gateway's processes log: lines with time and level, as text for people or as JSON for programs, on standard error."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Literal, TypeAlias
+
+from toolgen.errors import place_of
+
+__all__ = ["LEVELS", "Logs", "configure", "form_of"]
+
+Form: TypeAlias = Literal["text", "json"]
+Logs: TypeAlias = tuple[Form, str]
+"""The form of the lines, and the least level that is logged."""
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def form_of(given: str | None) -> Form:
+    """The form that was asked for, or text where standard error is a terminal and JSON where it is not."""
+    if given is not None:
+        return "text" if given == "text" else "json"
+    return "text" if sys.stderr.isatty() else "json"
+
+
+def configure(logs: Logs) -> None:
+    """Sets up the logs of this process. The level is toolgen's own; of libraries only warnings are logged, as they may quote URLs."""
+    form, level = logs
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Text() if form == "text" else _Json())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("toolgen").setLevel(level.upper())
+
+
+class _Text(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return " ".join((_time(record), record.levelname.lower().ljust(7), _message(record)))
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        said = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": _message(record),
+        }
+        return json.dumps(said)
+
+
+def _time(record: logging.LogRecord) -> str:
+    """RFC 3339, in UTC, to the millisecond."""
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _message(record: logging.LogRecord) -> str:
+    """On one line. Of an error its type and place, and never its text, which may quote what a caller sent."""
+    error = record.exc_info[1] if record.exc_info else None
+    text = record.getMessage().strip() + (f": {place_of(error)}" if error is not None else "")
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)

@@ -1,0 +1,53 @@
+"""Where counts are kept that several processes share, and what it can be asked: Redis, or the process above the workers of one host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+__all__ = ["TIMEOUT_S", "Link", "Script", "UnreachableError"]
+
+TIMEOUT_S = 1.0
+"""How long a connection and an answer may take, each."""
+
+
+class UnreachableError(Exception):
+    """The counter could not be asked, or did not answer as it should. The text names the kind of fault and nothing of what was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A step that is done as one: by its text (Lua) in Redis, by its name in the process above the workers."""
+
+    name: str
+    text: str
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """The one in the file of this name beside this module."""
+        return cls(name, Path(__file__).with_name(f"{name}.lua").read_text(encoding="utf-8"))
+
+
+class Link(Protocol):
+    """The connection to the counting store. `place` is what messages call it, `prefix` begins every key.
+
+    Both methods raise `UnreachableError` within twice `TIMEOUT_S`. What was asked then may have been counted: nothing is asked twice.
+    """
+
+    @property
+    def place(self) -> str: ...
+    @property
+    def prefix(self) -> str: ...
+
+    async def run(self, script: Script, argument: bytes) -> list[int]:
+        """The whole numbers that a script answers."""
+        ...
+
+    async def ask(self, script: Script, key: str, *arguments: str | bytes) -> Any:
+        """What a script answers about one key, whatever it is."""
+        ...
+
+    async def close(self) -> None:
+        """Nothing more is asked once it is closed."""
+        ...

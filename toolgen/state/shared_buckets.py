@@ -1,0 +1,259 @@
+"""Buckets and ceilings that are the same for every process: whatever arrives while one batch is under way is the next one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from typing import Literal
+
+import orjson
+
+from toolgen.background import Background
+from toolgen.clock import Clock
+from toolgen.state.count_connection import Link, Script, UnreachableError
+from toolgen.state.rate_limits import FREE, RETRY_IN_FLIGHT_S, Charge, Hold, Key, MemoryBuckets, Refusal
+
+__all__ = ["SharedBuckets"]
+
+_logger = logging.getLogger(__name__)
+
+_SCRIPT = Script.named("buckets")
+_RETRY_S = 0.5  # after a fault nothing is asked for so long, and no call waits for a timeout
+_MAX_BATCH = 256
+_MAX_KEY_LENGTH = 512
+
+
+@dataclass(slots=True)
+class _Asked:
+    """One call's charges, until they are answered."""
+
+    lease: str
+    charges: Sequence[Charge]
+    answer: asyncio.Future[Hold | Refusal]
+
+
+class SharedBuckets:
+    """Counts at the other end of a link, by its clock. While that cannot be reached, calls are refused, unless every limit they draw on
+    says `on_failure: share`: then this process lets through what would be its part if all processes last seen alive had the same.
+
+    `changed` is told when it is lost (False) and found again (True). A process that ended without a word gives its places in flight
+    back after `lease_s` at the latest.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        clock: Clock,
+        changed: Callable[[bool], None] = lambda reachable: None,
+        *,
+        lease_s: float = 20.0,
+        background: Background | None = None,
+    ) -> None:
+        self._background = background or Background()
+        self._link = link
+        self._clock = clock
+        self._changed = changed
+        self._lease_s = lease_s
+        self._process = secrets.token_hex(8)
+        self._made = 0
+        self._processes = 0  # that lived when it was last asked
+        self._share = MemoryBuckets(clock)
+        self._asked: deque[_Asked] = deque()
+        self._leases: dict[str, tuple[Key, ...]] = {}
+        self._released: list[tuple[str, str]] = []
+        self._sending: asyncio.Task[None] | None = None
+        self._beating: asyncio.Task[None] | None = None
+        self._down_until = 0.0
+        self._reachable = True
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the counting store answered when last asked."""
+        return self._reachable
+
+    async def acquire(self, charges: Sequence[Charge]) -> Hold | Refusal:
+        if not charges:
+            return FREE
+        if self._beating is None:
+            self._beating = self._background.start(f"the count of limits in {self._link.place}", self._beat)
+        if not self._reachable and self._clock.monotonic() < self._down_until:
+            return self._alone(charges)
+        self._made += 1
+        asked = _Asked(f"{self._process}:{self._made}", charges, asyncio.get_running_loop().create_future())
+        self._asked.append(asked)
+        self._send_soon()
+        try:
+            return await asked.answer
+        except asyncio.CancelledError:
+            if asked.answer.done() and not asked.answer.cancelled() and isinstance(hold := asked.answer.result(), Hold):
+                self.release(hold)  # granted in the moment in which the caller left
+            raise
+
+    def release(self, hold: Hold) -> None:
+        if not hold.id:
+            self._share.release(hold)
+        elif self._leases.pop(hold.id, None) is not None:
+            self._released += [(_text(key), hold.id) for key in hold.keys]
+            self._send_soon()
+
+    async def close(self) -> None:
+        """Sends what was released, and closes the connection."""
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.wait((self._beating,))
+        if self._sending is not None:
+            await asyncio.wait((self._sending,))
+        await self._link.close()
+
+    def _send_soon(self) -> None:
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send())
+
+    async def _send(self) -> None:
+        """Everything that was asked in one turn of the loop goes in one batch, and what is asked meanwhile in the next.
+
+        Who left before it went is not asked for: it would take a place from the call behind it.
+        """
+        while self._asked or self._released:
+            batch = [self._asked.popleft() for _ in range(min(len(self._asked), _MAX_BATCH))]
+            waiting = [asked for asked in batch if not asked.answer.done()]
+            if waiting or self._released:
+                await self._run(waiting)
+
+    async def _run(self, batch: Sequence[_Asked], *, beat: bool = False) -> None:
+        released, self._released = self._released, []
+        renewals = [(_text(key), lease) for lease, keys in self._leases.items() for key in keys] if beat else []
+        given = {
+            "prefix": self._link.prefix,
+            "process": self._process,
+            "lease_ms": round(self._lease_s * 1000),
+            "beat": beat or not self._processes,
+            "releases": released,
+            "renewals": renewals,
+            "takes": [(asked.lease, [_written(charge) for charge in asked.charges]) for asked in batch],
+        }
+        try:
+            answer = await self._link.run(_SCRIPT, orjson.dumps(given))
+            if len(answer) != 1 + 2 * len(batch) or not _fits(batch, answer[1::2]):
+                raise UnreachableError("it answers something else than was asked")  # noqa: TRY301 - one way out for all faults
+        except UnreachableError as error:
+            self._lost(str(error))
+            for asked in batch:
+                if not asked.answer.done():
+                    asked.answer.set_result(self._alone(asked.charges))
+            return
+        except asyncio.CancelledError:
+            for asked in batch:
+                asked.answer.cancel()
+            raise
+        self._found(answer[0])
+        for asked, index, wait in zip(batch, answer[1::2], answer[2::2], strict=True):
+            self._answer(asked, index, wait)
+
+    def _answer(self, asked: _Asked, index: int, wait_ms: int) -> None:
+        result: Hold | Refusal = FREE
+        if index:
+            limit = asked.charges[index - 1].limit.id
+            if wait_ms < 0:
+                result = Refusal(limit=limit, retry_after_s=RETRY_IN_FLIGHT_S, reason="crowded")
+            else:
+                result = Refusal(limit=limit, retry_after_s=wait_ms / 1000)
+        elif keys := tuple([charge.key for charge in asked.charges if charge.limit.concurrency]):
+            result = Hold(keys=keys, id=asked.lease)
+            self._leases[asked.lease] = keys
+        if not asked.answer.done():
+            asked.answer.set_result(result)
+        elif isinstance(result, Hold):
+            self.release(result)  # the caller left while it was counted
+
+    async def _beat(self) -> None:
+        """Says that this process and its calls in flight live, and finds out when the count is back, also while nobody calls."""
+        while True:
+            await asyncio.sleep(self._lease_s / 4 if self._reachable else _RETRY_S)
+            await self._run((), beat=True)
+
+    def _lost(self, why: str) -> None:
+        self._down_until = self._clock.monotonic() + _RETRY_S
+        if self._reachable:
+            self._reachable = False
+            _logger.error("%s, where limits are counted, cannot be reached (%s)", self._link.place, why)
+            self._changed(False)
+
+    def _found(self, processes: int) -> None:
+        self._processes = max(1, processes)
+        if not self._reachable:
+            self._reachable = True
+            _logger.warning("%s, where limits are counted, can be reached again", self._link.place)
+            self._changed(True)
+
+    def _alone(self, charges: Sequence[Charge]) -> Hold | Refusal:
+        """What becomes of a call while the count cannot be asked."""
+        strict = [charge.limit.id for charge in charges if charge.limit.on_failure != "share"]
+        if strict or not self._processes:
+            limit = strict[0] if strict else charges[0].limit.id
+            return Refusal(limit=limit, retry_after_s=RETRY_IN_FLIGHT_S, reason="unreachable")
+        shares = [_Share(charge, self._processes) for charge in charges]
+        for charge, share in zip(charges, shares, strict=True):
+            if charge.limit.concurrency and not share.limit.concurrency:
+                return Refusal(limit=charge.limit.id, retry_after_s=RETRY_IN_FLIGHT_S, reason="crowded")
+        refusal = self._share.take(shares)
+        if refusal is not None:
+            return refusal
+        keys = tuple(charge.key for charge in charges if charge.limit.concurrency)
+        return Hold(keys=keys) if keys else FREE
+
+
+@dataclass(frozen=True, slots=True)
+class _ShareTerms:
+    """A limit's terms for one of several processes."""
+
+    id: str
+    per_second: float
+    burst: float
+    concurrency: int
+    wait_s: float
+    on_failure: Literal["refuse", "share"] = "share"
+
+
+class _Share:
+    """A charge on one process's part of a bucket; a ceiling is parted in whole places."""
+
+    __slots__ = ("cost", "key", "limit")
+
+    def __init__(self, charge: Charge, processes: int) -> None:
+        limit = charge.limit
+        self.key = charge.key
+        self.cost = charge.cost
+        self.limit = _ShareTerms(
+            limit.id,
+            limit.per_second / processes,
+            limit.burst / processes,
+            limit.concurrency // processes,
+            limit.wait_s,
+        )
+
+
+def _fits(batch: Sequence[_Asked], indexes: Sequence[int]) -> bool:
+    """Whether what is said to have refused each call is a limit that was asked for."""
+    return all(0 <= index <= len(asked.charges) for asked, index in zip(batch, indexes, strict=True))
+
+
+def _written(charge: Charge) -> tuple[str, float, float, float, int]:
+    limit = charge.limit
+    return _text(charge.key), charge.cost, limit.per_second, limit.burst, limit.concurrency
+
+
+@lru_cache(maxsize=4096)
+def _text(key: Key) -> str:
+    """A key as text that no other key has; a long one by its digest."""
+    text = json.dumps(key, separators=(",", ":"))
+    if len(text) <= _MAX_KEY_LENGTH:
+        return text
+    return sha256(text.encode()).hexdigest()

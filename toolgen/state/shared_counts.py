@@ -1,0 +1,331 @@
+"""The counts of several workers of one host, held by the process above them: one for all, exact, and in nobody's file.
+
+Workers are at the other ends of socket pairs, which have no name that anybody else could connect to. What a worker had in flight has
+ended when its connection has, so that one that is killed locks nothing and loses nothing that the others count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from toolgen.clock import Clock
+from toolgen.frames import Frames
+from toolgen.state.count_connection import TIMEOUT_S, Script, UnreachableError
+from toolgen.state.history import Filter
+from toolgen.state.rate_limits import Hold, Key, MemoryBuckets
+from toolgen.state.shared_histories import FORGOTTEN
+from toolgen.state.turn_counter import MemorySeat, MemoryTurns
+
+__all__ = ["CountClient", "CountServer"]
+
+_MAX_SESSIONS = 1_000
+_MAX_PARTIES = 10_000
+_Answer: TypeAlias = list[int | bytes | None]
+
+
+class _Asked(msgspec.Struct, frozen=True, array_like=True):
+    """A step of a script, by its name, with what it is given."""
+
+    number: int
+    script: Literal["buckets", "history", "turns"]
+    arguments: list[bytes]
+
+
+class _Told(msgspec.Struct, frozen=True, array_like=True):
+    """What a script answers; nothing where it could not."""
+
+    number: int
+    value: list[int | bytes | None] | None = None
+
+
+class _Batch(msgspec.Struct, frozen=True):
+    """What `buckets.lua` is given, as far as it counts here."""
+
+    takes: list[tuple[str, list[tuple[str, float, float, float, int]]]]
+    releases: list[tuple[str, str]]
+    renewals: list[tuple[str, str]]
+    beat: bool
+
+
+class _Steps(msgspec.Struct, frozen=True):
+    """What `turns.lua` is given, as far as it counts here."""
+
+    limit: int
+    steps: list[tuple[int, str, str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """A limit of one charge, called by the charge's place."""
+
+    id: str
+    per_second: float
+    burst: float
+    concurrency: int
+    wait_s: float = 0.0
+    on_failure: Literal["refuse", "share"] = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class _Charge:
+    key: Key
+    cost: float
+    limit: _Terms
+
+
+class CountServer:
+    """What all workers count in, and one connection for each of them. Only connections of workers that live count as processes."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.buckets = MemoryBuckets(clock)
+        self.turns = MemoryTurns(0, clock)
+        self.boxes = _Boxes()
+        self.workers: set[_Worker] = set()
+
+    async def connect(self) -> socket.socket:
+        """A worker's end of a connection; this process closes it once the worker has it."""
+        ours, theirs = socket.socketpair()
+        worker = _Worker(self)
+        await asyncio.get_running_loop().create_unix_connection(lambda: worker.frames, sock=ours)
+        return theirs
+
+    async def close(self) -> None:
+        """Ends every connection."""
+        for worker in tuple(self.workers):
+            worker.frames.abort()
+            await worker.ended.wait()
+
+
+class _Worker:
+    """The connection of one worker, and what it has in flight."""
+
+    def __init__(self, server: CountServer) -> None:
+        self._server = server
+        self._leases: dict[str, Hold] = {}
+        self._unheard: set[str] = set()  # leases that it did not name when it last named those it has
+        self._seats: dict[tuple[str, str], list[MemorySeat]] = {}
+        self.ended = asyncio.Event()
+        self.frames: Frames[_Asked] = Frames(_Asked, self._heard, self._lost)
+        server.workers.add(self)
+
+    def _heard(self, asked: _Asked) -> None:
+        value: _Answer | None = None
+        try:
+            match asked.script:
+                case "buckets":
+                    value = self._count(msgspec.json.decode(asked.arguments[0], type=_Batch))
+                case "turns":
+                    value = self._turn(msgspec.json.decode(asked.arguments[0], type=_Steps))
+                case "history":
+                    value = self._server.boxes.replace(asked.arguments[2:])
+        except (ValueError, LookupError, ArithmeticError, msgspec.MsgspecError):
+            value = None  # the caller takes it for no answer
+        self.frames.send(_Told(asked.number, value))
+
+    def _count(self, given: _Batch) -> _Answer:
+        """`buckets.lua`. A lease that its worker twice did not name is one whose answer it gave up waiting for."""
+        for _, lease in given.releases:
+            self._release(lease)
+        if given.beat:
+            named = {lease for _, lease in given.renewals}
+            for lease in self._unheard - named:
+                self._release(lease)
+            self._unheard = self._leases.keys() - named
+        answer: _Answer = [len(self._server.workers)]
+        for lease, asked in given.takes:
+            charges = [
+                _Charge((key,), cost, _terms(index, rate, burst, concurrency))
+                for index, (key, cost, rate, burst, concurrency) in enumerate(asked, 1)
+            ]
+            refusal = self._server.buckets.take(charges)
+            if refusal is not None:
+                crowded = refusal.reason == "crowded"
+                answer += [int(refusal.limit), -1 if crowded else math.ceil(refusal.retry_after_s * 1000)]
+                continue
+            if keys := tuple([charge.key for charge in charges if charge.limit.concurrency]):
+                self._leases[lease] = Hold(keys=keys)
+            answer += [0, 0]
+        return answer
+
+    def _release(self, lease: str) -> None:
+        hold = self._leases.pop(lease, None)
+        if hold is not None:
+            self._server.buckets.release(hold)
+
+    def _turn(self, given: _Steps) -> _Answer:
+        """`turns.lua`. What stays needs no word: its worker's connection says it."""
+        self._server.turns.limit = given.limit
+        answer: _Answer = []
+        for what, name, lease, who in given.steps:
+            refused, wait = 0, 0
+            if what == 0:
+                seat = self._server.turns.join((who,), name)
+                if seat.refused is None:
+                    self._seats.setdefault((name, lease), []).append(seat)
+                else:
+                    refused = 1 if seat.refused.reason == "spent" else 2
+                    wait = math.ceil(seat.refused.retry_after_s * 1000)
+            elif what == 1:
+                self._vacate(self._seats.pop((name, lease), ()))
+            answer += [refused, wait]
+        return answer
+
+    def _vacate(self, seats: Sequence[MemorySeat]) -> None:
+        for seat in seats:
+            seat.release()
+
+    def _lost(self) -> None:
+        for lease in tuple(self._leases):
+            self._release(lease)
+        for seats in self._seats.values():
+            self._vacate(seats)
+        self._seats.clear()
+        self._server.workers.discard(self)
+        self.ended.set()
+
+
+@lru_cache(maxsize=4096)
+def _terms(index: int, rate: float, burst: float, concurrency: int) -> _Terms:
+    return _Terms(str(index), rate, burst, concurrency)
+
+
+@dataclass(slots=True)
+class _Shelf:
+    """What is kept of one party: a version and a box by name, those used last at the end."""
+
+    boxes: OrderedDict[str, tuple[str, bytes]] = field(default_factory=OrderedDict)
+    forgotten: Filter | None = None
+
+
+class _Boxes:
+    """Histories, sealed by the workers. A party may push out its own sessions alone; of what was pushed out, that is remembered."""
+
+    def __init__(self) -> None:
+        self._shelves: OrderedDict[str, _Shelf] = OrderedDict()
+        self._forgotten: Filter | None = None
+
+    def replace(self, arguments: Sequence[bytes]) -> _Answer:
+        """`history.lua`, of what stands behind its time to live: four for each name."""
+        rows = [
+            (name.decode(), known.decode(), version.decode(), box)
+            for name, known, version, box in zip(*(arguments[at::4] for at in range(4)), strict=True)
+        ]
+        found: _Answer = [0]
+        same = True
+        for name, known, _, _ in rows:
+            there, content = self._get(name)
+            same = same and there == known
+            found += [there.encode(), content]
+        if not same:
+            return found
+        for name, _, version, box in rows:
+            if box:
+                self._put(name, version, box)
+        return [1]
+
+    def _get(self, name: str) -> tuple[str, bytes | None]:
+        party = name.split(":")[1]
+        shelf = self._shelves.get(party)
+        kept = None if shelf is None else shelf.boxes.get(name)
+        if kept is not None:
+            return kept
+        gone = self._forgotten is not None and party in self._forgotten
+        own = shelf is not None and shelf.forgotten is not None and name in shelf.forgotten
+        return (FORGOTTEN if gone or own else "", None)
+
+    def _put(self, name: str, version: str, box: bytes) -> None:
+        party = name.split(":")[1]
+        shelf = self._shelves.get(party)
+        if shelf is None:
+            shelf = self._shelves[party] = _Shelf()
+            if len(self._shelves) > _MAX_PARTIES:
+                self._forgotten = self._forgotten or Filter()
+                self._forgotten.add(self._shelves.popitem(last=False)[0])
+        self._shelves.move_to_end(party)
+        shelf.boxes[name] = (version, box)
+        shelf.boxes.move_to_end(name)
+        if len(shelf.boxes) > _MAX_SESSIONS + 1:
+            oldest = next(one for one in shelf.boxes if one.startswith("s:"))
+            del shelf.boxes[oldest]
+            shelf.forgotten = shelf.forgotten or Filter()
+            shelf.forgotten.add(oldest)
+
+
+class CountClient:
+    """The one connection of a worker, over the socket with this descriptor, which it takes over. All that counts shares it; once it is
+    lost, nothing is counted any more, and nothing that would have to be counted is let through."""
+
+    place = "the process above the workers"
+    prefix = "toolgen"
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        self._socket.set_inheritable(False)
+        self._opening = asyncio.Lock()
+        self._frames: Frames[_Told] = Frames(_Told, self._heard, self._lost)
+        self._number = 0
+        self._asked: dict[int, asyncio.Future[list[int | bytes | None]]] = {}
+
+    async def run(self, script: Script, argument: bytes) -> list[int]:
+        """The whole numbers that a script answers. Raises `UnreachableError`."""
+        answer: list[int] = await self.ask(script, "", argument)
+        if not all(isinstance(item, int) for item in answer):
+            raise UnreachableError("TypeError")
+        return answer
+
+    async def ask(self, script: Script, key: str, *arguments: str | bytes) -> Any:
+        """What a script answers. Raises `UnreachableError`."""
+        if self._frames.transport is None:
+            await self._open()
+        if not self._frames.is_open:
+            raise UnreachableError("ConnectionError")
+        self._number += 1
+        number, answer = self._number, asyncio.get_running_loop().create_future()
+        self._asked[number] = answer
+        given = [one.encode() if isinstance(one, str) else one for one in ((key, *arguments) if key else arguments)]
+        try:
+            self._frames.send(_Asked(number, script.name, given))  # type: ignore[arg-type] # as the other end finds out
+            async with asyncio.timeout(2 * TIMEOUT_S):
+                return await answer
+        except (TimeoutError, ValueError) as error:
+            raise UnreachableError(type(error).__name__) from None
+        finally:
+            del self._asked[number]
+
+    async def close(self) -> None:
+        """Nothing: the other workers may have something to say yet."""
+
+    def end(self) -> None:
+        """Ends the connection: what this worker has in flight has ended."""
+        if self._frames.transport is None:
+            self._socket.close()
+        else:
+            self._frames.abort()
+
+    async def _open(self) -> None:
+        async with self._opening:
+            if self._frames.transport is None:
+                await asyncio.get_running_loop().create_unix_connection(lambda: self._frames, sock=self._socket)
+
+    def _heard(self, said: _Told) -> None:
+        answer = self._asked.get(said.number)
+        if answer is None or answer.done():
+            return
+        if said.value is None:
+            answer.set_exception(UnreachableError("it does not understand what is asked"))
+        else:
+            answer.set_result(said.value)
+
+    def _lost(self) -> None:
+        for answer in self._asked.values():
+            if not answer.done():
+                answer.set_exception(UnreachableError("ConnectionError"))

@@ -1,0 +1,381 @@
+"""Histories that several processes share: what one worker lets through, all others see before they decide the next call of that principal.
+
+A ledger as bytes and back, exactly: counts, sums as fractions, and which calls are in flight in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
+from typing import TypeAlias
+
+import msgspec
+
+from toolgen.clock import Clock
+from toolgen.errors import StateError
+from toolgen.state.count_connection import Link, Script, UnreachableError
+from toolgen.state.encryption import Seal
+from toolgen.state.history import Entry, Ledger, Number, Page, Tally, View, exact
+
+__all__ = ["Kept", "SharedHistories", "Turn", "read", "written"]
+
+_MAX_FLIGHT_S = 24 * 3600.0
+
+
+@dataclass(slots=True)
+class Kept:
+    """A ledger and its calls in flight, each by a name of its own, with the time it began. `version` is "" for one that was never written.
+
+    `unsure`: what is there by now is not known. Until `incomplete_until`, something that was counted is missing.
+    """
+
+    ledger: Ledger
+    version: str = ""
+    flying: dict[str, list[tuple[float, Entry]]] = field(default_factory=dict)
+    incomplete_until: float = 0.0
+    changed: bool = False
+    unsure: bool = False
+
+
+class _Tally(msgspec.Struct, array_like=True):
+    succeeded: int
+    counted: int
+    sums: dict[str, str | None]
+
+
+class _Page(msgspec.Struct, array_like=True):
+    time: int
+    tallies: dict[str, _Tally]
+    labels: dict[str, int]
+
+
+class _Flight(msgspec.Struct, array_like=True):
+    name: str
+    began: float
+    time: int
+    tool: str
+    numbers: dict[str, str | None]
+    labels: tuple[str, ...]
+
+
+class _Ledger(msgspec.Struct, array_like=True):
+    touched: float
+    incomplete_until: float
+    pages: list[_Page]
+    flights: list[_Flight]
+
+
+def written(kept: Kept, now: float) -> bytes:
+    """The bytes, of the pages that still count."""
+    ledger = kept.ledger
+    for _ in ledger.pages(now):
+        pass  # drops what counts no more
+    times = {id(page): time for time, page in ledger.by_time.items()}
+    return msgspec.msgpack.encode(
+        _Ledger(
+            touched=ledger.touched,
+            incomplete_until=kept.incomplete_until,
+            pages=[
+                _Page(
+                    time,
+                    {
+                        tool: _Tally(tally.succeeded, tally.counted, _texts(tally.sums))
+                        for tool, tally in page.tallies.items()
+                    },
+                    page.labels,
+                )
+                for time, page in ledger.by_time.items()
+            ],
+            flights=[
+                _Flight(name, began, times[id(entry.page)], entry.tool, _texts(entry.numbers), entry.labels)
+                for name, entries in kept.flying.items()
+                for began, entry in entries
+                if id(entry.page) in times
+            ],
+        )
+    )
+
+
+def read(body: bytes, *, windowed: bool, now: float) -> Kept:
+    """What was written. A call whose worker never came back counts as one that failed. Raises `StateError`."""
+    try:
+        found = msgspec.msgpack.decode(body, type=_Ledger)
+        ledger = Ledger(windowed=windowed)
+        ledger.touched = found.touched
+        for page in found.pages:
+            tallies = {
+                tool: Tally(tally.succeeded, tally.counted, _numbers(tally.sums))
+                for tool, tally in page.tallies.items()
+            }
+            ledger.by_time[page.time] = Page(tallies, page.labels)
+        kept = Kept(ledger=ledger, incomplete_until=found.incomplete_until)
+        for flight in found.flights:
+            if now - flight.began <= _MAX_FLIGHT_S:
+                entry = Entry(ledger.by_time[flight.time], flight.tool, _numbers(flight.numbers), flight.labels)
+                kept.flying.setdefault(flight.name, []).append((flight.began, entry))
+                ledger.flying += 1
+    except (msgspec.MsgspecError, KeyError, ValueError) as error:
+        raise StateError("what is said to have been called before is not what is written there") from error
+    return kept
+
+
+def _texts(numbers: Mapping[str, Number | None]) -> dict[str, str | None]:
+    return {name: None if number is None else str(number) for name, number in numbers.items()}
+
+
+def _numbers(texts: dict[str, str | None]) -> dict[str, Number | None]:
+    return {name: None if text is None else _number(text) for name, text in texts.items()}
+
+
+def _number(text: str) -> Number:
+    return Fraction(text) if "/" in text else int(text)
+
+
+_SCRIPT = Script.named("history")
+_IDLE_S = 24 * 3600.0
+_KEPT_MS = str(48 * 3600 * 1000)
+_MAX_CACHED = 4_096
+_RETRY_S = 0.5
+_UNKNOWN = "?"  # a version that nothing has
+FORGOTTEN = "0-forgotten"
+"""The version of a ledger that was there, and had to make room."""
+
+_Whose: TypeAlias = tuple[tuple[str, ...], str]
+"""The parties of a call, in order, and its session, "" for none."""
+
+
+class Turn:
+    """The histories of a call's parties while it is decided. What was read may be old: `commit` tells."""
+
+    def __init__(self, histories: SharedHistories, whose: _Whose) -> None:
+        self._histories = histories
+        self._whose = whose
+
+    async def commit(self) -> bool:
+        """Writes what was begun. False where another worker was quicker: nothing was written, what it left is known by now, and the call
+        has to be decided again. Raises `StateError` where nobody can say: then the call must not be made."""
+        return await self._histories.write(self._whose)
+
+
+class SharedHistories:
+    """What `Histories` is for one process, for all that share a place where it is kept (`link`).
+
+    A call is decided and counted in a turn: the ledgers of its parties and their session are read, and written only as long as nobody
+    wrote any of them meanwhile. One turn of a party at a time in a process; between processes the slower decides again. Nothing is sent
+    before its count is there. Where that place has lost a ledger, and says so or this process knew it, questions about it have no
+    answer for a day, and never "nothing". In Redis a ledger that nobody used for two days is gone.
+    """
+
+    shared = True
+
+    def __init__(self, link: Link, seal: Callable[[], Seal], clock: Clock) -> None:
+        self._link = link
+        self._seal = cache(seal)
+        self._clock = clock
+        self._root = f"{link.prefix}:history"
+        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._calls: dict[str, tuple[_Whose, str]] = {}  # and the name of its flight: a call that waited flies twice
+        self._begun: dict[_Whose, set[str]] = {}  # in the turn that is under way
+        self._ended: dict[_Whose, dict[str, str]] = {}  # until it is known to be written
+        self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
+        self._under_way: dict[str, _Whose] = {}
+        self._settling: dict[_Whose, asyncio.Task[None]] = {}
+
+    @asynccontextmanager
+    async def turn(self, parties: Iterable[str], session: str) -> AsyncIterator[Turn]:
+        """The turn of a call of these parties. What ended meanwhile is settled with it."""
+        whose = (tuple(sorted(set(parties))), session)
+        async with AsyncExitStack() as locks:
+            for party in whose[0]:  # always in this order: two turns never wait for each other
+                await locks.enter_async_context(self._alone(party))
+            self._under_way.update(dict.fromkeys(whose[0], whose))
+            try:
+                self._settle(whose)
+                yield Turn(self, whose)
+            finally:
+                self._begun.pop(whose, None)
+
+    @asynccontextmanager
+    async def _alone(self, party: str) -> AsyncIterator[None]:
+        """Waits until no other turn of this process is this party's."""
+        lock, users = self._turns.get(party) or (asyncio.Lock(), 0)
+        self._turns[party] = (lock, users + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._turns.pop(party)
+            if users > 1:
+                self._turns[party] = (lock, users - 1)
+            else:
+                self._under_way.pop(party, None)
+
+    def views(self, principal: str, session: str) -> tuple[View, View]:
+        """What conditions may ask, in a turn: the session's view and the principal's."""
+        now = self._clock.now()
+        names = _names(((principal,), session))
+        whole = self._view(names[0], now)
+        return (self._view(names[1], now) if session else View(None, now)), whole
+
+    def begin(
+        self, call: str, principal: str, session: str, tool: str, numbers: Mapping[str, object], labels: Iterable[str]
+    ) -> None:
+        """Counts a call of one party, in its turn; again for the others, and for each further tool that stands in it."""
+        now, whose = self._clock.now(), self._under_way[principal]
+        told = {name: exact(value) for name, value in numbers.items()}
+        if call not in self._calls:
+            self._calls[call] = (whose, secrets.token_hex(8))
+            self._begun.setdefault(whose, set()).add(call)
+        flight = self._calls[call][1]
+        for name in _names(((principal,), session)):
+            kept = self._known(name)
+            kept.flying.setdefault(flight, []).append((now, kept.ledger.begin(now, tool, told, tuple(labels))))
+            kept.changed = True
+
+    def flies(self, call: str) -> bool:
+        """Whether a call was begun by this process and is not settled."""
+        return call in self._calls
+
+    def end(self, call: str, outcome: str) -> None:
+        """Settles a call; that is written soon, at the latest with the next call of its principal and session."""
+        found = self._calls.pop(call, None)
+        if found is None:
+            return
+        whose, flight = found
+        self._ended.setdefault(whose, {})[flight] = outcome
+        if whose not in self._settling:
+            self._settling[whose] = asyncio.create_task(self._settled(whose))
+
+    async def close(self) -> None:
+        """Writes what ended, if it is taken, and lets go."""
+        tasks = list(self._settling.values())
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=2 * _RETRY_S)
+            for task in late:
+                task.cancel()
+            await asyncio.wait(tasks)
+        await self._link.close()
+
+    async def write(self, whose: _Whose) -> bool:
+        """`Turn.commit`."""
+        seal, names, settled = self._seal(), _names(whose), tuple(self._ended.get(whose, ()))
+        arguments: list[str | bytes] = [_KEPT_MS]
+        versions: dict[str, str] = {}
+        for name in names:
+            kept = self._known(name)
+            box = b""
+            if kept.changed:
+                # The second half: where Redis was set back, two workers may count to the same number on different ways.
+                versions[name] = f"{_count(kept.version) + 1}-{secrets.token_hex(6)}"
+                box = seal.close(written(kept, self._clock.now()), _about(name, versions[name]))
+            arguments += [name, _UNKNOWN if kept.unsure else kept.version, versions.get(name, ""), box]
+        try:
+            answer = await self._link.ask(_SCRIPT, self._root, *arguments)
+        except BaseException as error:
+            for name in names:  # whether it was written, nobody knows
+                self._kept[name].unsure = True
+            if isinstance(error, UnreachableError):
+                raise StateError(
+                    f"earlier calls are counted in {self._link.place}, which cannot be reached ({error})"
+                ) from error
+            raise
+        try:
+            if answer[0] != 1:
+                self._overtaken(seal, whose, zip(names, answer[1::2], answer[2::2], strict=True))
+                return False
+        except (TypeError, ValueError, LookupError, AttributeError) as error:  # whatever somebody put there
+            raise StateError("what is said to have been called before is not what is written there") from error
+        for name, version in versions.items():
+            kept = self._known(name)
+            kept.version, kept.changed = version, False
+        for flight in settled:
+            self._ended[whose].pop(flight, None)
+        if not self._ended.get(whose):
+            self._ended.pop(whose, None)
+        self._begun.pop(whose, None)
+        return True
+
+    def _overtaken(self, seal: Seal, whose: _Whose, found: Iterable[tuple[str, bytes, bytes | None]]) -> None:
+        """Takes what is kept in place of what was known, with what ended here settled in it again."""
+        for name, version, box in found:
+            self._kept[name] = self._fresh(seal, name, version.decode(), box)
+        for call in self._begun.pop(whose, ()):
+            self._calls.pop(call, None)
+        self._settle(whose)
+
+    def _fresh(self, seal: Seal, name: str, version: str, box: bytes | None) -> Kept:
+        windowed, now = name.startswith("p:"), self._clock.now()
+        before = self._kept.get(name)
+        kept = Kept(ledger=Ledger(windowed=windowed))
+        if box is not None:
+            kept = read(seal.open(box, _about(name, version)), windowed=windowed, now=now)
+        kept.version = version
+        emptied = before is not None and _count(before.version) > _count(version)  # or set back
+        if emptied or version == FORGOTTEN:
+            kept.incomplete_until, kept.changed = now + _IDLE_S, True
+        return kept
+
+    def _settle(self, whose: _Whose) -> None:
+        for name in _names(whose):
+            kept = self._known(name)
+            for flight, outcome in self._ended.get(whose, {}).items():
+                for _, entry in kept.flying.pop(flight, ()):
+                    kept.ledger.end(entry, outcome)
+                    kept.changed = True
+
+    async def _settled(self, whose: _Whose) -> None:
+        """Writes what ended until it is written."""
+        try:
+            while self._ended.get(whose):
+                try:
+                    async with self.turn(*whose) as turn:
+                        while self._ended.get(whose) and not await turn.commit():
+                            pass
+                except StateError:
+                    await asyncio.sleep(_RETRY_S)
+        finally:
+            del self._settling[whose]
+
+    def _view(self, name: str, now: float) -> View:
+        kept = self._known(name)
+        idle = name.startswith("s:") and not kept.flying and kept.version != "" and now - kept.ledger.touched > _IDLE_S
+        return View(kept.ledger, now, forgotten=idle or now < kept.incomplete_until)
+
+    def _known(self, name: str) -> Kept:
+        kept = self._kept.get(name)
+        if kept is None:
+            kept = self._kept[name] = Kept(ledger=Ledger(windowed=name.startswith("p:")), unsure=True)
+            if len(self._kept) > _MAX_CACHED:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(name)
+        return kept
+
+
+def _names(whose: _Whose) -> tuple[str, ...]:
+    """The ledgers a call is counted in: those of each party, of all its calls and then of the session."""
+    found, (parties, session) = [], whose
+    for party in parties:
+        who = _digest(party)
+        found.append(f"p:{who}")
+        if session:
+            found.append(f"s:{who}:{_digest(session)}")
+    return tuple(found)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _count(version: str) -> int:
+    return int(version.partition("-")[0] or 0)
+
+
+def _about(name: str, version: str) -> str:
+    return f"history {name} {version}"
